@@ -22,9 +22,9 @@ import msgspec
 
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.node.nodes import node as node_object
-from situate.cluster.controllers.virtual_machines import VirtualMachineController
 from situate.embedded.embedded_server import EmbeddedServer
 from situate.embedded.embedded_server import Settings as ServerSettings
+from situate.embedded.virtual_machines import VirtualMachineController
 from situate.objects.messages import Request, Response
 from situate.runtime.process.logs import configure_logging
 from situate.runtime.process.startup import run_process

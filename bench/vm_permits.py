@@ -34,10 +34,10 @@ from tests.controlplane.certificates import Authority
 from bench.processes import server
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.node.nodes import node as node_object
-from situate.cluster.controllers.virtual_machines import VirtualMachineController
 from situate.cluster.storage.effects import Identity
 from situate.embedded.embedded_server import EmbeddedServer, Settings
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
+from situate.embedded.virtual_machines import VirtualMachineController
 from situate.kube.client import Client
 from situate.kube.connect import connect
 from situate.kube.login.connection import Connection

@@ -10,7 +10,7 @@ __version__: str
 
 
 def __getattr__(name: str) -> str:
-    """`__version__`: looked up when somebody asks, since that takes as long as all else that a completion needs."""
+    """Return `__version__`, read on first use, because that takes as long as all other work of a shell completion."""
     if name == "__version__":
         return _version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

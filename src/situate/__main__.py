@@ -1,4 +1,4 @@
-"""`python -m situate` is `situate`."""
+"""`python -m situate` runs `situate`."""
 
 from situate.cli.main import main
 

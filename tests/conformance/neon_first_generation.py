@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from situate.vm.first_generation import (
+from tests.conformance.first_generation import (
     NodeResource,
     PodResource,
     autoscaling_disabled,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from situate.vm.merging import FACTOR, FIRST_NS, LONGEST_NS, NO_FAILURE, ImpossibleEvents, Kind, ReconcileQueue, merged
+from situate.vm.controller.backoff import FACTOR, FIRST_NS, LONGEST_NS, NO_FAILURE
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, compared, failed
+from tests.conformance.reconcile_queue import ImpossibleEvents, Kind, ReconcileQueue, merged
 
 Json = Any
 _MS: Final = 1_000_000

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from situate.sim.spot.baselines import Case, expected, off
-from situate.sim.spot.delays import BASELINE, Spread
+from situate.sim.spot.cluster.delays import BASELINE, Spread
 from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, CLASS, ON_DEMAND, RELEASED
 from tests.e2e.pod_history import figures, least, leaving, replacements
 from tests.e2e.recording import Recording

@@ -109,7 +109,7 @@ SHARDING_SUPERVISOR_GUARDS = (
     Mutation(
         "sharding-drain-by-objects",
         "a drain is over when no object is held, whatever an old report says (L3)",
-        "cli/sharding/draining.py",
+        "cli/sharding/drain.py",
         "client, lease, executor, how, held)",
         "client, lease, executor, how, _reported)",
         ("tests/cli/test_sharding.py::test_a_drain_is_over_when_no_object_is_held_whatever_the_lease_still_says",),

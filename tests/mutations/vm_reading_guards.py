@@ -181,12 +181,4 @@ VM_READING_GUARDS = (
         "reserved=after",
         ("tests/conformance/test_neon.py::test_the_shape_allows_more_than_is_here",),
     ),
-    Mutation(
-        "vm-two-runs",
-        "one run an object at a time (C23)",
-        "vm/merging.py",
-        "        if key in self._running:",
-        "        if False:",
-        ("tests/vm/test_merging.py",),
-    ),
 )

@@ -133,7 +133,7 @@ VPOD_HISTORIES_GUARDS = (
     Mutation(
         "vpod-history-s8-reserved",
         "histories see pods that go while something is reserved on them (S8)",
-        "testing/vpod/invariants.py",
+        "testing/vpod/invariants/rules.py",
         '                if replicas <= ordinal < before:\n                    raise Breach(f"{said} ordinal',
         '                if False:\n                    raise Breach(f"{said} ordinal',
         ("tests/vpod/test_histories.py::test_a_cut_of_what_is_only_reserved_is_a_breach",),

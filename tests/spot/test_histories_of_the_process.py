@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from situate.testing.spot.generating import generate
+from situate.testing.spot.generate import generate
 from situate.testing.spot.history import History
 from situate.testing.spot.run import play
 from situate.testing.spot.soak import PRODUCT
@@ -29,7 +29,7 @@ def test_invariants_hold_under_faults(seeds: range) -> None:
 
 
 _STORY = """
-from situate.testing.spot.generating import generate
+from situate.testing.spot.generate import generate
 from situate.testing.spot.run import play
 print(play(generate(3, 10)).story)
 """

@@ -21,13 +21,13 @@ from situate.spot.model.pods_nodes_workloads import CLASS, ON_DEMAND
 from situate.spot.workloads.on_demand_policy import Count, Default, Policy
 from situate.spot.workloads.policy_record import KEY, from_text
 from situate.testing.spot import steps
-from situate.testing.spot.invariants import unfinished
-from situate.testing.spot.plans import WorkloadPlan
-from situate.testing.spot.rows import OwnerRow
+from situate.testing.spot.invariants.object_rows import OwnerRow
+from situate.testing.spot.invariants.rules import unfinished
 from situate.testing.spot.run import Stage
-from situate.testing.spot.webhooks import Passage
-from situate.testing.spot.workloads import workload
-from situate.testing.spot.world import OURS, SHOP, SpotWorld, settings_of
+from situate.testing.spot.world.initial_objects import WorkloadPlan
+from situate.testing.spot.world.webhooks import Passage
+from situate.testing.spot.world.workloads import workload
+from situate.testing.spot.world.world import OURS, SHOP, SpotWorld, settings_of
 from situate.testing.virtual_time.network import Weather
 from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from situate.testing.vm.invariants import regranted
+from situate.testing.vm.invariants.rules import regranted
 from situate.vm.model.node_accounting import with_pod
 from situate.vm.model.pods_and_nodes import Phase, Role
 from situate.vm.model.resource_amounts import Amounts

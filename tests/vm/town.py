@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from situate.sim.vm.world import COPIED, VirtualMachine, World
-from situate.testing.vm.invariants import Stepped, broken
+from situate.testing.vm.invariants.rules import Stepped, broken
 from situate.vm.ledger.migrations.planner import Planner
 from situate.vm.ledger.step import step
 from situate.vm.model.actions import Action, HandOver, Tell

@@ -21,7 +21,6 @@ from situate.testing.histories.play import Totals
 from situate.testing.histories.steps import Pass
 from situate.testing.virtual_time.world import EPOCH
 from situate.testing.vpod.builders import placed, state, vpod
-from situate.testing.vpod.decisions import breach_of
 from situate.testing.vpod.history import (
     CAPACITY,
     SOURCES,
@@ -33,10 +32,11 @@ from situate.testing.vpod.history import (
     Settings,
     generate,
 )
-from situate.testing.vpod.invariants import Breach, Watchdog, unused
+from situate.testing.vpod.invariants.decisions import breach_of
+from situate.testing.vpod.invariants.rules import Breach, Watchdog, unused
 from situate.testing.vpod.run import count_write, perform, play
 from situate.testing.vpod.soak import PRODUCT
-from situate.testing.vpod.world import BEAT_S, GROUPS_PATH, NAMESPACE, STATEFULSET, VPodWorld
+from situate.testing.vpod.world.world import BEAT_S, GROUPS_PATH, NAMESPACE, STATEFULSET, VPodWorld
 from situate.vpod.model.options import PolicyName, RebalanceOptions
 from situate.vpod.model.records import DrainGoal
 from situate.vpod.model.vpod import Key, Placements

@@ -79,7 +79,7 @@ def _images(texts: Sequence[str], folder: Path | None) -> dict[str, tuple[str, .
 
 def _machines(cluster: Cluster) -> Controller:
     # a server without machines is spared their import
-    from situate.cluster.controllers.virtual_machines import VirtualMachineController
+    from situate.embedded.virtual_machines import VirtualMachineController
     from situate.vm.emulator import Settings as MachinesSettings
 
     return VirtualMachineController(cluster, MachinesSettings())

@@ -1,7 +1,7 @@
 """Typed calls of the Kubernetes API over any transport.
 
-Each call builds a `Request`, waits for the limiter, sends, and decodes the answer or raises what it means
-(`situate.kube.errors`). Watching with relists, stores and election are built on top by their own modules.
+Each call builds a `Request`, waits for the limiter and sends it. The call decodes the answer, or raises the matching
+error of `situate.kube.errors`. Watches with relists, stores and election are built on top by their own modules.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from situate.objects.reviews.authorization import ResourceAttributes, SelfSubjec
 T = TypeVar("T")
 
 PAGE_SIZE: Final = 500
-"""Objects of a page in `list_all`: client-go's choice."""
+"""Objects per page in `list_all`: client-go's choice."""
 
 _JSON: Final = {"accept": "application/json", "content-type": "application/json"}
 _ACCEPT: Final = {"accept": "application/json"}
@@ -46,12 +46,12 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
     items: list[T]
     resource_version: str
-    """Of the whole list; a watch goes on from here."""
+    """Version of the whole list, from which a watch continues."""
     continue_: str = ""
     remaining: int | None = None
-    """Objects after this page; None where the server does not say, as under a field selector."""
+    """Objects after this page; None where the server gives no number, as under a field selector."""
     malformed: tuple[Malformed, ...] = ()
-    """Objects that could not be read; the others are all there."""
+    """Objects that could not be read; `items` holds all others."""
 
 
 class Client:
@@ -66,9 +66,10 @@ class Client:
         may_write: Callable[[], None] | None = None,
         server: str = "",
     ) -> None:
-        """Without a limiter calls go out at once; without retries each is tried once. `server`: its URL, for errors.
+        """Take the transport and the rules for its calls.
 
-        `may_write` raises what keeps a write from leaving; None: nothing does.
+        Without a limiter calls leave at once; without retries each call is tried once. `may_write` is called before
+        every write and raises to stop it; None allows every write. `server` is the URL shown in errors.
         """
         self._transport = transport
         self._limiter = limiter
@@ -77,16 +78,16 @@ class Client:
         self.server = server
 
     def guarded(self, may_write: Callable[[], None]) -> Client:
-        """The same connections and the same rate, but every write asks right before it leaves.
+        """Return a client with the same connections and rate that calls `may_write` right before each write leaves.
 
-        Whoever asks earlier is deceived by a pause: a write may wait for its turn, or to be repeated, for a while.
+        A check made earlier is not enough: a write may wait for the limiter or for a retry after it.
         """
         return Client(
             self._transport, limiter=self._limiter, retries=self._retries, may_write=may_write, server=self.server
         )
 
     async def get(self, resource: ResourceType[T], name: str, namespace: str | None = None) -> T:
-        """The object of this name; `NotFound` if there is none."""
+        """Return the object of this name; `NotFound` if there is none."""
         response = await self.raw(Request("GET", resource.path(namespace, name), (), _ACCEPT))
         return _decoded(resource, response.body)
 
@@ -103,9 +104,9 @@ class Client:
         resource_version: str = "",
         resource_version_match: str = "",
     ) -> Page[T]:
-        """One page of the objects of a namespace, or of all; `Expired` if `continue_` is too old.
+        """Return one page of the objects of a namespace, or of all namespaces; `Expired` if `continue_` is too old.
 
-        A server that does not know `shard_selector` (KEP-5866) gives the objects of all shards.
+        A server that does not know `shard_selector` (KEP-5866) returns the objects of all shards.
         """
         query = _query(
             labelSelector=label_selector,
@@ -135,10 +136,10 @@ class Client:
         page_size: int = PAGE_SIZE,
         kept: Callable[[T], T] = lambda found: found,
     ) -> Page[T]:
-        """All objects as of one resourceVersion, fetched in pages; of each what `kept` gives, page by page.
+        """Return all objects as of one resourceVersion, fetched in pages; `kept` maps each object as its page arrives.
 
-        If the token expires half-way, everything is fetched again in one piece, as client-go's pager does: pages
-        started anew could expire again for ever.
+        If the continue token expires between pages, everything is fetched again in one piece, as client-go's pager
+        does. Fetching in pages again could expire without end.
         """
         items: list[T] = []
         malformed: list[Malformed] = []
@@ -175,7 +176,7 @@ class Client:
         field_manager: str = "",
         dry_run: bool = False,
     ) -> T:
-        """The object as the server stored it; `AlreadyExists` if the name is taken.
+        """Create an object and return it as the server stored it; `AlreadyExists` if the name is taken.
 
         `apiVersion` and `kind` may be left out.
         """
@@ -195,9 +196,10 @@ class Client:
         field_manager: str = "",
         dry_run: bool = False,
     ) -> T:
-        """Writes the whole object, which must be one that lost no field: `Unstructured.content`, never a struct.
+        """Replace the whole object and return the result.
 
-        `Conflict` if `metadata.resourceVersion` is given and no longer the object's.
+        `content` must have every field of the object: use `Unstructured.content`, never a struct. `Conflict` if
+        `metadata.resourceVersion` is given and differs from the object's.
         """
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **content}
         query = _query(fieldManager=field_manager, dryRun="All" if dry_run else "")
@@ -217,10 +219,11 @@ class Client:
         grace_period_s: int | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Asks for the deletion; finalizers and the grace period may keep the object for a while.
+        """Request the deletion of an object; finalizers and the grace period may delay it.
 
-        `Conflict` if `uid` or `resource_version` are given and no longer the object's. `propagation` is `Orphan`,
-        `Background` or `Foreground`; empty leaves it to the resource, as a grace period of None does to the object.
+        `Conflict` if `uid` or `resource_version` is given and differs from the object's. `propagation` is `Orphan`,
+        `Background` or `Foreground`; empty uses the default of the resource. A grace period of None uses the default of
+        the object.
         """
         options = _delete_options(uid, resource_version, propagation, grace_period_s)
         query = _query(dryRun="All" if dry_run else "")
@@ -237,10 +240,10 @@ class Client:
         force: bool = False,
         dry_run: bool = False,
     ) -> T:
-        """The object after the change.
+        """Patch an object and return it after the change.
 
-        An `ApplyPatch` needs a field manager, and only it knows `force`, which takes fields from other managers. A
-        subresource that answers with another kind, such as scale, has its own method.
+        An `ApplyPatch` needs a field manager; `force`, which takes fields from other managers, works only with it. A
+        subresource that returns another kind, such as scale, has its own method.
         """
         query = _query(fieldManager=field_manager or "", force="true" if force else "", dryRun="All" if dry_run else "")
         path = resource.path(namespace, name, subresource)
@@ -257,11 +260,11 @@ class Client:
         *,
         field_manager: str | None = None,
     ) -> T:
-        """Changes the status subresource; the server ignores what the patch says of anything else."""
+        """Patch the status subresource; the server ignores all other fields of the patch."""
         return await self.patch(resource, name, patch, namespace, "status", field_manager)
 
     async def get_scale(self, resource: ResourceType[Any], name: str, namespace: str | None = None) -> Scale:
-        """How many replicas are asked for and exist."""
+        """Read how many replicas are requested and how many exist."""
         path = resource.path(namespace, name, "scale")
         response = await self.raw(Request("GET", path, (), _ACCEPT))
         return _decoded(_scale_of(resource), response.body)
@@ -275,7 +278,7 @@ class Client:
         *,
         resource_version: str = "",
     ) -> Scale:
-        """Asks for so many replicas; `Conflict` if `resource_version` is given and no longer the object's."""
+        """Set the number of replicas; `Conflict` if `resource_version` is given and differs from the object's."""
         metadata = {"name": name, "namespace": namespace or "", "resourceVersion": resource_version}
         body = {
             "apiVersion": "autoscaling/v1",
@@ -288,9 +291,9 @@ class Client:
         return _decoded(_scale_of(resource), response.body)
 
     async def bind(self, pod: Pod, node: str, *, unchanged: bool = False) -> None:
-        """Assigns the pod to a node; `Conflict` if it is bound, gated, terminating, or another pod by now.
+        """Bind the pod to a node; `Conflict` if the pod is bound, gated or terminating, or its UID differs.
 
-        With `unchanged` also if it has changed in any way.
+        With `unchanged`, also `Conflict` if the pod has changed in any way.
         """
         meta = pod.metadata
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
@@ -302,7 +305,7 @@ class Client:
         await self.raw(Request("POST", path, (), _JSON, msgspec.json.encode(body)))
 
     async def evict(self, pod: Pod, *, grace_period_s: int | None = None, dry_run: bool = False) -> None:
-        """Asks to move the pod off; `TooManyRequests` while a disruption budget forbids it, and is never repeated here.
+        """Request the eviction of a pod; `TooManyRequests` while a disruption budget forbids it. Never retries.
 
         `Conflict` if another pod has taken the name.
         """
@@ -318,13 +321,13 @@ class Client:
         await self._send(Request("POST", path, (), _JSON, msgspec.json.encode(body)), retries=None)
 
     async def resize(self, pod: Pod, containers: Sequence[Mapping[str, Any]]) -> Pod:
-        """Changes the resources of a running pod's containers, each `{"name": …, "resources": {…}}`."""
+        """Change the resources of a running pod's containers, each given as `{"name": …, "resources": {…}}`."""
         meta = pod.metadata
         patch = StrategicMergePatch({"spec": {"containers": containers}})
         return await self.patch(PODS, meta.name, patch, meta.namespace, "resize")
 
     async def review_access(self, attributes: ResourceAttributes) -> SubjectAccessReviewStatus:
-        """Whether this account may do that."""
+        """Ask whether this client's account may perform the action."""
         body = {
             "apiVersion": SELFSUBJECTACCESSREVIEWS.api_version,
             "kind": SELFSUBJECTACCESSREVIEWS.kind,
@@ -348,11 +351,11 @@ class Client:
         send_initial_events: bool = False,
         timeout_s: int | None = None,
     ) -> AsyncIterator[AsyncIterator[Sequence[bytes]]]:
-        """The lines of one watch, each an event for `decode_event`; they end when the server ends the watch.
+        """Open one watch and yield its lines, each an event for `decode_event`, until the server ends the watch.
 
-        Lines that have arrived together come together, and may still have their line break. Bookmarks are always asked
-        for. `send_initial_events` makes it a WatchList. The server ends the watch after `timeout_s`; None leaves that
-        to it. A refusal is raised, but most arrive as an ERROR event of the watch.
+        Lines that arrive together are yielded together, and may still have their line break. Bookmarks are always
+        requested. `send_initial_events` makes it a WatchList. The server ends the watch after `timeout_s`; None leaves
+        the duration to the server. A refusal is raised, but most refusals arrive as an ERROR event of the watch.
         """
         query = _query(
             watch="true",
@@ -376,11 +379,11 @@ class Client:
             yield _line_batches(stream)
 
     async def raw(self, request: Request, *, timeout_s: float = 30.0) -> Response:
-        """Any call: waits for the limiter, repeats what is safe to repeat, and raises what a refusal means."""
+        """Send any request: wait for the limiter, retry calls that are safe to repeat, and raise refusals as errors."""
         return await self._send(request, self._retries, timeout_s)
 
     async def close(self) -> None:
-        """Ends all connections."""
+        """Close all connections."""
         await self._transport.close()
 
     async def _send(self, request: Request, retries: Retries | None, timeout_s: float = 30.0) -> Response:
@@ -412,7 +415,7 @@ async def _line_batches(stream: Stream) -> AsyncIterator[Sequence[bytes]]:
 
 
 def _decoded(resource: ResourceType[T], body: bytes) -> T:
-    """What the server answered; to the callers bytes of the server that make no sense are a failure of the world."""
+    """Decode the server's answer; bytes that cannot be decoded raise `UnreadableAnswer`, a `KubeError`."""
     try:
         return decode(resource, body)
     except Malformed as problem:
@@ -424,7 +427,7 @@ def _query(**parameters: str) -> Query:
 
 
 def _delete_options(uid: str, resource_version: str, propagation: str, grace_period_s: int | None) -> dict[str, Any]:
-    """meta/v1 `DeleteOptions`."""
+    """Build meta/v1 `DeleteOptions`."""
     options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
     if preconditions := dict(_query(uid=uid, resourceVersion=resource_version)):
         options["preconditions"] = preconditions

@@ -1,6 +1,7 @@
-"""From "wherever kubectl would go" to a working client.
+"""Finds the API server as kubectl does and returns a client for it.
 
-The order: a file named explicitly, the files of $KUBECONFIG, ~/.kube/config, the service account of the pod we run in.
+The order: a file named explicitly, the files of $KUBECONFIG, ~/.kube/config, the service account of the pod in which
+this process runs.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ def find_connection(
     environ: Mapping[str, str] | None = None,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> Connection:
-    """Where to connect; `BadConnection` says what is wrong with what was found, or everywhere that was looked.
+    """Find the API server to connect to.
 
-    `environ` None means this process's variables. A proxy of the environment is used where the configuration
-    names none.
+    `BadConnection` names the mistake in the configuration found, or every place searched if there is none. `environ`
+    None means this process's variables. A proxy of the environment is used where the configuration names none.
     """
     environ = os.environ if environ is None else environ
     return through_proxy(_found(kubeconfig, context, environ, service_account), environ)
 
 
 def through_proxy(connection: Connection, environ: Mapping[str, str]) -> Connection:
-    """By the proxy that the environment names for its server, unless the connection has one of its own."""
+    """Add the proxy that the environment names for the connection's server, unless the connection has its own proxy."""
     if connection.proxy_url:
         return connection
     proxy_url = _proxy_of(connection.server, environ)
@@ -59,10 +60,10 @@ def through_proxy(connection: Connection, environ: Mapping[str, str]) -> Connect
 def connect(
     connection: Connection, rng: Random, *, qps: float | None = None, burst: int = 100, max_connections: int = 64
 ) -> Client:
-    """A client for one server, to be closed after use; must be called where an event loop runs.
+    """Create a client for one server; needs a running event loop, and the caller must close the client.
 
-    `rng` jitters the waits before repeated calls; `qps` None sends without a limit. `max_connections` bounds calls in
-    flight; watches are not counted.
+    `rng` adds jitter to the delays before retries; `qps` None sends without a limit. `max_connections` bounds the calls
+    in flight; watches are not counted.
     """
     loop = asyncio.get_running_loop()
     credentials = Credentials(connection, monotonic=loop.time, now=lambda: datetime.now(UTC))
@@ -76,7 +77,10 @@ def connect(
 
 
 def in_cluster_connection(environ: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT) -> Connection | None:
-    """What the kubelet gives to a pod; None outside of one. Token and authority are read anew as they change."""
+    """Build the connection from the service account that the kubelet mounts; None outside a pod.
+
+    Token and certificate authority are read again as their files change.
+    """
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
     token_file = service_account / "token"
     if not (host and port and os.path.exists(token_file)):
@@ -109,7 +113,7 @@ def _found(kubeconfig: Path | None, context: str | None, environ: Mapping[str, s
         except FileNotFoundError:
             raise BadConnection(f"{kubeconfig}: there is no such file; name an existing kubeconfig") from None
         except OSError:
-            pass  # reading it tells what is the matter
+            pass  # reading the file reports the problem
         return load_kubeconfig([kubeconfig]).connection(context)
     paths = _default_paths(environ)
     loaded = load_kubeconfig(paths)
@@ -136,7 +140,7 @@ def _default_paths(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _proxy_of(server: str, environ: Mapping[str, str]) -> str:
-    """Go's rules (golang.org/x/net/http/httpproxy): loopback addresses never go through a proxy of the environment."""
+    """Choose the proxy as golang.org/x/net/http/httpproxy does: loopback addresses never get the environment's."""
     parts = urlsplit(server)
     name = f"{parts.scheme}_proxy"
     proxy = environ.get(name.upper()) or environ.get(name, "")

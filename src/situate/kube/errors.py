@@ -1,9 +1,9 @@
-"""How calls fail, and whether trying again helps.
+"""How calls fail, and whether a retry helps.
 
-A refusal is an `ApiError`, one subclass for each way in which a server can refuse; no answer is `Unreachable`, and one
-that makes no sense `UnreadableAnswer`. Whatever a call of the client raises for the world's sake is a `KubeError`. Each
-message is one sentence that names the object, quotes the server, and says what to do next. Retrying is left to
-`situate.kube.retry.rate_limiter` and to the work queue.
+A refusal is an `ApiError`, with one subclass for each way in which a server can refuse. A missing answer is
+`Unreachable`; an answer that cannot be decoded is `UnreadableAnswer`. Every failure of the network or the server is a
+`KubeError`. Each message is one sentence that names the object, quotes the server and gives the next step. Retries are
+left to `situate.kube.retry.retries` and to the work queue.
 """
 
 from __future__ import annotations
@@ -18,49 +18,51 @@ from situate.objects.messages import Request, Response
 _QUOTED: Final = 200
 """Bytes of an answer that an error shows."""
 _NO_SUCH_PAGE: Final = frozenset({404, 405, 501})
-"""Answers of a web server that knows neither the path nor the method. Proxies in front of an API server give others."""
+"""Status codes of a web server that knows neither the path nor the method. Proxies before an API server use others."""
 _NO_SUCH_PATH: Final = b"404 page not found"
 SHORTEST_S: Final = 1.0
 LONGEST_S: Final = 600.0
-"""A server that asks for less is not asked without a pause, nor left alone for longer: a proxy's slip would silence a
-watch for years.
+"""Upper bound of the delay that a server requests; `SHORTEST_S` is the lower bound.
+
+A shorter delay is raised, so that calls never follow without a pause. A longer one is cut, because a wrong value from a
+proxy could stop a watch for years.
 """
 
 
 class KubeError(Exception):
-    """The world failed."""
+    """A failure of the network or of the server."""
 
     retriable: bool = False
     """Whether the same call may succeed later."""
     after_s: float | None = None
-    """When the server asked to be called again, from `SHORTEST_S` to `LONGEST_S`; None if it did not say."""
+    """The delay that the server requested, from `SHORTEST_S` to `LONGEST_S`; None if it requested none."""
 
 
 class Unreachable(KubeError):
-    """No answer came."""
+    """No answer arrived."""
 
     def __init__(self, message: str, *, outcome_unknown: bool, retriable: bool = True) -> None:
-        """`outcome_unknown`: the request had left, so the server may have carried it out."""
+        """`outcome_unknown`: the request was sent, so the server may have carried it out."""
         super().__init__(message)
         self.outcome_unknown = outcome_unknown
         self.retriable = retriable
 
 
 class UnreadableAnswer(KubeError):
-    """The server answered yes, with bytes that are not the object: a write has been carried out all the same.
+    """A success answer whose body is not the object; a write has been carried out all the same.
 
-    As often as it is asked it says the same, until somebody corrects the object, or the proxy that answers for it.
+    The error repeats until the object, or the proxy that answers for the server, is corrected.
     """
 
 
 class NotKubernetes(KubeError):
-    """The answer is no word of an API server, but a page of a proxy or of another program at that address.
+    """The answer does not come from an API server, but from a proxy or another program at that address.
 
-    Neither a yes nor a no: a caller that took it for `NotFound` would believe that objects are gone.
+    The outcome is unknown: a caller that treated it as `NotFound` would conclude that objects are gone.
     """
 
     def __init__(self, response: Response, request: Request, server: str) -> None:
-        """`server`: the URL, if it is known."""
+        """`server`: the URL, empty if not known."""
         text = " ".join(response.body[:_QUOTED].decode("utf-8", "replace").split())
         answer = f"{response.status}: {text}" if text else str(response.status)
         where = f" at {server}" if server else ""
@@ -71,10 +73,10 @@ class NotKubernetes(KubeError):
 
 
 class ApiError(KubeError):
-    """The server answered no."""
+    """The server refused the request."""
 
     reasons: ClassVar[frozenset[str]] = frozenset()
-    """Words in `Status.reason` that mean this class."""
+    """Values of `Status.reason` that map to this class."""
     next_step: ClassVar[str] = "see the server's log"
 
     def __init__(
@@ -106,7 +108,7 @@ class ApiError(KubeError):
 
 
 class Redirected(ApiError):
-    """300 to 399: API servers do not do that, login pages and proxies do."""
+    """300 to 399: API servers do not redirect; login pages and proxies do."""
 
     next_step = "correct `server` in the kubeconfig: what answers there is no API server, or sends clients elsewhere"
 
@@ -119,14 +121,14 @@ class BadRequest(ApiError):
 
 
 class Unauthorized(ApiError):
-    """401: the server does not know who is asking."""
+    """401: the server cannot authenticate the caller."""
 
     reasons = frozenset({"Unauthorized"})
     next_step = "log in again or renew the credentials of the current context"
 
 
 class Forbidden(ApiError):
-    """403: known, but not allowed, by permissions or by an admission rule such as a quota."""
+    """403: the caller is authenticated but not allowed, by permissions or by an admission rule such as a quota."""
 
     reasons = frozenset({"Forbidden"})
     next_step = "change the object, or the rule that the message names"
@@ -143,42 +145,42 @@ class Forbidden(ApiError):
 
 
 class NotFound(ApiError):
-    """404: no such object, or the server does not serve such a resource."""
+    """404: no such object, or the server does not serve the resource."""
 
     reasons = frozenset({"NotFound"})
     next_step = "check the name and namespace, and that the resource's CRD is installed"
 
 
 class MethodNotAllowed(ApiError):
-    """405: the resource does not know this verb."""
+    """405: the resource does not support this verb."""
 
     reasons = frozenset({"MethodNotAllowed"})
     next_step = "use another verb or another subresource"
 
 
 class NotAcceptable(ApiError):
-    """406: the server cannot answer in the form asked for."""
+    """406: the server cannot answer in the requested format."""
 
     reasons = frozenset({"NotAcceptable"})
     next_step = "ask for application/json"
 
 
 class Conflict(ApiError):
-    """409: the object has changed, or is not in the state that the call presumes."""
+    """409: the object has changed, or is not in the state that the call requires."""
 
     reasons = frozenset({"Conflict"})
     next_step = "read the object again and decide anew"
 
 
 class AlreadyExists(ApiError):
-    """409: an object of this name is there already."""
+    """409: an object of this name exists already."""
 
     reasons = frozenset({"AlreadyExists"})
     next_step = "use the existing object or another name"
 
 
 class Gone(ApiError):
-    """410: what was asked for is no longer there, and will not come back."""
+    """410: the requested data no longer exists and will not come back."""
 
     reasons = frozenset({"Gone"})
     next_step = "list again"
@@ -199,7 +201,7 @@ class RequestEntityTooLarge(ApiError):
 
 
 class UnsupportedMediaType(ApiError):
-    """415: the server does not know this kind of body or patch."""
+    """415: the server does not support this content type or patch."""
 
     reasons = frozenset({"UnsupportedMediaType"})
     next_step = "use another kind of patch: custom resources take merge, JSON and apply patches"
@@ -213,7 +215,7 @@ class Invalid(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """429: not now: the server sheds load, or a disruption budget forbids an eviction."""
+    """429: the server sheds load, or a disruption budget forbids an eviction at the moment."""
 
     retriable = True
     reasons = frozenset({"TooManyRequests"})
@@ -221,12 +223,12 @@ class TooManyRequests(ApiError):
 
     @property
     def disruption_budget(self) -> bool:
-        """Whether a PodDisruptionBudget forbids it, so that only the pods' recovery helps."""
+        """Whether a PodDisruptionBudget forbids the eviction, so that only the recovery of pods helps."""
         return any(cause.reason == "DisruptionBudget" for cause in self.details.causes)
 
 
 class InternalError(ApiError):
-    """500: the server failed, such as on a webhook that does not answer."""
+    """500: the server failed, for example because a webhook does not answer."""
 
     retriable = True
     reasons = frozenset({"InternalError"})
@@ -236,7 +238,7 @@ class InternalError(ApiError):
 
 
 class ServerTimeout(ApiError):
-    """500 or 504: the server gave up waiting; the call may have been carried out."""
+    """500 or 504: the server timed out; the call may have been carried out."""
 
     retriable = True
     reasons = frozenset({"ServerTimeout", "Timeout"})
@@ -276,10 +278,10 @@ _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": 
 
 
 def failure(response: Response, request: Request, server: str) -> KubeError | None:
-    """The error that an answer means; None if it is a yes. `server`: its URL, if it is known."""
+    """Return the error for an answer; None if it is a success. `server`: its URL, empty if not known."""
     if response.status < 300:
         wanted, given = request.headers.get("accept", ""), response.headers.get("content-type", "")
-        # a console, a login, a proxy's greeting
+        # an HTML page of a console, a login or a proxy
         foreign = wanted.startswith("application/json") and given.startswith("text/html")
         return NotKubernetes(response, request, server) if foreign else None
     if response.status in _NO_SUCH_PAGE and not _from_kubernetes(response.body):
@@ -288,7 +290,7 @@ def failure(response: Response, request: Request, server: str) -> KubeError | No
 
 
 def refusal(response: Response, request: Request | None = None) -> ApiError:
-    """The error that an answer of 300 or more means; the reason decides before the status."""
+    """Return the error for an answer of 300 or more; the reason decides before the status code."""
     try:
         status = decode_status(response.body)
     except Malformed:
@@ -299,7 +301,7 @@ def refusal(response: Response, request: Request | None = None) -> ApiError:
 
 
 def from_status(status: Status, request: Request | None = None, *, code: int = 0, retry_after: str = "") -> ApiError:
-    """The error that a Status means, such as that of an ERROR event in a watch."""
+    """Return the error for a Status, such as the one in an ERROR event of a watch."""
     code = code or status.code
     class_ = _BY_REASON.get(status.reason) or _BY_STATUS.get(code)
     if class_ is None:
@@ -312,7 +314,7 @@ def from_status(status: Status, request: Request | None = None, *, code: int = 0
 
 
 def _from_kubernetes(body: bytes) -> bool:
-    """An API server answers a Status; where it serves nothing of a group, `_NO_SUCH_PATH`."""
+    """Whether the body is a Status, or `_NO_SUCH_PATH`, which an API server returns for a group it does not serve."""
     try:
         status = decode_status(body)
     except Malformed:
@@ -325,7 +327,7 @@ def _bounded_s(asked: int) -> float:
 
 
 def describe(request: Request) -> str:
-    """What a request attempts, in words: `patch statefulsets/scale web in namespace default`."""
+    """Describe a request in words: `patch statefulsets/scale web in namespace default`."""
     parts = request.path.strip("/").split("/")
     rest = parts[2:] if parts[0] == "api" else parts[3:] if parts[0] == "apis" else []
     namespace = ""

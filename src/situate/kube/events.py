@@ -1,11 +1,14 @@
-"""Tells people on an object what was done about it, and why not: Events, aggregated and in the background.
+"""Records Events on objects, aggregated and in the background.
 
-Written as core/v1, for that is what `kubectl describe` reads: it sorts by `lastTimestamp` and prints `5s (x12 over 3m)`
-from `count`, `firstTimestamp` and `lastTimestamp`; an Event written through events.k8s.io/v1 has no `lastTimestamp` and
-sorts before all others. One that names an action is written there all the same, as kube-scheduler writes its own.
-Repetition is a series: one Event whose count grows, as client-go's correlator makes it; in events.k8s.io/v1 no note
-changes, so that other words begin a new one there.
-`record` never waits and never fails; what cannot be kept or written is dropped and counted.
+Events are written as core/v1, because `kubectl describe` reads core/v1. It sorts by `lastTimestamp` and prints `5s (x12
+over 3m)` from `count`, `firstTimestamp` and `lastTimestamp`. An Event written through events.k8s.io/v1 has no
+`lastTimestamp` and is sorted before all others. An Event that names an action is still written there, as kube-scheduler
+does.
+
+A repeated Event is a series: one Event whose count grows, as in client-go's correlator. In events.k8s.io/v1 the note of
+an Event cannot change, so a different message starts a new Event.
+
+`record` never waits and never fails; an Event that cannot be stored or written is dropped and counted.
 """
 
 from __future__ import annotations
@@ -30,21 +33,21 @@ from situate.objects.resources import CORE_EVENTS, EVENTS, ResourceType
 from situate.objects.values.timestamps import micro_time, rfc3339
 
 WINDOW_S: Final = 600.0
-"""A reason that has been silent on an object for so long begins a new Event (client-go: ten minutes)."""
+"""A reason not repeated on an object for this long starts a new Event (client-go: ten minutes)."""
 BURST: Final = 25
-"""Writes about one object at once (client-go's spam filter)."""
+"""Writes about one object that may leave at once (client-go's spam filter)."""
 REFILL_S: Final = 30.0
-"""After its burst one write about an object in this time; counts that wait are written together."""
+"""After its burst, one write about an object per this time; counts that wait are written together."""
 MOST_SENTENCES: Final = 10
-"""Different messages of one reason that are Events of their own in the window (client-go: ten); others share one."""
+"""Different messages of one reason that are separate Events in the window (client-go: ten); others share one Event."""
 MOST_SERIES: Final = 4096
-"""Events that may wait or grow at one time, unless the recorder is told otherwise."""
+"""Default number of Events that may wait or grow at one time."""
 ATTEMPTS: Final = 5
 RETRY: Final = Backoff(initial_s=1.0, cap_s=30.0)
 FLUSH_S: Final = 2.0
-"""How long the end of the process waits for Events."""
+"""How long the end of the process waits for Events to be written."""
 _LEAST_REST_S: Final = 1e-6
-"""What is due a rounding error from now would be looked for again without time passing."""
+"""Shortest sleep: without it, an Event due within a rounding error would be checked again without time passing."""
 LONGEST_MESSAGE: Final = 1024
 
 NORMAL: Final = "Normal"
@@ -58,15 +61,15 @@ class EventCounts:
     recorded: int = 0
     written: int = 0
     dropped_full: int = 0
-    """There were too many to remember."""
+    """Too many Events at one time."""
     dropped_refused: int = 0
-    """The server would not take them, as in a namespace that is being deleted."""
+    """Refused by the server, as in a namespace that is being deleted."""
     dropped_failed: int = 0
-    """They could not be written in several attempts, or before the end of the process."""
+    """Not written within `ATTEMPTS` attempts, or before the end of the process."""
 
 
 def reference(resource: ResourceType[Any], regarding: KubernetesObject) -> ObjectReference:
-    """Names an object for `EventRecorder.record`."""
+    """Return a reference to an object for `EventRecorder.record`."""
     meta = regarding.metadata
     return ObjectReference(
         resource.api_version, resource.kind, meta.namespace, meta.name, meta.uid, meta.resource_version
@@ -76,12 +79,12 @@ def reference(resource: ResourceType[Any], regarding: KubernetesObject) -> Objec
 _ObjectKey = tuple[str, str, str, str]
 _ReasonKey = tuple[_ObjectKey, str, str]
 _SeriesKey = tuple[_ObjectKey, str, str, str]
-"""Object, type, reason, and the message if that makes it an Event of its own."""
+"""Object, type, reason, and the message if each message is a separate Event."""
 
 
 @dataclass(slots=True)
 class _Series:
-    """One reason on one object, as often as it has happened."""
+    """One reason on one object, with its count."""
 
     regarding: ObjectReference
     type: str
@@ -93,12 +96,12 @@ class _Series:
     action: str = ""
     """Empty: written as core/v1."""
     related: ObjectReference | None = None
-    """None if only one object is concerned."""
+    """None if the Event concerns only one object."""
     reporter: str = ""
     """Empty: the recorder's component."""
     count: int = 1
     name: str = ""
-    """Of the Event on the server; empty before it was created."""
+    """Name of the Event on the server; empty before it is created."""
     not_before: float = 0.0
     failures: int = 0
     writing: bool = False
@@ -106,22 +109,22 @@ class _Series:
 
 @dataclass(slots=True)
 class _Bucket:
-    """What may still be written about one object."""
+    """The remaining writes about one object."""
 
     tokens: float = float(BURST)
     counted_at: float = field(default=0.0)
 
     def free_at(self, now: float) -> float:
-        """When the next write may leave."""
+        """Return when the next write may leave."""
         self.tokens = min(float(BURST), self.tokens + (now - self.counted_at) / REFILL_S)
         self.counted_at = now
         return now if self.tokens >= 1 else now + (1 - self.tokens) * REFILL_S
 
 
 class EventRecorder:
-    """A service: `record` from anywhere on the loop; `run` writes until `stop`.
+    """A service: call `record` from anywhere on the loop; `run` writes until `stop`.
 
-    Give it a client whose rate limit other work does not need.
+    Pass a client whose rate limit other work does not need.
     """
 
     name = "events"
@@ -137,9 +140,10 @@ class EventRecorder:
         writers: int = 4,
         most: int = MOST_SERIES,
     ) -> None:
-        """`component` is what `kubectl describe` shows under From; `instance` says which process it was.
+        """Take the client and the source of the Events.
 
-        `most`: so many Events may wait or grow at one time.
+        `kubectl describe` shows `component` under From; `instance` identifies the process. `most` bounds the Events
+        that may wait or grow at one time.
         """
         self.counts = EventCounts()
         self._client = client
@@ -149,12 +153,12 @@ class EventRecorder:
         self._rng = rng
         self._writers = writers
         self._most = most
-        self._series: dict[_SeriesKey, _Series] = {}  # in the order in which they were last seen
+        self._series: dict[_SeriesKey, _Series] = {}  # ordered by the time of the last occurrence
         self._waiting: dict[_SeriesKey, _Series] = {}
-        self._sentences: dict[_ReasonKey, set[str]] = {}  # messages that are Events of their own
+        self._sentences: dict[_ReasonKey, set[str]] = {}  # messages that are separate Events
         self._buckets: dict[_ObjectKey, _Bucket] = {}
         self._idle: deque[asyncio.Future[None]] = deque()
-        """Of the writers that have nothing to do at the moment."""
+        """One future for each writer that waits for work."""
         self._stopping = asyncio.Event()
         self._log = structlog.get_logger()
 
@@ -168,18 +172,19 @@ class EventRecorder:
         related: ObjectReference | None = None,
         reporter: str = "",
     ) -> None:
-        """Something happened to an object. `type_` is `NORMAL` or `WARNING`, `reason` one word in CamelCase.
+        """Record an Event on an object. `type_` is `NORMAL` or `WARNING`, `reason` one word in CamelCase.
 
-        With an `action`, one word as well, it is written through events.k8s.io/v1, in the name of `reporter`.
+        With an `action`, also one word, the Event is written through events.k8s.io/v1 with `reporter` as its
+        controller.
         """
         about = (regarding.kind, regarding.namespace, regarding.name, regarding.uid)
         message = _shortened(message)
         self._record((about, type_, reason, ""), regarding, message, action, related, reporter)
 
     def record_apart(self, regarding: ObjectReference, type_: str, reason: str, message: str) -> None:
-        """As `record`, but another message is another Event: a count never stands for different sentences.
+        """Record an Event as `record` does, but with a separate Event for each message.
 
-        Beyond `MOST_SENTENCES` of one reason in the window, further messages share one Event.
+        Beyond `MOST_SENTENCES` messages of one reason in the window, further messages share one Event.
         """
         about = (regarding.kind, regarding.namespace, regarding.name, regarding.uid)
         message = _shortened(message)
@@ -215,13 +220,13 @@ class EventRecorder:
             self._wake_one()
 
     async def run(self) -> None:
-        """Writes what is recorded until `stop`; then, for a moment, what may be written at once."""
+        """Write recorded Events until `stop`; then, for up to `FLUSH_S`, those that may be written at once."""
         async with asyncio.TaskGroup() as group:
             writers = [group.create_task(self._write_on()) for _ in range(self._writers)]
             group.create_task(self._end_in_time(writers))
 
     def stop(self) -> None:
-        """Ends `run` soon."""
+        """End `run` soon."""
         self._stopping.set()
         while self._idle:
             self._wake_one()
@@ -248,7 +253,7 @@ class EventRecorder:
                 await self._rest(None if key is None else max(due - now, _LEAST_REST_S))
 
     async def _rest(self, seconds: float | None) -> None:
-        """Until there is something new to write, or for so long."""
+        """Wait for a new Event to write, at most this long."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._idle.append(woken)
         try:
@@ -259,7 +264,7 @@ class EventRecorder:
                 self._idle.remove(woken)
 
     def _wake_one(self) -> None:
-        """One writer for each Event: all of them would find the others' work done."""
+        """Wake one writer for each Event: the others would find nothing to write."""
         while self._idle:
             woken = self._idle.popleft()
             if not woken.done():
@@ -267,7 +272,7 @@ class EventRecorder:
                 return
 
     def _next(self) -> tuple[_SeriesKey | None, float]:
-        """What may be written first, and when."""
+        """Return the Event that may be written first, and when."""
         now = _now()
         best: _SeriesKey | None = None
         best_at = float("inf")
@@ -283,7 +288,7 @@ class EventRecorder:
         bucket = self._buckets.get(about)
         if bucket is None:
             if len(self._buckets) >= 2 * MOST_SERIES:
-                self._buckets.clear()  # too many objects for any of them to be a spammer
+                self._buckets.clear()  # with this many objects none of them is a spammer
             bucket = self._buckets[about] = _Bucket(counted_at=_now())
         return bucket
 
@@ -305,13 +310,13 @@ class EventRecorder:
             self._waiting.setdefault(key, series)
 
     async def _send(self, series: _Series) -> None:
-        namespace = series.regarding.namespace or "default"  # where Events about cluster-scoped objects belong
+        namespace = series.regarding.namespace or "default"  # Events about cluster-scoped objects belong here
         resource: ResourceType[Any] = EVENTS if series.action else CORE_EVENTS
         if series.name:
             try:
                 await self._client.patch(resource, series.name, MergePatch(_growth(series)), namespace)
                 return
-            except NotFound:  # an apiserver forgets Events after an hour
+            except NotFound:  # an API server deletes Events after an hour
                 series.name = ""
         name = f"{series.regarding.name[:200]}.{self._rng.getrandbits(64):016x}"
         content = self._content if series.action else self._core_content
@@ -369,7 +374,7 @@ class EventRecorder:
         self._log.warning("an event is dropped", object=about, reason=series.reason, error=str(problem))
 
     def _forget_one(self) -> bool:
-        """Makes room by the series that was silent longest and is written."""
+        """Free space by removing the written series with the oldest last occurrence."""
         for key, series in self._series.items():
             if key not in self._waiting and not series.writing:
                 del self._series[key]
@@ -378,7 +383,7 @@ class EventRecorder:
         return False
 
     def _stands_apart(self, about: _ReasonKey, message: str) -> bool:
-        """Whether a message is an Event of its own; it is counted as one then."""
+        """Whether a message gets its own Event; if so, it is counted."""
         words = self._sentences.setdefault(about, set())
         if len(words) >= MOST_SENTENCES and message not in words:
             recent = _now() - WINDOW_S
@@ -411,7 +416,7 @@ def _named(what: ObjectReference) -> dict[str, str]:
 
 
 def _growth(series: _Series) -> dict[str, Any]:
-    """What changes about an Event that happened again."""
+    """Build the patch for an Event that occurred again."""
     if series.action:
         return {"series": {"count": series.count, "lastObservedTime": micro_time(series.last)}}
     return {"count": series.count, "lastTimestamp": rfc3339(series.last), "message": series.message}

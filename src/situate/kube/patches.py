@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class MergePatch:
-    """RFC 7386: null removes, lists are replaced. Repeating it is harmless."""
+    """RFC 7386: null removes, lists are replaced. Safe to repeat."""
 
     content_type: ClassVar[str] = "application/merge-patch+json"
     body: Mapping[str, Any]
@@ -17,7 +17,7 @@ class MergePatch:
 
 @dataclass(frozen=True, slots=True)
 class JsonPatch:
-    """RFC 6902: operations in order, all or none; `test` makes it conditional. Repeating it may not be harmless."""
+    """RFC 6902: operations in order, all or none; `test` makes it conditional. Not always safe to repeat."""
 
     content_type: ClassVar[str] = "application/json-patch+json"
     body: Sequence[Mapping[str, Any]]
@@ -25,7 +25,7 @@ class JsonPatch:
 
 @dataclass(frozen=True, slots=True)
 class StrategicMergePatch:
-    """Lists merge by key; for built-in kinds only. Repeating it is harmless."""
+    """Lists merge by key; for built-in kinds only. Safe to repeat."""
 
     content_type: ClassVar[str] = "application/strategic-merge-patch+json"
     body: Mapping[str, Any]
@@ -33,7 +33,7 @@ class StrategicMergePatch:
 
 @dataclass(frozen=True, slots=True)
 class ApplyPatch:
-    """Server-side apply: the whole of what the field manager wants to own. Repeating it is harmless."""
+    """Server-side apply: all fields that the field manager owns. Safe to repeat."""
 
     content_type: ClassVar[str] = "application/apply-patch+yaml"  # JSON is YAML
     body: Mapping[str, Any]

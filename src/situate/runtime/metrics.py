@@ -1,8 +1,8 @@
-"""Everything that is counted, on a registry of its own, under names that begin with `situate_`.
+"""The metrics of a process, on its own registry, with names that begin with `situate_`.
 
-Labels come from closed sets (controllers, resources, leases of the configuration, enum values), never from names of
-objects. Queues, reflectors and the event recorder keep plain totals, which are read when somebody scrapes; nothing in
-them knows Prometheus.
+Labels come from closed sets (controllers, resources, Leases of the configuration, enum values), never from names of
+objects. Queues, reflectors and the event recorder keep plain totals, which a scrape reads; none of them knows
+Prometheus.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SECONDS: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 
 
 
 class _OneFamilyEach(CollectorRegistry):
-    """Several of one product may run in a process, each with a collector of its own: a name is shown once for all."""
+    """A registry that shows each name once, even if several instances of a product each have a collector."""
 
     def collect(self) -> Iterator[Metric]:
         families: dict[str, Metric] = {}
@@ -38,7 +38,7 @@ class _OneFamilyEach(CollectorRegistry):
 
 
 class Metrics:
-    """One for a process. Its `observe_…` methods are the observers that the parts take."""
+    """All metrics of one process. Its `observe_…` methods are the observers of queues, elections and watches."""
 
     def __init__(self) -> None:
         self.registry: CollectorRegistry = _OneFamilyEach(auto_describe=False)
@@ -72,11 +72,11 @@ class Metrics:
         )
 
     def render(self) -> bytes:
-        """The text that a scrape gets, of `CONTENT_TYPE`."""
+        """Return the text of a scrape, with content type `CONTENT_TYPE`."""
         return generate_latest(self.registry)
 
     def observe_attempts(self, controller: str) -> Callable[[Attempt[Any]], None]:
-        """For `Reconciler(observe=…)`."""
+        """Return an observer for `Reconciler(observe=…)`."""
 
         def observe(attempt: Attempt[Any]) -> None:
             self._reconciliations.labels(controller, attempt.verdict.value).inc()
@@ -85,7 +85,7 @@ class Metrics:
         return observe
 
     def observe_election(self, news: ElectionNews) -> None:
-        """For `Elector(observe=…)`."""
+        """Observe an election, for `Elector(observe=…)`."""
         lease = str(news.lease)
         self._elections.labels(lease, news.change.value).inc()
         if news.change is not ElectionChange.FAILED:
@@ -93,29 +93,29 @@ class Metrics:
             self._leading.labels(lease).set(1 if leads else 0)
 
     def observe_watch(self, resource: str) -> Callable[[WatchOutcome], None]:
-        """For `Reflector(observe=…)`."""
+        """Return an observer for `Reflector(observe=…)`."""
         return lambda outcome: self._connections.labels(resource, outcome.value).inc()
 
     def observe_reload(self, *, accepted: bool) -> None:
-        """The configuration file has changed."""
+        """Count a change of the configuration file."""
         self._reloads.labels("accepted" if accepted else "rejected").inc()
         self._reload_rejected.set(0 if accepted else 1)
 
     def add_queue(self, name: str, queue: WorkQueue[Any]) -> None:
-        """Shows a work queue's totals."""
+        """Show a work queue's totals."""
         self._totals.queues[name] = queue
 
     def add_reflector(self, reflector: Reflector[Any]) -> None:
-        """Shows how a store is kept; several of one resource are summed."""
+        """Show the state of a reflector's store; several reflectors of one resource are summed."""
         self._totals.reflectors.append(reflector)
 
     def add_events(self, recorder: EventRecorder) -> None:
-        """Shows what became of Events."""
+        """Show the counts of recorded Events."""
         self._totals.recorder = recorder
 
 
 class _Totals(Collector):
-    """Read when somebody scrapes."""
+    """Totals of other parts, read at each scrape."""
 
     def __init__(self) -> None:
         self.queues: dict[str, WorkQueue[Any]] = {}

@@ -1,4 +1,4 @@
-"""What the scheduler needs to be allowed: the one list behind the printed RBAC and the access check."""
+"""The permissions of the scheduler: the only list behind the printed RBAC and the access check."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WATCHED = (
 
 
 def permissions(lease: LeaseName | None, *, shadow: bool, allots: bool = False) -> tuple[Permission, ...]:
-    """`lease`: None without election. `allots`: whether pods are told which units of their nodes they got.
+    """Return the permissions; `lease` None is without election, and `allots` lets it annotate pods with their devices.
 
     A shadow only reads, apart from its Lease and its Events.
     """

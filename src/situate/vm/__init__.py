@@ -5,6 +5,5 @@ Read the values first: `model`, `api` (annotations), `config`, `backends` (NeonV
 Then read the decisions: `planning` selects migrations, `ledger` handles events, `placement` is the scheduler plugin.
 `explain` answers questions about Pods and nodes. `controller` and `server` run the process and its HTTP port.
 `agent` measures load and asks for capacity. `emulator` replaces NeonVM on clusters without a hypervisor.
-Three modules complete the package: `permissions` (RBAC), `merging` (reconcile queue, back-off) and `first_generation`.
-`first_generation` models the accounting that neondatabase/autoscaling used before 2024-12. No decision uses it.
+`permissions` lists the RBAC rights of all of them.
 """

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from situate.sim.spot.baselines import APP, BASELINES, Baseline, Case, Figures, expected, off, waves
-from situate.sim.spot.delays import BASELINE, Spread
+from situate.sim.spot.cluster.delays import BASELINE, Spread
 from situate.sim.spot.policies import Reaction
 
 RUNS = 80

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from situate.sim.spot.delays import Around, Spread
+from situate.sim.spot.cluster.delays import Around, Spread
 from situate.sim.spot.policies import POLICIES
 from situate.sim.spot.scenarios import App, RollOut, Scale, Wave
 from situate.sim.spot.settings import RUNS, parse_plan

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from situate.sim.spot.account import Cause, Played
-from situate.sim.spot.delays import Spread
+from situate.sim.spot.cluster.delays import Spread
 from situate.sim.spot.policies import BY_NAME, POLICIES, Policy
+from situate.sim.spot.results.account import Cause, Played
 from situate.sim.spot.scenarios import BY_NAME as SCENARIO
 from situate.sim.spot.scenarios import SCENARIOS, Scenario, Wave
 from situate.sim.spot.simulation import Simulation

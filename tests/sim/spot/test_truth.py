@@ -13,10 +13,10 @@ import pytest
 
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.sim.spot.baselines import Case, expected
-from situate.sim.spot.delays import Delays, Spread
+from situate.sim.spot.cluster.delays import Delays, Spread
 from situate.sim.spot.policies import Reaction
 from situate.spot.model.pods_nodes_workloads import ON_DEMAND
-from situate.testing.spot.world import SHOP, SpotWorld, settings_of
+from situate.testing.spot.world.world import SHOP, SpotWorld, settings_of
 from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 GRACE_S = 1

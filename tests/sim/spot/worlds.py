@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from situate.sim.spot.account import Account
-from situate.sim.spot.controllers import Controllers, Template
-from situate.sim.spot.delays import BASELINE, Around, Spread
-from situate.sim.spot.scheduling import Scheduler
-from situate.sim.spot.shapes import NodeKind, Shapes
-from situate.sim.spot.world import World
+from situate.sim.spot.cluster.controllers import Controllers, Template
+from situate.sim.spot.cluster.delays import BASELINE, Around, Spread
+from situate.sim.spot.cluster.scheduler import Scheduler
+from situate.sim.spot.cluster.shapes import NodeKind, Shapes
+from situate.sim.spot.cluster.world import World
+from situate.sim.spot.results.account import Account
 from situate.sim.timeline import Timeline
 from situate.spot.model.pods_nodes_workloads import Capacity, PodFacts
 

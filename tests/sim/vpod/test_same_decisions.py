@@ -11,9 +11,9 @@ from situate.sim.vpod.fleet import Fleet
 from situate.sim.vpod.loop import Loop
 from situate.sim.vpod.settings import ClusterSettings
 from situate.testing.vpod.history import NODES, SetSource, Settings
-from situate.testing.vpod.invariants import Watchdog, satisfied
+from situate.testing.vpod.invariants.rules import Watchdog, satisfied
 from situate.testing.vpod.run import perform
-from situate.testing.vpod.world import STATEFULSET, TENANTS, VPodWorld
+from situate.testing.vpod.world.world import STATEFULSET, TENANTS, VPodWorld
 from situate.vpod.model.vpod import Key
 
 PAUSE_S = 60.0

@@ -13,9 +13,9 @@ from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.spot.model.pods_nodes_workloads import CLASS
-from situate.testing.spot.plans import WorkloadPlan
-from situate.testing.spot.workloads import collection, workload
-from situate.testing.spot.world import SpotWorld, machinery, settings_of
+from situate.testing.spot.world.initial_objects import WorkloadPlan
+from situate.testing.spot.world.workloads import collection, workload
+from situate.testing.spot.world.world import SpotWorld, machinery, settings_of
 from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 COUNTED_BY = ("pods", "replicasets", "deployments", "statefulsets", "nodes", "namespaces", "events")

@@ -18,9 +18,9 @@ from situate.objects.messages import Request
 from situate.testing.virtual_time.network import CALM, Network, Weather, Wire
 from situate.testing.virtual_time.processes import World
 from situate.testing.vpod.history import SetSource, Settings
-from situate.testing.vpod.invariants import Watchdog
+from situate.testing.vpod.invariants.rules import Watchdog
 from situate.testing.vpod.run import perform
-from situate.testing.vpod.world import VPodWorld
+from situate.testing.vpod.world.world import VPodWorld
 
 PATH = "/api/v1/namespaces/default/configmaps"
 JSON = {"content-type": "application/json"}

@@ -13,9 +13,9 @@ from situate.cluster.controllers.node.nodes import node as node_object
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.builders.objects import pod as pod_object
-from situate.testing.vm.kubevirt import FAILS, STALLS, STAYS, KubeVirtController
-from situate.testing.vm.kubevirt_kinds import kubevirt_definitions
-from situate.testing.vm.shipped import NAMESPACE, PODS, StandIn, VmWorld
+from situate.testing.vm.world.kubevirt import FAILS, STALLS, STAYS, KubeVirtController
+from situate.testing.vm.world.kubevirt_kinds import kubevirt_definitions
+from situate.testing.vm.world.processes import NAMESPACE, PODS, StandIn, VmWorld
 from situate.vm.api.well_known import (
     AUTO_MIGRATION_LABEL,
     CLAIM,

@@ -21,8 +21,8 @@ from situate.kube.login.connection import Connection
 from situate.kube.patches import MergePatch
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES
 from situate.scheduler.metrics.metrics import SchedulerMetrics
-from situate.testing.vm.kubevirt import KubeVirtController, KubeVirtPace
-from situate.testing.vm.kubevirt_kinds import kubevirt_definitions
+from situate.testing.vm.world.kubevirt import KubeVirtController, KubeVirtPace
+from situate.testing.vm.world.kubevirt_kinds import kubevirt_definitions
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, DRAIN, MOVED
 from situate.vm.backends.kubevirt import KubeVirtSystem
 from situate.vm.backends.kubevirt_names import INSTANCES

@@ -9,7 +9,7 @@ import pytest
 
 from situate.objects.messages import Response
 from situate.testing.builders.objects import pod as pod_object
-from situate.testing.vm.shipped import MACHINES, MIGRATIONS, PODS, UNIT
+from situate.testing.vm.world.processes import MACHINES, MIGRATIONS, PODS, UNIT
 from situate.vm.api.claims import claim_text
 from situate.vm.api.quantities import GIB
 from situate.vm.api.well_known import CLAIM, DOWNTIME, MOVED

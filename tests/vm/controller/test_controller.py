@@ -19,7 +19,7 @@ from situate.runtime.reconcile.outcomes import BrokenInvariant
 from situate.testing.builders.objects import pod as pod_object
 from situate.testing.virtual_time.network import Answering
 from situate.testing.virtual_time.processes import ProcessState
-from situate.testing.vm.shipped import MIGRATIONS, NAMESPACE, PODS, UNIT, VmWorld
+from situate.testing.vm.world.processes import MIGRATIONS, NAMESPACE, PODS, UNIT, VmWorld
 from situate.vm.api.quantities import GIB
 from situate.vm.api.well_known import APPROVED, CLAIM, CLAIM_CLOSED, CREATED_BY_SCHEDULER_LABEL, TARGET_NODE
 from situate.vm.controller.controller import VmController

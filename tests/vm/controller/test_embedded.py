@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 from situate.cli.main import app
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.node.nodes import node
-from situate.cluster.controllers.virtual_machines import VirtualMachineController
 from situate.embedded.embedded_server import EmbeddedServer, Settings
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
+from situate.embedded.virtual_machines import VirtualMachineController
 from situate.kube.client import Client
 from situate.kube.connect import connect
 from situate.kube.election.election import Candidacy

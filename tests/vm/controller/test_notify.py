@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.testing.vm.shipped import MACHINES
+from situate.testing.vm.world.processes import MACHINES
 from situate.vm.api.quantities import GIB
 from situate.vm.api.well_known import REQUESTED, SCALING_UNIT
 from situate.vm.model.resource_amounts import Amounts

@@ -9,7 +9,7 @@ import pytest
 
 from situate.objects.messages import Response
 from situate.testing.builders.objects import pod as pod_object
-from situate.testing.vm.shipped import PODS
+from situate.testing.vm.world.processes import PODS
 from situate.vm.api.quantities import GIB
 from situate.vm.api.well_known import RESIZE_REQUESTED
 from situate.vm.model.policy import Rules

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from situate.testing.vm.shipped import MIGRATIONS
+from situate.testing.vm.world.processes import MIGRATIONS
 from situate.vm.api.quantities import GIB
 from situate.vm.api.well_known import CLAIM, TARGET_NODE, TARGET_RECHOSEN
 from situate.vm.model.migrations import Move

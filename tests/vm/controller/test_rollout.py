@@ -10,7 +10,7 @@ import pytest
 
 from situate.cluster.storage.effects import Identity
 from situate.testing.virtual_time.network import Wire
-from situate.testing.vm.shipped import NAMESPACE, PODS, VmWorld
+from situate.testing.vm.world.processes import NAMESPACE, PODS, VmWorld
 from situate.vm.api.well_known import SCHEDULER_LABEL, WANTS
 from situate.vm.controller.setup import VmSetup
 

@@ -10,7 +10,7 @@ from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.builders.objects import pod as pod_object
-from situate.testing.vm.shipped import MIGRATIONS, PODS
+from situate.testing.vm.world.processes import MIGRATIONS, PODS
 from situate.vm.api.quantities import GIB
 from situate.vm.api.well_known import TARGET_NODE
 from situate.vm.model.resource_amounts import Amounts

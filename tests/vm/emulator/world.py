@@ -10,9 +10,9 @@ from typing import Any
 from situate.cluster.apiserver.assembly import Cluster
 from situate.cluster.controllers import MachinerySettings
 from situate.cluster.controllers.node.nodes import nodes
-from situate.cluster.controllers.virtual_machines import VirtualMachineController
 from situate.cluster.storage.effects import ADMIN
 from situate.cluster.storage.names import Names
+from situate.embedded.virtual_machines import VirtualMachineController
 from situate.objects.messages import Request, Response
 from situate.vm.emulator import Settings
 from situate.vm.emulator.crds import definitions

@@ -16,7 +16,7 @@ from situate.cluster.storage.watch import Watch
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
 from situate.testing.virtual_time.network import Answering as Behind
-from situate.testing.vm.shipped import NAMESPACE, VmWorld
+from situate.testing.vm.world.processes import NAMESPACE, VmWorld
 from situate.vm.agent.protocol.permits import VERSION
 from situate.vm.api.quantities import GIB, amounts_value
 from situate.vm.api.well_known import APPROVED

@@ -7,7 +7,7 @@ import json
 import pytest
 from structlog.testing import capture_logs
 
-from situate.testing.vm.shipped import NAMESPACE
+from situate.testing.vm.world.processes import NAMESPACE
 from situate.vm.config.settings import PermitSettings
 from situate.vm.model.policy import Rules
 from tests.vm.server.scene import AGENT, PERSON, STRANGER, Stage, asking, cores, stage

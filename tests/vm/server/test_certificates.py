@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from situate.runtime.serving.certificates.plan import AUTHORITY, decoded
-from situate.testing.vm.shipped import NAMESPACE, VmWorld
+from situate.testing.vm.world.processes import NAMESPACE, VmWorld
 from situate.vm.config.settings import EvictionSettings
 from situate.vm.controller.setup import VmSetup
 from situate.vm.protocol.eviction_webhook_objects import AUTHORITY_KEYS, CERTIFICATES, SERVICE

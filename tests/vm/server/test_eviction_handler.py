@@ -11,7 +11,7 @@ from situate.kube.client import Client
 from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.resources import PODDISRUPTIONBUDGETS
 from situate.testing.builders.objects import node
-from situate.testing.vm.shipped import MIGRATIONS, NAMESPACE
+from situate.testing.vm.world.processes import MIGRATIONS, NAMESPACE
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, EVACUATE
 from situate.vm.controller.budgets import Budgets
 from situate.vm.model.actions import Tell

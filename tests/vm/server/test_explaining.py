@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 
 from situate.objects.messages import Request
 from situate.testing.builders.objects import pod as pod_object
-from situate.testing.vm.shipped import NAMESPACE, PODS
+from situate.testing.vm.world.processes import NAMESPACE, PODS
 from situate.vm.api.well_known import RESIZE_REQUESTED
 from situate.vm.config.settings import PermitSettings
 from situate.vm.model.policy import Rules

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from situate.objects.messages import Request, Response
-from situate.testing.vm.shipped import MACHINES, NAMESPACE
+from situate.testing.vm.world.processes import MACHINES, NAMESPACE
 from situate.vm.api.quantities import GIB
 from situate.vm.api.well_known import REQUESTED, SCALING_UNIT
 from situate.vm.config.settings import PermitSettings

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from situate.testing.vm.shipped import NAMESPACE, PODS
+from situate.testing.vm.world.processes import NAMESPACE, PODS
 from situate.vm.api.well_known import RESIZE_REQUESTED
 from tests.vm.server.scene import stage
 

@@ -9,9 +9,9 @@ import pytest
 
 from situate.testing.virtual_time.network import Weather
 from situate.testing.vpod.history import DeleteSource, HoldPods, SetSource, Settings, SpoilStatus
-from situate.testing.vpod.invariants import Watchdog, satisfied
+from situate.testing.vpod.invariants.rules import Watchdog, satisfied
 from situate.testing.vpod.run import perform
-from situate.testing.vpod.world import VPodWorld
+from situate.testing.vpod.world.world import VPodWorld
 from situate.vpod.model.pod_classes import NodeFacts
 from situate.vpod.scaling.drain import Eviction
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from situate.testing.vpod.history import CAPACITY, HoldPods, SetSource, Settings
-from situate.testing.vpod.invariants import Watchdog
+from situate.testing.vpod.invariants.rules import Watchdog
 from situate.testing.vpod.run import perform
-from situate.testing.vpod.world import GROUPS_PATH, NAMESPACE, STATEFULSET, VPodWorld
+from situate.testing.vpod.world.world import GROUPS_PATH, NAMESPACE, STATEFULSET, VPodWorld
 
 KIND_LABEL = "kafka.eventing.knative.dev/metadata.kind"
 GROUPS = f"{GROUPS_PATH}/namespaces/red/consumergroups"

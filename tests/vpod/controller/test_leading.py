@@ -12,9 +12,9 @@ from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.virtual_time.network import CALM, Weather
 from situate.testing.vpod.history import SetSource, Settings
-from situate.testing.vpod.invariants import Watchdog, satisfied
+from situate.testing.vpod.invariants.rules import Watchdog, satisfied
 from situate.testing.vpod.run import perform
-from situate.testing.vpod.world import VPodMember, VPodWorld
+from situate.testing.vpod.world.world import VPodMember, VPodWorld
 from situate.vpod.controller.controller import NotLeading
 
 

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from situate.testing.vpod.history import CAPACITY, SetSource, Settings
-from situate.testing.vpod.invariants import Watchdog
+from situate.testing.vpod.invariants.rules import Watchdog
 from situate.testing.vpod.run import perform
-from situate.testing.vpod.world import GROUPS_PATH, NAMESPACE, STATEFULSET, TENANTS, VPodWorld
+from situate.testing.vpod.world.world import GROUPS_PATH, NAMESPACE, STATEFULSET, TENANTS, VPodWorld
 
 pytestmark = pytest.mark.rule("vpod:B15")
 

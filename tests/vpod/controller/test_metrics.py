@@ -18,9 +18,9 @@ from situate.testing.vpod.history import (
     SetSource,
     Settings,
 )
-from situate.testing.vpod.invariants import Watchdog
+from situate.testing.vpod.invariants.rules import Watchdog
 from situate.testing.vpod.run import perform
-from situate.testing.vpod.world import NAMESPACE, STATEFULSET, VPodWorld
+from situate.testing.vpod.world.world import NAMESPACE, STATEFULSET, VPodWorld
 from situate.vpod.controller.notify import KNATIVE_LATENCY_MS, Reporter, VPodMetrics
 from situate.vpod.model.options import Options
 

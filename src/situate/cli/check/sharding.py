@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace as replace_entry
 
 from situate.cli.manifests.sharding import NAME, executor_name
-from situate.cli.sharding.reading import read_table, table_of
+from situate.cli.sharding.read_cluster import read_table, table_of
 from situate.cli.terminal.failures import WrongInput
 from situate.kube.client import Client
 from situate.kube.connect import connect

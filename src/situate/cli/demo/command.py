@@ -16,17 +16,17 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from situate.cli.demo.accounts import Accounts
-from situate.cli.demo.cast import Cast
 from situate.cli.demo.chapters import Chapter, Unfulfilled
-from situate.cli.demo.objects import CONFIGURATION
-from situate.cli.demo.picture import Picture, Seen
 from situate.cli.demo.products import Products
-from situate.cli.demo.shard_cast import shard_cast
-from situate.cli.demo.spot_cast import SpotCast, reserved_port
+from situate.cli.demo.service_accounts import Accounts
+from situate.cli.demo.sharding.cast import shard_cast
+from situate.cli.demo.spot.cast import SpotCast, reserved_port
 from situate.cli.demo.stage import DidNotStart, Stage, hints, stage
-from situate.cli.demo.story import STORY
-from situate.cli.demo.vm_cast import VmCast
+from situate.cli.demo.vm.cast import VmCast
+from situate.cli.demo.vpod.cast import Cast
+from situate.cli.demo.vpod.objects import CONFIGURATION
+from situate.cli.demo.vpod.picture import Picture, Seen
+from situate.cli.demo.vpod.story import STORY
 from situate.cli.terminal.failures import ExitCode, mendable_failures
 from situate.cli.terminal.streams import complain, say
 from situate.kube.connect import connect, find_connection

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from situate.cli.demo.objects import SYSTEM
+from situate.cli.demo.vpod.objects import SYSTEM
 from situate.cli.terminal.failures import ExitCode
 
 _READY_S: Final = 120.0

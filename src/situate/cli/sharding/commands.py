@@ -65,7 +65,7 @@ def _complete_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _complete_executors(ctx: typer.Context, incomplete: str) -> list[str]:
-    from situate.cli.sharding.draining import complete_executors
+    from situate.cli.sharding.drain import complete_executors
 
     return complete_executors(ctx, incomplete)
 
@@ -117,7 +117,7 @@ def status(
     Objects of all namespaces count. NotReady: the executor's Lease has run out, so its objects go to others.
     """
     from situate.cli.read_cluster.where import Where
-    from situate.cli.sharding.entry import Asked
+    from situate.cli.sharding.find_supervisor import Asked
     from situate.cli.sharding.status import show
 
     asked = Asked.of(
@@ -162,8 +162,8 @@ def explain(
     PLACE 1 would be chosen now. Of several partitions, the object's own is taken. Exits with 1 if the object waits.
     """
     from situate.cli.read_cluster.where import Where
-    from situate.cli.sharding.entry import Asked
     from situate.cli.sharding.explain import show
+    from situate.cli.sharding.find_supervisor import Asked
 
     asked = Asked.of(
         file,
@@ -212,7 +212,7 @@ def plan(
     choose those that are listed. Exits with 1 if the goal cannot be reached, or no executor may have an object.
     """
     from situate.cli.read_cluster.where import Where
-    from situate.cli.sharding.entry import Asked
+    from situate.cli.sharding.find_supervisor import Asked
     from situate.cli.sharding.plan import show
 
     asked = Asked.of(
@@ -259,17 +259,17 @@ def drain(
     Exits with 1 if it still holds objects when --wait ends. In a PreStop hook: situate sharding drain --self --wait
     """
     from situate.cli.read_cluster.where import Where
-    from situate.cli.sharding.entry import Asked
+    from situate.cli.sharding.find_supervisor import Asked
 
     if own == (executor is not None):
         raise typer.BadParameter("name one executor, or give --self", param_hint="EXECUTOR")
     where = Where(kubeconfig, context)
     if executor is None:
-        from situate.cli.sharding.draining import drain_own
+        from situate.cli.sharding.drain import drain_own
 
         drain_own(pool or "default", where, wait=wait, timeout=timeout, dry_run=dry_run)
     else:
-        from situate.cli.sharding.draining import drain
+        from situate.cli.sharding.drain import drain
 
         asked = Asked.of(
             file,
@@ -307,8 +307,8 @@ def uncordon(
 ) -> None:
     """Let an executor that was drained be assigned objects again."""
     from situate.cli.read_cluster.where import Where
-    from situate.cli.sharding.draining import uncordon
-    from situate.cli.sharding.entry import Asked
+    from situate.cli.sharding.drain import uncordon
+    from situate.cli.sharding.find_supervisor import Asked
 
     asked = Asked.of(
         file,

@@ -13,9 +13,9 @@ import typer
 
 from situate.cli.input.cluster_names import complete_objects
 from situate.cli.input.object_names import ObjectType, readings, require_explained
-from situate.cli.sharding.blocking import blocked_by, warnings_of
-from situate.cli.sharding.entry import Asked, entries_of, only_partitions_differ
-from situate.cli.sharding.reading import Observed, entry_for, events_about, observe
+from situate.cli.sharding.blocked_writes import blocked_by, warnings_of
+from situate.cli.sharding.find_supervisor import Asked, entries_of, only_partitions_differ
+from situate.cli.sharding.read_cluster import Observed, entry_for, events_about, observe
 from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table

@@ -20,7 +20,7 @@ from situate.cli.terminal.options import (
 )
 
 if TYPE_CHECKING:
-    from situate.cli.sharding.entry import Asked
+    from situate.cli.sharding.find_supervisor import Asked
 
 _MOST: Final = 4096
 """Slots, and so partitions, of a table."""
@@ -84,7 +84,7 @@ def _asked(
     context: str | None,
 ) -> Asked:
     from situate.cli.read_cluster.where import Where
-    from situate.cli.sharding.entry import Asked
+    from situate.cli.sharding.find_supervisor import Asked
 
     return Asked.of(file, assignments, resource, Where(kubeconfig, context), pool=pool, installation=installation)
 

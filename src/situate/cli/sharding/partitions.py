@@ -16,8 +16,8 @@ from typing import Any
 import typer
 
 from situate.cli.read_cluster.where import Where
-from situate.cli.sharding.entry import Asked
-from situate.cli.sharding.reading import ENTRY, required, table_of
+from situate.cli.sharding.find_supervisor import Asked
+from situate.cli.sharding.read_cluster import ENTRY, required, table_of
 from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table

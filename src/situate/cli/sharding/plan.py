@@ -9,8 +9,8 @@ from typing import Any
 import typer
 
 from situate.cli.read_cluster.others import tell_of_others
-from situate.cli.sharding.entry import Asked
-from situate.cli.sharding.reading import Observed, observe
+from situate.cli.sharding.find_supervisor import Asked
+from situate.cli.sharding.read_cluster import Observed, observe
 from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table

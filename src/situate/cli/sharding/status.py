@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from situate.cli.sharding.blocking import write_refused
-from situate.cli.sharding.entry import Asked
-from situate.cli.sharding.reading import Observed, observe
+from situate.cli.sharding.blocked_writes import write_refused
+from situate.cli.sharding.find_supervisor import Asked
+from situate.cli.sharding.read_cluster import Observed, observe
 from situate.cli.terminal.failures import mendable_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table

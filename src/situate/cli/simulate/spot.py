@@ -16,11 +16,11 @@ from situate.cli.terminal.streams import say
 from situate.objects.settings.section import did_you_mean
 from situate.objects.values.counts import counted
 from situate.objects.values.durations import format_duration
-from situate.sim.spot.account import Played
 from situate.sim.spot.baselines import APP, BASELINES, Baseline, Figures, expected, off
-from situate.sim.spot.picture import picture, sample_times
 from situate.sim.spot.policies import POLICIES
-from situate.sim.spot.report import Distribution, Report, report
+from situate.sim.spot.results.account import Played
+from situate.sim.spot.results.picture import picture, sample_times
+from situate.sim.spot.results.report import Distribution, Report, report
 from situate.sim.spot.scenarios import BY_NAME
 from situate.sim.spot.settings import Plan
 from situate.sim.spot.simulation import Simulation

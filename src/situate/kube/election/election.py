@@ -1,9 +1,9 @@
 """Leader election over a Lease: at no moment do two processes believe that they lead.
 
-A candidate takes a lease that, by its own monotonic clock, it has not seen renewed for the lease's duration; clocks of
-different machines are never compared. A leader counts from the moment before it sent its last successful renewal, and
-stops `lease_s - renew_deadline_s` before anybody may take over. `Leadership.valid_now` tells that truth even to a
-process that was stopped and wakes up long after: ask it before every write.
+A candidate takes a Lease if, by its own monotonic clock, it has seen no renewal for the Lease's duration. Clocks of
+different machines are never compared. A leader counts from the moment before it sent its last successful renewal. It
+stops `lease_s - renew_deadline_s` before any other process may take over. `Leadership.valid_now` is correct even in a
+process that was suspended and resumes long after: call it before every write.
 
 The rules of the record itself are in `situate.kube.election.lease_record`.
 """
@@ -29,29 +29,29 @@ from situate.objects.resources import LEASES
 JITTER: Final = 1.2
 """A candidate waits up to (1 + this) times the retry period, as in client-go."""
 RELEASE_S: Final = 3.0
-"""How long a release may hold up the end of the process."""
+"""How long a release may delay the end of the process."""
 _APART: Final = 0.1
-"""Of the retry period: candidates look so far apart when a lease is up."""
+"""Share of the retry period over which candidates spread their attempts when a Lease expires."""
 _REMEMBERED: Final = 64
-"""Writes whose answer may yet be found by reading back."""
+"""Writes without an answer that are remembered, to recognise them when the Lease is read."""
 _TOUCHES: Final = 3
-"""Writes of one renewal, if somebody changes something else about the Lease before each of the former."""
+"""Attempts to write one renewal when other clients change the Lease between read and write."""
 
 
 class ElectionChange(Enum):
-    """What observers are told; a label of the metrics."""
+    """Change reported to observers; a label of the metrics."""
 
     ACQUIRED = "acquired"
     RENEWED = "renewed"
     FAILED = "failed"
-    """An attempt to acquire or renew met an error; leadership goes on until its deadline."""
+    """An attempt to acquire or renew failed; leadership lasts until its deadline."""
     LOST = "lost"
     RELEASED = "released"
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionNews:
-    """One thing that happened."""
+    """One change of an election, as observers receive it."""
 
     change: ElectionChange
     lease: LeaseName
@@ -60,16 +60,16 @@ class ElectionNews:
 
 @dataclass(frozen=True, slots=True)
 class Candidacy:
-    """How a process stands for elections."""
+    """The namespace, identity and times with which a process takes part in elections."""
 
     namespace: str
-    """Where its Leases are."""
+    """The namespace of its Leases."""
     identity: str
     times: ElectionTimes = field(default_factory=ElectionTimes)
 
 
 class Leadership:
-    """One term as leader. Once it is over it never becomes valid again; the next term is another object."""
+    """One term as leader. A term that is over never becomes valid again; the next term is another object."""
 
     def __init__(self, term: int, clock: Callable[[], float], wall_clock: Callable[[], datetime]) -> None:
         self.term = term
@@ -81,10 +81,10 @@ class Leadership:
         self._over = False
 
     def valid_now(self) -> bool:
-        """Whether nobody else can lead at this moment. Cheap; ask it right before each write.
+        """Whether no other process can lead at this moment. Cheap; call it right before each write.
 
-        The wall clock is asked as well: a suspended machine's monotonic clock stands still meanwhile. A term that was
-        found to have lapsed stays so, though a clock be set back or a claim land late: whoever asked has given up.
+        The wall clock is checked as well: the monotonic clock stops while a machine is suspended. A term found to have
+        lapsed stays over, even if a clock is set back or a renewal lands late. Its callers have given up by then.
         """
         if self._over or self._wall_valid_until is None:
             return False
@@ -92,39 +92,39 @@ class Leadership:
         return not self._over
 
     def remaining_s(self) -> float:
-        """For how long it stays valid without a renewal; 0 when it is not. A bound for the time-out of a write."""
+        """How long the term stays valid without a renewal; 0 when it is not valid. Bounds the time-out of a write."""
         return max(0.0, self._valid_until - self._clock()) if self.valid_now() else 0.0
 
     def extend(self, began: float, began_wall: datetime, by_s: float) -> None:
-        """A claim that began then has landed. For the elector alone."""
+        """Extend the term by a successful write that began at that time. Only the elector calls this."""
         if not self._over and began + by_s > self._valid_until:
             self._valid_until = began + by_s
             self._wall_valid_until = began_wall + timedelta(seconds=by_s)
 
     def end(self) -> None:
-        """The term is over. For the elector alone."""
+        """End the term. Only the elector calls this."""
         self._over = True
 
 
 Lead = Callable[[Leadership], Awaitable[None]]
-"""What a leader does. Started when the lease is won; cancelled when it is lost or given up, and awaited then."""
+"""The leader's work. Started when the Lease is acquired; cancelled and awaited when it is lost or released."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """One write of ours, known again by its renewTime."""
+    """The start time of one write of this process, which its `renewTime` identifies."""
 
     began: float
     wall: datetime
 
 
 class Elector:
-    """A service: `run` until `stop` or cancellation; then the lease is released.
+    """A service that competes for a Lease in `run` until `stop` or cancellation, and then releases the Lease.
 
         elector = Elector(client, LeaseName("situate", "spot"), "pod-1_x7f", lead, wall_clock=clock, rng=rng)
         await elector.run()
 
-    Give it a client whose rate limit other work cannot use up.
+    Pass a client whose rate limit other work cannot use up.
     """
 
     def __init__(
@@ -139,18 +139,18 @@ class Elector:
         times: ElectionTimes = ElectionTimes(),  # noqa: B008  # frozen
         observe: Callable[[ElectionNews], None] = lambda _: None,
     ) -> None:
-        """`identity` must be of this process alone. `observe` must not block.
+        """Take the Lease to compete for and the work of its leader.
 
-        When `lead` returns by itself the lease is released and `run` ends, unless it has given way; what it raises,
-        `run` raises.
+        `identity` must be unique to this process. `observe` must not block. When `lead` returns by itself, the Lease is
+        released and `run` ends, unless `give_way` was called. `run` raises the exceptions of `lead`.
         """
         self.lease = lease
         self.identity = identity
         self.name = f"election {lease}"
         self.holder = ""
-        """Who holds the lease as far as we know; empty if nobody does."""
+        """The identity of the last known holder; empty if the Lease has none."""
         self.problem: str | None = None
-        """Why the last attempt failed, in a sentence; None after one that did not."""
+        """Why the last attempt failed, in a sentence; None if it succeeded."""
         self._client = client
         self._lead = lead
         self._wall_clock = wall_clock
@@ -159,7 +159,7 @@ class Elector:
         self._observe = observe
         self._record: Record | None = None
         self._seen_at = 0.0
-        self._must_read = True  # the record may not be what the server has
+        self._must_read = True  # `_record` may differ from the server's record
         self._timed_out = False  # the last attempt
         self._attempts: dict[datetime, _Attempt] = {}
         self._last_time: datetime | None = None
@@ -175,25 +175,25 @@ class Elector:
         return self._leadership is not None and self._leadership.valid_now()
 
     def stop(self) -> None:
-        """Ends the term, if any, and `run`; the lease is released."""
+        """End the term, if any, and `run`; the Lease is released."""
         self._stopping.set()
         self._woken.set()
 
     def give_way(self, stands_aside_s: float) -> None:
-        """Ends the term, if any, and releases the lease for somebody else; after that long it stands again itself.
+        """End the term, if any, and release the Lease; this process does not compete for `stands_aside_s` seconds.
 
-        Nothing to a candidate.
+        No effect on a candidate.
         """
         if self._leadership is not None:
             self._stands_aside_s = stands_aside_s
             self._giving_way.set()
 
     def wake(self) -> None:
-        """The lease may be free by now: a candidate looks at once, not after its pause. Nothing to a leader."""
+        """End a candidate's pause at once, because the Lease may be free. No effect on a leader."""
         self._woken.set()
 
     async def run(self) -> None:
-        """Stands for election again and again. Raises only what `lead` raises."""
+        """Compete for the Lease, term after term. Raises only exceptions of `lead`."""
         try:
             while not self._stopping.is_set():
                 await self._try()
@@ -207,9 +207,9 @@ class Elector:
             await self._release()
 
     def _candidates_pause_s(self) -> float:
-        """As client-go's, and no longer than the lease lasts by what was seen of it: whoever waits has waited enough.
+        """Return client-go's pause, shortened to the moment at which the Lease may be taken.
 
-        Candidates whose clocks agree do not all come at the same instant.
+        A random share keeps candidates whose clocks agree from trying at the same instant.
         """
         usual = self._times.retry_s * (1 + JITTER * self._rng.random())
         if self._record is None:
@@ -218,7 +218,7 @@ class Elector:
         return min(usual, left + self._times.retry_s * _APART * self._rng.random()) if left > 0 else usual
 
     async def _pause(self, seconds: float) -> None:
-        """Less when woken or asked to stop."""
+        """Sleep; `wake` and `stop` end the pause early."""
         try:
             async with asyncio.timeout(seconds):
                 await self._woken.wait()
@@ -228,7 +228,7 @@ class Elector:
             self._woken.clear()
 
     async def _stand_aside(self) -> None:
-        """Without the lease: whoever wakes candidates does not wake this one."""
+        """Release the Lease and do not compete for `_stands_aside_s`; `wake` has no effect during that time."""
         self._giving_way.clear()
         await self._release()
         try:
@@ -238,7 +238,7 @@ class Elector:
             return
 
     async def _serve(self, leadership: Leadership) -> None:
-        """One term: `lead` beside the renewals, which go on until `lead` has really ended."""
+        """Run one term: `lead`, and the renewals, which go on until `lead` has really ended."""
         lead = asyncio.ensure_future(self._lead(leadership))
         renewals = asyncio.ensure_future(self._renew(leadership))
         stopping = asyncio.ensure_future(self._stopping.wait())
@@ -265,9 +265,9 @@ class Elector:
             lead.result()
 
     async def _renew(self, leadership: Leadership) -> None:
-        """Returns when the term is lost; it is over at that moment."""
+        """Renew until the term is lost, end the term at that moment, and return."""
         while True:
-            # An attempt that timed out has waited already; whether it landed must be known before the deadline.
+            # An attempt that timed out has waited already; its outcome must be known before the deadline.
             pause_s = 0.0 if self._timed_out else self._times.retry_s
             await asyncio.sleep(min(pause_s, leadership.remaining_s()))
             if leadership.valid_now():
@@ -284,8 +284,8 @@ class Elector:
             return
 
     async def _try(self, leadership: Leadership | None = None) -> None:
-        """One attempt to take the lease, or to renew it; what goes wrong is told and kept as `problem`."""
-        limit_s = self._times.renew_deadline_s / 2  # a hanging request leaves time for another one
+        """Try once to take or renew the Lease; a failure is stored in `problem` and reported to the observer."""
+        limit_s = self._times.renew_deadline_s / 2  # a request without an answer leaves time for another one
         if leadership is not None:
             left_s = leadership.remaining_s()
             limit_s = min(limit_s, max(left_s / 2, min(left_s, 1.0)))
@@ -313,7 +313,7 @@ class Elector:
         self._observe(ElectionNews(ElectionChange.FAILED, self.lease, problem))
 
     async def _read(self) -> None:
-        """Looks at the lease; finds out whether a write of ours landed whose answer was lost."""
+        """Read the Lease; find out whether a write whose answer was lost has landed."""
         try:
             lease = await self._client.get(LEASES, self.lease.name, self.lease.namespace)
         except NotFound:
@@ -325,7 +325,7 @@ class Elector:
             self._extend(self._leadership, self._attempts[record.renewed])
 
     def _saw(self, record: Record | None) -> None:
-        """The server's answer about the lease."""
+        """Store the record that the server returned."""
         known = self._record
         if record is None or known is None or not record.same_claim(known):
             self._seen_at = _now()
@@ -337,10 +337,10 @@ class Elector:
             self._log.info("the lease changes hands", holder=holder)
 
     def _to_write(self, leadership: Leadership | None) -> dict[str, Any] | None:
-        """The lease's next content; None when there is nothing for us to write now."""
+        """Build the Lease's next content; None when this process must not write now."""
         record = self._record
         if leadership is not None:
-            # Taken by somebody else or deleted: no renewal brings this term back.
+            # Taken by another process, or deleted: no renewal brings this term back.
             ours = record is not None and self._is_ours(record)
             return renewed(record, self._next_time(), self._times) if record is not None and ours else None
         if record is None or self._is_ours(record) or _now() >= free_at(record, self._seen_at, self._times):
@@ -348,11 +348,14 @@ class Elector:
         return None
 
     def _is_ours(self, record: Record) -> bool:
-        """Whether the record is a write of this process; the name alone proves nothing."""
+        """Whether this process wrote the record; its identity alone does not prove that."""
         return record.holder == self.identity and record.renewed in self._attempts
 
     async def _write(self, content: dict[str, Any], leadership: Leadership | None) -> bool:
-        """False: somebody was quicker, and the lease is to be read again. Raises what else the client raises."""
+        """Write the Lease; return False if another client changed it first, so that it must be read again.
+
+        Raises the client's other errors.
+        """
         assert self._last_time is not None
         attempt = self._attempts[self._last_time]
         record = await self._answer(content)
@@ -371,9 +374,9 @@ class Elector:
         return True
 
     async def _answer(self, content: dict[str, Any]) -> Record | None:
-        """The record after our write; None when it was refused because the lease had changed or gone."""
+        """Send the write and return the new record; None if the Lease had changed or was deleted."""
         name, namespace = self.lease.name, self.lease.namespace
-        self._must_read = True  # until the answer is here
+        self._must_read = True  # until the answer arrives
         try:
             if self._record is None:
                 content = content | {"metadata": {"name": name, "namespace": namespace}}
@@ -386,7 +389,7 @@ class Elector:
         leadership.extend(attempt.began, attempt.wall, self._times.renew_deadline_s)
 
     def _next_time(self) -> datetime:
-        """A renewTime of its own for each write, so that the write is known again when it is read back."""
+        """Choose a `renewTime` that no other write of this process has, to recognise the write when it is read back."""
         now = self._wall_clock()
         if self._last_time is not None:
             now = max(now, self._last_time + timedelta(microseconds=1))
@@ -397,7 +400,7 @@ class Elector:
         return now
 
     async def _release(self) -> None:
-        """Lets the next candidate take over at once. If that fails, it has to wait for the lease's duration."""
+        """Release the Lease so that the next candidate takes over at once; otherwise it waits until it expires."""
         if not self._attempts:
             return
         try:
@@ -413,7 +416,7 @@ class Elector:
                         await self._client.patch(LEASES, self.lease.name, content, self.lease.namespace)
                         break
                     except Conflict:
-                        self._must_read = True  # somebody has touched a label; it is still ours to give back
+                        self._must_read = True  # another client changed a label; this process still holds it
         except (TimeoutError, KubeError) as problem:
             self._log.warning("the lease could not be released", error=str(problem) or "no answer")
             return

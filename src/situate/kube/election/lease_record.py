@@ -1,7 +1,7 @@
-"""What a Lease says, and what may be written into it: the rules of leader election without clock or network.
+"""The state of a Lease and its next content: the rules of leader election without clock or network.
 
-client-go's semantics (`tools/leaderelection`), with one difference: a lease that bears our name but that we did not
-write is somebody else's, for two processes may have been given one name.
+The semantics are client-go's (`tools/leaderelection`), with one difference. A Lease that has this process's identity
+but that this process did not write belongs to another process, because two processes may have the same identity.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from situate.objects.values.timestamps import micro_time
 
 @dataclass(frozen=True, slots=True)
 class LeaseName:
-    """Which Lease decides."""
+    """The namespace and name of a Lease."""
 
     namespace: str
     name: str
@@ -30,16 +30,16 @@ class LeaseName:
 
 @dataclass(frozen=True, slots=True)
 class ElectionTimes:
-    """client-go's defaults: a leader gives up 5 s before anybody may take over."""
+    """The durations of an election. By default, as in client-go, a leader stops 5 s before another may take over."""
 
     lease_s: float = 15.0
-    """How long others wait, after they have seen the last renewal, before they take the lease."""
+    """How long candidates wait after the last renewal they saw before they take the Lease."""
     renew_deadline_s: float = 10.0
-    """How long a leader goes on after it began its last successful renewal."""
+    """How long a leader stays leader after it began its last successful renewal."""
     retry_s: float = 2.0
-    """Between attempts; candidates lengthen it by a random share."""
+    """Time between attempts; candidates add a random share."""
     waits: bool = True
-    """False: a lease is taken at once, whoever holds it. Only where no other process can be alive."""
+    """False: a Lease is taken at once, even if it has a holder. Only where no other process can be alive."""
 
     def __post_init__(self) -> None:
         if not 0 < self.retry_s < self.renew_deadline_s < self.lease_s:
@@ -47,20 +47,20 @@ class ElectionTimes:
 
 
 class Record(msgspec.Struct, frozen=True):
-    """The part of a Lease that elections are about."""
+    """The fields of a Lease that elections use."""
 
     resource_version: str
     holder: str
-    """Empty when it was released."""
+    """Empty after a release."""
     lease_s: float
-    """As the holder wrote it; 0 when it wrote none."""
+    """As the holder wrote it; 0 if the field is empty."""
     acquired: datetime | None
     renewed: datetime | None
-    """By the holder's clock: only good for telling one renewal from another."""
+    """By the holder's clock: used only to distinguish one renewal from another."""
     transitions: int
 
     def same_claim(self, other: Record) -> bool:
-        """Whether nobody has claimed or renewed in between: a changed label is no sign of life."""
+        """Whether no process has acquired or renewed the Lease in between: a changed label is no sign of life."""
         return self._claim() == other._claim()
 
     def _claim(self) -> tuple[object, ...]:
@@ -80,25 +80,25 @@ class Record(msgspec.Struct, frozen=True):
 
 
 def free_at(record: Record, seen_at: float, times: ElectionTimes) -> float:
-    """When, on the observer's monotonic clock, a lease may be taken that was last seen to change at `seen_at`."""
+    """Return when, on the observer's monotonic clock, a Lease last seen to change at `seen_at` may be taken."""
     if not record.holder or not times.waits:
         return seen_at
     return seen_at + (record.lease_s or times.lease_s)
 
 
 def taken(record: Record | None, identity: str, now: datetime, times: ElectionTimes) -> dict[str, Any]:
-    """The Lease's content with which we become the holder; None: there is no Lease yet."""
+    """Build the content with which this process becomes the holder; record None means that there is no Lease yet."""
     transitions = 0 if record is None else record.transitions + 1
     return _content(record, identity, times.lease_s, now, now, transitions)
 
 
 def renewed(record: Record, now: datetime, times: ElectionTimes) -> dict[str, Any]:
-    """The Lease's content with which we stay the holder."""
+    """Build the content with which the holder renews the Lease."""
     return _content(record, record.holder, times.lease_s, record.acquired or now, now, record.transitions)
 
 
 def released(record: Record, now: datetime) -> dict[str, Any]:
-    """The Lease's content with which the next candidate need not wait."""
+    """Build the content of a release, after which the next candidate need not wait."""
     return _content(record, "", 1.0, now, now, record.transitions)
 
 

@@ -1,7 +1,7 @@
-"""Where an API server is and how to log in there, whichever way that was found out.
+"""The address of an API server and how to log in there.
 
-Kubeconfig files and the service account of a pod both end in a `Connection`; `situate.kube.login.credentials` reads the
-secrets that it names, again and again as they change, and `situate.kube.transport.http` uses them.
+Kubeconfig files and the service account of a pod both end in a `Connection`. `situate.kube.login.credentials` reads the
+secrets that it names, again as they change. `situate.kube.transport.http` uses them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from situate.kube.errors import KubeError
 
 
 class BadConnection(KubeError):
-    """A file or variable that says how to connect is wrong; the message names it, the field, and what is allowed."""
+    """A file or variable of the configuration is wrong; the message names it, the field, and the allowed values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class Pem:
 
     data: bytes = field(default=b"", repr=False)
     path: Path | None = None
-    """None if `data` holds it."""
+    """None if `data` holds the text."""
     field: str = ""
-    """Where the configuration names it, for messages."""
+    """Its place in the configuration, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class ExecPlugin:
     install_hint: str = ""
     provide_cluster_info: bool = False
     interactive_mode: str = "IfAvailable"
-    """`Never`, `IfAvailable` or `Always` has the terminal."""
+    """`Never`, `IfAvailable` or `Always`: whether the plugin gets the terminal."""
     cluster_config: Any = None
-    """What the cluster entry holds for the plugin; None if nothing."""
+    """The cluster entry's configuration for the plugin; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """Another account to act as; an empty user is nobody."""
+    """The account to act as; no impersonation if the user is empty."""
 
     user: str = ""
     uid: str = ""
@@ -58,28 +58,28 @@ class Impersonation:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Everything needed to talk to one API server as one account."""
+    """All settings needed to talk to one API server as one account."""
 
     server: str
     """URL without a slash at its end; may have a path."""
     source: str
-    """Where this was found, for messages: `context dev of /home/me/.kube/config`."""
+    """Where the connection was found, for messages: `context dev of /home/me/.kube/config`."""
     namespace: str = "default"
     ca: Pem | None = None
-    """None trusts the authorities of the system."""
+    """None trusts the system's certificate authorities."""
     insecure_skip_tls_verify: bool = False
     tls_server_name: str = ""
-    """The name that the server's certificate must bear; empty means the host of the URL."""
+    """The name that the server's certificate must have; empty means the host of the URL."""
     proxy_url: str = ""
     certificate: Pem | None = None
-    """None shows no client certificate."""
+    """None presents no client certificate."""
     key: Pem | None = None
     """None if there is no certificate."""
     token: str = field(default="", repr=False)
     token_file: Path | None = None
-    """Wins over `token`; None if there is no such file."""
+    """Takes precedence over `token`; None if there is no such file."""
     username: str = ""
     password: str = field(default="", repr=False)
     exec: ExecPlugin | None = None
-    """Asked where there is no token and no password; None if there is no plugin."""
+    """Used if there is neither token nor password; None if there is no plugin."""
     impersonation: Impersonation = field(default_factory=Impersonation)

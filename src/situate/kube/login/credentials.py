@@ -1,4 +1,4 @@
-"""The current way to log in: headers and certificates, read anew as files change and plugins' tokens expire."""
+"""The current headers and certificates, read again as files change and plugins' tokens expire."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from situate.kube.login.connection import BadConnection, Connection, ExecPlugin,
 from situate.kube.login.exec_plugin import ExecCredential, LoginFailed, run_plugin
 
 _REREAD_S: Final = 60.0
-"""How long what was read from a file is used: client-go's choice; kubelets replace tokens long before they expire."""
+"""How long the content of a file is used: client-go's choice. Kubelets replace tokens long before they expire."""
 
 _EARLY_S: Final = 10.0
-"""A token is renewed so long before it expires: it must still be valid on arrival."""
+"""How long before its expiry a token is renewed: it must still be valid on arrival."""
 
 RunPlugin = Callable[[ExecPlugin, Connection, bytes], Awaitable[ExecCredential]]
 
 
 @dataclass(frozen=True, slots=True)
 class TlsMaterial:
-    """What a TLS handshake needs; a change of it needs new connections."""
+    """Certificates of a TLS handshake; a change needs new connections."""
 
     ca: bytes = b""
-    """PEM; empty trusts the authorities of the system."""
+    """PEM; empty trusts the system's certificate authorities."""
     certificate: bytes = b""
-    """PEM; empty shows none."""
+    """PEM; empty presents no certificate."""
     key: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What goes with each request."""
+    """The headers and certificates of each request."""
 
     headers: tuple[tuple[str, str], ...] = field(repr=False)
     """A name may occur more than once."""
@@ -44,7 +44,7 @@ class Login:
 
 
 class Credentials:
-    """Logs in as a `Connection` says. Clocks are arguments: `monotonic` in seconds, `now` in UTC."""
+    """Logs in with the settings of a `Connection`. Clocks are arguments: `monotonic` in seconds, `now` in UTC."""
 
     def __init__(
         self,
@@ -67,13 +67,13 @@ class Credentials:
 
     @property
     def cached(self) -> Login | None:
-        """The login while it is good; None when `login` must be awaited."""
+        """The login while it is valid; None when `login` must be awaited."""
         return self._login if self._monotonic() < self._good_until_s else None
 
     async def login(self) -> Login:
-        """The current login; `LoginFailed` or `BadConnection` if there is none to be had.
+        """Return the current login; `LoginFailed` or `BadConnection` if none can be obtained.
 
-        A file that cannot be read for a while leaves the earlier login in use, as client-go does: the server decides.
+        If a file cannot be read, the earlier login stays in use, as in client-go: the server decides.
         """
         async with self._lock:
             if login := self.cached:
@@ -87,7 +87,7 @@ class Credentials:
                 return self._login
 
     async def refresh(self, refused: Login) -> bool:
-        """After the server refused a login: whether there is another one now."""
+        """Renew a login that the server refused; return whether it differs now."""
         async with self._lock:
             if self._login is refused:
                 self._from_plugin = None
@@ -117,7 +117,7 @@ class Credentials:
         return self._login
 
     def _check(self, headers: tuple[tuple[str, str], ...]) -> None:
-        """A line break would begin a header that nobody asked for."""
+        """Reject headers with a line break, which would start another header."""
         for name, value in headers:
             if value.isprintable():
                 continue
@@ -154,7 +154,7 @@ def _authorization(token: str, connection: Connection) -> list[tuple[str, str]]:
 
 
 def _impersonation_headers(connection: Connection) -> list[tuple[str, str]]:
-    """client-go transport: keys of extra fields are percent-encoded, because header names allow little."""
+    """Encode as client-go's transport does: keys of extra fields are percent-encoded to be valid header names."""
     who = connection.impersonation
     if not who.user:
         return []

@@ -1,6 +1,6 @@
-"""Runs a credential plugin and reads what it prints (client.authentication.k8s.io, KEP-541).
+"""Runs a credential plugin and reads its output (client.authentication.k8s.io, KEP-541).
 
-When to run it again is left to `situate.kube.login.credentials`.
+`situate.kube.login.credentials` decides when to run it again.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from situate.kube.errors import KubeError
 from situate.kube.login.connection import Connection, ExecPlugin
 
 _TIMEOUT_S: Final = 60.0
-"""A plugin that has no terminal cannot wait for a person; kubectl would hang."""
+"""Limit for a plugin without a terminal, which cannot wait for a person; kubectl would hang."""
 _LARGEST: Final = 2**20
-"""Bytes: credentials are some thousand; a plugin that prints without end must not fill our memory."""
+"""Bytes of output: credentials have a few thousand; a plugin that prints without end must not fill the memory."""
 _QUOTED: Final = 300
-"""Characters of a plugin's complaint: its end, where tools say what is wrong."""
+"""Characters quoted from the end of standard error, where tools write the cause."""
 _ENDED_S: Final = 2.0
-"""How long the end of a plugin that was killed is waited for."""
+"""How long to wait for the end of a killed plugin."""
 
 
 class LoginFailed(KubeError):
-    """Credentials could not be had; the message names the plugin or file and quotes what it said."""
+    """Credentials could not be obtained; the message names the plugin or file and quotes its error."""
 
     retriable = True
 
 
 @dataclass(frozen=True, slots=True)
 class ExecCredential:
-    """What a plugin gave: a token, a certificate with its key, or both."""
+    """Credentials that a plugin printed: a token, a certificate with its key, or both."""
 
     token: str = field(default="", repr=False)
     certificate: bytes = b""
     key: bytes = field(default=b"", repr=False)
     expires: datetime | None = None
-    """None until the server refuses it."""
+    """None: valid until the server refuses it."""
 
 
 class _StatusWire(msgspec.Struct, rename="camel"):
@@ -63,7 +63,10 @@ class _CredentialWire(msgspec.Struct, rename="camel"):
 async def run_plugin(
     plugin: ExecPlugin, connection: Connection, ca: bytes, *, timeout_s: float = _TIMEOUT_S
 ) -> ExecCredential:
-    """New credentials; `LoginFailed` says in one sentence why there are none. Nothing that was started runs on."""
+    """Run a plugin and return its credentials; `LoginFailed` gives the reason in one sentence.
+
+    No process started here is left running.
+    """
     interactive = plugin.interactive_mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
     if plugin.interactive_mode == "Always" and not interactive:
         raise LoginFailed(
@@ -81,7 +84,7 @@ async def run_plugin(
             stdin=None if interactive else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=None if interactive else asyncio.subprocess.PIPE,
-            start_new_session=not interactive,  # whoever has the terminal stays in its group
+            start_new_session=not interactive,  # a plugin with the terminal stays in its process group
         )
     except (OSError, ValueError) as error:
         hint = (
@@ -118,18 +121,18 @@ async def run_plugin(
 
 
 class _TooMuch(Exception):
-    """More was printed than credentials are long."""
+    """The output is larger than credentials can be."""
 
 
 class _Output(asyncio.SubprocessProtocol):
-    """What a plugin says, as far as it is of use."""
+    """The output of a plugin, up to a limit."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.printed = b""
         self.said = b""
-        """The end of what it wrote to standard error."""
+        """The end of standard error."""
         self.whole: asyncio.Future[None] = loop.create_future()
-        """Done when it has ended and nobody can write any more; fails with `_TooMuch`."""
+        """Done when the plugin has ended and all its pipes are closed; fails with `_TooMuch`."""
         self.ended = asyncio.Event()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
@@ -149,7 +152,7 @@ class _Output(asyncio.SubprocessProtocol):
 
 
 async def _end(process: asyncio.SubprocessTransport, output: _Output, *, with_children: bool) -> None:
-    """Nothing of a plugin stays: a script that waits for a program of its own is over when that is."""
+    """Kill a plugin that has not ended, with its child processes."""
     if not output.whole.done() or output.whole.cancelled() or output.whole.exception():
         with suppress(ProcessLookupError):
             if with_children:
@@ -159,11 +162,11 @@ async def _end(process: asyncio.SubprocessTransport, output: _Output, *, with_ch
         with suppress(TimeoutError):
             async with asyncio.timeout(_ENDED_S):
                 await output.ended.wait()
-    process.close()  # a child that has left the group may hold the pipes open
+    process.close()  # a child that has left the group may keep the pipes open
 
 
 def _info(plugin: ExecPlugin, connection: Connection, ca: bytes, interactive: bool) -> str:
-    """The `ExecCredential` that a plugin finds in KUBERNETES_EXEC_INFO."""
+    """Build the `ExecCredential` for the plugin's variable KUBERNETES_EXEC_INFO."""
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.provide_cluster_info:
         cluster = {

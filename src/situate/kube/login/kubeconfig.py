@@ -1,7 +1,7 @@
 """Kubeconfig files, merged and read as kubectl does (client-go tools/clientcmd).
 
-The first file that names a cluster, user or context wins, whole; the first `current-context` wins. Relative paths
-start at the file that holds them. Reading secrets is left to `situate.kube.login.credentials`.
+The first file that names a cluster, user or context wins, whole; the first `current-context` wins. Relative paths start
+at the file that contains them. `situate.kube.login.credentials` reads the secrets.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authenticati
 _EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
 _INTERACTIVE_MODES: Final = ("Never", "IfAvailable", "Always")
 PROXY_SCHEMES: Final = ("http", "https")
-"""What we can pass through."""
+"""Proxies that the transport supports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
-    """What some files together say; entries stay unread until a context needs them."""
+    """The merged content of some files; entries are parsed when a context needs them."""
 
     files: tuple[Path, ...]
     current_context: str
@@ -37,11 +37,14 @@ class Kubeconfig:
 
     @property
     def empty(self) -> bool:
-        """Whether the files say nothing at all, as when none of them exists."""
+        """Whether the files define nothing, as when none of them exists."""
         return not (self.current_context or self.clusters or self.users or self.contexts)
 
     def connection(self, context: str | None = None) -> Connection:
-        """What a context means; the current one if none is named. `BadConnection` names every mistake's place."""
+        """Build the connection of a context, the current one if none is named.
+
+        `BadConnection` gives a mistake's place.
+        """
         where = ", ".join(map(str, self.files))
         name = context or self.current_context
         if not name:
@@ -67,7 +70,7 @@ class Kubeconfig:
 
 
 def load_kubeconfig(paths: Sequence[Path]) -> Kubeconfig:
-    """Reads the files that exist, in order of precedence; `BadConnection` where one cannot be read or parsed."""
+    """Read the files that exist, in order of precedence; `BadConnection` if one cannot be read or parsed."""
     current = ""
     clusters: dict[str, Fields] = {}
     users: dict[str, Fields] = {}
@@ -88,7 +91,7 @@ def load_kubeconfig(paths: Sequence[Path]) -> Kubeconfig:
 
 
 def _root(path: Path) -> Fields | None:
-    """None if there is no such file: kubectl passes over those, too."""
+    """Parse one file; None if it does not exist: kubectl skips such files, too."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -162,9 +165,9 @@ def _check_url(fields: Fields, key: str, url: str, schemes: tuple[str, ...]) -> 
 
 
 def _pem(fields: Fields, key: str) -> Pem | None:
-    """Data wins over the file, as in kubectl."""
+    """Read PEM data or a file; data takes precedence, as in kubectl."""
     data_key = f"{key}-data"
-    text = "".join(fields.text(data_key).split())  # as Go does: YAML may have folded it into lines
+    text = "".join(fields.text(data_key).split())  # as in Go: YAML may have folded it into lines
     if text:
         try:
             data = base64.b64decode(text, validate=True)

@@ -1,6 +1,6 @@
-"""Reads the fields of a kubeconfig and says exactly what is wrong with one: file, path, value found, what is allowed.
+"""Reads fields of a kubeconfig and reports mistakes with file, path, value found and allowed values.
 
-Unknown fields are allowed: other tools keep theirs in the same files.
+Unknown fields are allowed: other tools store theirs in the same files.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, Final
 from situate.kube.login.connection import BadConnection
 
 _SECRETS: Final = frozenset({"token", "password", "client-key-data", "args", "value"})
-"""Fields whose values no message may show; the last two are what a credential plugin is given."""
+"""Fields whose values no message may show; the last two are a credential plugin's input."""
 _OF_USERS: Final = "users"
-"""Where something else than fields may be somebody's token."""
+"""Path under which a value of the wrong type may be a token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A mapping of a file."""
+    """A mapping in a file."""
 
     file: Path
     path: str
@@ -39,11 +39,11 @@ class Fields:
         return tuple(map(str, self.content))
 
     def value(self, key: str) -> Any:
-        """Plain data of any shape; None if absent."""
+        """Return plain data of any shape; None if absent."""
         return self.content.get(key)
 
     def text(self, key: str) -> str:
-        """Empty if absent."""
+        """Return a text; empty if absent."""
         value = self.content.get(key)
         if value is None:
             return ""
@@ -52,14 +52,14 @@ class Fields:
         return value
 
     def required_text(self, key: str) -> str:
-        """Never empty."""
+        """Return a text that is not empty."""
         value = self.text(key)
         if not value:
             raise self.mistake(key, None, "text that is not empty")
         return value
 
     def flag(self, key: str) -> bool:
-        """False if absent."""
+        """Return a boolean; False if absent."""
         value = self.content.get(key)
         if value is None:
             return False
@@ -68,7 +68,7 @@ class Fields:
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Empty if absent."""
+        """Return a list of texts; empty if absent."""
         value = self.content.get(key)
         if value is None:
             return ()
@@ -77,17 +77,17 @@ class Fields:
         return tuple(value)
 
     def path_of(self, key: str) -> Path | None:
-        """A file, relative to this one; None if absent."""
+        """Return a path, relative to this file; None if absent."""
         value = self.text(key)
         return self.file.parent / value if value else None
 
     def section(self, key: str) -> Fields:
-        """A mapping below this one; an empty one if absent."""
+        """Return a mapping below this one; an empty one if absent."""
         value = self.content.get(key)
         return Fields(self.file, self.place(key), {} if value is None else value)
 
     def entries(self, key: str) -> list[Fields]:
-        """The mappings of a list; none if absent."""
+        """Return the mappings of a list; none if absent."""
         value = self.content.get(key)
         if value is None:
             return []
@@ -96,11 +96,11 @@ class Fields:
         return [Fields(self.file, f"{self.place(key)}[{number}]", item) for number, item in enumerate(value)]
 
     def place(self, key: str) -> str:
-        """The path of one of the fields."""
+        """Return the path of a field."""
         return f"{self.path}.{key}" if self.path else key
 
     def mistake(self, key: str, found: object, allowed: str) -> BadConnection:
-        """`found` None means that nothing is there."""
+        """Build the error for a field; `found` None means that the field is absent."""
         shown = "nothing" if found is None else _shown(found) if key not in _SECRETS else "something else"
         return BadConnection(f"{self.file}: {self.place(key)}: found {shown}; allowed: {allowed}")
 

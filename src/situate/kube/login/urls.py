@@ -1,4 +1,4 @@
-"""What may stand as the address of a server or a proxy, and how messages show one."""
+"""Checks the address of a server or a proxy, and removes its secrets for messages."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from urllib.parse import urlsplit
 
 
 def is_address(url: str, schemes: Collection[str]) -> bool:
-    """Whether it is a URL that names a host, and nothing that would be lost on the way there."""
+    """Whether the text is a URL that names a host, without parts that would be lost on the way."""
     try:
         parts = urlsplit(url)
         named = parts.scheme in schemes and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:  # a port that is no number, brackets that are not closed
+    except ValueError:  # a port that is no number, or brackets that are not closed
         return False
     # urlsplit drops line breaks
     return named and not parts.query and not parts.fragment and " " not in url and url.isprintable()
 
 
 def is_loopback(url: str) -> bool:
-    """Whether it names this machine by an address that no other one reaches."""
+    """Whether the URL names this machine by an address that no other machine reaches."""
     host = urlsplit(url).hostname or ""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -28,12 +28,12 @@ def is_loopback(url: str) -> bool:
 
 
 def has_user(url: str) -> bool:
-    """Of an address: whether it also says who asks."""
+    """Whether an address contains a user."""
     return "@" in urlsplit(url).netloc
 
 
 def without_user(url: str) -> str:
-    """As messages may show it. Where it is malformed, what stands before the last `@` may be a password."""
+    """Hide the user for messages. In a malformed URL, the text before the last `@` may be a password."""
     before, at, rest = url.rpartition("@")
     scheme, mark, _ = before.partition("://")
     if not at:

@@ -1,4 +1,4 @@
-"""What an API server serves, as clients discover it (meta/v1 `APIResourceList`)."""
+"""The resources that an API server serves (meta/v1 `APIResourceList`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from situate.objects.resources import ResourceType, unstructured
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A resource that a server has."""
+    """A resource that a server serves."""
 
     resource: ResourceType[Unstructured]
     has_status: bool
@@ -25,13 +25,13 @@ class Served:
 
 
 async def discover(client: Client, group: str, version: str, plural: str) -> Served | None:
-    """None: the server has no such resource. Raises what the client raises."""
+    """Look up a resource by its plural; None if the server does not serve it. Raises the client's errors."""
     entries = await served_resources(client, f"{group}/{version}" if group else version)
     return _served(group, version, plural, entries)
 
 
 async def discover_kind(client: Client, api_version: str, kind: str) -> Served | None:
-    """As `discover`, of which the kind is known and not the plural name."""
+    """Look up a resource as `discover` does, by its kind instead of its plural."""
     entries = await served_resources(client, api_version)
     group, _, version = api_version.rpartition("/")
     plural = next((name for name, entry in entries.items() if "/" not in name and entry.get("kind") == kind), None)
@@ -39,9 +39,9 @@ async def discover_kind(client: Client, api_version: str, kind: str) -> Served |
 
 
 async def served_resources(client: Client, api_version: str) -> dict[str, Mapping[str, Any]]:
-    """The entries of the list by their names, subresources as `reports/status`; none where nothing of it is served.
+    """Return the served resources by name, subresources as `reports/status`; empty if the group version is not served.
 
-    Raises what the client raises.
+    Raises the client's errors.
     """
     path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
     try:

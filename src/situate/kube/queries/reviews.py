@@ -1,6 +1,6 @@
-"""Asks the API server about others: whose token it is, and what they may do. For servers of ours.
+"""Asks the API server about a caller: the identity behind a token, and the caller's permissions.
 
-The account that asks needs `create` on `tokenreviews` and `subjectaccessreviews`.
+Used by situate's own servers. The account of the client needs `create` on `tokenreviews` and `subjectaccessreviews`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from situate.objects.reviews.authorization import NonResourceAttributes, Resourc
 
 
 async def review_token(client: Client, token: str, audiences: Sequence[str] = ()) -> TokenReviewStatus:
-    """Whose it is. `audiences`: for which of them it has to be; none: for the API server itself.
+    """Identify the user of a token, valid for one of `audiences`; without any, for the API server itself.
 
-    Raises what the client raises, never with the token in it.
+    Raises the client's errors, which never contain the token.
     """
     spec = {"token": token, "audiences": list(audiences)} if audiences else {"token": token}
     review = await client.create(TOKENREVIEWS, {"spec": spec})
@@ -26,7 +26,7 @@ async def review_token(client: Client, token: str, audiences: Sequence[str] = ()
 async def review_access(
     client: Client, user: UserInfo, action: ResourceAttributes | NonResourceAttributes
 ) -> SubjectAccessReviewStatus:
-    """Whether that user may do that. Raises what the client raises."""
+    """Ask whether a user may perform an action. Raises the client's errors."""
     what = "resourceAttributes" if isinstance(action, ResourceAttributes) else "nonResourceAttributes"
     spec = {
         "user": user.username,

@@ -1,4 +1,4 @@
-"""What an API server says of itself."""
+"""The version that an API server reports."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
     minor: str = ""
 
     def since(self, major: int, minor: int) -> bool:
-        """Whether it is this release of Kubernetes or a later one; providers add a sign to the number, as in `33+`."""
+        """Whether the server is this release of Kubernetes or later; providers may add a sign, as in `33+`."""
         numbers = tuple("".join(filter(str.isdigit, each)) for each in (self.major, self.minor))
         return not all(numbers) or tuple(map(int, numbers)) >= (major, minor)
 
 
 async def server_version(client: Client) -> ServerVersion:
-    """Raises what the client raises, and `NotKubernetes` where something answers that is no API server."""
+    """Read the version. Raises the client's errors, and `NotKubernetes` if the answer is not from an API server."""
     request = Request("GET", "/version", (), {"accept": "application/json"})
     answer = await client.raw(request)
     try:

@@ -1,4 +1,4 @@
-"""How fast calls may leave: a token bucket, as client-go's flow control (util/flowcontrol throttle.go)."""
+"""The rate of calls: a token bucket, as client-go's flow control (util/flowcontrol throttle.go)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import asyncio
 class Limiter:
     """`qps` calls a second on average, up to `burst` at once after a pause; waiting calls leave in order.
 
-    It reads the running loop's clock, so it obeys virtual time.
+    It reads the running loop's clock, so it follows virtual time.
     """
 
     def __init__(self, qps: float, burst: int) -> None:
@@ -19,10 +19,10 @@ class Limiter:
         self._interval_s = 1 / qps
         self._slack_s = (burst - 1) / qps
         self._next: float | None = None
-        """When the call after the last one would be due if calls came evenly; None before the first."""
+        """When the call after the last one would be due at an even rate; None before the first."""
 
     async def wait(self) -> None:
-        """Returns when this call may leave. A cancelled wait gives its turn away."""
+        """Wait until this call may leave. A cancelled wait still uses its turn."""
         now = asyncio.get_running_loop().time()
         due = now - self._slack_s if self._next is None else max(self._next, now - self._slack_s)
         self._next = due + self._interval_s

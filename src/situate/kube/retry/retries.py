@@ -1,7 +1,7 @@
-"""Which failed calls may be repeated at once, and after how long.
+"""Decides which failed calls are retried, and after how long.
 
-Only what cannot do harm: a call that the server has certainly not carried out, or one that reads. A write whose
-outcome is unknown is never repeated blindly; its caller must look first, as the level-based loops above do.
+Only calls that are safe to repeat: the server has certainly not carried the call out, or the call only reads. A write
+whose outcome is unknown is never repeated; the caller reads the state first, as the level-based loops above do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DEFAULT_BACKOFF: Final = Backoff(initial_s=0.1, cap_s=10.0)
 
 
 class Retries:
-    """Exponential back-off with jitter, on top of what the server asked for in Retry-After."""
+    """Exponential back-off with jitter, added to the delay that the server requested in Retry-After."""
 
     def __init__(self, rng: Random, *, attempts: int = 5, backoff: Backoff = DEFAULT_BACKOFF) -> None:
         """`attempts` counts the first call."""
@@ -26,7 +26,7 @@ class Retries:
         self._backoff = backoff
 
     def delay_s(self, request: Request, error: KubeError, failed_before: int) -> float | None:
-        """Seconds until the call should be repeated; None if it should not be."""
+        """Return the seconds until the retry; None if the call must not be retried."""
         if failed_before + 1 >= self._attempts or not _repeatable(request, error):
             return None
         return (error.after_s or 0.0) + self._backoff.delay_s(failed_before + 1, self._rng)
@@ -36,7 +36,8 @@ def _repeatable(request: Request, error: KubeError) -> bool:
     if not error.retriable:
         return False
     if isinstance(error, TooManyRequests):
-        # Shed before it was carried out, whatever the verb; only waiting for pods ends a disruption budget's no.
+        # Load is shed before the call is carried out, whatever the verb. A disruption budget allows it only after pods
+        # recover.
         return not error.disruption_budget
     if isinstance(error, Unreachable):
         return not error.outcome_unknown or _reads(request)

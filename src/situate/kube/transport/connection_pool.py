@@ -1,4 +1,4 @@
-"""Keeps connections to one server for the next call, so that most calls cost no handshake."""
+"""Pools connections to one server, so that most calls need no handshake."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from situate.kube.transport.dial import Target, dial
 from situate.kube.transport.http_connection import HttpConnection
 
 _IDLE_S: Final = 30.0
-"""Below the idle time-outs of API servers and load balancers, so that it is mostly we who close an idle connection."""
+"""Below the idle time-outs of API servers and load balancers, so that mostly the client closes an idle connection."""
 
 
 class Connections:
-    """Connections made with one TLS set-up; calls beyond the limit wait their turn."""
+    """Connections with one TLS configuration; calls beyond the limit wait in order."""
 
     def __init__(self, target: Target, context: ssl.SSLContext | None, limit: int) -> None:
         self._target = target
@@ -29,7 +29,7 @@ class Connections:
         self._loop = asyncio.get_running_loop()
 
     async def borrow(self) -> HttpConnection:
-        """A connection for one call, to be given back; raises what dialing raises."""
+        """Return a connection for one call; the caller must give it back. Raises the errors of `dial`."""
         await self._slots.acquire()
         oldest_s = self._loop.time() - _IDLE_S
         while self._idle:
@@ -48,7 +48,7 @@ class Connections:
         return connection
 
     def give_back(self, connection: HttpConnection) -> None:
-        """After the call, however it went."""
+        """Return a connection after the call, successful or not."""
         self._slots.release()
         self._lent.discard(connection)
         if connection.reusable and not self._retired:
@@ -59,7 +59,7 @@ class Connections:
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[HttpConnection]:
-        """A connection of its own, closed afterwards; not counted against the limit."""
+        """Open a connection for one watch and close it afterwards; it does not count against the limit."""
         connection = await dial(self._target, self._context)
         self._watches.add(connection)
         try:
@@ -69,14 +69,14 @@ class Connections:
             connection.close()
 
     def retire(self) -> None:
-        """Ends idle connections and watches at once, and the others after their call."""
+        """Close idle connections and watches at once, and the others after their call."""
         self._retired = True
         for connection in (*self._idle, *self._watches):
             connection.close()
         self._idle.clear()
 
     def close(self) -> None:
-        """Ends all connections at once; calls in flight fail."""
+        """Close all connections at once; calls in flight fail."""
         self.retire()
         for connection in tuple(self._lent):
             connection.close()

@@ -1,4 +1,4 @@
-"""How a connection to a server comes about: TCP, a proxy's tunnel, TLS."""
+"""Opens a connection to a server: TCP, a proxy's tunnel, TLS."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ CONNECT_TIMEOUT_S: Final = 10.0
 """For TCP, the proxy's answer and TLS together."""
 
 _SILENT_S: Final = 30
-"""A peer that is gone without a word is asked after so many seconds, and given up after three questions."""
+"""Seconds of silence before a peer is probed, and between probes; the connection fails after three probes."""
 
 
 class ProxyRefused(Exception):
-    """The proxy is there and says no."""
+    """The proxy refused the tunnel."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"the proxy answered {status}")
@@ -30,7 +30,7 @@ class ProxyRefused(Exception):
 
 
 class ProxyUnreachable(Exception):
-    """The proxy is not there."""
+    """The proxy cannot be reached."""
 
 
 class BadName(Exception):
@@ -45,36 +45,36 @@ class Proxy:
     port: int
     tls: bool
     authorization: str = field(repr=False)
-    """The header's value; empty if the proxy wants none."""
+    """The header's value; empty if the proxy needs none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server and the way there."""
+    """A server and the route to it."""
 
     host: str
     port: int
     base_path: str
-    """Before each path; empty for most servers."""
+    """Prefix of each path; empty for most servers."""
     tls: bool
     server_name: str
-    """The name that the certificate must bear."""
+    """The name that the certificate must have."""
     proxy: Proxy | None
 
     @property
     def authority(self) -> str:
-        """As it stands in `Host` and in the proxy's request line."""
+        """Host and port for `Host` and for the proxy's request line."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
 
     @property
     def tunnelled(self) -> bool:
-        """Whether the proxy only passes bytes; plain HTTP it reads itself."""
+        """Whether the proxy only passes bytes; it reads plain HTTP itself."""
         return self.proxy is not None and self.tls
 
 
 def target_of(connection: Connection) -> Target:
-    """The parts of a connection's URLs, which have been checked when it was read."""
+    """Split a connection's URLs, which were checked when the connection was read."""
     url = urlsplit(connection.server)
     tls = url.scheme == "https"
     host = url.hostname or ""
@@ -89,9 +89,9 @@ def target_of(connection: Connection) -> Target:
 
 
 async def dial(target: Target, context: ssl.SSLContext | None) -> HttpConnection:
-    """A connection that is ready for requests; raises `OSError`, `TimeoutError`, `BadName`, or what a proxy did.
+    """Open a connection that is ready for requests; raises `OSError`, `TimeoutError`, `BadName` or a proxy's error.
 
-    `context` None speaks plainly.
+    `context` None connects without TLS.
     """
     async with asyncio.timeout(CONNECT_TIMEOUT_S):
         if target.proxy is None:
@@ -114,7 +114,7 @@ async def _open(host: str, port: int, context: ssl.SSLContext | None, server_nam
         transport, connection = await loop.create_connection(
             HttpConnection, host, port, ssl=context, server_hostname=name
         )
-    except ssl.SSLError:  # some are ValueErrors, too
+    except ssl.SSLError:  # some of them are ValueErrors, too
         raise
     except ValueError as error:  # before anything was sent: a label that is empty or too long, a null byte
         raise BadName(str(error)) from error
@@ -126,7 +126,7 @@ async def _open(host: str, port: int, context: ssl.SSLContext | None, server_nam
 
 
 async def _open_proxy(proxy: Proxy, context: ssl.SSLContext | None) -> HttpConnection:
-    """A proxy that speaks TLS is trusted by the same authorities as the server, as client-go does."""
+    """Connect to the proxy; one that speaks TLS is verified by the server's authorities, as in client-go."""
     proxy_context = (context or ssl.create_default_context()) if proxy.tls else None
     try:
         return await _open(proxy.host, proxy.port, proxy_context, proxy.host)
@@ -158,7 +158,7 @@ def _proxy(url: str) -> Proxy:
 
 
 def _notice_silence(sock: socket.socket) -> None:
-    """TCP keep-alive: without it a watch on a server that lost its power would wait for ever."""
+    """Set TCP keep-alive: without it, a watch on a server that lost its power would wait for ever."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_KEEPIDLE"):  # not on macOS
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENT_S)

@@ -1,7 +1,7 @@
 """The transport over HTTP/1.1: keep-alive connections, TLS, proxies, and a login that renews itself.
 
-Knows nothing of Kubernetes objects. Repeating calls is left to `situate.kube.retry.retries`, with one exception: a
-request that was refused with 401 is sent once more if there are newer credentials, because it was not carried out.
+It knows nothing of Kubernetes objects. `situate.kube.retry.retries` decides on retries, with one exception. A request
+refused with 401 was not carried out, so it is sent once more if there are newer credentials.
 `docs/decisions/0003-client.md` says why this is not a library.
 """
 
@@ -35,7 +35,7 @@ class HttpTransport:
     """One API server; usable in one event loop."""
 
     def __init__(self, connection: Connection, credentials: Credentials, *, max_connections: int = 64) -> None:
-        """`max_connections` bounds calls in flight; watches are not counted."""
+        """`max_connections` bounds the calls in flight; watches are not counted."""
         self._connection = connection
         self._target = target_of(connection)
         self._credentials = credentials
@@ -46,7 +46,7 @@ class HttpTransport:
         self._closed = False
 
     async def send(self, request: Request, *, timeout_s: float = 30.0) -> Response:
-        """The whole answer; `Unreachable` if none came in time."""
+        """Send a request and return the whole answer; `Unreachable` if none arrives in time."""
         login = self._credentials.cached or await self._credentials.login()
         answer = await self._send_as(login, request, timeout_s)
         if answer.status == 401 and await self._credentials.refresh(login):
@@ -56,7 +56,7 @@ class HttpTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request, *, timeout_s: float = 30.0) -> AsyncIterator[HttpStream]:
-        """Opens a watch; `timeout_s` bounds the time until the answer's head."""
+        """Open a watch; `timeout_s` bounds the time until the answer's head."""
         login = await self._credentials.login()
         async with self._open(login, request, timeout_s) as stream:
             if stream.status != 401 or not await self._credentials.refresh(login):
@@ -66,11 +66,11 @@ class HttpTransport:
             yield stream
 
     async def close(self) -> None:
-        """Ends every connection; further calls raise `Unreachable`."""
+        """Close every connection; further calls raise `Unreachable`."""
         self._closed = True
         if self._connections:
             self._connections.close()
-            await asyncio.sleep(0)  # the loop closes the sockets in its next round
+            await asyncio.sleep(0)  # the loop closes the sockets in its next iteration
 
     async def _send_as(self, login: Login, request: Request, timeout_s: float) -> AnswerParser:
         message = self._message(login, request)
@@ -104,7 +104,7 @@ class HttpTransport:
             await watching.__aexit__(None, None, None)
 
     def _connections_for(self, tls: TlsMaterial) -> Connections:
-        """The connections made with these certificates; when they change, calls in flight still end in peace."""
+        """Return the pool for these certificates; when they change, calls in flight finish on their old connections."""
         if self._closed:
             problem = f"cannot reach {self._connection.server}: this client is closed; make a new one"
             raise Unreachable(problem, outcome_unknown=False, retriable=False)
@@ -118,7 +118,7 @@ class HttpTransport:
         return connections
 
     def _message(self, login: Login, request: Request) -> bytes:
-        """The request as bytes. Answers are asked for uncompressed: nearby, gzip costs more than it saves."""
+        """Build the bytes of a request. Answers are uncompressed: on a near network, gzip costs more than it saves."""
         path = request.path
         if not _PLAIN.fullmatch(path):
             path = quote(path, safe="/:@!$&'()*+,;=~")
@@ -138,7 +138,7 @@ class HttpTransport:
 
     @property
     def _prefix(self) -> str:
-        """Before each path: a proxy that reads plain HTTP wants the whole URL."""
+        """Prefix of each path: a proxy that reads plain HTTP needs the whole URL."""
         target = self._target
         if target.proxy and not target.tunnelled:
             return f"http://{target.authority}{target.base_path}"
@@ -170,7 +170,7 @@ class HttpStream:
         return self._answer.headers
 
     async def batches(self) -> AsyncIterator[Sequence[bytes]]:
-        """The body as it arrives; `Unreachable` if the connection breaks instead of ending."""
+        """Yield the body as it arrives; `Unreachable` if the connection breaks before its end."""
         try:
             async for pieces in self._connection.batches():
                 yield pieces

@@ -1,7 +1,7 @@
-"""Reads an HTTP/1.1 answer out of pieces of bytes, without I/O (RFC 9112).
+"""Parses an HTTP/1.1 answer from pieces of bytes, without I/O (RFC 9112).
 
-Only what a client of an API server meets: content-length, chunked and until-close bodies, interim answers, and answers
-without a body. Anything that could be read in two ways is refused.
+Covers the answers of an API server: content-length, chunked and until-close bodies, interim answers, and answers
+without a body. Ambiguous answers are refused.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ from typing import Final
 _MAX_HEAD: Final = 2**16
 _MAX_CHUNK_LINE: Final = 256
 _CHUNK_SIZE_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,12})[ \t]*(?:;[^\r\n]{0,240})?\r\n")
-"""Extensions are skipped, as RFC 9112 demands of whoever does not know them."""
+"""Chunk extensions are skipped, as RFC 9112 requires for unknown ones."""
 
 _HEAD, _LENGTH, _CHUNK_SIZE, _CHUNK_END, _TRAILER, _UNTIL_CLOSE, _DONE = range(7)
 
 
 class BadAnswer(Exception):
-    """The other end does not speak HTTP/1.1, or broke off."""
+    """The peer does not speak HTTP/1.1, or ended in the middle of an answer."""
 
 
 class AnswerParser:
-    """One answer. Feed it; then `status` is not 0 once the head is there, and `complete` once all is."""
+    """One answer. After `feed`, `status` is not 0 once the head has arrived, and `complete` is true at the end."""
 
     __slots__ = ("_bodiless", "_buffer", "_chunked", "_left", "_state", "headers", "keep_alive", "pieces", "status")
 
     def __init__(self, *, bodiless: bool = False) -> None:
-        """`bodiless`: the answer has no body whatever it says, as to CONNECT."""
+        """`bodiless`: the answer has no body whatever its headers, as the answer to CONNECT."""
         self.status = 0
         self.headers: dict[str, str] = {}
         """Names in lower case; repeated ones are joined by commas."""
         self.pieces: list[bytes] = []
-        """Of the body, in order; taken away by whoever reads while it arrives."""
+        """Pieces of the body, in order; a reader of a stream takes them as they arrive."""
         self.keep_alive = True
-        """Whether the connection can carry another exchange once this one is complete."""
+        """Whether the connection can carry another exchange after this one."""
         self._bodiless = bodiless
         self._buffer = b""
         self._left = 0
-        """Bytes of the body or chunk that are still to come."""
+        """Bytes of the body or chunk that are still missing."""
         self._chunked = False
         self._state = _HEAD
 
@@ -47,11 +47,11 @@ class AnswerParser:
         return self._state == _DONE
 
     def feed(self, data: bytes) -> None:
-        """Takes what arrived; `BadAnswer` if it cannot be HTTP."""
+        """Parse bytes that arrived; `BadAnswer` if they cannot be HTTP."""
         if self._buffer:
             data = self._buffer + data
             self._buffer = b""
-        # By offset: a watch sends each event as a chunk, and cutting what is left off every time would copy it anew.
+        # Parsed by offset: a watch sends each event as a chunk, and cutting off the rest would copy it each time.
         at, size = 0, len(data)
         while at < size:
             state = self._state
@@ -65,14 +65,14 @@ class AnswerParser:
                 self.pieces.append(data[at:])
                 return
             elif state == _DONE:
-                # Nobody asked for more: whatever it is, the connection is out of step.
+                # Bytes after the end of the answer: the connection is out of step.
                 self.keep_alive = False
                 return
             else:
                 at = self._read_line(data, at)
 
     def end(self) -> None:
-        """The other end closed; `BadAnswer` if the answer is not whole."""
+        """End the answer because the peer closed the connection; `BadAnswer` if the answer is incomplete."""
         self.keep_alive = False
         if self._state == _UNTIL_CLOSE:
             self._state = _DONE
@@ -123,7 +123,7 @@ class AnswerParser:
         return end + 4
 
     def _body_state(self) -> int:
-        """How the end of the body will be known."""
+        """Return the state for the body's kind of end."""
         if self._bodiless or self.status in (204, 304):
             return _DONE
         encoding = self.headers.get("transfer-encoding", "")
@@ -142,7 +142,7 @@ class AnswerParser:
         return _LENGTH if self._left else _DONE
 
     def _read_chunks(self, data: bytes, at: int) -> int:
-        """Chunks as long as whole ones follow one another, and the size of the one that is not all there."""
+        """Read whole chunks while they follow one another, and the size line of an incomplete one."""
         while line := _CHUNK_SIZE_LINE.match(data, at):
             start = line.end()
             left = int(line[1], 16)
@@ -159,7 +159,7 @@ class AnswerParser:
         return len(data)
 
     def _read_line(self, data: bytes, at: int) -> int:
-        """What follows a chunk: an empty line, or after the last one trailers and an empty line."""
+        """Read the line after a chunk: an empty line; after the last chunk, trailers and an empty line."""
         end = data.find(b"\r\n", at)
         if end < 0:
             self._wait_for_line(data, at, _MAX_HEAD if self._state == _TRAILER else _MAX_CHUNK_LINE)

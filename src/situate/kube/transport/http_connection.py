@@ -1,7 +1,6 @@
-"""One HTTP/1.1 connection: a request goes out, its answer comes back whole or while it arrives.
+"""One HTTP/1.1 connection, which sends a request and reads its answer whole or as it arrives.
 
-What the answer means is left to `situate.kube.transport.http`, how the connection came about to
-`situate.kube.transport.dial`.
+`situate.kube.transport.http` interprets the answer; `situate.kube.transport.dial` opens the connection.
 """
 
 from __future__ import annotations
@@ -18,7 +17,10 @@ _READ_AHEAD: Final = 2**20
 
 
 class HttpConnection(asyncio.Protocol):
-    """Carries one exchange at a time. A broken-off exchange closes it: its answer could be taken for the next one."""
+    """A connection that carries one exchange at a time.
+
+    It closes if an exchange is aborted: the rest of its answer could be taken for the next one.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -34,15 +36,15 @@ class HttpConnection(asyncio.Protocol):
         """By the loop's clock."""
 
     async def exchange(self, request: bytes, timeout_s: float) -> AnswerParser:
-        """The whole answer; `TimeoutError`, `OSError` or `BadAnswer` if there is none."""
+        """Send a request and return the whole answer; raises `TimeoutError`, `OSError` or `BadAnswer`."""
         return await self._request(request, timeout_s, whole=True)
 
     async def begin(self, request: bytes, timeout_s: float, *, bodiless: bool = False) -> AnswerParser:
-        """The answer as soon as its head is there; the rest comes through `batches`."""
+        """Send a request and return the answer once its head has arrived; `batches` yields the body."""
         return await self._request(request, timeout_s, whole=False, bodiless=bodiless)
 
     async def batches(self) -> AsyncIterator[Sequence[bytes]]:
-        """The body of what `begin` began, in the server's own chunks: joining them would copy each event."""
+        """Yield the body of an answer from `begin`, in the server's own chunks: joining them would copy each event."""
         parser = self._parser
         while True:
             if parser.pieces:
@@ -63,9 +65,9 @@ class HttpConnection(asyncio.Protocol):
                     self._waiter = None
 
     async def secure(self, context: ssl.SSLContext, server_name: str, timeout_s: float) -> None:
-        """Goes on over TLS, after a proxy has opened a tunnel; raises `OSError`."""
+        """Start TLS after a proxy has opened a tunnel; raises `OSError`."""
         assert self._transport is not None
-        if not self.open:  # the loops would wait for the end of a handshake that cannot begin
+        if not self.open:  # the event loop would wait for a handshake that cannot begin
             raise ConnectionResetError("the proxy closed the tunnel at once")
         transport = await self._loop.start_tls(
             self._transport, self, context, server_hostname=server_name, ssl_handshake_timeout=timeout_s
@@ -93,7 +95,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             try:
                 self._transport.write(request)
-            except RuntimeError as error:  # what uvloop says of a socket that it has closed meanwhile
+            except RuntimeError as error:  # uvloop raises it for a socket that it has closed meanwhile
                 raise ConnectionResetError(str(error)) from error
             await waiter
         except BaseException:
@@ -144,7 +146,7 @@ class HttpConnection(asyncio.Protocol):
             self._waiter.set_result(None)
 
     def _fail(self, error: Exception) -> None:
-        """The exchange under way has failed, and so has every later one."""
+        """Fail the current exchange and every later one."""
         if self._error is None:
             self._error = error
         if self._waiter and not self._waiter.done():

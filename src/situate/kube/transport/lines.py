@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 
 class Lines:
-    """The lines of one answer. What has not ended when the answer does is dropped: the event is lost anyway."""
+    """The lines of one answer. A line without an end when the answer ends is dropped: its event is incomplete."""
 
     def __init__(self) -> None:
-        self._begun: list[bytes] = []  # pieces of a line that has not ended: joined once, however many there are
+        self._begun: list[bytes] = []  # pieces of an incomplete line, joined once, however many there are
 
     def ended_in(self, pieces: Sequence[bytes]) -> list[bytes]:
-        """The lines that end in the pieces that have come, without empty ones.
+        """Return the lines that end in these pieces, without empty ones.
 
-        Each may still have its line break, which readers of JSON skip: a server sends most events in a piece of their
-        own, and taking it off would copy every one of them.
+        Each may still have its line break, which JSON parsers skip. A server sends most events as one piece each, and
+        removing the break would copy every one of them.
         """
         lines = []
         begun = self._begun

@@ -1,8 +1,7 @@
-"""What carries a request to an API server and its answer back.
+"""The interface that carries a request to an API server and its answer back.
 
-Everything above (`Client`, reflector, election) depends on this protocol only, so the shipped controllers run
-unchanged over HTTP (`situate.kube.transport.http`) and over an in-process cluster on the virtual clock
-(`situate.testing`).
+All callers (`Client`, reflector, election) depend on this protocol only. The shipped controllers run unchanged over
+HTTP (`situate.kube.transport.http`) and over an in-process cluster on the virtual clock (`situate.testing`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from situate.objects.messages import Request, Response
 
 
 class Stream(Protocol):
-    """An answer that is read while it arrives."""
+    """An answer that is read as it arrives."""
 
     @property
     def status(self) -> int: ...
@@ -26,21 +25,21 @@ class Stream(Protocol):
         ...
 
     def batches(self) -> AsyncIterator[Sequence[bytes]]:
-        """The body in pieces of any size, those together that arrived together; ends when the server ends it."""
+        """Yield the body in pieces of any size, grouped by arrival, until the server ends it."""
         ...
 
 
 class Transport(Protocol):
-    """Raises `situate.kube.errors.Unreachable` when no answer came; every answer, also a refusal, is returned."""
+    """Sends requests. Every answer, also a refusal, is returned; `situate.kube.errors.Unreachable` if none arrives."""
 
     async def send(self, request: Request, *, timeout_s: float = 30.0) -> Response:
-        """The whole answer. After a time-out the request may or may not have been carried out."""
+        """Send a request and return the whole answer. After a time-out the request may have been carried out."""
         ...
 
     def stream(self, request: Request, *, timeout_s: float = 30.0) -> AbstractAsyncContextManager[Stream]:
-        """Opens a watch. `timeout_s` bounds the time until the answer's head, not the body."""
+        """Open a watch. `timeout_s` bounds the time until the answer's head, not the body."""
         ...
 
     async def close(self) -> None:
-        """Ends every open connection; further calls raise `Unreachable`."""
+        """Close every open connection; further calls raise `Unreachable`."""
         ...

@@ -1,4 +1,4 @@
-"""TLS as a `Connection` wants it; certificates that cannot be used are named with the field that holds them."""
+"""Builds the TLS context of a `Connection`; errors name the field of a certificate that cannot be used."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from situate.kube.login.credentials import TlsMaterial
 
 
 def tls_context(connection: Connection, material: TlsMaterial) -> ssl.SSLContext:
-    """Verifies the server against the given authorities, or the system's; shows the client certificate, if any."""
+    """Build a context that verifies the server and presents the client certificate, if any.
+
+    The server is verified by the given authorities, or by the system's.
+    """
     if material.ca and not connection.insecure_skip_tls_verify:
         context = _trusting(connection, connection.ca, material.ca)
-        # Kubernetes' own certificate authorities lack the extensions that Python 3.13 demands; Go's TLS never does.
+        # Kubernetes' own certificate authorities lack the extensions that Python 3.13 requires; Go's TLS does not
+        # require them.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     else:
         context = ssl.create_default_context()  # reads the system's authorities, which takes a while
@@ -28,7 +32,7 @@ def tls_context(connection: Connection, material: TlsMaterial) -> ssl.SSLContext
 
 
 def _trusting(connection: Connection, pem: Pem | None, data: bytes) -> ssl.SSLContext:
-    """A context that knows these authorities alone."""
+    """Build a context that trusts these authorities alone."""
     try:
         return ssl.create_default_context(cadata=data.decode("ascii", "replace"))
     except (ssl.SSLError, ValueError) as error:
@@ -39,12 +43,12 @@ def _trusting(connection: Connection, pem: Pem | None, data: bytes) -> ssl.SSLCo
 
 
 def _show_certificate(context: ssl.SSLContext, connection: Connection, material: TlsMaterial) -> None:
-    """Python reads a client certificate from files only, so it passes through one that nobody else can read."""
+    """Load the client certificate through a file with mode 0600, because Python reads certificates from files only."""
     handle, path = tempfile.mkstemp(prefix="situate-")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(material.certificate.rstrip() + b"\n" + material.key)
-        # The password is never asked for on the terminal: an encrypted key is an error.
+        # With an empty password an encrypted key is an error, never a prompt on the terminal.
         context.load_cert_chain(path, password="")
     except (ssl.SSLError, ValueError, OSError) as error:
         place = connection.certificate.field if connection.certificate else "the credential plugin's certificate"

@@ -1,4 +1,4 @@
-"""Why no answer came, in one sentence that names the server and the next step."""
+"""Explains a missing answer in one sentence that names the server and the next step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from situate.kube.login.urls import without_user
 from situate.kube.transport.dial import CONNECT_TIMEOUT_S, BadName, ProxyRefused, ProxyUnreachable
 from situate.objects.messages import Request
 
-# Numbers of OpenSSL's X509_V_ERR_* that a wrong set-up leads to.
+# OpenSSL's X509_V_ERR_* numbers for common configuration errors.
 _EXPIRED: Final = 10
 _NOT_YET_VALID: Final = 9
 _UNKNOWN_CA: Final = frozenset({2, 18, 19, 20, 21})
@@ -20,7 +20,7 @@ _WRONG_NAME: Final = frozenset({62, 64})
 
 
 def not_connected(error: Exception, request: Request, connection: Connection) -> Unreachable:
-    """Nothing was sent."""
+    """Build the error for a request that was not sent."""
     attempt = f"cannot {describe(request)} at {connection.server}"
     check = f"check the network and `server` in {connection.source}"
     retriable = True
@@ -51,7 +51,7 @@ def not_connected(error: Exception, request: Request, connection: Connection) ->
 
 
 def lost(error: Exception, request: Request, connection: Connection, timeout_s: float) -> Unreachable:
-    """The request had left."""
+    """Build the error for a request that was sent."""
     attempt = f"cannot {describe(request)} at {connection.server}"
     if isinstance(error, ssl.SSLError):
         # With TLS 1.3 a server refuses a client certificate only after the handshake; it has not read the request.

@@ -1,9 +1,9 @@
-"""Keeps a store equal to what the API server has: list, watch, and begin again whenever that breaks.
+"""Keeps a store equal to the API server: list, watch, and start again after every failure.
 
-Follows client-go's reflector (`tools/cache/reflector.go`): WatchList where the server knows it (KEP-3157), paged list
-and watch where not; a watch goes on from the last resourceVersion, and after 410 everything is listed anew, with
-deletions told for what has gone meanwhile. What is read when is decided here; what a line says, in
-`situate.kube.watch.stream`; who is told of changes, in `situate.kube.watch.store`.
+Follows client-go's reflector (`tools/cache/reflector.go`): WatchList where the server supports it (KEP-3157), else a
+paged list and a watch. A watch continues from the last resourceVersion. After 410 everything is listed again, and
+handlers are notified of objects deleted meanwhile. This module decides the order of lists and watches.
+`situate.kube.watch.stream` parses lines, and `situate.kube.watch.store` notifies handlers.
 """
 
 from __future__ import annotations
@@ -41,24 +41,26 @@ from situate.objects.resources import ResourceType
 T = TypeVar("T", bound=KubernetesObject)
 
 RECONNECT: Final = Backoff(initial_s=0.8, cap_s=30.0, jitter=1.0)
-"""client-go's reflector, reset here by anything that is received and not by time."""
+"""As client-go's reflector, but reset by anything received and not by time."""
 REFUSED: Final = Backoff(initial_s=10.0, cap_s=60.0, jitter=0.5)
-"""For a missing permission, CRD or login: somebody must act first, and is quick to want an effect then."""
+"""For a missing permission, CRD or login: an operator must correct it first, and expects a quick effect then."""
 WATCH_S: Final = (300, 600)
-"""A watch is asked to end after a random time between these, so that many clients do not come back together."""
+"""A watch is asked to end after a random time in this range, so that many clients do not reconnect together."""
 STARTING_REFUSALS: Final = 4
-"""An API server that starts refuses what it allowed before, until it has read its roles and definitions: so many
-refusals in a row of what was once allowed are no more than any failure."""
+"""Refusals in a row that count as ordinary failures if the request was once allowed.
+
+An API server that starts refuses requests until it has read its roles and definitions.
+"""
 FRUITLESS_WATCHES: Final = 3
-"""After so many watches in a row that brought only errors, the resourceVersion is doubted and all is listed."""
+"""After this many watches in a row with only errors, the resourceVersion is not trusted and everything is listed."""
 SOON_S: Final = 10.0
-"""A watch that expires or ends without a word within this time did not help."""
+"""A watch that expires or ends without an event within this time counts as failed."""
 MOST_MALFORMED: Final = 1000
-"""Unreadable objects that are remembered one by one."""
+"""Unreadable objects that are remembered individually."""
 
 
 class WatchOutcome(Enum):
-    """What ended an attempt to follow the server; a label of the metrics."""
+    """Why an attempt to follow the server ended; a label of the metrics."""
 
     ENDED = "ended"
     EXPIRED = "expired"
@@ -77,11 +79,11 @@ class WatchCounts:
     listings: int = 0
     malformed: int = 0
     stale: int = 0
-    """Events that were older than what was known, and were dropped."""
+    """Events older than the known state, which were dropped."""
 
 
 class _StillOld(KubeError):
-    """A listing that is older than what was seen before: a replica of the server that lags behind."""
+    """A listing older than an earlier one: it comes from a replica of the server that lags behind."""
 
     retriable = True
 
@@ -102,17 +104,17 @@ class Reflector(Generic[T]):
         shard_selector: str = "",
         observe: Callable[[WatchOutcome], None] = lambda _: None,
     ) -> None:
-        """`observe` is told whenever a connection has ended, and must not block."""
+        """`observe` is called whenever a connection has ended, and must not block."""
         self.scope = WatchScope(resource, namespace, label_selector, field_selector, shard_selector)
         self.name = f"watch {self.scope}"
         self.store = store
         self.counts = WatchCounts()
         self.problem: str | None = None
-        """Why the store is not being kept current, in a sentence; None while it is."""
+        """Why the store is not current, in a sentence; None while it is."""
         self.not_served = asyncio.Event()
-        """Set while the server says that it knows no such resource."""
+        """Set while the server reports that it does not serve the resource."""
         self.malformed: dict[str, Malformed] = {}
-        """Objects that exist and cannot be read, by `namespace/name`; the store has their last readable state."""
+        """Objects that cannot be read, by `namespace/name`; the store has their last readable state."""
         self._client = client
         self._resource = resource
         self._decode_changes = changes_decoder(resource)
@@ -120,7 +122,7 @@ class Reflector(Generic[T]):
         self._observe = observe
         self._versions = Versions()
         self._must_list = True
-        self._watch_list = True  # until the server shows that it does not know WatchList
+        self._watch_list = True  # until the server shows that it does not support WatchList
         self._failures = 0
         self._fruitless = 0
         self._refusals = 0
@@ -132,37 +134,37 @@ class Reflector(Generic[T]):
         self._log = structlog.get_logger().bind(resource=resource.group_resource)
 
     def not_ready(self) -> str | None:
-        """For readiness: why the store cannot be relied on yet; None once everything has been seen."""
+        """Return why the store is not complete yet, for readiness; None once everything was listed."""
         if self.store.synced:
             return None
         return self.problem or f"{self.scope} is not listed yet"
 
     async def run(self) -> None:
-        """Follows the server until cancelled; no answer of the server ends it."""
+        """Follow the server until cancelled; no answer of the server ends it."""
         while True:
             outcome, problem = await self._follow_once()
             self._observe(outcome)
             await asyncio.sleep(self._delay_s(outcome, problem))
 
     async def relist(self) -> None:
-        """Compares the store with a fresh listing beside the running watch, and repairs what differs.
+        """Compare the store with a fresh listing during the running watch, and repair differences.
 
-        For those who do not trust a watch for ever. Raises what the client raises.
+        For callers that do not trust a watch for ever. Raises the client's errors.
         """
         await self._list()
 
     def learn(self, new: T) -> None:
-        """The answer to a write of ours shows this object: as good as an event, and earlier.
+        """Take an object from the answer to one of this process's writes, earlier than its event.
 
-        An event from before the write that arrives later changes nothing. How far the watch has come stays as it is:
-        what others wrote meanwhile is still to be told.
+        A late event from before the write then changes nothing. The resourceVersion of the watch stays as it is,
+        because writes of other clients in between are still to arrive.
         """
         known = self.store.get(new.metadata.name, new.metadata.namespace)
         if self._versions.is_news(known, new):
             self.store.put(new)
 
     async def _follow_once(self) -> tuple[WatchOutcome, Exception | None]:
-        """One listing if one is due, then one watch; why it ended."""
+        """Run one listing if one is due, then one watch; return why it ended."""
         try:
             if self._must_list and not self._watch_list:
                 await self._list()
@@ -200,11 +202,11 @@ class Reflector(Generic[T]):
     def _delay_s(self, outcome: WatchOutcome, problem: Exception | None) -> float:
         match outcome:
             case WatchOutcome.ENDED:
-                # A server that ends watches at once would otherwise be asked without a pause.
+                # Without a delay, a server that ends watches at once would be called without a pause.
                 brief = _now() - self._opened_at < 1.0
                 return RECONNECT.delay_s(max(1, self._failures), self._rng) if brief or self._failures else 0.0
             case WatchOutcome.EXPIRED:
-                # Nothing is wrong with the server; but listing everything again and again would make it so.
+                # The server works, but listing everything again and again would overload it.
                 return RECONNECT.delay_s(self._quick_expiries, self._rng) if self._quick_expiries else 0.0
             case _ if isinstance(problem, Forbidden | NotFound | Unauthorized):
                 self._refusals += 1
@@ -239,12 +241,12 @@ class Reflector(Generic[T]):
         self._replace(page.items, page.resource_version, unreadable, since)
 
     def _as_known(self, new: T) -> T:
-        """What the store has already need not be there twice while the rest is listed."""
+        """Use the store's object if it is equal, so that a listing does not hold two copies."""
         known = self.store.get(new.metadata.name, new.metadata.namespace)
         return known if known is not None and unchanged(known, new) else new
 
     async def _watch(self) -> None:
-        """One watch until it ends; as WatchList if everything has to be seen anew and the server knows that."""
+        """Run one watch until it ends; as WatchList if everything must be listed and the server supports it."""
         received = _Initial[T](self.store.resource_version) if self._must_list else None
         timeout_s = self._rng.randint(*WATCH_S)
         patience = Patience(timeout_s, initial=received is not None)
@@ -283,7 +285,7 @@ class Reflector(Generic[T]):
         self._log.info("WatchList does not work here; listing in pages instead", reason=why)
 
     def _read(self, lines: Sequence[bytes], received: _Initial[T] | None, patience: Patience) -> _Initial[T] | None:
-        """Lines that have arrived together, in their order; gives what is `received` after them."""
+        """Apply lines that arrived together, in order; return the new value of `received`."""
         for line, change in zip(lines, self._decode_changes(lines), strict=True):
             if change is None:
                 received = self._read_other(line, received, patience)
@@ -295,7 +297,7 @@ class Reflector(Generic[T]):
         return received
 
     def _read_other(self, line: bytes, received: _Initial[T] | None, patience: Patience) -> _Initial[T] | None:
-        """A line that is no change in order."""
+        """Handle a line that is not an ordinary change."""
         try:
             event = decode_event(line)
         except Malformed as problem:
@@ -315,7 +317,7 @@ class Reflector(Generic[T]):
         return received
 
     def _read_bookmark(self, body: bytes, received: _Initial[T] | None, patience: Patience) -> _Initial[T] | None:
-        """Gives None when it ended the initial events."""
+        """Handle a bookmark; return None if it ended the initial events."""
         bookmark = read_bookmark(body)
         self.counts.bookmarks += 1
         if received is None:
@@ -354,7 +356,7 @@ class Reflector(Generic[T]):
                 self.counts.stale += 1
 
     def _read_unreadable(self, kind: str, body: bytes, problem: Malformed, received: _Initial[T] | None) -> None:
-        """The object stays as it was last readable, unless all that must be read is that it has gone."""
+        """Record an unreadable object; the store keeps its last readable state, unless the event is its deletion."""
         self._report(problem)
         meta = decode_metadata(body, problem.object)
         if received is not None:
@@ -375,15 +377,15 @@ class Reflector(Generic[T]):
         self.store.remove(name, namespace)
 
     def _advance(self, version: str) -> None:
-        """Never back: a server may repeat itself, but a watch must not go on from before what is known."""
+        """Advance the resourceVersion, never back: a server may repeat events, but a watch must not repeat them."""
         known = self.store.resource_version
         if (version > known and len(version) == len(known)) or (version and not older(version, known)):
             self.store.resource_version = version
 
     def _replace(self, objects: Iterable[T], version: str, unreadable: set[str], since: str) -> None:
-        """Takes a listing that was asked for when the store was at `since`.
+        """Apply a listing that was requested when the store was at `since`.
 
-        Events and answers to writes may have overtaken it: what they told of later states stays (`_not_overtaken`).
+        Events and answers to writes may be newer than the listing: their later states stay (`_not_overtaken`).
         """
         newest = self.store.resource_version
         if older(version, since):
@@ -396,7 +398,7 @@ class Reflector(Generic[T]):
             self._log.warning("the server has gone back in time, as after a restored backup; following it")
             kept, newest = [*objects], version
         elif self._versions.listed_since(version):
-            return  # two listings were under way, and the later one is here already
+            return  # two listings ran at once, and the later one was applied first
         else:
             kept = self._not_overtaken(objects, version)
             newest = newest if older(version, newest) else version
@@ -412,7 +414,7 @@ class Reflector(Generic[T]):
         self._progress()
 
     def _not_overtaken(self, objects: Iterable[T], version: str) -> list[T]:
-        """A listing of this version, with what is known of later states in the place of what it says."""
+        """Return a listing of this version with each object replaced by its later known state, if there is one."""
         versions = self._versions
         listed = {(each.metadata.namespace, each.metadata.name): each for each in objects}
         kept = [each for key, each in listed.items() if not versions.gone_since(*key, version)]
@@ -438,15 +440,15 @@ class Reflector(Generic[T]):
 
 
 class _Initial(Generic[T]):
-    """What a WatchList has sent so far, before its end."""
+    """The events of a WatchList before the end of the initial events."""
 
     def __init__(self, since: str) -> None:
-        self.since = since  # the store's version when the server was asked
+        self.since = since  # the store's version when the request was sent
         self.objects: dict[tuple[str, str], T] = {}
         self.unreadable: set[str] = set()
 
     def change(self, kind: str, namespace: str, name: str, new: T | None) -> None:
-        """`new` is None when the object cannot be read."""
+        """Apply one event; `new` is None when the object cannot be read."""
         self.unreadable.discard(_key(namespace, name))
         self.objects.pop((namespace, name), None)
         if kind == "DELETED":
@@ -466,5 +468,5 @@ def _key(namespace: str, name: str) -> str:
 
 
 def _key_of(problem: Malformed) -> str:
-    """`pods default/web-0` names `default/web-0`."""
+    """Return the object's key: `default/web-0` for `pods default/web-0`."""
     return problem.object.rpartition(" ")[2]

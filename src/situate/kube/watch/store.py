@@ -1,7 +1,7 @@
 """The objects of one resource as last seen, with indexes and handlers.
 
-A reflector (`situate.kube.watch.reflector`) writes it, everybody else reads. Objects are frozen values, so what is
-read needs no copy. Beside the objects themselves a hundred thousand cost the store 2 MB, and an index 10 MB (measured
+A reflector (`situate.kube.watch.reflector`) writes the store, all other code reads it. Objects are frozen values, so
+readers need no copy. Besides the objects themselves, 100 000 objects cost the store 2 MB, and an index 10 MB (measured
 with tracemalloc, 20 namespaces).
 """
 
@@ -18,9 +18,9 @@ from situate.objects.kinds.meta import KubernetesObject
 T = TypeVar("T", bound=KubernetesObject)
 
 ChangeHandler = Callable[[T | None, T | None], None]
-"""Called with (old, new): (None, new) when an object appears, (old, new) when it changes, (old, None) when it goes.
+"""Called with (old, new): (None, new) for a new object, (old, new) for a change, (old, None) for a deletion.
 
-For an object that goes, `old` is its last known state, which may be older than the one in which it was deleted.
+For a deleted object, `old` is its last known state, which may be older than its state at the deletion.
 """
 
 
@@ -30,10 +30,10 @@ class Snapshot(Generic[T]):
     def __init__(self, by_namespace: Mapping[str, Mapping[str, T]], resource_version: str) -> None:
         self._by_namespace = by_namespace
         self.resource_version = resource_version
-        """Of the last change that is in it; empty before the first listing."""
+        """Version of the last change it contains; empty before the first listing."""
 
     def get(self, name: str, namespace: str = "") -> T | None:
-        """The object, or None; cluster-scoped ones have no namespace."""
+        """Return the object, or None; cluster-scoped objects have no namespace."""
         return self._by_namespace.get(namespace, {}).get(name)
 
     def __iter__(self) -> Iterator[T]:
@@ -44,18 +44,18 @@ class Snapshot(Generic[T]):
         return sum(map(len, self._by_namespace.values()))
 
     def in_namespace(self, namespace: str) -> Iterable[T]:
-        """The objects of one namespace."""
+        """Return the objects of one namespace."""
         return self._by_namespace.get(namespace, {}).values()
 
 
 class Store(Generic[T]):
-    """Read it from anywhere on the loop. Order is that in which objects were first seen."""
+    """The store, readable from anywhere on the loop. Objects are in the order in which they were first seen."""
 
     def __init__(self, name: str) -> None:
         """`name` is for logs: `pods`."""
         self.name = name
         self.resource_version = ""
-        """How far the store has followed the server; empty before the first listing."""
+        """The last resourceVersion applied; empty before the first listing."""
         self.handler_failures = 0
         """Exceptions that handlers have raised; each is in the log."""
         self._by_namespace: dict[str, dict[str, T]] = {}
@@ -66,12 +66,12 @@ class Store(Generic[T]):
         self._log = structlog.get_logger().bind(resource=name)
 
     def get(self, name: str, namespace: str = "") -> T | None:
-        """The object, or None; cluster-scoped ones have no namespace."""
+        """Return the object, or None; cluster-scoped objects have no namespace."""
         objects = self._by_namespace.get(namespace)
         return None if objects is None else objects.get(name)
 
     def list(self, namespace: str | None = None) -> list[T]:
-        """The objects of one namespace, or of all."""
+        """Return the objects of one namespace, or of all."""
         if namespace is not None:
             return [*self._by_namespace.get(namespace, {}).values()]
         return [each for objects in self._by_namespace.values() for each in objects.values()]
@@ -80,12 +80,12 @@ class Store(Generic[T]):
         return sum(map(len, self._by_namespace.values()))
 
     def snapshot(self) -> Snapshot[T]:
-        """All objects now, in constant time; the next write into a namespace pays for a copy of it."""
+        """Return all objects now, in constant time; the next write into a namespace copies that namespace."""
         self._shared.update(self._by_namespace)
         return Snapshot(dict(self._by_namespace), self.resource_version)
 
     def add_index(self, name: str, values: Callable[[T], Iterable[Hashable]]) -> None:
-        """Groups objects by computed values, such as the node of a pod; what is there already is indexed now.
+        """Group objects by computed values, such as the node of a pod; existing objects are indexed now.
 
         `values` must depend on the object alone and must not raise.
         """
@@ -96,17 +96,17 @@ class Store(Generic[T]):
             index.change(None, each)
 
     def by_index(self, name: str, value: Hashable) -> Sequence[T]:
-        """The objects for which the index gave this value."""
+        """Return the objects for which the index gave this value."""
         return self._indexes[name].get(value)
 
     def index_values(self, name: str) -> Iterable[Hashable]:
-        """Every value of an index that has objects."""
+        """Return every value of an index that has objects."""
         return self._indexes[name].values()
 
     def on_change(self, handler: ChangeHandler[T]) -> None:
-        """Tells a handler of every change from now on; objects that are there are told first, as new ones.
+        """Notify a handler of every change from now on, first of existing objects as new ones.
 
-        A handler must not block. What it raises is logged and counted, and does not reach the other handlers.
+        A handler must not block. Its exceptions are logged and counted, and do not reach the other handlers.
         """
         for each in self.list():
             try:
@@ -117,15 +117,15 @@ class Store(Generic[T]):
 
     @property
     def synced(self) -> bool:
-        """Whether everything that the server has was seen once."""
+        """Whether everything on the server was seen once."""
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
-        """Until `synced`; handlers have been told of all objects then."""
+        """Wait until `synced`; handlers have been notified of all objects then."""
         await self._synced.wait()
 
     def put(self, new: T) -> None:
-        """An object has appeared or changed. For the reflector."""
+        """Store an object that appeared or changed, and notify handlers. Only the reflector calls this."""
         meta = new.metadata
         namespace, name = meta.namespace, meta.name
         objects = self._by_namespace.get(namespace)
@@ -136,7 +136,7 @@ class Store(Generic[T]):
         self._changed(old, new)
 
     def remove(self, name: str, namespace: str = "") -> None:
-        """An object is gone; harmless when it was not known. For the reflector."""
+        """Remove an object that was deleted; no effect if it is not known. Only the reflector calls this."""
         if self.get(name, namespace) is None:
             return
         objects = self._writable(namespace)
@@ -146,9 +146,9 @@ class Store(Generic[T]):
         self._changed(old, None)
 
     def replace(self, objects: Iterable[T], keep: Callable[[T], bool] = lambda _: False) -> None:
-        """The server's whole content: what is not in it has been deleted, what is unchanged is not told again.
+        """Apply a full listing: missing objects are removed, and handlers are not notified of unchanged ones.
 
-        Known objects for which `keep` holds stay even if they are missing. For the reflector.
+        Known objects for which `keep` holds stay even if they are missing. Only the reflector calls this.
         """
         seen: dict[str, set[str]] = {}
         for new in objects:
@@ -189,7 +189,7 @@ class Store(Generic[T]):
 
 
 def unchanged(old: KubernetesObject, new: KubernetesObject) -> bool:
-    """Whether two sights of one name are the same state of the same object."""
+    """Whether two observations of one name are the same state of the same object."""
     before, after = old.metadata, new.metadata
     return before.resource_version == after.resource_version != "" and before.uid == after.uid
 

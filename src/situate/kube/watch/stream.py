@@ -1,7 +1,7 @@
-"""One watch connection: its lines in time, and what each of them says.
+"""One watch connection: its lines, their meaning, and its time-outs.
 
-Knows when a connection is dead although nobody closed it. What is done with the events, and what happens after the
-connection ends, is `situate.kube.watch.reflector`'s.
+Detects a dead connection that was not closed. `situate.kube.watch.reflector` applies the events and decides the next
+step after the connection ends.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends the initial events of a WatchList (KEP-3157)."""
 
 SILENCE_S: Final = 180.0
-"""A server that sends bookmarks sends one about every minute; after three minutes of nothing the line is dead."""
+"""A server that sends bookmarks sends one about every minute; after three minutes of silence the connection is dead."""
 INITIAL_SILENCE_S: Final = 30.0
 """Initial events come from memory, without pauses; a server that ignores sendInitialEvents never sends their end."""
 MARGIN_S: Final = 30.0
-"""How much later than its timeoutSeconds a server may end a watch before it is taken for dead."""
+"""How much later than its timeoutSeconds a server may end a watch before the connection counts as dead."""
 
 
 class Silent(KubeError):
-    """A watch said nothing for longer than a living server does."""
+    """A watch received nothing for longer than a working server pauses."""
 
     retriable = True
 
 
 @dataclass(frozen=True, slots=True)
 class WatchScope:
-    """What is watched."""
+    """The objects of a watch."""
 
     resource: ResourceType[Any]
     namespace: str | None = None
@@ -47,7 +47,7 @@ class WatchScope:
     label_selector: str = ""
     field_selector: str = ""
     shard_selector: str = ""
-    """Servers that do not know it give the objects of all shards: whoever asks must look."""
+    """Servers that do not support it return the objects of all shards, so the caller must filter."""
 
     def __str__(self) -> str:
         where = f" in namespace {self.namespace}" if self.namespace else ""
@@ -57,17 +57,17 @@ class WatchScope:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """How far the server has come, without a change."""
+    """The server's progress, without a change."""
 
     resource_version: str
     ends_initial_events: bool
 
 
 class Patience:
-    """When the reader of a watch gives up. The connection's own limit is set once, silence is counted anew."""
+    """The time-outs of a watch's reader: one for the whole connection, and one for silence, which each batch resets."""
 
     def __init__(self, timeout_s: float, *, initial: bool) -> None:
-        """`timeout_s` is what the server was told; `initial`: that initial events are awaited."""
+        """`timeout_s` is the limit sent to the server; `initial`: initial events are expected."""
         loop = asyncio.get_running_loop()
         self._time = loop.time
         self._end = loop.time() + timeout_s + MARGIN_S
@@ -76,12 +76,12 @@ class Patience:
         self.limit = asyncio.timeout_at(self._when())
 
     def heard(self) -> None:
-        """Something has arrived. Cheap: the timer is moved when a tenth of the silence has passed."""
+        """Note that data arrived. Cheap: the timer moves only when a tenth of the silence has passed."""
         if self._silence_s is not None and self._time() - self._renewed > self._silence_s / 10:
             self._renew()
 
     def expect_bookmarks(self) -> None:
-        """The server has sent a bookmark, so it will send more: silence now means something."""
+        """Expect regular bookmarks from now on, because the server has sent one: silence now counts as a failure."""
         self._silence_s = SILENCE_S
         self._renew()
 
@@ -97,9 +97,9 @@ class Patience:
 async def open_watch(
     client: Client, scope: WatchScope, patience: Patience, *, resource_version: str, initial: bool, timeout_s: int
 ) -> AsyncIterator[AsyncIterator[Sequence[bytes]]]:
-    """The lines of one watch until the server ends it, in batches; the reader calls `patience.heard` for each batch.
+    """Open a watch and yield its lines in batches until the server ends it; the reader calls `patience.heard` for each.
 
-    Raises `Silent`, and whatever the client raises: a refusal or `Unreachable`.
+    Raises `Silent`, and the client's errors: a refusal or `Unreachable`.
     """
     try:
         async with (
@@ -121,13 +121,13 @@ async def open_watch(
 
 
 def read_bookmark(body: bytes) -> Bookmark:
-    """Raises `Malformed`."""
+    """Decode a bookmark. Raises `Malformed`."""
     metadata = decode_metadata(body, "a bookmark")
     return Bookmark(metadata.resource_version, metadata.annotations.get(INITIAL_EVENTS_END) == "true")
 
 
 def read_error(body: bytes) -> ApiError:
-    """What an ERROR event means. Raises `Malformed`."""
+    """Return the error of an ERROR event. Raises `Malformed`."""
     try:
         return from_status(_STATUS.decode(body))
     except (msgspec.MsgspecError, ValueError) as error:

@@ -1,8 +1,8 @@
-"""The one YAML file that configures everything, from the disk, the environment and flags to typed settings.
+"""Reads the one YAML file of the configuration, merges environment and flags, and returns typed settings.
 
-Knows the keys that all products share and none of the products: each hands in a `Section` with the type of its own.
-What a value may be is checked by `situate.objects.settings.section`; following a file that changes is
-`situate.runtime.configuration.reload`.
+It knows the keys that all products share. Each product passes a `Section` with the type of its own settings.
+`situate.objects.settings.section` checks the values; `situate.runtime.configuration.reload` follows changes of the
+file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Section:
     kind: Any
     """A msgspec struct, or `list[…]` of one."""
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Variable to path: `{"POD_CAPACITY": "vpod[*].podCapacity"}`."""
+    """Environment variable to path: `{"POD_CAPACITY": "vpod[*].podCapacity"}`."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class Configuration:
 
     runtime: RuntimeSettings
     sections: Mapping[str, object]
-    """Of the products that the file names; `spot: {}` and `spot:` name one, an absent key does not."""
+    """Settings of the products that the file names; `spot: {}` and `spot:` name one, an absent key does not."""
     given: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}), compare=False)
-    """The document with the overrides: tells a value that was written from a default."""
+    """The document with the overrides, which distinguishes written values from defaults."""
 
     def section(self, name: str, kind: type[T]) -> T | None:
-        """The settings of a product, None when the file does not name it."""
+        """Return the settings of a product; None if the file does not name it."""
         value = self.sections.get(name)
         if value is None:
             return None
@@ -60,7 +60,7 @@ class Configuration:
 
 
 class BadConfiguration(Exception):
-    """What a person must correct; `str()` is one line for each mistake."""
+    """Mistakes that a person must correct; `str()` has one line for each."""
 
     def __init__(self, source: str, mistakes: Sequence[Mistake]) -> None:
         self.source = source
@@ -74,7 +74,7 @@ class BadConfiguration(Exception):
 def parse_configuration(
     text: str, sections: Sequence[Section], overrides: Sequence[Override] = ()
 ) -> tuple[Configuration | None, tuple[Mistake, ...]]:
-    """The configuration, or None and every mistake of the text and the overrides together."""
+    """Return the configuration, or None and all mistakes of the text and the overrides together."""
     data, mistakes = load_yaml(text)
     if mistakes:
         return None, mistakes
@@ -103,7 +103,7 @@ def parse_configuration(
 def environment_overrides(
     environment: Mapping[str, str], sections: Sequence[Section]
 ) -> tuple[tuple[Override, ...], tuple[Mistake, ...]]:
-    """What the environment says, in the order of `environment_variables`; an empty variable counts as not set."""
+    """Read overrides from the environment, in the order of `environment_variables`; an empty variable is unset."""
     overrides: list[Override] = []
     mistakes: list[Mistake] = []
     for name, path in environment_variables(sections).items():
@@ -118,7 +118,7 @@ def environment_overrides(
 
 
 def flag_overrides(assignments: Iterable[str]) -> tuple[tuple[Override, ...], tuple[Mistake, ...]]:
-    """What `--set path=value` says."""
+    """Parse the overrides of `--set path=value`."""
     overrides: list[Override] = []
     mistakes: list[Mistake] = []
     for assignment in assignments:
@@ -134,10 +134,10 @@ def flag_overrides(assignments: Iterable[str]) -> tuple[tuple[Override, ...], tu
 
 
 def environment_variables(sections: Sequence[Section]) -> dict[str, str]:
-    """Every variable that is read, and the path that it sets.
+    """Return every variable that is read, with the path that it sets.
 
-    Shared keys have `SITUATE_` and their path in capitals (`SITUATE_LOG_LEVEL`); the products name their own.
-    Other variables with that prefix are left alone: Kubernetes sets `SITUATE_PORT` for a Service named situate.
+    Shared keys have the prefix `SITUATE_` and their path in capitals (`SITUATE_LOG_LEVEL`); the products name their own
+    variables. Other variables with that prefix are ignored: Kubernetes sets `SITUATE_PORT` for a Service named situate.
     """
     variables = {
         ENVIRONMENT_PREFIX + path.replace(".", "_").upper(): encoded for path, encoded in _paths(_shared_fields())
@@ -148,7 +148,7 @@ def environment_variables(sections: Sequence[Section]) -> dict[str, str]:
 
 
 def configuration_schema(sections: Sequence[Section]) -> dict[str, Any]:
-    """The JSON Schema of the whole file, for editors."""
+    """Return the JSON Schema of the whole file, for editors."""
     shared = {each.encode_name: each.type for each in _shared_fields()}
     schema = document_schema("situate configuration", {section.name: section.kind for section in sections})
     runtime = document_schema("", {"runtime": RuntimeSettings})["properties"]["runtime"]["properties"]
@@ -185,7 +185,7 @@ def _paths(fields: Iterable[types.Field], names: str = "", encoded: str = "") ->
 
 
 def as_plain(configuration: Configuration) -> dict[str, Any]:
-    """Every key with its value, defaults written out: what `situate check` shows."""
+    """Return every key with its value, defaults included, as `situate check` shows them."""
     runtime: dict[str, Any] = plain(configuration.runtime)
     products = {name: plain(value) for name, value in configuration.sections.items()}
     return {"apiVersion": API_VERSION, "kind": KIND} | runtime | products

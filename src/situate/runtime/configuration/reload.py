@@ -1,7 +1,7 @@
-"""Follows the configuration file and the files that it names while the process runs; keeps the last good one.
+"""Follows the configuration file and the files that it names, and keeps the last valid configuration.
 
 The content is compared, not the modification time: a ConfigMap volume swaps a symbolic link, and editors replace files.
-What a product does with a new configuration is its own affair.
+Each product decides how to apply a new configuration.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from situate.objects.settings.section import Mistake
 from situate.runtime.configuration.file import BadConfiguration, Configuration
 
 PERIOD_S = 5.0
-"""A ConfigMap takes the kubelet up to a minute; five seconds more are not felt, and a read is some microseconds."""
+"""The kubelet takes up to a minute to update a ConfigMap, so five seconds more do not matter; a read is cheap."""
 _LARGEST = 4 * 2**20
 
 Parse = Callable[[str], tuple[Configuration | None, tuple[Mistake, ...]]]
@@ -24,44 +24,44 @@ Parse = Callable[[str], tuple[Configuration | None, tuple[Mistake, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The file changed and is in order."""
+    """The file changed and is valid."""
 
     configuration: Configuration
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The file changed and is not in order; the configuration before it stays in force."""
+    """The file changed and is invalid; the previous configuration stays in force."""
 
     problem: BadConfiguration
 
 
 class NamedFiles:
-    """Files that a configuration names, with their content as the last parse read it."""
+    """The files that a configuration names, with the content that the last parse read."""
 
     def __init__(self) -> None:
         self._read: dict[Path, str | OSError | UnicodeDecodeError] = {}
 
     def text(self, path: Path) -> str:
-        """Read a file for a parse. Raises `OSError` or `UnicodeDecodeError`, of which it takes note as well."""
+        """Read a file for a parse and remember the result. Raises `OSError` or `UnicodeDecodeError`."""
         found = self._read[path] = _text(path)
         if isinstance(found, str):
             return found
         raise found
 
     def last(self, path: Path) -> str:
-        """The content that the last parse read. Raises what that read raised."""
+        """Return the content that the last parse read, or raise the exception of that read."""
         found = self._read[path]
         if isinstance(found, str):
             return found
         raise found
 
     def forget(self) -> None:
-        """Before a parse: files that it names no more are followed no more."""
+        """Forget all files before a parse, so that files no longer named are no longer followed."""
         self._read.clear()
 
     def changed(self) -> bool:
-        """Whether one of them differs from what the last parse read."""
+        """Whether a file differs from the content that the last parse read."""
         return any(_differ(found, _text(path)) for path, found in self._read.items())
 
 
@@ -73,29 +73,29 @@ def _text(path: Path) -> str | OSError | UnicodeDecodeError:
 
 
 def _differ(before: object, now: object) -> bool:
-    """Exceptions are equal if they say the same."""
+    """Compare two results of a read; exceptions are equal if type and message are."""
     return type(before) is not type(now) or str(before) != str(now)
 
 
 class ConfigurationFile:
-    """One file and the last good configuration that was read from it."""
+    """The file and its last valid configuration."""
 
     def __init__(self, path: Path, parse: Parse, named: NamedFiles | None = None) -> None:
-        """`named`: the files that `parse` reads besides, which are followed as well."""
+        """`named`: the other files that `parse` reads, which are followed as well."""
         self._path = path
         self._parse = parse
         self.named = named or NamedFiles()
         self._digest = b""
         self.rejected: BadConfiguration | None = None
-        """Why the present content is not in force; None when it is."""
+        """Why the current content is not in force; None when it is."""
 
     @property
     def folder(self) -> Path:
-        """What names of other files in it are relative to."""
+        """The folder to which names of other files in it are relative."""
         return self._path.parent
 
     def load(self) -> Configuration:
-        """Raises `BadConfiguration` with every mistake, also when the file cannot be read."""
+        """Load the configuration. Raises `BadConfiguration` with every mistake, also when the file cannot be read."""
         match self.poll():
             case Accepted(configuration):
                 return configuration
@@ -105,7 +105,7 @@ class ConfigurationFile:
                 raise RuntimeError(f"{self._path} was loaded before; poll() tells what changed since")
 
     def poll(self) -> Accepted | Rejected | None:
-        """None while the content is what it was at the last call; each change is told once."""
+        """Read the file; return each change of the content once, and None if it is as in the last call."""
         content = self._content()
         digest = hashlib.sha256(content if isinstance(content, bytes) else str(content).encode()).digest()
         if digest == self._digest and not self.named.changed():
@@ -145,7 +145,7 @@ async def follow(
     rejected: Callable[[BadConfiguration], None],
     period_s: float = PERIOD_S,
 ) -> None:
-    """Polls until cancelled, and tells each change of the content once."""
+    """Poll until cancelled, and report each change of the content once."""
     while True:
         await asyncio.sleep(period_s)
         match file.poll():

@@ -1,6 +1,6 @@
-"""The keys of the configuration that every product shares; each product brings the type of its own section.
+"""The keys of the configuration that every product shares; each product adds the type of its own section.
 
-Pure data: reading files is `situate.runtime.configuration.file`.
+Pure data: `situate.runtime.configuration.file` reads the files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from situate.objects.settings.section import ALLOWED, Mistake, NamespaceName, PositiveDuration
 
 JITTER_FACTOR = 1.2
-"""A retry comes at most this much later than its period (client-go's leader election)."""
+"""A retry comes at most this factor later than its period (client-go's leader election)."""
 
 Address = Annotated[
     str,
@@ -32,12 +32,12 @@ HealthAddress = Annotated[
 
 
 class LeaderElection(msgspec.Struct, frozen=True, rename="camel"):
-    """One replica writes, the others wait; the three times mean what they mean in client-go."""
+    """Leader election: one replica writes, the others wait; the three durations are client-go's."""
 
     namespace: NamespaceName | None = None
-    """Where the Leases are; None is the namespace that we run in."""
+    """Namespace of the Leases; None is the namespace in which this process runs."""
     identity: Annotated[str, msgspec.Meta(min_length=1, max_length=253)] | None = None
-    """Who we are; None is the host's name and a random part."""
+    """Identity of this process; None is the host's name and a random part."""
     lease_duration: PositiveDuration = 15.0
     renew_deadline: PositiveDuration = 10.0
     retry_period: PositiveDuration = 2.0
@@ -58,7 +58,7 @@ LogFormat = Literal["auto", "json", "console"]
 
 
 class Log(msgspec.Struct, frozen=True, rename="camel"):
-    """What is written to standard error, and how."""
+    """The level and format of logs on standard error."""
 
     level: LogLevel = "info"
     format: LogFormat = "auto"
@@ -66,14 +66,14 @@ class Log(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Health(msgspec.Struct, frozen=True, rename="camel"):
-    """Where /healthz, /readyz and /metrics answer."""
+    """The address of /healthz, /readyz and /metrics."""
 
     address: HealthAddress | None = ":8080"
-    """none turns the server off, as null does."""
+    """`none` turns the server off, as null does."""
 
     @property
     def listens(self) -> str | None:
-        """The address; None without a server."""
+        """The address to listen on; None without a server."""
         return None if self.address == "none" else self.address
 
     def mistakes(self) -> Iterable[Mistake]:
@@ -83,12 +83,12 @@ class Health(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Client(msgspec.Struct, frozen=True, rename="camel"):
-    """How we talk to the API server."""
+    """The rate of requests to the API server."""
 
     qps: Annotated[float, msgspec.Meta(gt=0)] = 200.0
-    """Requests a second, on average."""
+    """Average requests per second."""
     burst: Annotated[int, msgspec.Meta(ge=1)] = 400
-    """Requests at once after a quiet time."""
+    """Requests at once after a pause."""
 
 
 class RuntimeSettings(msgspec.Struct, frozen=True, rename="camel"):
@@ -99,6 +99,6 @@ class RuntimeSettings(msgspec.Struct, frozen=True, rename="camel"):
     health: Health = Health()
     client: Client = Client()
     workers: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 16
-    """Objects that are worked on at a time, for each controller."""
+    """Objects that each controller reconciles at a time."""
     shutdown_timeout: PositiveDuration = 25.0
-    """How long to finish what is in flight; below Kubernetes' grace period of 30 s."""
+    """How long a stop may take to finish work in flight; below Kubernetes' grace period of 30 s."""

@@ -1,8 +1,8 @@
-"""Carries out what a leader has decided: no write begins unless we lead, and a term does not end before the answers.
+"""Performs the leader's writes: none starts unless this process leads, and a term ends only after the answers.
 
-Cancelling what waits for an answer does not call the request back: it may be on its way. So an orderly end waits for
-the answers before the Lease is released, and no write arrives after another leader has begun. What the writes are is
-the product's; each must be safe to repeat, for its answer may be lost.
+Cancelling a task that waits for an answer does not recall the request, which may be on its way. An orderly end
+therefore waits for the answers before the Lease is released. No write arrives after another leader has begun. The
+product defines the writes; each must be safe to repeat, because its answer may be lost.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Actuator:
     """The writes of one leader."""
 
     def __init__(self, may_write: Callable[[], None]) -> None:
-        """`may_write` raises a `Retriable` when this process does not lead at this very moment."""
+        """`may_write` raises a `Retriable` if this process does not lead at the moment of the call."""
         self._may_write = may_write
         self._under_way: set[asyncio.Task[Any]] = set()
 
     async def write(self, request: Coroutine[Any, Any, T]) -> T:
-        """Sends one request and waits for its answer. Raises what `may_write` and the client raise."""
+        """Send one request and wait for its answer. Raises the errors of `may_write` and of the client."""
         try:
             self._may_write()
         except BaseException:
@@ -40,7 +40,7 @@ class Actuator:
         return await asyncio.shield(task)
 
     def allowed(self) -> bool:
-        """Whether a write may begin at this moment."""
+        """Whether a write may start at this moment."""
         try:
             self.check()
         except Retriable:
@@ -48,15 +48,15 @@ class Actuator:
         return True
 
     def check(self) -> None:
-        """Raises what `may_write` raises."""
+        """Raise the `Retriable` of `may_write` if no write may start."""
         self._may_write()
 
     async def finish(self) -> None:
-        """Waits for the answers that are still due."""
+        """Wait for the outstanding answers."""
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=ANSWER_S)
 
     def _answered(self, task: asyncio.Task[Any]) -> None:
         self._under_way.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waited has been told; if nobody waits any more, nobody needs to know
+            task.exception()  # the caller of `write` received it; without a waiting caller it is dropped

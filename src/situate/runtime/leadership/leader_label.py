@@ -1,6 +1,6 @@
-"""A label that the pod that answers keeps on itself, and takes off all others: what leads questions to it selects it.
+"""Keeps a label on the leading Pod and removes it from all others, so that a Service selects only the leader.
 
-For products whose replicas are all Ready while only the one that leads may answer.
+For products whose replicas are all Ready while only the leader may answer.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from situate.runtime.reconcile.outcomes import Retriable
 
 _CHECK_S: Final = 15.0
 _RETRY_S: Final = 1.0
-"""After the first failure; then ever more, up to `_CHECK_S`."""
+"""Delay after the first failure; it doubles up to `_CHECK_S`."""
 
 Write: TypeAlias = Callable[[str, MergePatch], Awaitable[object]]
-"""Patches a pod of the namespace, by its name. Raises a `Retriable` when this process does not lead."""
+"""Patches a Pod of the namespace by name. Raises a `Retriable` if this process does not lead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Of one process."""
+    """The label of one process's Pod."""
 
     namespace: str
     pod: str
-    """Its own; empty outside a cluster, and then nothing is marked."""
+    """The Pod of this process; empty outside a cluster, where no Pod is labelled."""
     label: str
     value: str
 
 
 async def keep_marked(mark: Mark, client: Client, write: Write) -> None:
-    """A task of the leader, until cancelled. `client` only reads."""
+    """Keep the label on this Pod alone. A task of the leader, until cancelled. `client` only reads."""
     log = structlog.get_logger()
     told, retry_s = "", _RETRY_S
     while mark.pod:
@@ -55,7 +55,7 @@ async def keep_marked(mark: Mark, client: Client, write: Write) -> None:
 
 
 async def _marked(mark: Mark, client: Client, write: Write) -> bool:
-    """Whether our own pod was not before."""
+    """Label this Pod and no other; return whether it had no label before."""
     page = await client.list_all(PODS, mark.namespace, label_selector=f"{mark.label}={mark.value}")
     marked = {pod.metadata.name for pod in page.items}
     if mark.pod not in marked:
@@ -64,7 +64,7 @@ async def _marked(mark: Mark, client: Client, write: Write) -> bool:
         try:
             await write(other, _labelled(mark, None))
         except NotFound:
-            continue  # it was on its way out
+            continue  # the Pod was deleted meanwhile
     return mark.pod not in marked
 
 

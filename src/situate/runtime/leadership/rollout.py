@@ -1,8 +1,8 @@
-"""Where this process stands among the pods of its Deployment: how a rollout hands the lease over (spot P1, vm B44).
+"""Hands the Lease to a Pod of a newer revision during a rollout.
 
-A pod of a newer revision that has caught up asks for the Lease by an annotation on it, and the holder gives way, so
-that a rollout does not wait for the old pod to be stopped. Outside a cluster there is no pod, and nothing of this
-happens.
+A ready Pod of a newer revision requests the Lease by an annotation on it, and the holder releases it. A rollout
+therefore does not wait until the old Pod stops. Outside a cluster there is no Pod, and the Lease is never handed over.
+Rules: spot P1, vm B44.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from situate.objects.kinds.pods import Pod
 from situate.objects.resources import LEASES
 
 STANDS_ASIDE: Final = 3
-"""Retry periods for which a pod that has given the Lease away leaves it to the one that asked."""
+"""Retry periods for which a Pod that released the Lease does not compete, so that the requesting Pod acquires it."""
 
 Revision = Callable[[OwnerReference, str], int | None]
-"""Of a pod's controller, in that namespace: which revision of its Deployment it is; None where that is not known."""
+"""Returns the revision of a Pod's controller within its Deployment, in that namespace; None if it is not known."""
 
 
 class Standing:
-    """What the pods of our own namespace say about us and the others."""
+    """The revisions of this process's Pod and of the other Pods in its namespace, and their requests for the Lease."""
 
     def __init__(
         self,
@@ -46,8 +46,11 @@ class Standing:
         pod: str,
         namespace: str,
     ) -> None:
-        """`leases`: of our Lease alone; `wants`: the annotation; `pod`: our own, in `namespace`, empty outside a
-        cluster."""
+        """Take the caches and the names of this process.
+
+        `leases` holds only this product's Lease. `wants` is the annotation. `pod` is this process's own Pod, in
+        `namespace`; empty outside a cluster.
+        """
         self._name = lease
         self._leases = leases
         self._pods = pods
@@ -62,7 +65,7 @@ class Standing:
         return self._leases.store.get(self._name.name, self._name.namespace)
 
     async def keep_asking(self, client: Client, leading: Callable[[], bool], every_s: float) -> None:
-        """A task of a process that has caught up, until cancelled."""
+        """Request the Lease while not leading. A task of a process whose caches are complete, until cancelled."""
         while self._pod:
             if not leading():
                 try:
@@ -72,7 +75,10 @@ class Standing:
             await asyncio.sleep(every_s)
 
     async def ask(self, client: Client) -> None:
-        """One attempt of a candidate: asks for the Lease if a pod of an older revision holds it, and nobody asked."""
+        """Request the Lease once, if a Pod of an older revision holds it.
+
+        No request is made if a ready Pod of this revision or a newer one has made one.
+        """
         mine, lease = self._revision(self._pod), self.lease
         if mine is None or lease is None or not lease.spec.holder_identity:
             return
@@ -85,9 +91,9 @@ class Standing:
         self._log.info("the lease is asked for", holder=lease.spec.holder_identity)
 
     async def wait_asked(self, changed: asyncio.Event, stopping: Callable[[], bool] = lambda: False) -> str:
-        """Until a pod of a newer revision that is ready asks for the Lease; its name, or empty when we are to stop.
+        """Wait until a ready Pod of a newer revision requests the Lease; return its name, or empty if stopping.
 
-        `changed`: look again.
+        `changed` triggers the next check.
         """
         while True:
             changed.clear()
@@ -102,7 +108,7 @@ class Standing:
             await changed.wait()
 
     def on_change(self, wake: Callable[[], None]) -> None:
-        """Calls back whenever the Lease or a pod of our namespace changes."""
+        """Call `wake` on every change of the Lease or of a Pod in this namespace."""
 
         def changed(old: Pod | None, new: Pod | None) -> None:
             seen = new or old
@@ -114,7 +120,7 @@ class Standing:
             self._pods.on_change(changed)
 
     def _asking(self, lease: Lease, above: int) -> str | None:
-        """Who asks, if that is a pod that is ready and of a revision above this one; None otherwise."""
+        """Return the Pod that requests the Lease, if it is ready and its revision is above this one; else None."""
         try:
             wish = json.loads(lease.metadata.annotations.get(self._wants, "{}"))
         except (ValueError, RecursionError):
@@ -129,7 +135,7 @@ class Standing:
         return name if revision is not None and revision > above else None
 
     def _pod_of(self, identity: str) -> str:
-        """An identity begins with the name of its host, which is the pod's."""
+        """Return the Pod's name: an identity starts with its host name."""
         return identity.rpartition("_")[0]
 
     def _revision(self, pod: str) -> int | None:

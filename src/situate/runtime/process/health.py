@@ -1,8 +1,8 @@
-"""Answers whether the process lives, whether it can do its work, and what it has counted.
+"""Answers liveness and readiness probes and serves metrics.
 
-`/healthz` (and `/livez`), `/readyz` and `/metrics`, in the words of Kubernetes' own components: a line a check,
-`[+]watch pods ok` or `[-]watch pods failed: …`; `/readyz/NAME` asks for one. What makes a process ready is said by who
-composes it.
+The paths are `/healthz` (and `/livez`), `/readyz` and `/metrics`. The format is that of Kubernetes' own components: a
+line per check, `[+]watch pods ok` or `[-]watch pods failed: …`. `/readyz/NAME` returns one check. The code that
+composes the process adds the checks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 Check = Callable[[], str | None]
-"""Why something is not in order, in a sentence; None if it is. Must not block."""
+"""Returns the failure in a sentence; None if there is none. Must not block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class Report:
     """The checks of one kind at one moment."""
 
     reasons: Mapping[str, str | None]
-    """By the check's name; None where all is well."""
+    """The failure of each check by name; None for a check that passed."""
 
     @property
     def ok(self) -> bool:
         return all(reason is None for reason in self.reasons.values())
 
     def text(self, kind: str) -> str:
-        """A line a check, and the verdict."""
+        """Return one line for each check, and the verdict."""
         lines = [
             f"[+]{name} ok" if reason is None else f"[-]{name} failed: {reason}"
             for name, reason in self.reasons.items()
@@ -53,11 +53,11 @@ class Health:
         self._readiness: dict[str, Check] = {"ping": lambda: None}
 
     def add_liveness(self, name: str, check: Check) -> None:
-        """For what only a restart can mend."""
+        """Add a check whose failure only a restart can repair."""
         self._liveness[name] = check
 
     def add_readiness(self, name: str, check: Check) -> None:
-        """For what the work needs: a store that is synced, a certificate that is valid."""
+        """Add a check for a precondition of the work: a store that is synced, a certificate that is valid."""
         self._readiness[name] = check
 
     def live(self) -> Report:
@@ -79,18 +79,18 @@ def _ask(check: Check) -> str | None:
 
 
 class CannotListen(Exception):
-    """The address of a health server is not to be had; the message says what to do."""
+    """The address of a health server cannot be used; the message gives the next step."""
 
 
 class HealthServer:
-    """A service: listens until `stop`."""
+    """A service that listens until `stop`."""
 
     name = "health server"
 
     def __init__(
         self, address: str, health: Health, render_metrics: Callable[[], bytes], *, setting: str = "health.address"
     ) -> None:
-        """`address`: `host:port`, without host for every address; and what it is called where it is set."""
+        """`address` is `host:port`, without host for every address; `setting` is its name in the configuration."""
         self._address = address
         self._setting = setting
         self._health = health
@@ -98,12 +98,12 @@ class HealthServer:
         self._asked = asyncio.Event()
         self._listening = asyncio.Event()
         self.port = 0
-        """The port that is listened on, also if the address asked for any (`:0`); 0 before that."""
+        """The port listened on, also if the address requested any (`:0`); 0 before that."""
         self._log = structlog.get_logger()
 
     def application(self) -> web.Application:
-        """The routes, to be served with others."""
-        from aiohttp import web  # 0.2 s of processor time that a process without a server is spared
+        """Return an application with the routes, to be served with others."""
+        from aiohttp import web  # 0.2 s of CPU time, saved in a process without a server
 
         application = web.Application()
         for path in ("/healthz", "/livez"):
@@ -115,8 +115,8 @@ class HealthServer:
         return application
 
     def _taken(self, problem: OSError) -> str:
-        """The sentence, with the argument that takes the next port."""
-        reason = os.strerror(problem.errno).lower() if problem.errno else str(problem)  # asyncio says it twice
+        """Describe the failure, with a setting that uses the next port."""
+        reason = os.strerror(problem.errno).lower() if problem.errno else str(problem)  # asyncio adds the address
         host, _, port = self._address.rpartition(":")
         other = f"{host}:{int(port) + 1}" if 0 < int(port) < 2**16 - 1 else f"{host}:0"
         if self._setting.startswith("--"):
@@ -126,7 +126,7 @@ class HealthServer:
         return f"cannot listen on {self._setting} {self._address}: {reason}; {step}"
 
     async def run(self) -> None:
-        """Raises `CannotListen`."""
+        """Serve until `stop`. Raises `CannotListen`."""
         from aiohttp import web
 
         host, _, port = self._address.rpartition(":")
@@ -152,7 +152,7 @@ class HealthServer:
         self._asked.set()
 
     async def wait_listening(self) -> None:
-        """Until requests are answered."""
+        """Wait until requests are answered."""
         await self._listening.wait()
 
     async def _live(self, request: web.Request) -> web.Response:

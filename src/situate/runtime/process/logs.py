@@ -1,7 +1,7 @@
-"""How logs look: JSON with fixed keys for machines, coloured lines for a person at a terminal.
+"""The format of logs: JSON with fixed keys for programs, coloured lines for a person at a terminal.
 
-A message is a constant; what varies is in keys, and every key is listed in `docs/reference/logs.md`. Whoever logs asks
-`structlog.get_logger()`; only the shell does.
+A message is a constant; variable data is in keys, and `docs/logging.md` lists every key. Only the shell logs, through
+`structlog.get_logger()`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Format = Literal["auto", "json", "console"]
 
 
 def configure_logging(level: Level = "info", form: Format = "auto", stream: TextIO | None = None) -> None:
-    """Sets up the whole process; may be called again after a reload. `auto` is console on a terminal, else JSON.
+    """Configure the logs of the whole process; may be called again after a reload.
 
-    Libraries that use `logging` come out the same way, from warnings on. Loggers below `situate`, such as a Kopf
-    handler's, have the level that was asked for.
+    `auto` is console on a terminal, else JSON. Libraries that use `logging` have the same format, from warnings on.
+    Loggers below `situate`, such as a Kopf handler's, have the level `level`.
     """
     out = _Lasting(sys.stderr if stream is None else stream)
     console = form == "console" or (form == "auto" and out.isatty())
@@ -41,7 +41,7 @@ def configure_logging(level: Level = "info", form: Format = "auto", stream: Text
         processors=[*shared, structlog.processors.EventRenamer("message"), last],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.PrintLoggerFactory(cast(TextIO, out)),
-        cache_logger_on_first_use=False,  # a reload may change level and form
+        cache_logger_on_first_use=False,  # a reload may change level and format
     )
     handler = logging.StreamHandler(out)
     handler.setFormatter(
@@ -65,9 +65,9 @@ def configure_logging(level: Level = "info", form: Format = "auto", stream: Text
 
 
 class _Lasting:
-    """A stream whose lines are lost where they cannot be written, because the disk is full or the reader has gone.
+    """A stream that drops lines it cannot write, because the disk is full or the reader has gone.
 
-    A scheduler that cannot log still schedules, and there is nowhere left to say so.
+    A scheduler that cannot log still schedules, and has no other place to report the failure.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -77,7 +77,7 @@ class _Lasting:
         return self._stream.isatty()
 
     def write(self, text: str) -> int:
-        with contextlib.suppress(OSError, ValueError):  # ValueError: it is closed
+        with contextlib.suppress(OSError, ValueError):  # ValueError: the stream is closed
             return self._stream.write(text)
         return len(text)
 

@@ -1,8 +1,8 @@
 """Runs the services of one process: start in order, fail together, stop in the opposite order within a bound.
 
-A service is anything with `name` and `run`; `stop`, where it has one, asks it to finish what is in flight. Which
-services there are is decided where the process is composed. Cancelling `Manager.run` stops in order as well, so a
-leader's work can be a manager of its own inside the election.
+A service is any object with `name` and `run`; an optional `stop` makes it finish work in flight. The code that composes
+the process adds the services. Cancelling `Manager.run` stops in order as well, so a leader's work can be a manager
+inside the election.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from typing import Any, Protocol
 import structlog
 
 RESERVE: float = 0.25
-"""Share of the time for stopping that services stopped later are left with: a lease must still be released."""
+"""Share of the time for stopping that is left to services stopped later: a Lease must still be released."""
 
 
 class Service(Protocol):
-    """Something that runs as long as the process does."""
+    """A part of the process that runs as long as the process does."""
 
     @property
     def name(self) -> str: ...
 
     async def run(self) -> None:
-        """Returns only after `stop` was called, if there is one; raises when it cannot go on."""
+        """Run until `stop` is called, if there is one; raise if the service cannot go on."""
         ...
 
 
 class Stoppable(Service, Protocol):
-    """A service that ends by itself once it is asked to."""
+    """A service that ends by itself after `stop`."""
 
     def stop(self) -> None: ...
 
 
 class ServiceFailed(Exception):
-    """A service ended although nobody asked it to; `str()` is the sentence with which the process ends."""
+    """A service ended without a request to stop; `str()` is the process's last message."""
 
     def __init__(self, name: str, cause: BaseException | None) -> None:
         cause = _innermost(cause)
@@ -47,7 +47,7 @@ class ServiceFailed(Exception):
 
 
 def _innermost(cause: BaseException | None) -> BaseException | None:
-    """What went wrong in a group of tasks, when only one did."""
+    """Return the only exception of a group, also of nested groups."""
     while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
         cause = cause.exceptions[0]
     return cause
@@ -60,10 +60,10 @@ class _Running:
 
 
 class Manager:
-    """Everything that one process runs."""
+    """The services of one process."""
 
     def __init__(self, *, shutdown_timeout_s: float = 25.0) -> None:
-        """`shutdown_timeout_s` bounds the time from being asked to stop until `run` returns."""
+        """`shutdown_timeout_s` bounds the time from the request to stop until `run` returns."""
         self._shutdown_timeout_s = shutdown_timeout_s
         self._planned: list[tuple[Service, Callable[[], Awaitable[None]] | None]] = []
         self._running: list[_Running] = []
@@ -71,22 +71,25 @@ class Manager:
         self._log = structlog.get_logger()
 
     def add(self, service: Service, *, ready: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Plans a service. The next one starts when `ready` returns: `store.wait_synced` for a reflector."""
+        """Add a service. The next one starts when `ready` returns, for example `store.wait_synced` for a reflector."""
         self._planned.append((service, ready))
 
     def request_stop(self, reason: str) -> None:
-        """Begins the orderly end; harmless when it has begun."""
+        """Start the orderly stop; no effect if it has started."""
         if not self._stopping.is_set():
             self._log.info("stopping", reason=reason)
             self._stopping.set()
 
     @property
     def stopping(self) -> bool:
-        """For readiness: a process that stops takes no new work."""
+        """Whether the process stops, for readiness: a stopping process takes no new work."""
         return self._stopping.is_set()
 
     async def run(self) -> None:
-        """Until `request_stop`, then until everything has ended. Raises `ServiceFailed` for the first failure."""
+        """Run until `request_stop`, then until all services have ended.
+
+        Raises `ServiceFailed` for the first failure.
+        """
         failure: ServiceFailed | None = None
         try:
             for service, ready in self._planned:
@@ -122,7 +125,7 @@ class Manager:
         return failure
 
     async def _until_stopped(self, also: asyncio.Future[None] | None = None) -> ServiceFailed | None:
-        """Waits for the request to stop, the first service to end, or something else; the failure if it was that."""
+        """Wait for the request to stop, the end of a service, or `also`; return the failure of an ended service."""
         stop = asyncio.create_task(self._stopping.wait())
         awaited: list[asyncio.Future[Any]] = [stop, *(each.task for each in self._running)]
         if also is not None:
@@ -136,7 +139,7 @@ class Manager:
         return next((_failure(each) for each in self._running if each.task.done()), None)
 
     async def _stop_all(self) -> ServiceFailed | None:
-        """In the opposite order; one that does not end in its time is cancelled. The first failure met on the way."""
+        """Stop the services in the opposite order, cancel those that take too long, and return the first failure."""
         self._stopping.set()
         loop = asyncio.get_running_loop()
         end = loop.time() + self._shutdown_timeout_s
@@ -158,7 +161,7 @@ class Manager:
             if not running.task.done():
                 self._log.warning("service did not end in time", service=running.service.name, seconds=within_s)
         running.task.cancel()
-        # A cancelled service may still release what it holds, but not for ever.
+        # A cancelled service may still release its resources, but within a bound.
         await asyncio.wait([running.task], timeout=max(1.0, within_s * RESERVE))
         if not running.task.done():
             self._log.error("service ignores its cancellation", service=running.service.name)
@@ -172,7 +175,7 @@ def _failure(running: _Running) -> ServiceFailed:
 
 
 def stop_on_signals(manager: Manager, signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
-    """SIGTERM and Ctrl-C begin the orderly end; a second one ends the process as if there were no handler."""
+    """Stop in order on SIGTERM and Ctrl-C; a second signal ends the process as if there were no handler."""
     loop = asyncio.get_running_loop()
 
     def received(which: signal.Signals) -> None:

@@ -1,9 +1,9 @@
-"""Keeps memory that was freed, instead of giving it back to the system and asking for it again at once.
+"""Keeps freed memory in the process instead of returning it to the system.
 
-The columns of a decision, 40 kB for 5,000 nodes and 120 kB for 15,000, live for microseconds. As shipped, glibc maps
-whatever has 128 kB or more afresh, and gives the top of its heap back as soon as it is free: then every column costs a
-page fault for each 4 kB, which is more than what is computed in it. With these settings deciding on pods that are all
-different takes about half the time (`make bench-engine`); a process keeps up to `KEPT` more than it needs.
+The columns of a decision, 40 kB for 5,000 nodes and 120 kB for 15,000, live for microseconds. By default glibc maps
+each allocation of 128 kB or more separately, and returns the top of its heap as soon as it is free. Every column then
+costs a page fault for each 4 kB, more than the computation in it. With these settings, decisions on pods that are all
+different take about half the time (`make bench-engine`). A process keeps up to `KEPT` bytes more than it needs.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ KEPT: Final = 2**26
 _TRIM_THRESHOLD: Final = -1
 _TOP_PAD: Final = -2
 _MMAP_THRESHOLD: Final = -3
-"""Numbers of malloc.h."""
+"""Constants of malloc.h."""
 _LARGEST: Final = 2**25
-"""What glibc allows at most for what comes from the heap."""
+"""The largest threshold that glibc accepts for allocations from the heap."""
 
 
 def keep_freed_memory() -> bool:
-    """Of this process, from now on; False where the C library is none that can be told so, and nothing has changed."""
+    """Keep freed memory from now on; return False, without a change, if the C library does not support it."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError):

@@ -1,8 +1,8 @@
-"""How a process begins: on the fastest event loop that is installed, with memory that is kept once it is there, and
-with the garbage collector out of the way while a hundred thousand objects are read for the first time.
+"""Starts a process on the fastest event loop installed, keeps freed memory, and pauses the garbage collector.
 
-Those objects all stay, so every collection on the way is in vain; afterwards they are frozen, and later collections do
-not walk them. The setting is the process's, so the composition root asks for it once.
+The collector is paused while up to a hundred thousand objects are read for the first time. All of them stay alive, so
+collections would free nothing. Afterwards the objects are frozen, and later collections skip them. These settings apply
+to the whole process, so the composition root makes them once.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from situate.runtime.process.memory import keep_freed_memory
 T = TypeVar("T")
 
 COLLECT_AFTER: Final = (50_000, 20, 50)
-"""`gc.set_threshold`: what these processes make by the thousand each second lives shortly and holds no cycles. With
-Python's own threshold of 700 the collector took a tenth of what a binding costs."""
+"""Thresholds for `gc.set_threshold`. These processes create thousands of short-lived objects a second, without cycles.
+
+With Python's own threshold of 700, the collector took a tenth of the cost of a binding.
+"""
 
 
 def run_process(main: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`, on uvloop where the extra `fast` is installed; freed memory is kept from then on."""
+    """Run a coroutine as `asyncio.run` does, on uvloop if the extra `fast` is installed, and keep freed memory."""
     keep_freed_memory()
     threshold = gc.get_threshold()
     gc.set_threshold(*COLLECT_AFTER)
@@ -37,19 +39,20 @@ def run_process(main: Coroutine[Any, Any, T]) -> T:
 
 
 def _without_late_writes(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Says what goes wrong in callbacks, but not that uvloop's TLS had something left for a connection that has ended.
+    """Report exceptions in callbacks, except uvloop's TLS writes to a connection that has ended.
 
-    asyncio's own drops it without a word (uvloop issue 506). Whoever waits for that connection hears that it is lost.
+    asyncio's own TLS drops such writes silently (uvloop issue 506). The caller that uses the connection gets its own
+    error.
     """
     problem = context.get("exception")
-    # its words are all there is to go by: such a transport says neither that it is closing nor that it is closed
+    # only the message identifies it: such a transport reports neither that it is closing nor that it is closed
     late = isinstance(problem, RuntimeError) and str(problem).endswith("the handler is closed")
     if not late:
         loop.default_exception_handler(context)
 
 
 def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """None is asyncio's own."""
+    """Return the factory of uvloop's event loop; None selects asyncio's own."""
     try:
         factory: Callable[[], asyncio.AbstractEventLoop] = import_module("uvloop").new_event_loop
     except ModuleNotFoundError:
@@ -59,7 +62,7 @@ def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """No automatic collections inside; one at the end, and what is alive then is never walked again."""
+    """Disable automatic collections inside the block; collect once at its end, and ignore live objects from then on."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

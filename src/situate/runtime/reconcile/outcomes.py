@@ -1,8 +1,8 @@
-"""What one reconciliation comes to: a result, or one of three kinds of failure.
+"""The results of one reconciliation: success, or one of three kinds of failure.
 
-*The world failed* is `Retriable` or `Terminal`, raised where it is known and handled in
-`situate.runtime.reconcile.reconciler` alone; *we are wrong* is `BrokenInvariant`. Anything else that is raised is
-unexpected and tried again with back-off.
+A failure of the cluster or network is `Retriable` or `Terminal`. The code that detects it raises it, and only
+`situate.runtime.reconcile.reconciler` handles it. A defect of this program is `BrokenInvariant`. All other exceptions
+are unexpected, and the key is retried with back-off.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The work is done as far as it can be now."""
+    """The work is done as far as possible now."""
 
     requeue_after: float | None = None
-    """Seconds until the key wants to be seen again without any event; None if only an event calls for it."""
+    """Seconds until the key is reconciled again without an event; None if only an event triggers it."""
 
 
 DONE = Result()
 
 
 class Retriable(Exception):
-    """Trying again may help; the message says what was attempted, on which object."""
+    """A retry may succeed; the message names the attempt and the object."""
 
     def __init__(self, message: str, after_s: float | None = None) -> None:
-        """`after_s`: when; None for the key's own growing back-off."""
+        """`after_s`: the delay; None for the key's own growing back-off."""
         super().__init__(message)
         self.after_s = after_s
 
 
 class Terminal(Exception):
-    """Trying again helps only after somebody has changed something: the key rests until its next event."""
+    """A retry succeeds only after a change: the key waits for its next event."""
 
 
 class BrokenInvariant(Exception):
-    """We are wrong: going on could do damage, so the process stops with this story."""
+    """A defect of this program: continuing could do damage, so the process stops with this message."""

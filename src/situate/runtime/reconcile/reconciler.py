@@ -1,7 +1,7 @@
-"""Workers that take keys from a work queue and reconcile each; the one place where failures of that work are handled.
+"""Workers that take keys from a work queue and reconcile each; the only place that handles failures of that work.
 
-Reconciliation is level-based: the function gets a key, looks at the present state, and may be called any number of
-times. A key whose work fails waits by itself; the others go on. What is decided and done lies in the function.
+Reconciliation is level-based: the function gets a key, reads the current state, and may be called any number of times.
+A key whose work fails is delayed alone; other keys go on. The function contains all decisions and actions.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ class Verdict(Enum):
 
 
 class Attempt(msgspec.Struct, Generic[K], frozen=True):
-    """One call of the function, for whoever observes."""
+    """One call of the function, for observers."""
 
     key: K
     verdict: Verdict
     seconds: float
     retry_after_s: float | None
-    """When the key comes again by itself; None if it does not."""
+    """Delay until the key is retried by itself; None if it is not."""
     error: BaseException | None
 
 
 def ignore_attempt(_: object) -> None:
-    """The observer that does nothing."""
+    """Do nothing: the default observer."""
 
 
 class Reconciler(Generic[K]):
-    """A service: `run` ends after `stop`, when the work in flight is done."""
+    """A service whose `run` ends after `stop`, when the work in flight is done."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Reconciler(Generic[K]):
         workers: int = 1,
         observe: Callable[[Attempt[K]], None] = ignore_attempt,
     ) -> None:
-        """`observe` is told of every attempt and must not block."""
+        """`observe` is called for every attempt and must not block."""
         self.name = name
         self.queue = queue
         self._reconcile = reconcile
@@ -69,20 +69,20 @@ class Reconciler(Generic[K]):
         self._log = structlog.get_logger().bind(controller=name)
 
     async def run(self) -> None:
-        """Works until `stop`. Raises only `BrokenInvariant`, after cancelling the other workers."""
+        """Work until `stop`. Raises only `BrokenInvariant`, after cancelling the other workers."""
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self._workers):
                     group.create_task(self._work(), name=f"{self.name}-{number}")
         except BaseExceptionGroup as ended:
-            # Not `except*`: Python before 3.11.4 wraps again what is raised there.
+            # Not `except*`: Python before 3.11.4 wraps exceptions raised there again.
             broken, others = ended.split(BrokenInvariant)
             if broken is None or others is not None:
                 raise
             raise broken.exceptions[0] from None
 
     def stop(self) -> None:
-        """Takes no further key; what is in flight is finished by `run`."""
+        """Take no further key; `run` finishes the work in flight."""
         self.queue.shut_down()
 
     async def _work(self) -> None:
@@ -149,7 +149,7 @@ def _verdict(result: Result, error: Exception | None) -> Verdict:
         case Terminal():
             return Verdict.TERMINAL
         case KubeError():
-            # a conflict or a missing object is no defect of ours: the next look decides on what is there then
+            # a conflict or a missing object is no defect: the next attempt decides on the state then
             return Verdict.RETRIABLE
         case _:
             return Verdict.UNEXPECTED

@@ -1,8 +1,8 @@
-"""Keys that want to be worked on, each at most once at a time.
+"""A queue of keys, each processed by at most one worker at a time.
 
-Follows client-go's rate-limiting queue (`util/workqueue`): a key that is added while it waits is one key; added while
-it is worked on, it comes again afterwards; never is it in two hands at once. Keys are any hashable values; what the
-work is stays unknown here. Deterministic: the order is priority, then first come, first served.
+Follows client-go's rate-limiting queue (`util/workqueue`). A key added while it waits is queued once. A key added while
+it is processed is queued again afterwards. Keys are any hashable values; the queue knows nothing of the work. The order
+is deterministic: priority, then order of arrival.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from situate.kube.retry.backoff import Backoff
 K = TypeVar("K", bound=Hashable)
 
 RETRY = Backoff(initial_s=0.005, cap_s=300.0, jitter=0.25)
-"""client-go retries from 5 ms to 1000 s; five minutes is as long as anyone wants to wait after the cause is gone."""
+"""client-go retries from 5 ms to 1000 s; here at most five minutes pass after the cause of a failure has gone."""
 
 
 class ShutDown(Exception):
-    """The queue hands out no more keys."""
+    """The queue returns no more keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ class QueueStatistics:
     added_total: int
     retries_total: int
     waited_total_s: float
-    """Sum over all keys handed out; with `handed_out_total` the mean wait."""
+    """Sum over all keys returned by `get`; with `handed_out_total` it gives the mean wait."""
     handed_out_total: int
     oldest_wait_s: float
-    """How long the key has waited that waits longest; 0 when none does."""
+    """The longest wait of a queued key; 0 if none is queued."""
 
 
 @dataclass(slots=True)
@@ -51,21 +51,24 @@ class _Waiting:
 
     priority: int
     number: int
-    """Order of arrival; the heap entry of another number or priority is out of date."""
+    """Order of arrival; a heap entry with another number or priority is out of date."""
     since: float
 
 
 class WorkQueue(Generic[K]):
-    """Add keys from anywhere on the loop; workers `get`, work and call `done`."""
+    """A queue to which any code on the loop adds keys; workers call `get`, work, and call `done`."""
 
     def __init__(self, *, rng: random.Random, backoff: Backoff = RETRY) -> None:
         self._rng = rng
         self._backoff = backoff
         self._heap: list[tuple[int, int, K]] = []
         self._queued: dict[K, _Waiting] = {}
-        self._processing: dict[K, int | None] = {}  # priority with which to queue it again, None if not wanted
+        self._processing: dict[K, int | None] = {}  # priority with which to queue it again, None if not requested
         self._delayed: dict[K, tuple[float, asyncio.Handle]] = {}
-        """When a key is due, and its timer, which need not know: uvloop has none for less than half a millisecond."""
+        """The due time of a key, and its timer.
+
+        The time is stored because uvloop has no timer below half a millisecond.
+        """
         self._failures: dict[K, int] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
         self._resting: list[asyncio.Future[None]] = []
@@ -76,9 +79,9 @@ class WorkQueue(Generic[K]):
         self._handed_out = 0
 
     def add(self, key: K, *, priority: int = 0) -> None:
-        """Asks for work on a key as soon as possible; higher priorities come first. Ignored after `shut_down`.
+        """Queue a key; higher priorities come first. Ignored after `shut_down`.
 
-        A key that waits already keeps its place, or takes the better one that a higher priority gives.
+        A queued key keeps its position, or moves forward if its priority rises.
         """
         if self._shut_down:
             return
@@ -98,7 +101,7 @@ class WorkQueue(Generic[K]):
         self._wake_one()
 
     def add_after(self, key: K, delay_s: float) -> None:
-        """Adds a key later. Of two delays the one that ends earlier holds; an `add` meanwhile does not cancel it."""
+        """Queue a key later. Of two delays the earlier end applies; an `add` in between does not cancel it."""
         if self._shut_down:
             return
         if delay_s <= 0:
@@ -115,7 +118,7 @@ class WorkQueue(Generic[K]):
         self._delayed[key] = (when, loop.call_at(when, self._due, key))
 
     def retry(self, key: K) -> float:
-        """Adds a key after its own back-off, which grows until `forget`; says how many seconds that is."""
+        """Queue a key after its own back-off, which grows until `forget`; return the delay in seconds."""
         self._failures[key] = self._failures.get(key, 0) + 1
         self._retries += 1
         delay_s = self._backoff.delay_s(self._failures[key], self._rng)
@@ -123,15 +126,15 @@ class WorkQueue(Generic[K]):
         return delay_s
 
     def failures(self, key: K) -> int:
-        """Attempts in a row that failed."""
+        """Return the number of failed attempts in a row."""
         return self._failures.get(key, 0)
 
     def forget(self, key: K) -> None:
-        """The work on a key succeeded, or it will not be tried again: its next back-off starts small."""
+        """Reset the back-off of a key, because its work succeeded or is not retried."""
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """The next key; waits for one. The caller owes a `done`. Raises `ShutDown`."""
+        """Wait for the next key and return it. The caller must call `done`. Raises `ShutDown`."""
         while not self._queued or self._shut_down:
             if self._shut_down:
                 raise ShutDown
@@ -145,14 +148,14 @@ class WorkQueue(Generic[K]):
         return self._take()
 
     def done(self, key: K) -> None:
-        """The work on a key has ended, well or not; if it was added meanwhile, it is queued now."""
+        """End the work on a key, successful or not; if the key was added meanwhile, it is queued now."""
         priority = self._processing.pop(key)
         if priority is not None:
             self.add(key, priority=priority)
         self._tell_resting()
 
     def shut_down(self) -> None:
-        """Hands out no more keys: what waits is dropped, for it is found again by listing. May be called twice."""
+        """Return no more keys and drop those that wait: a listing finds them again. May be called twice."""
         self._shut_down = True
         for _, timer in self._delayed.values():
             timer.cancel()
@@ -164,14 +167,14 @@ class WorkQueue(Generic[K]):
         self._tell_resting()
 
     async def wait_idle(self) -> None:
-        """Until nothing is queued and nothing is in anybody's hands; delayed keys do not count."""
+        """Wait until no key is queued and no key is being processed; delayed keys do not count."""
         while self._queued or self._processing:
             resting = asyncio.get_running_loop().create_future()
             self._resting.append(resting)
             await resting
 
     def statistics(self) -> QueueStatistics:
-        """What is where, now."""
+        """Count the keys in each state."""
         oldest = min((each.since for each in self._queued.values()), default=None)
         return QueueStatistics(
             queued=len(self._queued),
@@ -209,7 +212,7 @@ class WorkQueue(Generic[K]):
                 return
 
     def _give_up(self, getter: asyncio.Future[None]) -> None:
-        """A worker was cancelled while it waited; if it had been woken already, another must wake in its place."""
+        """Remove a cancelled worker; if it was already woken, wake another in its place."""
         if getter.done() and not getter.cancelled():
             if self._queued:
                 self._wake_one()

@@ -1,2 +1,5 @@
-"""What servers of ours are made of: a port with limits (`listener`), who asks and may what (`access`), and noes as
-Kubernetes words them (`answers`). What is answered is each product's own."""
+"""Parts of situate's HTTPS servers.
+
+`listener` opens a port with limits. `access` authenticates and authorizes callers. `status_answers` formats refusals as
+Kubernetes does. Each product defines its answers.
+"""

@@ -1,6 +1,6 @@
-"""Who asks, and whether he may: every answer is the API server's, a yes remembered for seconds and a no never.
+"""Authenticates and authorizes callers through the API server; caches approvals for seconds and refusals never.
 
-So whoever is given a right has it at once, and whoever loses one has lost it `TTL_S` later.
+A permission that is granted applies at once; a permission that is removed ends at most `TTL_S` later.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from situate.runtime.serving.status_answers import Declined, unauthorized, unava
 
 TTL_S: Final = 10.0
 KNOWN_S: Final = 600.0
-"""So long after a yes a token is asked about beside those that nobody knows."""
+"""How long after a successful review a token counts as known."""
 MOST_STRANGERS: Final = 500
-"""Tokens that nobody knows and that are asked about at a time: more would wait for longer than those who send them."""
+"""Reviews of unknown tokens at a time; more would wait longer than their callers do."""
 _MOST: Final = 4096
-"""Answers that are remembered; of more the oldest go."""
+"""Cached results; beyond this number the oldest is removed."""
 _LONGEST_TOKEN: Final = 64 * 1024
 T = TypeVar("T")
 
 
 class Access:
-    """Asks by a client whose account may create TokenReviews and SubjectAccessReviews."""
+    """Reviews of tokens and permissions by a client that may create TokenReviews and SubjectAccessReviews."""
 
     def __init__(
         self,
@@ -38,23 +38,28 @@ class Access:
         *,
         for_known: Client | None = None,
     ) -> None:
-        """`clock`: seconds that nobody sets. `audiences`: tokens must be for one of them; none: for the API server.
-        `for_known`: another client, of a rate of its own, for those whose token was good before: whoever sends wrong
-        ones, of which each is asked about, holds up other strangers at most.
+        """Take the clients and the audiences.
+
+        `clock` is monotonic, in seconds. Tokens must be valid for one of `audiences`; without any, for the API server.
+        `for_known` is another client, with its own rate, for tokens that were valid before. Invalid tokens, each of
+        which needs a review, then delay only unknown callers.
         """
         self._client = client
         self._for_known = client if for_known is None else for_known
         self._audiences = tuple(audiences)
         self._bearers: _Remembered[UserInfo] = _Remembered(clock)
         self._reviews: dict[str, asyncio.Future[UserInfo]] = {}
-        """Under way: of many that come at once with one token only the first asks."""
+        """Reviews under way: concurrent requests with one token share the first one's review."""
         self._strangers: set[str] = set()
-        """Of those under way."""
+        """Unknown tokens under review."""
         self._good: _Remembered[bool] = _Remembered(clock, KNOWN_S)
         self._allowed: _Remembered[bool] = _Remembered(clock)
 
     async def bearer(self, authorization: str) -> UserInfo:
-        """Of the header's token. Raises `Declined` (401, and 503 of too many strangers), and what the client raises."""
+        """Authenticate the token of a header.
+
+        Raises `Declined` (401, or 503 with too many unknown tokens), and the client's errors.
+        """
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token or len(token) > _LONGEST_TOKEN:
@@ -73,13 +78,13 @@ class Access:
             client = self._client if stranger else self._for_known
             under_way = self._reviews[key] = asyncio.ensure_future(self._reviewed(client, token, key))
             under_way.add_done_callback(lambda ended: self._ended(key, ended))
-        return await asyncio.shield(under_way)  # others may wait for the same one
+        return await asyncio.shield(under_way)  # other callers may wait for the same review
 
     def _ended(self, key: str, review: asyncio.Future[UserInfo]) -> None:
         del self._reviews[key]
         self._strangers.discard(key)
         if not review.cancelled():
-            review.exception()  # told to all who wait, of whom there may be none by now
+            review.exception()  # each waiting caller receives it; there may be none left
 
     async def _reviewed(self, client: Client, token: str, key: str) -> UserInfo:
         status = await review_token(client, token, self._audiences)
@@ -92,7 +97,7 @@ class Access:
         return status.user
 
     async def check(self, user: UserInfo, action: ResourceAttributes | NonResourceAttributes) -> None:
-        """Raises `Declined` (403) if the user may not do that, and what the client raises."""
+        """Raise `Declined` (403) if the user may not perform the action. Raises the client's errors, too."""
         key = repr((user.username, user.uid, user.groups, sorted(user.extra.items()), action))
         if self._allowed.get(key):
             return
@@ -103,7 +108,7 @@ class Access:
 
 
 def _forbidden(user: UserInfo, action: ResourceAttributes | NonResourceAttributes, reason: str) -> Declined:
-    """As kube-apiserver words it (apiserver endpoints/handlers/responsewriters/errors.go)."""
+    """Format a refusal as kube-apiserver does (apiserver endpoints/handlers/responsewriters/errors.go)."""
     why = f": {reason}" if reason else ""
     if isinstance(action, NonResourceAttributes):
         said = f'forbidden: User "{user.username}" cannot {action.verb} path "{action.path}"{why}'
@@ -120,13 +125,13 @@ def _forbidden(user: UserInfo, action: ResourceAttributes | NonResourceAttribute
 
 
 class _Remembered(Generic[T]):
-    """Each for so many seconds."""
+    """Values by key, each for `ttl_s` seconds."""
 
     def __init__(self, clock: Callable[[], float], ttl_s: float = TTL_S) -> None:
         self._clock = clock
         self._ttl_s = ttl_s
         self._values: dict[str, tuple[T, float]] = {}
-        """With when each ends; in that order."""
+        """Each value with its expiry, in the order of expiry."""
 
     def get(self, key: str) -> T | None:
         found = self._values.get(key)

@@ -1,7 +1,7 @@
-"""HTTP(S) for many clients: every path to one answerer, limits that hold whoever calls, certificates that change.
+"""An HTTP(S) server: one function answers every path, limits apply to all clients, and certificates may change.
 
-Who sends nothing, or sends slowly, is cut off. Of more connections than there is room for, the last ones wait to be
-taken; of more requests, the last ones are refused at once.
+A client that sends nothing, or sends slowly, is disconnected. Connections above the limit wait to be accepted; requests
+above the limit are refused at once.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 Answers: TypeAlias = Callable[[Request, str], Awaitable[Response]]
-"""Takes a request and the address that it comes from; never raises but when cancelled."""
+"""Answers a request from a client address; never raises except when cancelled."""
 
 _LOOK_S: Final = 10.0
-"""Between two looks at the certificate's files; the kubelet changes them together."""
+"""Time between two checks of the certificate's files; the kubelet replaces them together."""
 _END_S: Final = 5.0
-"""For answers under way when the process is asked to end."""
+"""Time for answers in progress when the process is asked to stop."""
 _ABRUPT_END_S: Final = 1.0
-"""For what still works on an answer when its connection is gone. aiohttp takes 0 for no limit at all."""
+"""Time for answers whose connection is closed. aiohttp takes 0 for no limit."""
 _LEAVING_S: Final = 0.1
-"""For answers that are given to leave the process, and for idle connections to hear that they should end."""
+"""Time for answers to leave the process, and for idle connections to be closed."""
 _LINGER_S: Final = 1.0
-"""For what is left of a body that nobody reads: an end without reading it could overtake the answer."""
+"""Time to read the rest of an unused body: closing without reading it could overtake the answer."""
 _BACKLOG: Final = 4096
-"""Of those who come at once, so many wait with the kernel; the others hear nothing, and try again by and by."""
+"""Connections that wait in the kernel when many arrive at once; others get no answer and retry later."""
 _NOT_TAKEN_S: Final = 0.1
-"""Until it is tried again to take a connection, as where there is no place, or where there are no more files."""
+"""Delay before the next attempt to accept, when the limit is reached or no file descriptor is free."""
 _TAKEN_AT_ONCE: Final = 32
-"""Between two looks at the connections that there are."""
+"""Connections accepted before the other tasks run."""
 TOGETHER: Final = 64
-"""Connections that begin with TLS at a time. Of thousands who begin together all are so slow that none ends in time."""
+"""TLS handshakes at a time. If thousands ran together, all would be so slow that none would finish in time."""
 TURN_S: Final = 0.1
-"""For one of those; whoever takes longer, or sends nothing, goes on beside the next."""
+"""How long a handshake holds its turn; a slower or silent one goes on while the next one starts."""
 _OTHER_FILES: Final = 256
-"""Descriptors that are left to the rest of the process."""
+"""File descriptors left to the rest of the process."""
 _FULL: Final = Response(
     503, b"too many requests are under way; try again in a second", {"content-type": "text/plain", "retry-after": "1"}
 )
@@ -58,18 +58,18 @@ _SLOW: Final = Response(408, b"the request did not arrive in time", {"content-ty
 
 
 class CannotServe(Exception):
-    """The address or the certificate is not to be had; the message says what to do."""
+    """The address or the certificate cannot be used; the message gives the next step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Files in PEM, such as those of a mounted Secret of type `kubernetes.io/tls`."""
+    """PEM files, such as those of a mounted Secret of type `kubernetes.io/tls`."""
 
     chain: Path
     key: Path
 
     def context(self) -> ssl.SSLContext:
-        """Raises `CannotServe`."""
+        """Create a TLS context. Raises `CannotServe`."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])
         self.load(context)
@@ -85,7 +85,7 @@ class Certificate:
             ) from None
 
     def stamp(self) -> tuple[float, ...]:
-        """Changes when the files do; empty while they are not there."""
+        """Return a value that changes when the files do; empty while they do not exist."""
         try:
             return tuple(each.stat().st_mtime for each in (self.chain, self.key))
         except OSError:
@@ -94,17 +94,16 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one port bears."""
+    """The limits of one port."""
 
     connections: int = 8192
-    """Fewer where the process may not open so many files; others wait until one of them has ended."""
+    """Fewer if the process may not open as many files; other connections wait until one ends."""
     requests: int = 4096
-    """Under way at a time."""
+    """Requests in progress at a time."""
     silence_s: float = 10.0
-    """A connection that has sent no whole request by then is cut off; so is one whose request's body does not come, and
-    before that one whose TLS does not."""
+    """How long a connection may take to send a whole request, its body, or before that its TLS handshake."""
     idle_s: float = 75.0
-    """Between two requests."""
+    """How long a connection may be idle between two requests."""
 
 
 class Listener:
@@ -122,9 +121,12 @@ class Listener:
         limits: Limits = Limits(),
         abrupt: bool = False,
     ) -> None:
-        """`address`: `host:port`, without host for every address, and what it is called in the settings. No
-        certificate: plain HTTP; a context is kept up by whoever gives it. `most_body`: so many bytes of a body are
-        read, by the path. `abrupt`: from the moment of its end on nothing is answered. Raises `CannotServe`."""
+        """Take the address, the certificate and the function that answers. Raises `CannotServe`.
+
+        `address` is `host:port`, without host for every address; `setting` is its name in the configuration.
+        `certificate` None serves plain HTTP; the caller updates the certificate of a context. `most_body` returns the
+        largest body to read, in bytes, for a path. With `abrupt`, no request is answered after the end begins.
+        """
         self.name = name
         self._address = address
         self._setting = setting
@@ -139,24 +141,24 @@ class Listener:
         self._open = asyncio.Event()
         self._silent: dict[web.RequestHandler, asyncio.TimerHandle] = {}
         self._coming: dict[asyncio.Future[None], socket.socket] = {}
-        """Connections that are none yet."""
+        """Accepted sockets whose connection is not ready."""
         self._turns = asyncio.Semaphore(TOGETHER)
         self._under_way = 0
         self._idle = asyncio.Event()
         self.port = 0
-        """The port that is listened on, also if the address asked for any (`:0`); 0 before that."""
+        """The port listened on, also if the address requested any (`:0`); 0 before that."""
         self._log = structlog.get_logger().bind(service=name)
 
     async def run(self) -> None:
-        """Raises `CannotServe`."""
-        from aiohttp import web  # 0.2 s of processor time that who serves nobody is spared
+        """Serve until cancelled. Raises `CannotServe`."""
+        from aiohttp import web  # 0.2 s of CPU time, saved in a process without a server
 
         handled = web.Server(
             self._handle,
             access_log=None,
             keepalive_timeout=self._limits.idle_s,
             lingering_time=_LINGER_S,
-            auto_decompress=False,  # nobody is asked to, and whoever sends a kilobyte is to keep us busy with no more
+            auto_decompress=False,  # clients need not compress, and a kilobyte must not cause the work of a megabyte
             logger=log_of_defects(),
         )
         runner = web.ServerRunner(handled, shutdown_timeout=_ABRUPT_END_S if self._abrupt else _END_S)
@@ -188,18 +190,18 @@ class Listener:
             for timer in self._silent.values():
                 timer.cancel()
             self._silent.clear()
-            self._abort(handled)  # again: some had nearly come
+            self._abort(handled)  # again: some connections became ready meanwhile
             await runner.cleanup()
             self._leaving = False
 
     def _abort(self, handled: web.Server) -> None:
-        """Where the end is abrupt: without an orderly end of TLS."""
+        """Abort all connections if the end is abrupt, without an orderly end of TLS."""
         for connection in handled.connections if self._abrupt else ():
             if connection.transport is not None:
                 connection.transport.abort()
 
     async def _ports(self) -> list[socket.socket]:
-        """What is listened on: one for each address that the host has. Raises `CannotServe`."""
+        """Open the sockets, one for each address of the host. Raises `CannotServe`."""
         host, _, port = self._address.rpartition(":")
         try:
             server = await asyncio.get_running_loop().create_server(
@@ -216,7 +218,7 @@ class Listener:
         return ports
 
     async def _accept(self, port: socket.socket, handled: web.Server, most: int) -> None:
-        """Takes connections while there are places; each begins with TLS when it is its turn."""
+        """Accept connections up to the limit; each starts TLS when it gets a turn."""
         loop = asyncio.get_running_loop()
         for taken in count(1):
             if len(handled.connections) + len(self._coming) >= most:
@@ -225,7 +227,7 @@ class Listener:
             try:
                 plain, _ = await loop.sock_accept(port)
             except OSError as problem:
-                if problem.errno != errno.ECONNABORTED:  # else it was gone again already
+                if problem.errno != errno.ECONNABORTED:  # else the client has closed it already
                     self._log.error("a connection cannot be taken", error=problem.strerror)
                     await asyncio.sleep(_NOT_TAKEN_S)
                 continue
@@ -233,7 +235,7 @@ class Listener:
             self._coming[coming] = plain
             coming.add_done_callback(self._came)
             if taken % _TAKEN_AT_ONCE == 0:
-                await asyncio.sleep(0)  # a connection that waits already is taken without a look at the others
+                await asyncio.sleep(0)  # accepting a connection that already waits does not yield to other tasks
 
     def _came(self, coming: asyncio.Future[None]) -> None:
         plain = self._coming.pop(coming)
@@ -241,7 +243,7 @@ class Listener:
             plain.close()
 
     async def _take(self, plain: socket.socket, handled: web.Server) -> None:
-        """Until it is a connection, or none: it counts from the first moment."""
+        """Turn a socket into a connection; it counts against the limit from the start."""
         async with _Turn(self._turns):
             protocol = handled()
             self._expect(protocol)
@@ -252,19 +254,19 @@ class Listener:
                     ssl=self._context,
                     ssl_handshake_timeout=None if self._context is None else self._limits.silence_s,
                 )
-            except OSError:  # of TLS too: it closes the connection
+            except OSError:  # of TLS, too: it closes the connection
                 self._expect_no_more(protocol)
                 return
         if self._expect_no_more(protocol):
-            self._expect(protocol)  # anew: of many who come at once TLS took all the time until now
+            self._expect(protocol)  # again: with many connections at once, TLS may have taken all the time until now
 
     def _expect(self, protocol: web.RequestHandler) -> None:
-        """Its first request."""
+        """Start the time limit for the first request of a connection."""
         loop = asyncio.get_running_loop()
         self._silent[protocol] = loop.call_later(self._limits.silence_s, self._cut_off, protocol)
 
     def _expect_no_more(self, protocol: web.RequestHandler) -> bool:
-        """Whether it was expected."""
+        """Stop the time limit; return whether it was running."""
         timer = self._silent.pop(protocol, None)
         if timer is not None:
             timer.cancel()
@@ -284,9 +286,9 @@ class Listener:
         await self._open.wait()
 
     async def drain(self, within_s: float) -> None:
-        """Before an orderly end: what is asked is answered, and each connection is asked to end with its answer.
+        """Finish requests before an orderly end; each connection is closed after its answer.
 
-        What comes meanwhile is answered too; who asks next meets a closed door, or another pod.
+        Requests that arrive meanwhile are answered, too. Later connections are refused, or reach another Pod.
         """
         self._leaving = True
         self._idle.clear()
@@ -299,7 +301,7 @@ class Listener:
         await asyncio.sleep(_LEAVING_S)
 
     def renew(self) -> None:
-        """New connections get the certificate that is in its files by now; one that is spoilt changes nothing."""
+        """Load the certificate for new connections if its files have changed; an invalid one changes nothing."""
         if self._certificate is None or self._context is None:
             return
         now = self._certificate.stamp()
@@ -334,11 +336,11 @@ class Listener:
                     self._idle.set()
         response = web.Response(status=answer.status, body=answer.body, headers=dict(answer.headers))
         if self._leaving or not whole:
-            response.force_close()  # what is left of its body is read by nobody
+            response.force_close()  # the rest of its body is not read
         return response
 
     async def _answered(self, request: web.BaseRequest) -> tuple[Response, bool]:
-        """And whether all of the request was read."""
+        """Answer a request; also return whether all of it was read."""
         most = self._most_body(request.path)
         body = bytearray()
         if most and request.body_exists:
@@ -355,7 +357,7 @@ class Listener:
 
 
 class _Turn:
-    """Of a connection to begin; it ends in time, whatever becomes of the connection."""
+    """The turn of a starting connection, which ends after `TURN_S` even if the connection is not ready."""
 
     def __init__(self, turns: asyncio.Semaphore) -> None:
         self._turns = turns
@@ -376,8 +378,10 @@ class _Turn:
 
 
 def log_of_defects() -> logging.Logger:
-    """What aiohttp says of its handlers, without the stack of each request that is no HTTP: those get their 400, and
-    anybody may send thousands."""
+    """Return aiohttp's logger without tracebacks for requests that are no HTTP.
+
+    Such requests get status 400, and any client may send thousands of them.
+    """
     log = logging.getLogger("aiohttp.server.listener")
     log.addFilter(_is_defect)
     return log
@@ -390,7 +394,7 @@ def _is_defect(record: logging.LogRecord) -> bool:
 
 
 def _connections(wanted: int) -> int:
-    """As many as the process may have files, once it has been allowed as many as it may allow itself."""
+    """Raise the limit of open files as far as allowed; return the number of connections that fit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + _OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:
@@ -400,5 +404,5 @@ def _connections(wanted: int) -> int:
 
 
 def _text(header: str) -> str:
-    """With a sign for each byte that is no UTF-8, which no further text could be made of."""
+    """Replace bytes that are not UTF-8, which could not be encoded again."""
     return header.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

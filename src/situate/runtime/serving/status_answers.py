@@ -1,4 +1,4 @@
-"""Answers as Kubernetes words them: a Status for every no (apimachinery api/errors), JSON for the rest."""
+"""Answers in the format of Kubernetes: a Status for every refusal (apimachinery api/errors), JSON for other answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Declined(Exception):
-    """Ends a request with a no, from wherever it is found out."""
+    """Refuses the current request; may be raised anywhere in its handling."""
 
     def __init__(
         self, code: int, reason: str, message: str, details: Mapping[str, Any] | None = None, retry_after_s: int = 0
@@ -24,7 +24,7 @@ class Declined(Exception):
         self.reason = reason
         self.details = details or {}
         self.retry_after_s = retry_after_s
-        """0: nobody is told when to come again."""
+        """0: no Retry-After header."""
 
     def response(self) -> Response:
         status: dict[str, Any] = {
@@ -49,7 +49,7 @@ class Declined(Exception):
 
 
 def answered(value: Any, warnings: Sequence[str] = ()) -> Response:
-    """200; each warning is shown by kubectl."""
+    """Build an answer of status 200; kubectl shows each warning."""
     headers = {"content-type": JSON, "cache-control": "no-cache, private"}
     if warnings:
         headers["warning"] = ", ".join(f'299 - "{_quoted(warning)}"' for warning in warnings)
@@ -84,6 +84,6 @@ _AGAIN_S: Final = 5
 
 
 def _quoted(text: str) -> str:
-    """For a header: one line of plain characters."""
+    """Make a text safe for a header: one line of plain characters."""
     plain = text.encode("ascii", "backslashreplace").decode()
     return "".join(each if each.isprintable() else " " for each in plain).replace("\\", "\\\\").replace('"', '\\"')

@@ -1,6 +1,6 @@
-"""HTTPS for API servers: one path, certificates that change without a restart, and an end that leaves nothing open.
+"""The HTTPS server of a webhook: one path, certificates that change without a restart, and an end that closes all.
 
-API servers keep their connections; a listener that only stopped to listen would go on answering (spot P1).
+API servers keep their connections open; a listener that only stopped accepting would go on answering (spot P1).
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from situate.runtime.serving.listener import CannotServe, Limits, Listener
 LARGEST: Final = 16 * 2**20
 """Bytes of a review: objects have at most 3 MiB, which escapes may multiply."""
 _LIMITS: Final = Limits(silence_s=120.0, idle_s=600.0)
-"""API servers keep an idle connection for 90 s, also one that they opened and then did not need: it is they who end it.
-What they ask on one that we end at that moment fails, and they do not ask again."""
+"""Limits above those of API servers, which keep an idle connection for 90 s, also one that they never used.
+
+The API server must be the one that closes it. A request on a connection that this process closes at that moment fails,
+and the API server does not retry.
+"""
 _RETRY_S: Final = 1.0
 _JSON: Final = {"content-type": "application/json"}
 _TEXT: Final = {"content-type": "text/plain; charset=utf-8"}
@@ -31,18 +34,18 @@ _TEXT: Final = {"content-type": "text/plain; charset=utf-8"}
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What goes back over HTTP."""
+    """The HTTP answer to a review."""
 
     status: int
     body: bytes
 
 
 Answers: TypeAlias = Callable[[bytes], Awaitable[Reply]]
-"""Takes a review and gives what goes back; never raises."""
+"""Takes the body of a review and returns the answer; never raises."""
 
 
 class Door(Protocol):
-    """What `Webhook` is to whoever leads."""
+    """The interface of `Webhook` that the leader uses."""
 
     @property
     def listening(self) -> bool: ...
@@ -57,11 +60,13 @@ class Door(Protocol):
 
 
 class Webhook:
-    """`run` is a task of the leader, until cancelled; then every connection is gone."""
+    """The server, whose `run` is a task of the leader, until cancelled; then every connection is closed."""
 
     def __init__(self, address: str, answer: Answers, *, path: str, setting: str, largest: int = LARGEST) -> None:
-        """`address`: `host:port`, without host for every address, and what it is called in the settings. `largest`:
-        bytes of a review."""
+        """`address` is `host:port`, without host for every address; `setting` is its name in the configuration.
+
+        `largest` bounds the bytes of a review.
+        """
         self._answer = answer
         self._path = path
         self._largest = largest
@@ -81,20 +86,20 @@ class Webhook:
         self._log = structlog.get_logger()
 
     def serve_with(self, generation: Generation) -> None:
-        """New connections are given this certificate from now on; those that exist go on."""
+        """Use this certificate for new connections; existing ones go on."""
         load(self._context, generation)
         self._certified.set()
 
     async def run(self) -> None:
-        """Waits for a certificate, then for the port, then for its own end."""
+        """Wait for a certificate, then serve until cancelled."""
         await self._certified.wait()
         try:
             await self._listen()
         finally:
-            self._certified.clear()  # by the next term it may have ended
+            self._certified.clear()  # the certificate may have expired by the next term
 
     async def _listen(self) -> None:
-        """A process that led before may still be letting go of the port."""
+        """Listen; retry while a process that led before still holds the port."""
         told = ""
         while True:
             try:
@@ -107,7 +112,7 @@ class Webhook:
 
     @property
     def port(self) -> int:
-        """The port that is listened on, also if the address asked for any (`:0`); 0 before that."""
+        """The port listened on, also if the address requested any (`:0`); 0 before that."""
         return self._listener.port
 
     @property
@@ -115,11 +120,11 @@ class Webhook:
         return self._listener.listening
 
     async def wait_listening(self) -> None:
-        """Until questions are answered."""
+        """Wait until requests are answered."""
         await self._listener.wait_listening()
 
     async def drain(self, within_s: float) -> None:
-        """Before an orderly end, as `Listener.drain`."""
+        """Finish requests before an orderly end, as `Listener.drain` does."""
         await self._listener.drain(within_s)
 
     async def _answered(self, request: Request, _: str) -> Response:
@@ -134,7 +139,7 @@ class Webhook:
 
 
 def load(context: ssl.SSLContext, generation: Generation) -> None:
-    """Python reads a certificate from files only, so it passes through one that nobody else can read."""
+    """Load a certificate through a file with mode 0600, because Python reads certificates from files only."""
     handle, path = tempfile.mkstemp(prefix="situate-")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -1,7 +1,7 @@
 """The `scheduler:` section of the configuration file.
 
-Profiles stand in the section itself or in a file of kind KubeSchedulerConfiguration; what they come to is
-`situate.scheduler.config.setup`.
+The section contains the profiles, or names a file of kind KubeSchedulerConfiguration that does.
+`situate.scheduler.config.setup` resolves both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from situate.framework.plugin_api.configuration import (
 from situate.objects.settings.section import ALLOWED, Mistake, ObjectName, shown
 
 SCHEDULER_NAME: Final = "situate"
-"""Of the built-in profile."""
+"""Name of the built-in profile's scheduler."""
 
 FileName = Annotated[
     str, msgspec.Meta(pattern=r"^[A-Za-z0-9][-._A-Za-z0-9]*$", extra={ALLOWED: "the name of a file beside this one"})
@@ -35,36 +35,36 @@ _IN_THE_FILE: Final = (
     "extenders",
     "client",
 )
-"""What `configuration` says in place of the section."""
+"""Keys that the file named by `configuration` replaces."""
 
 
 class ClientRate(msgspec.Struct, frozen=True, rename="camel"):
-    """How fast bindings and conditions may leave; Events and the lease have rates of their own."""
+    """The rate of bindings and conditions; Events and the Lease have their own rates."""
 
     qps: Annotated[float, msgspec.Meta(gt=0)] = 500.0
     burst: Annotated[int, msgspec.Meta(ge=1)] = 1000
 
 
 class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The section. Without anything in it: all nodes are scored, for pods with `schedulerName: situate`."""
+    """Settings of the scheduler. By default it scores all nodes, for pods with `schedulerName: situate`."""
 
     profiles: tuple[SchedulerProfile, ...] = _BUILT_IN
     """As in KubeSchedulerConfiguration v1."""
     configuration: FileName | None = None
-    """A file of kind KubeSchedulerConfiguration, beside this one; null: the profiles stand here."""
+    """A file of kind KubeSchedulerConfiguration, in the folder of this one; null: `profiles` applies."""
     percentage_of_nodes_to_score: Percentage = 100
-    """Every node; 0 is adaptive, as upstream."""
+    """100 is every node; 0 is adaptive, as upstream."""
     pod_initial_backoff_seconds: Annotated[int, msgspec.Meta(ge=1)] = 1
     pod_max_backoff_seconds: Annotated[int, msgspec.Meta(ge=1)] = 10
     extenders: tuple[Extender, ...] = ()
     lease_name: ObjectName = "scheduler"
     """The Lease whose holder binds."""
     shadow: bool = False
-    """Decides beside another scheduler of the same name, and writes nothing."""
+    """Decide next to another scheduler of the same name, and write nothing."""
     shadow_events: bool = False
-    """With `shadow`: an Event on each pod for which it would have chosen differently."""
+    """With `shadow`: write an Event on each pod for which the shadow would have chosen differently."""
     calls_in_flight: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 32
-    """Bindings and conditions that are under way at a time."""
+    """Bindings and conditions sent at a time."""
     client: ClientRate = ClientRate()
 
     def mistakes(self) -> Iterable[Mistake]:
@@ -77,7 +77,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel
                 yield Mistake(field.encode_name, shown(msgspec.to_builtins(getattr(self, field.name))), allowed)
 
     def kube(self) -> KubeSchedulerConfiguration:
-        """The same in KubeSchedulerConfiguration's terms."""
+        """Return the settings as a KubeSchedulerConfiguration."""
         return KubeSchedulerConfiguration(
             percentage_of_nodes_to_score=self.percentage_of_nodes_to_score,
             pod_initial_backoff_seconds=self.pod_initial_backoff_seconds,

@@ -1,7 +1,7 @@
-"""What the `scheduler:` section comes to: profiles with their plugins, queue, lease, rates.
+"""Resolves the `scheduler:` section into profiles with their plugins, queue, Lease and rates.
 
-A file of kind KubeSchedulerConfiguration means what it means to kube-scheduler, with its percentage of nodes, its
-client's rate and its lease. Reading files, and finding the plugins of others, is left to the caller.
+A file of kind KubeSchedulerConfiguration has the same meaning as for kube-scheduler, with its percentage of nodes,
+client rate and Lease. The caller reads files and finds external plugins.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from situate.scheduler.config.settings import ClientRate, SchedulerSettings
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """Whom the scheduler stands for election against; a namespace of None is the process's own."""
+    """The Lease of the scheduler's election; namespace None is the process's own."""
 
     name: str
     namespace: str | None = None
     times: ElectionTimes | None = None
-    """None: those of the whole process."""
+    """None: the durations of the whole process."""
 
     def lease(self, namespace: str) -> LeaseName:
-        """`namespace`: the process's own."""
+        """Return the name of the Lease; `namespace` is the process's own."""
         return LeaseName(self.namespace or namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Everything that a scheduler is made of, without mistakes."""
+    """The complete configuration of a scheduler, without mistakes."""
 
     profiles: tuple[Profile, ...]
     queue: QueueSettings
     extenders: tuple[Extender, ...]
     election: Election | None
-    """None: it leads without asking anybody."""
+    """None: it leads without an election."""
     rate: ClientRate
     calls_in_flight: int
     shadow: bool
@@ -52,17 +52,17 @@ class Setup:
 
     @property
     def allots(self) -> bool:
-        """Whether pods are told which units of their nodes they got, such as devices."""
+        """Whether a profile assigns units of a node, such as devices, to pods and annotates the pods with them."""
         return any(profile.allot for profile in self.profiles)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The schedulerNames that it answers to."""
+        """The schedulerNames that it serves."""
         return tuple(profile.scheduler_name for profile in self.profiles)
 
 
 def kube_configuration(text: str) -> tuple[KubeSchedulerConfiguration | None, tuple[Mistake, ...]]:
-    """What a file of kind KubeSchedulerConfiguration says, or every mistake in it."""
+    """Parse a file of kind KubeSchedulerConfiguration; return it, or every mistake in it."""
     data, mistakes = load_yaml(text)
     if mistakes:
         return None, mistakes
@@ -78,7 +78,10 @@ def kube_configuration(text: str) -> tuple[KubeSchedulerConfiguration | None, tu
 def set_up(
     settings: SchedulerSettings, loaded: KubeSchedulerConfiguration | None, registry: Registry
 ) -> tuple[Setup | None, tuple[Mistake, ...]]:
-    """`loaded`: the file that `configuration` names. Paths of mistakes are below the section, or in that file."""
+    """Resolve the settings; `loaded` is the file that `configuration` names.
+
+    Paths of mistakes are relative to the section, or to that file.
+    """
     kube = loaded or settings.kube()
     profiles, mistakes = profiles_of(kube, registry)
     if mistakes:
@@ -99,9 +102,9 @@ def set_up(
 def in_force(
     settings: SchedulerSettings, loaded: KubeSchedulerConfiguration | None, registry: Registry
 ) -> dict[str, Any]:
-    """The section as plain data with the values that the scheduler runs with, wherever they are written.
+    """Return the section as plain data with the effective values, from the section or the file.
 
-    `leaderElection` is added where `loaded` says it, since the section has no such key.
+    `leaderElection` is added if `loaded` contains it, because the section has no such key.
     """
     kube: dict[str, Any] = plain(completed(loaded or settings.kube(), registry))
     section: dict[str, Any] = plain(settings)
@@ -123,5 +126,5 @@ def _election(loaded: KubeSchedulerConfiguration) -> Election | None:
 
 
 def _rate(loaded: KubeSchedulerConfiguration) -> ClientRate:
-    """As client-go reads it: 0 is its own default of 5 a second and 10 at once."""
+    """Return the client's rate as client-go reads it: 0 is its own default of 5 a second and 10 at once."""
     return ClientRate(loaded.client_connection.qps or 5.0, loaded.client_connection.burst or 10)

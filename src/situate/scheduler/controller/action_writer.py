@@ -1,6 +1,6 @@
-"""Does what decisions ask for, one action after the other, so that each is certain to be done or not.
+"""Performs the actions of decisions one after the other, so that the outcome of each is certain.
 
-Writes that may be repeated are; bindings are left to `situate.scheduler.controller.bind`.
+Writes that are safe to repeat are retried; `situate.scheduler.controller.bind` handles bindings.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ from situate.scheduler.extenders.client import BindingFailed
 from situate.scheduler.metrics.plugin_timing import PluginTimes
 
 _ATTEMPTS: Final = 5
-"""Of a write that may fail for a moment."""
+"""Attempts of a write that may fail for a moment."""
 _RETRY: Final = Backoff(initial_s=0.2, cap_s=5.0)
 _LOOK_AGAIN_S: Final = 0.5
-"""How often is looked whether volumes have been made."""
+"""Time between two checks whether volumes have been created."""
 
 
 class Extending(Protocol):
-    """Reaches extenders."""
+    """Calls extenders."""
 
     async def ask(self, questions: Sequence[Question]) -> Sequence[Reply]:
-        """One reply for each, in their order."""
+        """Return one reply for each question, in order."""
         ...
 
     async def bind(self, action: BindByExtender) -> None:
-        """`BindingFailed` unless the extender says that it has."""
+        """Let the extender bind a pod; `BindingFailed` unless it reports success."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a performer works with, in one term."""
+    """The parts that a performer needs, in one term."""
 
     engine: Engine
     intake: Intake
@@ -64,7 +64,7 @@ class Means:
     actuator: Actuator
     pods: Reflector[Pod]
     patchable: Mapping[str, Reflector[Any]]
-    """By plural: what plugins may have patched, which is what is watched."""
+    """By plural: the resources that plugins may patch, which are those watched."""
     extending: Extending
     times: PluginTimes
     in_flight: int
@@ -75,7 +75,7 @@ class Means:
 
 
 class Acting:
-    """Of one term. Raises only that this process leads no longer."""
+    """Performs actions in one term. Raises only if this process no longer leads."""
 
     def __init__(self, means: Means) -> None:
         self._means = means
@@ -84,7 +84,7 @@ class Acting:
         self._log = structlog.get_logger()
 
     async def do_all(self, actions: Iterable[Action]) -> NotBound | None:
-        """Until one fails; None if all are done."""
+        """Perform actions until one fails; return the failure, None if all are done."""
         for action in actions:
             problem = await self.do(action)
             if problem is not None:
@@ -92,7 +92,7 @@ class Acting:
         return None
 
     async def do(self, action: Action) -> NotBound | None:
-        """None if it is done."""
+        """Perform one action; return None if it is done."""
         match action:
             case Bind():
                 return await self._binder.bind(action)
@@ -111,7 +111,7 @@ class Acting:
         return None if done else NotBound(f"{type(action).__name__} failed")
 
     async def _end(self, eviction: Evict) -> bool:
-        """Says on the victim why, and deletes it; whether that is done."""
+        """Write the reason on the victim and delete it; return whether both succeeded."""
         namespace, name = eviction.pod
         claim = Claim(DISRUPTION_TARGET, "True", eviction.reason, eviction.message)
         if not await self.write_status(eviction.pod, eviction.uid, StatusChange(claim)):
@@ -120,7 +120,7 @@ class Acting:
         return await self._persistently(lambda: delete(PODS, name, namespace, uid=eviction.uid), f"{namespace}/{name}")
 
     async def write_status(self, pod: PodKey, uid: str, change: StatusChange) -> bool:
-        """Whether the pod says so now."""
+        """Write a change of a pod's status; return whether the pod has it now."""
         namespace, name = pod
         known = self._means.pods.store.get(name, namespace)
         if known is None or known.metadata.uid != uid or (known.spec.node_name and not _about_victim(change)):
@@ -131,7 +131,7 @@ class Acting:
         body = StrategicMergePatch(patch)
 
         async def write() -> None:
-            # learned at once: what is written next about the pod goes by what it says now
+            # learned at once: the next write about the pod depends on its current state
             self._means.pods.learn(await self._means.client.patch_status(PODS, name, body, namespace))
 
         return await self._persistently(write, f"{namespace}/{name}")
@@ -154,7 +154,7 @@ class Acting:
         return None
 
     async def _await_volumes(self, awaited: AwaitVolumes) -> NotBound | None:
-        """Looks again and again, as upstream does, until storage is ready or cannot become so."""
+        """Poll, as upstream does, until storage is ready or cannot become ready."""
         end = self._means.clock() + awaited.timeout_s
         while True:
             self._means.intake.hand_over_catalog()
@@ -180,13 +180,13 @@ class Acting:
         return None
 
     async def _persistently(self, write: Callable[[], Coroutine[Any, Any, object]], what: str) -> bool:
-        """Whether a write that may be repeated was accepted; tries a few times."""
+        """Try a write that is safe to repeat a few times; return whether it was accepted."""
         for failures in range(1, _ATTEMPTS + 1):
             try:
                 await self._means.actuator.write(write())
                 return True
             except (Conflict, Invalid, NotFound):
-                return False  # another pod has the name, or none
+                return False  # the name belongs to another pod, or to none
             except KubeError as problem:
                 if not problem.retriable or failures == _ATTEMPTS:
                     self._log.warning("a write is given up", pod=what, error=str(problem))
@@ -196,5 +196,5 @@ class Acting:
 
 
 def _about_victim(change: StatusChange) -> bool:
-    """Whether it concerns pods that have a node."""
+    """Whether the change may apply to a pod that has a node."""
     return change.claim is not None and change.claim.type == DISRUPTION_TARGET

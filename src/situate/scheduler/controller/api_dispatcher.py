@@ -1,7 +1,7 @@
-"""Sends calls beside the scheduling cycles: many at a time, never two about one object.
+"""Sends calls outside the scheduling cycles: many at a time, never two about one object.
 
-Upstream: pkg/scheduler/backend/api_dispatcher. At most one call waits for each object: a less relevant one is dropped,
-a more relevant one takes the place of what waits, and equals merge. What a call does is its own affair.
+Upstream: pkg/scheduler/backend/api_dispatcher. At most one call waits for each object. A less relevant new call is
+dropped, a more relevant one replaces the waiting call, and equal ones merge. Each call defines its own request.
 """
 
 from __future__ import annotations
@@ -16,59 +16,59 @@ from situate.runtime.reconcile.outcomes import Retriable
 
 
 class Relevance(IntEnum):
-    """Which of two calls about one object is left out."""
+    """Decides which of two calls about one object is dropped."""
 
     STATUS = 1
-    """What a binding says better: it clears the nomination and sets the condition."""
+    """Less than a binding, which also clears the nomination and sets the condition."""
     BINDING = 2
     EVICTION = 3
-    """Nobody binds a pod that is to end."""
+    """More than a binding: a pod about to be evicted is not bound."""
 
 
 class Call(Protocol):
-    """Something that is to be said to the API server about one object."""
+    """A request to the API server about one object."""
 
     @property
     def uid(self) -> str:
-        """Of the object."""
+        """Uid of the object."""
         ...
 
     @property
     def relevance(self) -> Relevance: ...
 
     async def send(self) -> None:
-        """Does it, and tells whoever has to know how it went. Raises what the actuator raises."""
+        """Send the request and report its outcome. Raises the errors of the actuator."""
         ...
 
     def dropped(self) -> None:
-        """It will never be sent."""
+        """Report that the call will never be sent."""
         ...
 
     def merged(self, earlier: Any) -> Call:
-        """Both in one; the earlier one is of the same relevance and has not been sent."""
+        """Return one call for both; `earlier` has the same relevance and has not been sent."""
         ...
 
 
 class Dispatcher:
-    """Mutable, of one term. `submit` from anywhere on the loop; `run` sends until cancelled."""
+    """The dispatcher of one term. `submit` from anywhere on the loop; `run` sends until cancelled."""
 
     def __init__(self, in_flight: int, sent: Callable[[], None] = lambda: None) -> None:
-        """`in_flight`: so many calls at a time; `sent` is told after each."""
+        """`in_flight` bounds the calls sent at a time; `sent` is called after each."""
         self._workers = in_flight
         self._sent = sent
         self._waiting: dict[str, Call] = {}
         self._urgent: deque[str] = deque()
-        """Bindings and evictions go before statuses, of which there may be very many."""
+        """Bindings and evictions come before statuses, of which there may be many."""
         self._others: deque[str] = deque()
         self._under_way: set[str] = set()
         self._idle: deque[asyncio.Future[None]] = deque()
 
     def __len__(self) -> int:
-        """Calls that wait or are under way."""
+        """Return the number of calls that wait or are being sent."""
         return len(self._waiting) + len(self._under_way)
 
     def submit(self, call: Call) -> None:
-        """Never waits."""
+        """Queue a call, without waiting."""
         uid = call.uid
         waiting = self._waiting.get(uid)
         if waiting is None:
@@ -84,11 +84,11 @@ class Dispatcher:
             self._waiting[uid] = call.merged(waiting)
 
     def waits(self, uid: str) -> bool:
-        """Whether a call about the object has not begun."""
+        """Whether a call about the object has not started."""
         return uid in self._waiting
 
     async def run(self) -> None:
-        """Until cancelled, also when nothing can be sent any more."""
+        """Send calls until cancelled, also when this process no longer leads."""
         async with asyncio.TaskGroup() as group:
             for _ in range(self._workers):
                 group.create_task(self._work())
@@ -99,8 +99,10 @@ class Dispatcher:
         self._wake_one()
 
     def _next(self) -> Call | None:
-        """Whose turn it is. A turn is void of something that has gone before in the other line, or while a call about
-        the same object is under way: it has another one when that is through.
+        """Return the next call to send.
+
+        Skips an entry whose call was sent from the other queue. Skips an object with a call under way, too: it gets a
+        new entry when that call ends.
         """
         for line in (self._urgent, self._others):
             while line:
@@ -134,9 +136,9 @@ class Dispatcher:
 
 
 async def until_the_term_ends(work: Awaitable[None]) -> None:
-    """Does the work, unless this process leads no longer: then waits for the end of the term, which is about to come.
+    """Await the work; if this process no longer leads, wait for the cancellation that ends the term.
 
-    An exception would end it as well; but a task group that ends by one forgets that it is being cancelled.
+    An exception would end the term as well, but a task group that ends by one forgets that it is being cancelled.
     """
     try:
         await work

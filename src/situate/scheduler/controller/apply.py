@@ -1,6 +1,6 @@
-"""What becomes of decisions: bindings, evictions, conditions.
+"""Applies decisions: bindings, evictions, conditions.
 
-A performer takes decisions without waiting, and tells the engine how each went.
+A performer accepts decisions without waiting, and reports the outcome of each to the engine.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ from situate.scheduler.controller.pod_conditions import (
 )
 
 _AHEAD: Final = 2
-"""Decisions go so many times the calls in flight ahead of what has been sent."""
+"""Decisions may be ahead of sent calls by this factor of the calls in flight."""
 
 
 class Performer(Protocol):
-    """What is done about decisions. One for a term."""
+    """Applies decisions. One for each term."""
 
     @property
     def room(self) -> int:
-        """So many more placements it takes now; it stirs the loop when there is room again."""
+        """Number of placements it accepts now; it stirs the loop when it accepts more."""
         ...
 
     def perform(self, decision: Decision | PlacedRun, began: float, seconds: float) -> None:
-        """Takes a decision, without waiting. `began`: its cycle; `seconds`: how long that took."""
+        """Accept a decision, without waiting. `began` is the start of its cycle; `seconds` is the cycle's duration."""
         ...
 
     def ask_for(self, actions: Iterable[Action]) -> None:
-        """What plugins want to have done beside any placement."""
+        """Perform actions that plugins request apart from any placement."""
         ...
 
     async def run(self) -> None:
-        """Does what has been taken, until cancelled."""
+        """Perform the accepted decisions until cancelled."""
         ...
 
 
 class LivePerformer:
-    """Binds, preempts, and says on the pods what came of them."""
+    """Binds, preempts, and writes the outcome on the pods."""
 
     def __init__(self, means: Means) -> None:
         self._means = means
@@ -64,7 +64,7 @@ class LivePerformer:
         self._dispatcher = Dispatcher(means.in_flight, self._sent)
         self._group: asyncio.TaskGroup | None = None
         self.unsent: set[str] = set()
-        """Uids of pods whose binding waits for its turn, or for its answer; slow ones do not count."""
+        """Uids of pods whose binding waits for its turn or its answer; bindings with slow preparation do not count."""
         self._held: dict[str, float] = {}
         """By uid: since when a plugin's Permit has held a pod."""
         self._log = structlog.get_logger()
@@ -73,7 +73,7 @@ class LivePerformer:
     def room(self) -> int:
         busy = len(self.unsent)
         if not self._means.actuator.allowed():
-            return 0  # another process may lead by now: what is decided here would only be told
+            return 0  # another process may lead by now, so decisions made here could not be written
         return _AHEAD * self._means.in_flight - busy if busy <= self._means.in_flight else 0
 
     async def run(self) -> None:
@@ -93,7 +93,7 @@ class LivePerformer:
             case Failed():
                 self._fail(decision.pod.info, decision.error, seconds, decision.cause)
             case Waiting():
-                # the engine gives it out again when its permits are there, or have run out
+                # the engine returns it again when its permits are granted or have timed out
                 info = decision.pod.info
                 self._held[info.uid] = self._means.clock()
                 self._dispatcher.submit(_Status(self, info.key, info.uid, StatusChange(nominate=decision.node)))
@@ -112,7 +112,7 @@ class LivePerformer:
                 self._waits_again(info)
 
     def _waits_again(self, info: PodInfo) -> None:
-        """Tells the engine what has become of a pod that counted on a node. What its status still promises is void."""
+        """Feed the current state of a pod that lost its node to the engine, and drop the nomination in its status."""
         self._means.intake.again(info.namespace, info.name, info.uid)
         self._engine.nominations.remove(info.uid)
 
@@ -155,7 +155,7 @@ class LivePerformer:
 
         for eviction in evictions:
             held = self._engine.reject(eviction.uid, "DefaultPreemption", "preempted", self._means.clock())
-            if held is not None:  # it was not bound yet, so nothing has to be ended
+            if held is not None:  # it was not bound yet, so no pod has to be deleted
                 self.perform(held, self._means.clock(), 0.0)
                 ended(eviction.uid)
             else:
@@ -166,10 +166,10 @@ class LivePerformer:
         claim = Claim(POD_SCHEDULED, "False", SCHEDULER_ERROR, error)
         self._dispatcher.submit(_Status(self, info.key, info.uid, StatusChange(claim, nominate="")))
 
-    # What calls do
+    # The work of calls
 
     async def bind(self, placed: Placed, began: float, steps: Binding | None) -> None:
-        """A binding cycle, or the rest of one: `steps` are known once PreBind is through."""
+        """Run a binding cycle, or the rest of one: `steps` are known after PreBind."""
         info = placed.pod.info
         if steps is None:
             self._means.times.begin()
@@ -180,7 +180,7 @@ class LivePerformer:
                 return
             finally:
                 self._means.times.end()
-            if steps.expected:  # may take minutes, as making a volume does: no other call waits for it
+            if steps.expected:  # may take minutes, as creating a volume does: no other call waits for it
                 await self.acting.write_status(info.key, info.uid, StatusChange(nominate=placed.node))
                 assert self._group is not None
                 self._group.create_task(until_the_term_ends(self._prepare(placed, began, steps)))
@@ -197,7 +197,7 @@ class LivePerformer:
                 self._log.warning("a step after the binding failed", pod=str(info), error=problem.why)
 
     async def _do(self, point: str, info: PodInfo, actions: tuple[Action, ...]) -> NotBound | None:
-        """What the plugins of an extension point have asked for."""
+        """Perform the actions that the plugins of an extension point returned."""
         began = self._means.clock()
         failed = await self.acting.do_all(actions)
         status = (Code.SUCCESS if failed is None else Code.ERROR).title
@@ -206,7 +206,7 @@ class LivePerformer:
         return failed
 
     def not_bound(self, placed: Placed, problem: NotBound, began: float) -> None:
-        """The pod is not on the node, for certain."""
+        """Report that the pod is certainly not on the node."""
         now = self._means.clock()
         info = placed.pod.info
         self._engine.binding_failed(placed, now)
@@ -216,13 +216,13 @@ class LivePerformer:
         self._means.stir()
 
     async def _wish(self, action: Action) -> None:
-        """Something that a plugin wants to have done beside any placement."""
+        """Perform an action that a plugin requested apart from any placement."""
         problem = await self.acting.do(action)
         if problem is not None:
             self._log.warning("what a plugin asked for failed", error=problem.why)
 
     async def end(self, eviction: Evict, preemptor: PodInfo, node: str) -> None:
-        """Makes room: a victim has to go."""
+        """Evict a victim to free capacity for the preemptor."""
         victim = self._means.pods.store.get(eviction.pod[1], eviction.pod[0])
         if victim is not None and await self.acting.do(eviction) is None:
             self._means.reporter.preempted(victim, preemptor, node)
@@ -278,7 +278,7 @@ class _Status:
         await self.performer.acting.write_status(self.pod, self.uid, self.change)
 
     def dropped(self) -> None:
-        """What took its place says more."""
+        """Do nothing: the call that replaces it writes more."""
 
     def merged(self, earlier: _Status) -> _Status:
         return replace(self, change=self.change.after(earlier.change))
@@ -286,7 +286,7 @@ class _Status:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Eviction:
-    """The end of a victim."""
+    """The eviction of a victim."""
 
     performer: LivePerformer
     eviction: Evict

@@ -1,8 +1,8 @@
-"""Binds pods so that the answer is certain in the end, whatever becomes of requests and answers.
+"""Binds pods so that the outcome becomes certain, even if requests or answers are lost.
 
-A binding names the uid and the resourceVersion of the pod that was decided on. When its answer is lost, the pod itself
-is read; if it is still unbound, a write to its status moves its resourceVersion on, and from then on the lost request
-cannot be carried out any more, however late it arrives. Only then is its room given to others.
+A binding names the uid and the resourceVersion of the pod in the decision. If its answer is lost, the pod is read. If
+the pod is still unbound, a write to its status changes its resourceVersion. From then on the API server refuses the
+lost request, however late it arrives. Only then is the pod's capacity given to other pods.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from situate.scheduler.controller.pod_conditions import (
 )
 
 _ATTEMPTS: Final = 5
-"""Bindings of one decision that find the pod changed, before it is decided anew."""
+"""Attempts for one decision when the pod keeps changing, before a new decision."""
 _ASK_AGAIN: Final = Backoff(initial_s=0.2, cap_s=5.0)
 _UNCERTAIN: Final = (InternalError, ServerTimeout, ServiceUnavailable)
 """Refusals after which the request may have been carried out, or may still be."""
@@ -51,15 +51,15 @@ _UNCERTAIN: Final = (InternalError, ServerTimeout, ServiceUnavailable)
 
 @dataclass(frozen=True, slots=True)
 class NotBound:
-    """The pod is not on the node, and no request of this attempt will put it there."""
+    """The pod is not on the node, and no request of this attempt will bind it there."""
 
     why: str
     gone: bool = False
-    """Whether there is no pod any more that could be bound."""
+    """Whether the pod no longer exists or can no longer be bound."""
 
 
 class Binder:
-    """Of one term."""
+    """Binds pods in one term."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Binder:
         self._log = structlog.get_logger()
 
     async def bind(self, bind: Bind) -> NotBound | None:
-        """None once the pod is on the node. Raises only that this process leads no longer."""
+        """Bind the pod; return None once it is on the node. Raises only if this process no longer leads."""
         namespace, name = bind.pod
         pod = self._pods.store.get(name, namespace)
         for _ in range(_ATTEMPTS):
@@ -104,7 +104,7 @@ class Binder:
         return NotBound("the pod changes faster than it can be bound")
 
     async def settle(self, bind: Bind, problem: str) -> NotBound | None:
-        """What has become of a binding whose answer was lost; asks for as long as it takes."""
+        """Find out the outcome of a binding whose answer was lost; retry until it is certain."""
         self._log.warning("the answer to a binding is lost", pod="/".join(bind.pod), error=problem)
         while True:
             seen = await self._read(bind)
@@ -116,7 +116,7 @@ class Binder:
                 return NotBound(problem)
 
     async def _read(self, bind: Bind) -> Pod | None:
-        """The pod as the server has it; None if it is gone."""
+        """Read the pod from the server; None if it is gone."""
         namespace, name = bind.pod
         failures = 0
         while True:
@@ -133,7 +133,7 @@ class Binder:
             return pod if pod.metadata.uid == bind.uid else None
 
     async def _fence(self, pod: Pod, problem: str) -> bool:
-        """Whether the pod has moved on while it was certainly unbound."""
+        """Change the pod's resourceVersion while it is unbound; return whether that succeeded."""
         change = StatusChange(Claim(POD_SCHEDULED, "False", SCHEDULER_ERROR, f"binding rejected: {problem}"))
         patch = status_patch(pod, change, self._wall(), fence=True)
         assert patch is not None
@@ -156,7 +156,7 @@ def _where(pod: Pod, node: str) -> NotBound | None:
 
 
 def _refuses_for_good(pod: Pod) -> bool:
-    """Whether asking again says the same: it ends, or it is held back."""
+    """Whether a retry would be refused again: the pod is terminating or gated."""
     return pod.metadata.deletion_timestamp is not None or bool(pod.spec.scheduling_gates)
 
 

@@ -1,6 +1,6 @@
 """The scheduler as a service: it watches always, and decides and writes while it leads.
 
-All of it runs on one event loop; time is the loop's, so a simulated loop runs the same code.
+It runs on one event loop and uses the loop's time, so a simulated loop runs the same code.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ from situate.scheduler.metrics.plugin_timing import PluginTimes
 
 _PROMOTION_RETRY_S: Final = 1.0
 _FOR_EVER_S: Final = 3e9
-"""A century: how long it leads where there is no election."""
+"""A century: the term without an election."""
 
 
 class NotLeading(Retriable):
-    """A write was about to leave that only the leader may make."""
+    """A write that only the leader may make was stopped."""
 
 
 class Beside(Protocol):
-    """A product that is a part of the scheduler: it knows of a change before the engine does, and shares its term."""
+    """A product that is part of the scheduler: it sees each change before the engine does, and shares its term."""
 
     def begin(self, engine: Engine, stir: Callable[[], None]) -> None:
-        """A term begins: everything is listed, and the engine knows nothing yet; `stir` makes it look for work."""
+        """Start a term: everything is listed, and the engine is empty; `stir` makes it check for work."""
         ...
 
     async def serve(self, client: Client, actuator: Actuator) -> None:
-        """Until cancelled, in one term; writes leave by these, as long as this process leads."""
+        """Run until cancelled, in one term, with a client and an actuator that write only while this process leads."""
         ...
 
     def end(self) -> None:
-        """The term is over, whether or not it has begun."""
+        """End the term, whether or not it has begun."""
         ...
 
 
 class SchedulerController:
-    """A service: `run` until `stop` or cancellation; the Lease is released then."""
+    """A service: `run` until `stop` or cancellation, which releases the Lease."""
 
     def __init__(
         self,
@@ -80,10 +80,11 @@ class SchedulerController:
         watched: Watched | None = None,
         beside: Beside | None = None,
     ) -> None:
-        """`election_client`: one whose rate limit the work cannot use up; None: the same client.
+        """Take the setup and the clients.
 
-        `rebuilding` is held while much is made that stays: see `situate.runtime.process.startup.collector_paused`.
-        `watched`: where `beside` looks at more than the scheduler does.
+        `election_client` has a rate limit that other work cannot use up; None uses `client`. `rebuilding` is entered
+        while many long-lived objects are created: see `situate.runtime.process.startup.collector_paused`. `watched` is
+        set if `beside` watches more than the scheduler does.
         """
         self.name = name
         self.setup = setup
@@ -106,7 +107,7 @@ class SchedulerController:
         self.intake = Intake(self.watched.stores, self.reporter, _now)
         self._stopping = asyncio.Event()
         self.elector: Elector | None = None
-        """None where it leads without asking anybody."""
+        """None if it leads without an election."""
         if setup.election is not None:
             self.elector = Elector(
                 election_client or client,
@@ -121,7 +122,7 @@ class SchedulerController:
         self._log = structlog.get_logger().bind(controller=self.name)
 
     async def run(self) -> None:
-        """Watches and stands for election. Raises what a defect of ours raises."""
+        """Watch, and compete for the Lease. Raises only on a defect of this program."""
         async with asyncio.TaskGroup() as group:
             watches = [group.create_task(each.run(), name=each.name) for each in self.watched.reflectors()]
             await group.create_task(self._lead_without_election() if self.elector is None else self.elector.run())
@@ -129,13 +130,13 @@ class SchedulerController:
                 watch.cancel()
 
     def stop(self) -> None:
-        """Ends `run` in an orderly way: what is in flight is answered or refused, the Lease is released."""
+        """End `run` in order: calls in flight are answered or refused, and the Lease is released."""
         self._stopping.set()
         if self.elector is not None:
             self.elector.stop()
 
     def not_ready(self) -> str | None:
-        """For readiness. A standby that has seen everything is ready."""
+        """Return why it is not ready; a standby that has listed everything is ready."""
         return self.watched.not_ready()
 
     def reflectors(self) -> Iterator[Reflector[Any]]:
@@ -156,7 +157,7 @@ class SchedulerController:
             lead.result()
 
     async def _lead(self, leadership: Leadership) -> None:
-        """One term. Nothing is decided before the engine knows what fresh listings say."""
+        """Run one term. No decision is made before the engine has the state of fresh listings."""
         self._leadership = leadership
         try:
             with self._rebuilding():
@@ -178,7 +179,7 @@ class SchedulerController:
             self._leadership = None
 
     async def _rebuild(self) -> tuple[Engine, Loop, LivePerformer, Unreadable]:
-        """An engine that knows all that fresh listings say."""
+        """Build an engine that has the state of fresh listings."""
         await self._see_everything()
         profiles = [self._times.timed(profile) for profile in self.setup.profiles]
         engine = Engine(profiles, self.setup.queue, extenders=self.setup.extenders)
@@ -192,10 +193,10 @@ class SchedulerController:
         return engine, loop, performer, unreadable
 
     async def _see_everything(self) -> None:
-        """List everything after this term began: the stores may lack what the last leader has bound.
+        """List everything after this term began: the stores may lack the last leader's bindings.
 
-        So may a first listing that ends now. It shows the cluster as it was when the listing began, which may have been
-        before the last leader's last bindings.
+        A first listing that ends now may lack them, too. It shows the cluster as of the start of the listing, which may
+        be earlier than those bindings.
         """
         await self.watched.wait_synced()
         if self.elector is None:
@@ -227,11 +228,11 @@ class SchedulerController:
         )
 
     def may_write(self) -> bool:
-        """Whether this process leads at this very moment."""
+        """Whether this process leads at this moment."""
         return self._actuator.allowed()
 
     def _may_write(self) -> None:
-        """Raises unless this process leads at this very moment, by its own clock."""
+        """Raise unless this process leads at this moment, by its own clock."""
         if self._leadership is None or not self._leadership.valid_now():
             raise NotLeading(f"the {self.name}: another process may lead by now; nothing is written", after_s=1.0)
 

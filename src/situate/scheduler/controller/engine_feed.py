@@ -1,6 +1,6 @@
-"""Tells an engine what the stores show, which watches fill, or whoever reads a dump.
+"""Feeds an engine from the stores, which watches or a reader of a dump fill.
 
-One object that cannot be acted on is refused by name; the others go on.
+One object that cannot be used is refused by name; the others are still used.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from situate.scheduler.controller.informers import Stores
 
 
 class Complaints(Protocol):
-    """Is told of objects that cannot be acted on."""
+    """Receives reports of objects that cannot be used."""
 
     def bad_object(self, each: Pod | Node, problem: str) -> None:
-        """May be told again and again."""
+        """Report an object; may be called repeatedly."""
         ...
 
     def bad_selector(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None: ...
 
     def good_object(self, resource: str, uid: str) -> None:
-        """It can be read, or it is gone."""
+        """Report that an object can be used, or is gone."""
         ...
 
 
 class Intake:
-    """Of one process. While there is no engine it only keeps the catalog."""
+    """The feed of one process. Without an engine it only updates the catalog."""
 
     def __init__(self, stores: Stores, reporter: Complaints, clock: Callable[[], float]) -> None:
         self._stores = stores
@@ -48,16 +48,16 @@ class Intake:
         self._stir: Callable[[], None] = lambda: None
         self._catalogs = CatalogKeeper()
         self._handed_over: Catalog | None = None
-        """What the engine has; None before it has been told."""
+        """The engine's catalog; None before it has one."""
         self._events: list[ClusterEvent] = []
-        """What its queue has still to hear of changes of the catalog."""
+        """Events of catalog changes that the engine's queue has not received."""
         stores.nodes.on_change(self._node)
         stores.pods.on_change(self._pod)
         for resource, store in stores.others.items():
             store.on_change(self._handler(resource))
 
     def begin(self, engine: Engine, stir: Callable[[], None]) -> None:
-        """Tells the engine all that is known, and from now on every change; `stir` is called after each."""
+        """Feed all known objects to the engine, and every later change; `stir` is called after each."""
         self._engine, self._stir = engine, stir
         self._handed_over, self._events = None, []
         for node in self._stores.nodes.list():
@@ -72,11 +72,11 @@ class Intake:
                 self._pod(None, pod)
 
     def end(self) -> None:
-        """The engine learns nothing more."""
+        """Stop feeding the engine."""
         self._engine = None
 
     def hand_over_catalog(self) -> None:
-        """Call before a decision: changes of the catalog are collected until then."""
+        """Pass collected catalog changes to the engine; call this before a decision."""
         if self._engine is None:
             return
         catalog = self._catalogs.catalog()
@@ -86,7 +86,7 @@ class Intake:
             self._engine.set_catalog(catalog, events, self._clock())
 
     def again(self, namespace: str, name: str, uid: str) -> None:
-        """Tells the engine of a pod that waits again: it does not heed changes of one that is being bound."""
+        """Feed a pod that waits again: the engine ignores changes of a pod that is being bound."""
         pod = self._stores.pods.get(name, namespace)
         if pod is not None and pod.metadata.uid == uid:
             self._set_pod(pod)
@@ -128,7 +128,7 @@ class Intake:
             engine.set_pod(pod, now)
         except BadPod as problem:
             if pod.spec.node_name:
-                engine.set_pod(_without_relations(pod), now)  # what it takes of its node still counts
+                engine.set_pod(_without_relations(pod), now)  # the resources that it requests from its node still count
             else:
                 engine.remove_pod(pod.metadata.uid, now)
             self._reporter.bad_object(pod, str(problem))
@@ -152,6 +152,6 @@ class Intake:
 
 
 def _without_relations(pod: Pod) -> Pod:
-    """The pod without what it says of other pods."""
+    """Return the pod without its affinity and topology spread constraints."""
     spec = msgspec.structs.replace(pod.spec, affinity=Affinity(), topology_spread_constraints=())
     return msgspec.structs.replace(pod, spec=spec)

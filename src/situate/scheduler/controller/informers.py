@@ -1,4 +1,4 @@
-"""What the scheduler watches: pods that have not ended, nodes, and what plugins read besides."""
+"""The scheduler's watches: pods that have not ended, nodes, and further resources that plugins read."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from situate.objects.resources import NODES, PODS, ResourceType
 T = TypeVar("T", bound=KubernetesObject)
 
 NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
-"""Pods that hold room or wait for it; one that ends leaves the watch as if it were deleted."""
+"""Pods that use or need capacity; a pod that ends leaves the watch as if it were deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What is known of the cluster, whoever keeps it so: watches, or a reader of dumps and recordings."""
+    """The known objects of a cluster, filled by watches or by a reader of dumps and recordings."""
 
     pods: Store[Pod]
     nodes: Store[Node]
@@ -37,7 +37,7 @@ class Stores:
         return cls(Store(PODS.group_resource), Store(NODES.group_resource), others)
 
     def of(self, resource: ResourceType[Any]) -> Store[Any] | None:
-        """None if the scheduler does not look at the resource."""
+        """Return the store of a resource; None if the scheduler does not read the resource."""
         stores: dict[ResourceType[Any], Store[Any]] = {PODS: self.pods, NODES: self.nodes, **self.others}
         return stores.get(resource)
 
@@ -50,13 +50,13 @@ class Watched:
     nodes: Reflector[Node]
     others: Mapping[ResourceType[Any], Reflector[Any]]
     further: Sequence[Reflector[Any]] = ()
-    """What a product watches that is a part of the scheduler; where one is not served, there are none of it."""
+    """Watches of a product that is part of the scheduler; a resource that is not served has an empty store."""
 
     @classmethod
     def of(
         cls, client: Client, rng: random.Random, pods: str = NOT_ENDED, further: Sequence[ResourceType[Any]] = ()
     ) -> Watched:
-        """`pods`: which of them, as a field selector; the scheduler itself needs none that have ended."""
+        """Create the reflectors. `pods` is a field selector; the scheduler itself needs no pods that have ended."""
 
         def reflector(resource: ResourceType[T], fields: str = "") -> Reflector[T]:
             store: Store[T] = Store(resource.group_resource)
@@ -76,7 +76,7 @@ class Watched:
         yield from self.further
 
     def not_served(self) -> list[str]:
-        """Of `further` what this cluster does not know, by resource."""
+        """Return the resources of `further` that the cluster does not serve."""
         return [each.scope.resource.group_resource for each in self.further if each.not_served.is_set()]
 
     def _served(self) -> Iterator[Reflector[Any]]:
@@ -94,11 +94,11 @@ class Watched:
                 await reflector.store.wait_synced()
 
     async def relist(self) -> None:
-        """Compares every store with fresh listings and repairs it. Raises what the client raises."""
+        """Compare every store with fresh listings and repair it. Raises the client's errors."""
         await asyncio.gather(*(reflector.relist() for reflector in self._served()))
 
     def not_ready(self) -> str | None:
-        """Why pods cannot be placed yet; None once everything was seen."""
+        """Return why pods cannot be placed yet; None once everything was listed."""
         problems = (reflector.not_ready() for reflector in self._served())
         return next((problem for problem in problems if problem is not None), None)
 

@@ -1,6 +1,6 @@
-"""Drives the engine in one term: lets time pass, has it decide while there is room, and hands decisions on.
+"""Drives the engine in one term: advances its time, makes it decide, and passes decisions to the performer.
 
-It gives way to watches and writes every few milliseconds, and decides only so far ahead of what can be sent.
+It yields to watches and writes every few milliseconds, and decides only as far ahead as calls can be sent.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from situate.scheduler.metrics.metrics import SchedulerMetrics
 from situate.scheduler.metrics.plugin_timing import PluginTimes
 
 TICK_S: Final = 1.0
-"""Back-off ends in windows of this length, so that looking more often would find nothing."""
+"""Back-off ends in windows of this length, so more frequent checks would find nothing."""
 _TURN_S: Final = 0.005
-"""How long it may decide before others have their turn."""
+"""How long it may decide before it yields to other tasks."""
 
 
 class Loop:
-    """Of one term. `stir` from anywhere on the loop."""
+    """The loop of one term. `stir` from anywhere on the event loop."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Loop:
         clock: Callable[[], float],
         stopwatch: Callable[[], float],
     ) -> None:
-        """`clock` tells the engine the time; `stopwatch` measures how long decisions take."""
+        """`clock` is the engine's time; `stopwatch` measures the duration of decisions."""
         self._engine = engine
         self._intake = intake
         self._metrics = metrics
@@ -47,11 +47,11 @@ class Loop:
         self._stirred = asyncio.Event()
 
     def stir(self) -> None:
-        """Something has changed that may allow a decision."""
+        """Note a change that may allow a decision."""
         self._stirred.set()
 
     async def run(self, performer: Performer) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             for refused in self._engine.tick(self._clock()):
@@ -63,7 +63,7 @@ class Loop:
             self._stirred.clear()
 
     async def _decide(self, performer: Performer) -> None:
-        """All that can be decided now."""
+        """Make all decisions that are possible now."""
         turn = self._stopwatch()
         while (room := performer.room) > 0:
             self._intake.hand_over_catalog()
@@ -85,7 +85,7 @@ class Loop:
                 turn = self._stopwatch()
 
     async def _answer(self, asked: Asked, performer: Performer, began: float, start: float) -> None:
-        """Asks extenders until the cycle comes to a decision."""
+        """Ask extenders until the cycle ends in a decision."""
         found: Decision | Asked | None = asked
         while isinstance(found, Asked):
             replies = await self._extending.ask(found.questions)

@@ -1,4 +1,4 @@
-"""Tells what the scheduler does, in kube-scheduler's words: Events on the objects, metrics, log lines."""
+"""Reports the scheduler's actions in kube-scheduler's words: Events on objects, metrics, log lines."""
 
 from __future__ import annotations
 
@@ -41,29 +41,29 @@ class Record(Protocol):
 
 
 class Reporter:
-    """One for a process."""
+    """The reporter of one process."""
 
     def __init__(self, metrics: SchedulerMetrics, record: Record, name: str, clock: Callable[[], float]) -> None:
-        """`name`: of the first profile, in whose name nodes are spoken of."""
+        """`name` is the first profile's, used as the reporter of Events on nodes."""
         self.metrics = metrics
         self._record = record
         self._name = name
         self._clock = clock
         self._refused: dict[str, dict[str, str]] = {"pods": {}, "nodes": {}}
-        """By resource and uid: why it cannot be acted on."""
+        """By resource and uid: why an object cannot be used."""
         self.unplaceable: dict[str, tuple[PodKey, str]] = {}
-        """By uid the pods among them that wait, and why."""
+        """By uid: the unusable pods that wait, and why."""
         self._log = structlog.get_logger()
 
     def scheduled(self, placed: Placed, began: float) -> None:
-        """The pod has its node; `began`: its cycle."""
+        """Report that a pod was bound; `began` is the start of its cycle."""
         info, now = placed.pod.info, self._clock()
         self._tell(info, NORMAL, "Scheduled", BINDING, f"Successfully assigned {info} to {placed.node}")
         self.metrics.attempt(info.pod.spec.scheduler_name, results.SCHEDULED, now - began)
         self.metrics.bound(placed.pod.attempts, now - placed.pod.first_queued_at, flushed=placed.pod.flushed)
 
     def refused(self, refused: Refused, seconds: float) -> str:
-        """No node will do; gives the sentence that says why."""
+        """Report that no node fits; return the message."""
         info = refused.pod.info
         message = refusal(refused)
         self._tell(info, WARNING, "FailedScheduling", SCHEDULING, message)
@@ -73,20 +73,20 @@ class Reporter:
         return message
 
     def failed(self, info: PodInfo, error: str, seconds: float, cause: Exception | None) -> None:
-        """Something broke on the way; the pod is tried again. `cause`: of what may be a defect of ours."""
+        """Report an error; the pod is retried. `cause` is an exception that may be a defect of this program."""
         self._log.error("a pod could not be scheduled", pod=str(info), error=error, exc_info=cause)
         self._tell(info, WARNING, "FailedScheduling", SCHEDULING, error)
         self.metrics.attempt(info.pod.spec.scheduler_name, results.ERROR, seconds)
 
     def preempted(self, victim: Pod, preemptor: PodInfo, node: str) -> None:
-        """A pod has been ended to make room."""
+        """Report that a pod was evicted to free capacity."""
         message = f"Preempted by pod {preemptor.uid} on node {node}"
         reporter = preemptor.pod.spec.scheduler_name
         related = reference(PODS, preemptor.pod)
         self._record(reference(PODS, victim), NORMAL, "Preempted", message, PREEMPTING, related, reporter)
 
     def bad_object(self, each: Pod | Node, problem: str) -> None:
-        """Its fields say nothing that can be acted on; told once until that changes."""
+        """Report an object whose fields cannot be used; once until the problem changes."""
         resource = PODS if isinstance(each, Pod) else NODES
         known = self._refused[resource.plural]
         if known.get(each.metadata.uid) == problem:
@@ -101,16 +101,16 @@ class Reporter:
         self._record(reference(resource, each), WARNING, reason, problem, SCHEDULING, None, reporter or self._name)
 
     def unreadable(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None:
-        """An object cannot be decoded: the watch has its last readable state, if any."""
+        """Report an object that cannot be decoded: the watch has its last readable state, if any."""
         self._record(reference(resource, each), WARNING, _NOT_UNDERSTOOD, problem, SCHEDULING, None, self._name)
 
     def bad_selector(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None:
-        """An object beside pods and nodes is left out of what plugins read."""
+        """Report an object other than a pod or node that plugins do not see."""
         self._log.warning("an object is left out", object=f"{resource.plural} {_path(each)}", error=problem)
         self._record(reference(resource, each), WARNING, _NOT_UNDERSTOOD, problem, SCHEDULING, None, self._name)
 
     def good_object(self, resource: str, uid: str) -> None:
-        """It can be read, or it is gone."""
+        """Note that an object can be used, or is gone."""
         known = self._refused[resource]
         if known and known.pop(uid, None) is not None:
             self.unplaceable.pop(uid, None)

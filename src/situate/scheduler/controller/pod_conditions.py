@@ -1,4 +1,4 @@
-"""What the scheduler writes into the status of pods, as patches; and whether there is anything to write.
+"""Builds patches of pods' status, if there is a change to write.
 
 Upstream: schedule_one.go updatePod, pkg/api/v1/pod UpdatePodCondition. The API server itself writes that a pod is
 scheduled, with the binding, and that it is gated, at its creation.
@@ -21,7 +21,7 @@ DISRUPTION_TARGET: Final = "DisruptionTarget"
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A condition as the scheduler would have it."""
+    """A condition that the scheduler wants to write."""
 
     type: str
     status: str
@@ -31,15 +31,15 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class StatusChange:
-    """What is to be said of a pod."""
+    """A change of a pod's status."""
 
     claim: Claim | None = None
-    """None leaves the conditions alone."""
+    """None leaves the conditions unchanged."""
     nominate: str | None = None
     """Empty clears a nomination; None leaves it."""
 
     def after(self, earlier: StatusChange) -> StatusChange:
-        """Both in one, when the earlier one has not been written yet."""
+        """Return both changes in one; the earlier one has not been written yet."""
         return StatusChange(
             self.claim if self.claim is not None else earlier.claim,
             self.nominate if self.nominate is not None else earlier.nominate,
@@ -47,11 +47,11 @@ class StatusChange:
 
 
 def status_patch(pod: Pod, change: StatusChange, now: datetime, *, fence: bool = False) -> dict[str, Any] | None:
-    """A strategic merge patch of the status subresource; None if it would change nothing.
+    """Build a strategic merge patch of the status subresource; None if it would change nothing.
 
     It names the pod's uid, so that it never reaches another pod of the same name. With `fence` it also names the
-    resourceVersion that the pod has here, and always changes something: once it is accepted, no request that presumes
-    an earlier resourceVersion is.
+    resourceVersion of `pod`, and always changes a field. Once such a patch is accepted, the server refuses every
+    request that requires an earlier resourceVersion.
     """
     status: dict[str, Any] = {}
     if change.nominate is not None and change.nominate != pod.status.nominated_node_name:

@@ -1,7 +1,7 @@
-"""Says on pods that cannot be read why nobody places them, and on nodes that nobody uses them.
+"""Reports unreadable pods and nodes on the objects, with the reason why they are not used.
 
-Of what decodes but says nothing that can be acted on the reporter tells in an Event and a metric, and its pods get
-their condition here; what does not even decode is found, and told of, here alone.
+For objects that decode but cannot be used, the reporter records an Event and a metric, and this module writes the
+condition of pods. Objects that do not decode are found and reported only here.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from situate.scheduler.controller.pod_conditions import (
 )
 
 _LOOK_S: Final = 1.0
-"""How often is looked for them."""
+"""Time between two checks."""
 _READ_OF_SPEC: Final = ("nodeName", "schedulerName")
-"""What tells whether a pod is ours to speak of."""
+"""Fields that show whether this scheduler is responsible for a pod."""
 _READ_OF_STATUS: Final = ("conditions", "phase")
 
 
 class Unreadable:
-    """Of one term. Each problem of an object is told once."""
+    """Reports unreadable objects in one term. Each problem of an object is reported once."""
 
     def __init__(self, means: Means, acting: Acting, reflectors: tuple[Reflector[Any], ...]) -> None:
-        """`reflectors`: whose objects are told that they do not decode."""
+        """`reflectors`: those whose undecodable objects are reported."""
         self._means = means
         self._acting = acting
         self._reflectors = reflectors
@@ -50,7 +50,7 @@ class Unreadable:
         self._log = structlog.get_logger()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             await until_the_term_ends(self._look())
             await asyncio.sleep(_LOOK_S)
@@ -75,7 +75,7 @@ class Unreadable:
                 self._told.add(story)
 
     async def _tell(self, known: ResourceType[Any], key: str, problem: str) -> bool:
-        """Whether that is settled: the object has been told, or is gone."""
+        """Report one object; return whether it is settled: the object was reported, or is gone."""
         resource = unstructured(known.group, known.version, known.kind, known.plural, namespaced=known.namespaced)
         namespace, _, name = key.rpartition("/")
         try:
@@ -88,13 +88,13 @@ class Unreadable:
         except KubeError as failed:
             if failed.retriable:
                 return False
-            # the server cannot read it either, so that the Event has to do
+            # the server cannot read it either, so only the Event is written
             self._log.warning("a pod's condition cannot be written", pod=key, error=str(failed))
         self._means.reporter.unreadable(resource, found, problem)
         return True
 
     async def _say(self, resource: ResourceType[Unstructured], found: Unstructured, problem: str) -> None:
-        """The condition of a pod that waits for this scheduler."""
+        """Write the condition of a pod that waits for this scheduler."""
         pod = readable_part(found.content)
         if pod is None or pod.spec.node_name or pod.spec.scheduler_name not in self._means.engine.profiles:
             return
@@ -110,7 +110,7 @@ def _claim(problem: str) -> Claim:
 
 
 def readable_part(content: Mapping[str, Any]) -> Pod | None:
-    """Name, node, scheduler and phase of a Pod that does not decode as a whole; None if these do not decode either."""
+    """Decode name, node, scheduler and phase of a Pod that does not decode as a whole; None if these do not, either."""
     part = {
         "metadata": content.get("metadata"),
         "spec": _picked(content.get("spec"), _READ_OF_SPEC),

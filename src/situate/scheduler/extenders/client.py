@@ -1,8 +1,7 @@
-"""Asks extenders over HTTP, as kube-scheduler does (upstream pkg/scheduler/extender.go).
+"""Calls extenders over HTTP, as kube-scheduler does (upstream pkg/scheduler/extender.go).
 
-A question is a POST of JSON to `urlPrefix/verb`, and anything but a 200 in time with a body that makes sense is no
-reply. What a missing reply means for the pod is for `situate.framework.preemption.extenders` to say; nothing is
-repeated here.
+A question is a POST of JSON to `urlPrefix/verb`. Any answer but a 200 in time with a valid body counts as no reply.
+`situate.framework.preemption.extenders` decides the effect of a missing reply; nothing is retried here.
 """
 
 from __future__ import annotations
@@ -50,36 +49,36 @@ from situate.scheduler.extenders.messages import (
 WHOLE_PODS: Final = unstructured("", "v1", "Pod", "pods")
 WHOLE_NODES: Final = unstructured("", "v1", "Node", "nodes", namespaced=False)
 _DEFAULT_TIMEOUT_S: Final = 5.0
-"""What httpTimeout 0 means."""
+"""The time-out for httpTimeout 0."""
 _AT_ONCE: Final = 16
-"""Pods that are read from the API server at a time, where an extender wants to see victims whole."""
+"""Pods read from the API server at a time, for an extender that needs whole victims."""
 _SHOWN: Final = 200
-"""Characters of a refusal's body that are passed on."""
+"""Characters of a refusal's body that are quoted."""
 
 
 class BindingFailed(Exception):
-    """The extender did not say that it has bound the pod."""
+    """The extender did not report that it has bound the pod."""
 
     def __init__(self, action: BindByExtender, problem: str, *, outcome_unknown: bool) -> None:
-        """`outcome_unknown`: it may have bound the pod all the same, which only the pod itself can tell."""
+        """`outcome_unknown`: it may have bound the pod all the same; only the pod itself shows that."""
         super().__init__(f"extender {action.extender.url_prefix} at {action.extender.bind_verb}: {problem}")
         self.outcome_unknown = outcome_unknown
 
 
 class Documents(Protocol):
-    """Whole objects: extenders may read fields that the values of the framework do not have."""
+    """Whole objects: extenders may read fields that the framework's values lack."""
 
     async def pod(self, key: PodKey, uid: str) -> bytes:
-        """Its JSON; `KubeError` if it cannot be had."""
+        """Return a pod's JSON; `KubeError` if it cannot be read."""
         ...
 
     def node(self, name: str) -> bytes | None:
-        """Its JSON; None if there is none of that name any more."""
+        """Return a node's JSON; None if no node has that name any more."""
         ...
 
 
 class ApiDocuments:
-    """Pods are read when they are asked for, one by one; nodes come from a watch of whole nodes."""
+    """Reads each pod from the API server when it is needed; nodes come from a watch of whole nodes."""
 
     def __init__(self, client: Client, nodes: Store[Unstructured]) -> None:
         self._client = client
@@ -98,7 +97,7 @@ class ApiDocuments:
 
 
 def wants_whole_nodes(extenders: Sequence[Extender]) -> bool:
-    """Whether one of them is shown nodes whole, so that they have to be watched."""
+    """Whether an extender receives whole nodes, which then have to be watched."""
     return any((each.filter_verb or each.prioritize_verb) and not each.node_cache_capable for each in extenders)
 
 
@@ -106,13 +105,13 @@ class Extenders:
     """All extenders of one scheduler; usable in one event loop."""
 
     def __init__(self, transports: Mapping[Extender, Transport], documents: Documents) -> None:
-        """One transport for each extender; they are closed with this."""
+        """Take one transport for each extender; `close` closes them."""
         self._transports = transports
         self._documents = documents
 
     @classmethod
     def of(cls, extenders: Sequence[Extender], documents: Documents, environ: Mapping[str, str]) -> Extenders:
-        """As configured; `environ` may name a proxy. Must be called where an event loop runs."""
+        """Create the configured extenders; `environ` may name a proxy. Needs a running event loop."""
         clock = asyncio.get_running_loop().time
         transports: dict[Extender, Transport] = {}
         for number, extender in enumerate(extenders):
@@ -122,11 +121,11 @@ class Extenders:
         return cls(transports, documents)
 
     async def ask(self, questions: Sequence[Question]) -> list[Reply]:
-        """One reply for each, in their order; they are asked at the same time."""
+        """Ask all questions at the same time; return one reply for each, in order."""
         return list(await asyncio.gather(*map(self._asked, questions)))
 
     async def bind(self, action: BindByExtender) -> None:
-        """Has the extender bind the pod; `BindingFailed` unless it says that it has."""
+        """Let the extender bind the pod; `BindingFailed` unless it reports success."""
         try:
             response = await self._post(action.extender, action.extender.bind_verb, binding_arguments(action))
             problem = binding_problem(response.body)
@@ -179,7 +178,7 @@ class Extenders:
         return dict(zip(keys, await asyncio.gather(*map(read, keys)), strict=True))
 
     async def _post(self, extender: Extender, verb: str, arguments: Mapping[str, Any]) -> Response:
-        """The answer if it is a 200; `TimeoutError`, `KubeError` or `BadReply` otherwise."""
+        """Send a request and return a 200 answer; else raise `TimeoutError`, `KubeError` or `BadReply`."""
         timeout_s = extender.http_timeout or _DEFAULT_TIMEOUT_S
         body = msgspec.json.encode(arguments)
         request = Request("POST", f"/{verb}", (), {"content-type": "application/json"}, body)
@@ -192,7 +191,7 @@ class Extenders:
 
 
 def connection_of(extender: Extender, source: str) -> Connection:
-    """Where the extender is and how to trust it. Without an authority, enableHTTPS verifies nothing, as upstream."""
+    """Build the connection to an extender. Without an authority, enableHTTPS verifies nothing, as upstream."""
     tls = extender.tls_config or ExtenderTLS()
     ca = _pem(tls.ca_data, tls.ca_file, "caData", "caFile")
     return Connection(
@@ -207,7 +206,7 @@ def connection_of(extender: Extender, source: str) -> Connection:
 
 
 def _pem(data: str, path: str, data_field: str, path_field: str) -> Pem | None:
-    """Data, in base64, goes before a file."""
+    """Read PEM data or a file; data, in base64, takes precedence."""
     if data:
         return Pem(base64.b64decode(data), field=f"tlsConfig.{data_field}")
     return Pem(path=Path(path), field=f"tlsConfig.{path_field}") if path else None

@@ -1,7 +1,7 @@
-"""What goes to extenders and comes back, as JSON (upstream staging/src/k8s.io/kube-scheduler/extender/v1 types.go).
+"""The JSON messages of extenders (upstream staging/src/k8s.io/kube-scheduler/extender/v1 types.go).
 
-Extenders are mostly written in Go, whose decoder takes a field's name in any case; so does this. What Go would not
-decode is no reply.
+Extenders are mostly written in Go, whose decoder ignores the case of field names; so does this module. A body that Go
+would not decode counts as no reply.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _INT64: Final = range(-(2**63), 2**63)
 
 
 class BadReply(ValueError):
-    """A reply that is not what the question asks for."""
+    """A reply that does not fit the question."""
 
 
 def node_arguments(
     question: FilterNodes | PrioritizeNodes, pod: bytes, nodes: Sequence[bytes] | None
 ) -> dict[str, Any]:
-    """ExtenderArgs. `nodes`: the whole objects, for extenders that keep none themselves; None sends names."""
+    """Build ExtenderArgs. `nodes` are whole objects, for extenders without a cache; None sends names."""
     items = None if nodes is None else {"metadata": {}, "items": list(map(msgspec.Raw, nodes))}
     return {
         "Pod": msgspec.Raw(pod),
@@ -46,7 +46,7 @@ def node_arguments(
 def preemption_arguments(
     question: ProcessPreemption, pod: bytes, victims: Mapping[str, bytes] | None
 ) -> dict[str, Any]:
-    """ExtenderPreemptionArgs. `victims`: the whole objects by uid; None sends uids alone."""
+    """Build ExtenderPreemptionArgs. `victims` are whole objects by uid; None sends uids alone."""
     by_node = {
         node: {
             "Pods": [{"UID": each.uid} if victims is None else msgspec.Raw(victims[each.uid]) for each in found.pods],
@@ -62,13 +62,13 @@ def preemption_arguments(
 
 
 def binding_arguments(action: BindByExtender) -> dict[str, Any]:
-    """ExtenderBindingArgs."""
+    """Build ExtenderBindingArgs."""
     namespace, name = action.pod
     return {"PodName": name, "PodNamespace": namespace, "PodUID": action.uid, "Node": action.node}
 
 
 def reply_of(question: Question, body: bytes) -> Reply:
-    """What the answer's body says; `NoReply` if it cannot be read or tells of an error."""
+    """Parse the answer's body; `NoReply` if it cannot be read or reports an error."""
     try:
         said = _decoded(body)
         match question:
@@ -83,7 +83,7 @@ def reply_of(question: Question, body: bytes) -> Reply:
 
 
 def binding_problem(body: bytes) -> str:
-    """What ExtenderBindingResult says went wrong; empty if nothing did. `BadReply` if it cannot be read."""
+    """Return the error in an ExtenderBindingResult; empty if there is none. `BadReply` if it cannot be read."""
     return _text(_fields(_decoded(body), "reply"), "Error")
 
 
@@ -136,7 +136,7 @@ def _decoded(body: bytes) -> Any:
 
 
 def _object(value: Any, path: str) -> dict[str, Any]:
-    """null is an empty one, as Go has it."""
+    """Return an object; null is an empty one, as in Go."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -145,7 +145,7 @@ def _object(value: Any, path: str) -> dict[str, Any]:
 
 
 def _fields(value: Any, path: str) -> dict[str, Any]:
-    """By their names in lower case."""
+    """Return the fields of an object by their names in lower case."""
     return {name.lower(): each for name, each in _object(value, path).items()}
 
 

@@ -14,7 +14,7 @@ SCHEDULED: Final = "scheduled"
 UNSCHEDULABLE: Final = "unschedulable"
 ERROR: Final = "error"
 _MOST_ATTEMPTS: Final = 15
-"""The label of attempts ends here, as upstream's."""
+"""The highest number in the label of attempts, as upstream."""
 
 
 def _doubling(first: float, count: int) -> tuple[float, ...]:
@@ -22,7 +22,7 @@ def _doubling(first: float, count: int) -> tuple[float, ...]:
 
 
 class SchedulerMetrics:
-    """One for a process."""
+    """The scheduler metrics of one process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         seconds = _doubling(0.001, 15)
@@ -109,15 +109,15 @@ class SchedulerMetrics:
         registry.register(self._now)
 
     def show(self, engine: Callable[[], Engine | None]) -> None:
-        """Whose queue and cache are shown, beside those of others; None while this process does not lead."""
+        """Show the queue and cache of an engine, added to other engines; None while this process does not lead."""
         self._now.engines.append(engine)
 
     def decided(self, seconds: float) -> None:
-        """A scheduling cycle has ended."""
+        """Record the end of a scheduling cycle."""
         self._algorithm_seconds.observe(seconds)
 
     def attempt(self, profile: str, result: str, seconds: float) -> None:
-        """An attempt has ended: with its cycle, or with its binding."""
+        """Record the end of an attempt: with its cycle, or with its binding."""
         children = self._profiles.get(profile)
         if children is None:
             children = self._profiles[profile] = _ProfileMetrics(profile, self._attempts, self._attempt_seconds)
@@ -125,43 +125,43 @@ class SchedulerMetrics:
         children.seconds[result].observe(seconds)
 
     def bound(self, attempts: int, seconds: float, *, flushed: bool) -> None:
-        """A pod has got its node, so long after it was seen first; `flushed`: because it was tried without an event."""
+        """Record a binding, `seconds` after the pod was first seen; `flushed`: it was retried without an event."""
         if flushed:
             self._after_flush.inc()
         self._tries.observe(attempts)
         self._sli_seconds.labels(str(attempts) if attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+").observe(seconds)
 
     def evaluations(self, plugin: str, point: str, profile: str) -> Evaluations:
-        """To be counted by whoever asks the plugin."""
+        """Return the counter of a plugin's evaluations, which the caller increments."""
         return self._now.evaluations.setdefault((plugin, point, profile), Evaluations())
 
     def plugin_executed(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        """One call of a plugin, in a cycle that is sampled; `status` is a status code, as upstream."""
+        """Record one call of a plugin in a sampled cycle; `status` is a status code, as upstream."""
         _observe(self._plugin_seconds, self._plugins, (plugin, point, status), seconds)
 
     def extension_point(self, point: str, status: str, profile: str, seconds: float) -> None:
-        """All plugins of an extension point have been asked, or what they asked for is done."""
+        """Record that an extension point has run, or that its requested actions are done."""
         _observe(self._point_seconds, self._points, (point, status, profile), seconds)
 
     def preempted(self, victims: int) -> None:
-        """Room is being made for a pod."""
+        """Record the number of victims that a preemption selected."""
         self._victims.observe(victims)
 
     def preemption_attempted(self) -> None:
-        """A pod that fits nowhere has been looked at for whom it may push out."""
+        """Record an attempt to preempt for a pod that fits no node."""
         self._preemptions.inc()
 
     def permit_ended(self, result: str, seconds: float) -> None:
-        """A pod is held no longer; `result` is a status code, as upstream."""
+        """Record the end of a Permit wait; `result` is a status code, as upstream."""
         self._permit_seconds.labels(result).observe(seconds)
 
     def refused(self, resource: str, count: int) -> None:
-        """So many objects of the resource cannot be acted on now."""
+        """Set the number of objects of a resource that cannot be used now."""
         self._refused.labels(resource).set(count)
 
 
 class _ProfileMetrics:
-    """The children of one profile, looked up once."""
+    """The label children of one profile, looked up once."""
 
     def __init__(self, profile: str, attempts: Counter, seconds: Histogram) -> None:
         results = (SCHEDULED, UNSCHEDULABLE, ERROR)
@@ -170,7 +170,7 @@ class _ProfileMetrics:
 
 
 _Children: TypeAlias = dict[tuple[str, str, str], Histogram]
-"""By labels: looked up once."""
+"""Label children, looked up once."""
 
 
 def _observe(histogram: Histogram, children: _Children, labels: tuple[str, str, str], seconds: float) -> None:

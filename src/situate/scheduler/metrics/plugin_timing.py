@@ -1,9 +1,9 @@
-"""How long plugins take, as kube-scheduler samples it: in a tenth of the cycles (upstream pluginMetricsSamplePercent).
+"""Samples how long plugins take, as kube-scheduler does.
 
-The framework knows nothing of it: an engine is given profiles whose plugins are stood in for. A stand-in counts how
-often its plugin was asked, and reads the stopwatch in the cycles that are sampled. One call answers for all nodes, and
-what is known per class of pods, or for a whole run of equal ones, is not asked again: so these are the calls that there
-were, not one for each node and pod.
+A tenth of the cycles is sampled (upstream pluginMetricsSamplePercent). The framework knows nothing of the sampling: the
+engine gets profiles whose plugins are wrapped. A wrapper counts the calls of its plugin, and reads the stopwatch in
+sampled cycles. One call covers all nodes, and results known for a class of pods or a run of equal pods need no new
+call. The metrics therefore count actual calls, not one for each node and pod.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class _Point:
     """A method of plugins that is timed."""
 
     name: str
-    """Of the extension point, as upstream's metrics call it."""
+    """Name of the extension point in upstream's metrics."""
     within: str
-    """The extension point to whose duration it adds; empty: to none."""
+    """The extension point whose duration it is part of; empty for none."""
     code: Callable[[Any], Code] = lambda _: Code.SUCCESS
-    """Of the answer."""
+    """Returns the status code of an answer."""
     evaluated: bool = False
-    """Whether it is an evaluation, unless it is skipped."""
+    """Whether it counts as an evaluation, unless it is skipped."""
 
 
 def _of_status(answer: Any) -> Code:
@@ -53,7 +53,7 @@ def _of_permit(answer: Any) -> Code:
 
 _POST_FILTER: Final = "PostFilter"
 _PREFLIGHT: Final = "PreBindPreFlight"
-"""The one extension point that may be skipped as a whole."""
+"""The only extension point that may be skipped as a whole."""
 _POINTS: Final = {
     "pre_filter": _Point("PreFilter", "PreFilter", _of_status, evaluated=True),
     "filter": _Point("Filter", "Filter", evaluated=True),
@@ -68,11 +68,11 @@ _POINTS: Final = {
     "permit": _Point("Permit", "Permit", _of_permit),
     "pre_bind_preflight": _Point(_PREFLIGHT, _PREFLIGHT, _of_answer),
 }
-"""By the method's name. What PreBind, Bind and PostBind ask for is done, and timed, by others."""
+"""By method name. The actions of PreBind, Bind and PostBind are performed and timed elsewhere."""
 
 
 class PluginTimes:
-    """Of one process: whether this cycle is sampled, and what was seen of it."""
+    """The sampling state of one process: whether this cycle is sampled, and its measurements."""
 
     def __init__(self, metrics: SchedulerMetrics, stopwatch: Callable[[], float], rng: random.Random) -> None:
         self._metrics = metrics
@@ -84,7 +84,7 @@ class PluginTimes:
         """Seconds and outcome of this cycle, by extension point and profile."""
 
     def begin(self) -> None:
-        """A cycle begins, or goes on: nothing else happens until `end`."""
+        """Start or resume a cycle; only its plugins run until `end`."""
         self._sampled = self._rng.random() < _SAMPLED
 
     def end(self) -> None:
@@ -96,11 +96,11 @@ class PluginTimes:
         self._points.clear()
 
     def timed(self, profile: Profile) -> Profile:
-        """The same with plugins that are stood in for."""
+        """Return the profile with wrapped plugins."""
         return with_each(profile, lambda plugin: self._stand_in(plugin, profile.scheduler_name))
 
     def _stand_in(self, plugin: Any, profile: str) -> Any:
-        """All that the plugin shows, and nothing that it does not: which methods it has says where it is called."""
+        """Wrap a plugin with exactly its own methods, because callers check which methods it has."""
         shown: dict[str, Any] = {}
         for name in dir(plugin):
             if name.startswith("_"):
@@ -112,7 +112,7 @@ class PluginTimes:
             elif callable(value := getattr(plugin, name)):
                 shown[name] = staticmethod(value)
             elif getattr_static(type(plugin), name, None) is value:
-                shown[name] = value  # the same for all of its kind, and read often
+                shown[name] = value  # the same for all of its type, and read often
             else:
                 shown[name] = property(partial(_read, plugin, name))
         return type(type(plugin).__name__, (), {"__slots__": (), "__doc__": plugin.__doc__, **shown})()
@@ -144,7 +144,7 @@ class PluginTimes:
 
     def _note(self, point: _Point, plugin: str, profile: str, code: Code, seconds: float) -> None:
         self._metrics.plugin_executed(plugin, point.name, code.title, seconds)
-        if not point.within or self._in_post_filter:  # what preemption tries out is PostFilter's time
+        if not point.within or self._in_post_filter:  # plugins that preemption runs count as PostFilter's time
             return
         if code is Code.SKIP and point.within != _PREFLIGHT:
             code = Code.SUCCESS
@@ -158,7 +158,7 @@ def _read(plugin: object, name: str, _: object) -> Any:
 
 
 def _outcome(one: Code, other: Code) -> Code:
-    """Of both: an error before a rejection, that before Wait, Success and Skip."""
+    """Return the more serious code: an error before a rejection, a rejection before Wait, Success and Skip."""
     return max(one, other, key=_GRAVITY.__getitem__)
 
 

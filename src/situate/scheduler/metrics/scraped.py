@@ -1,4 +1,4 @@
-"""Metrics that are read from queue and cache when somebody scrapes, under kube-scheduler's names."""
+"""Metrics of queue and cache, read at each scrape, under kube-scheduler's names."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(slots=True, eq=False)
 class Evaluations:
-    """How often a plugin was asked at an extension point, other than in vain."""
+    """How often a plugin was evaluated at an extension point, without skipped calls."""
 
     count: int = 0
 
 
 class Now(Collector):
-    """Read when somebody scrapes."""
+    """Metrics read at each scrape."""
 
     def __init__(self) -> None:
         self.engines: list[Callable[[], Engine | None]] = []
-        """Of each scheduler of the process; their pods are added up."""
+        """One function for each scheduler of the process; their pods are added up."""
         self.evaluations: dict[tuple[str, str, str], Evaluations] = {}
         """By plugin, extension point and profile; since the process began."""
 
@@ -77,7 +77,7 @@ class Now(Collector):
                 incoming.add_metric(where, count)
             for (plugin, profile), count in _total(_rejections(each) for each in engines).items():
                 reasons.add_metric((plugin, profile), count)
-            # schedulers of one process look at the same cluster
+            # schedulers of one process see the same cluster
             size.add_metric(("nodes",), max(len(each.cache.nodes) for each in engines))
             size.add_metric(("pods",), max(len(each.cache) for each in engines))
             size.add_metric(("assumed_pods",), sum(each.queue.being_bound + len(each.permits) for each in engines))
@@ -98,7 +98,7 @@ _WAITING: Final = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE)
 
 
 def _rejections(engine: Engine) -> dict[tuple[str, str], int]:
-    """Of pods that wait, wherever in the queue, until their next cycle begins."""
+    """Count the rejecting plugins of pods that wait, in any part of the queue, until their next cycle begins."""
     found: dict[tuple[str, str], int] = {}
     for pod in engine.queue:
         if pod.place in _WAITING:

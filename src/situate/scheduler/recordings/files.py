@@ -1,7 +1,7 @@
-"""Recordings on the disk: bounded, in parts that each stand alone, readable up to the last whole line.
+"""Stores recordings on disk: bounded, in self-contained parts, readable up to the last whole line.
 
-A name that ends in `.gz` is compressed. What has been flushed survives the death of the process; a part that is full
-is renamed `NAME.1`, older ones `NAME.2` and so on, and the oldest is deleted.
+A file whose name ends in `.gz` is compressed. Flushed lines survive the end of the process. A full part is renamed to
+`NAME.1`, older ones to `NAME.2` and so on, and the oldest is deleted.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ _GZIP: Final = b"\x1f\x8b"
 
 
 class RecordingFile:
-    """Mutable; open from its beginning to `close`."""
+    """A file open for writing, from its creation to `close`."""
 
     def __init__(self, path: Path, most_bytes: int, parts: int) -> None:
-        """`most_bytes` of a part before compression, `parts` beside the one that is written. Raises `OSError`.
+        """Open the file. Raises `OSError`.
 
-        What has the name already is put aside as a part.
+        `most_bytes` bounds a part before compression. `parts` is the number of older parts to keep. An existing file of
+        this name becomes the first of them.
         """
         self.path = path
         self.written = 0
@@ -44,15 +45,15 @@ class RecordingFile:
         return self.written >= self._limit
 
     def listed(self) -> None:
-        """All that there was is in the part, and what changes follows: for that there is as much room, at least."""
+        """Raise the limit after the initial listing, so that at least as many bytes remain for changes."""
         self._limit = max(self._most_bytes, 2 * self.written)
 
     def flush(self) -> None:
-        """What was written up to now can be read, whatever happens to the process."""
+        """Flush, so that lines written up to now can be read even if the process ends."""
         self._file.flush()
 
     def begin_part(self) -> None:
-        """Puts this part aside; what is written from now on is another recording."""
+        """Rename this part and start another, which is a recording of its own."""
         self._file.close()
         self._put_aside()
         self._file = self._opened()
@@ -78,7 +79,7 @@ class RecordingFile:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What a file holds."""
+    """The content of a file."""
 
     header: Header
     entries: tuple[Entry, ...]
@@ -91,7 +92,7 @@ class Recording:
 
 
 def read_recording(path: Path, progress: Callable[[int], None] = lambda _: None) -> Recording:
-    """Raises `BadRecording` and `OSError`. `progress` is told how many lines have been read."""
+    """Read a recording. Raises `BadRecording` and `OSError`. `progress` receives the number of lines read."""
     remarks: list[str] = []
     with path.open("rb") as raw:
         compressed = raw.read(2) == _GZIP
@@ -113,7 +114,7 @@ def read_recording(path: Path, progress: Callable[[int], None] = lambda _: None)
 
 
 def _whole_lines(file: Iterable[bytes], remarks: list[str]) -> Iterator[bytes]:
-    """Up to where the writer was cut off."""
+    """Yield whole lines, up to where the writer was cut off."""
     try:
         for line in file:
             if not line.endswith(b"\n"):

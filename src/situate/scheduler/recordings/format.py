@@ -1,11 +1,10 @@
-"""The form of a recording: a cluster as a scheduler saw it, line by line, to be played again.
+"""The format of a recording: a cluster as a scheduler saw it, line by line, for a replay.
 
-JSON, one value a line. First a header with the version and the time at which it began; then every object that there
-was (`LISTED`), ended by `SYNCED`; then every change (`ADDED`, `MODIFIED`, `DELETED`) and every decision that was
-observed (`BOUND`), with seconds since the beginning. What a scheduler does not look at is left out.
+JSON, one value per line. The header has the version and the start time. Then comes every existing object (`LISTED`),
+ended by `SYNCED`. Then come every change (`ADDED`, `MODIFIED`, `DELETED`) and every observed decision (`BOUND`), with
+seconds since the start. Fields that no scheduler reads are left out.
 
-Reading and writing files is `situate.scheduler.recordings.files`, watching a cluster
-`situate.scheduler.recordings.recorder`.
+`situate.scheduler.recordings.files` reads and writes files; `situate.scheduler.recordings.recorder` watches a cluster.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from situate.objects.decoding.codec import Malformed, decode
 from situate.objects.resources import NODES, PODS, ResourceType
 
 VERSION: Final = 1
-"""Of the form; a reader refuses others."""
+"""Version of the format; a reader refuses others."""
 RECORDED: Final[tuple[ResourceType[Any], ...]] = (NODES, *CATALOGED, PODS)
-"""In the order in which they are listed: pods last, since the others decide about them."""
+"""In the order of listing: pods last, because the other objects affect decisions about them."""
 
 EntryType = Literal["LISTED", "SYNCED", "ADDED", "MODIFIED", "DELETED", "BOUND"]
 
@@ -32,11 +31,11 @@ _LEFT_OUT: Final = frozenset({"managedFields", "selfLink"})
 _OF_CONTAINERS: Final = frozenset(
     {"name", "image", "resources", "ports", "restartPolicy", "restartPolicyRules", "allocatedResources"}
 )
-"""Of containers, and of what is said of them. Their environment, for one, may hold secrets."""
+"""Fields kept of containers and of their statuses. The environment, for example, may hold secrets."""
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 _TEMPLATES: Final = frozenset({"template", "volumeClaimTemplates"})
-"""Of workloads: what becomes of these arrives as pods."""
+"""Fields of workloads that are left out: their effect arrives as pods."""
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _HEARTBEATS: Final = frozenset({"lastHeartbeatTime", "lastProbeTime"})
 
@@ -59,7 +58,7 @@ class _Line(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An object was there, or has changed, or has gone."""
+    """An object that existed, changed or was deleted."""
 
     at: float
     type: EntryType
@@ -69,14 +68,14 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """All that was there has been listed."""
+    """The end of the initial listing."""
 
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Somebody has given a pod a node."""
+    """A binding by the recorded scheduler."""
 
     at: float
     pod: str
@@ -88,7 +87,7 @@ Entry = Seen | Synced | Bound
 
 
 class BadRecording(ValueError):
-    """No recording, or one that cannot be read; the message names the line."""
+    """The file is not a recording, or cannot be read; the message names the line."""
 
 
 def header_line(began: datetime) -> bytes:
@@ -96,7 +95,7 @@ def header_line(began: datetime) -> bytes:
 
 
 def seen_line(at: float, type_: EntryType, content: Mapping[str, Any]) -> bytes:
-    """`content`: the object as `essential` leaves it."""
+    """Encode an object; `content` is the result of `essential`."""
     return msgspec.json.encode({"at": round(at, 6), "type": type_, "object": content}) + b"\n"
 
 
@@ -109,7 +108,7 @@ def bound_line(at: float, pod: str, uid: str, node: str) -> bytes:
 
 
 def essential(resource: ResourceType[Any], content: Mapping[str, Any]) -> dict[str, Any]:
-    """The object without what no scheduler looks at, and without what changes all the time."""
+    """Return the object without the fields that no scheduler reads, and without those that change all the time."""
     kept = {"apiVersion": resource.api_version, "kind": resource.kind, **content}
     metadata = {key: value for key, value in (content.get("metadata") or {}).items() if key not in _LEFT_OUT}
     annotations = metadata.get("annotations")
@@ -129,7 +128,7 @@ def essential(resource: ResourceType[Any], content: Mapping[str, Any]) -> dict[s
 
 
 def _narrowed(content: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
-    """With only what counts of the containers that these fields list."""
+    """Reduce the containers in these fields to the recorded fields."""
     narrowed = dict(content)
     for field in fields:
         if narrowed.get(field):
@@ -140,7 +139,7 @@ def _narrowed(content: Mapping[str, Any], fields: Iterable[str]) -> dict[str, An
 
 
 def same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two states of one object, as `essential` leaves them, differ in nothing but their resourceVersion."""
+    """Whether two states of one object, as `essential` returns them, differ only in their resourceVersion."""
     return _unversioned(one) == _unversioned(other)
 
 
@@ -150,7 +149,7 @@ def _unversioned(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_header(line: bytes) -> Header:
-    """`BadRecording` says what the line is instead."""
+    """Parse the header; `BadRecording` describes the mistake."""
     try:
         header = msgspec.json.decode(line, type=Header)
     except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
@@ -163,7 +162,7 @@ def read_header(line: bytes) -> Header:
 
 
 def read_entries(lines: Iterable[bytes]) -> Iterator[tuple[Entry | None, str]]:
-    """Each line behind the header, with what is wrong with it; None where it cannot be used: the others can.
+    """Parse each line after the header; yield an entry with a remark, None for a line that cannot be used.
 
     Raises `BadRecording` for a line that is no entry at all.
     """
@@ -174,7 +173,7 @@ def read_entries(lines: Iterable[bytes]) -> Iterator[tuple[Entry | None, str]]:
             line = _LINES.decode(text)
         except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
             raise BadRecording(f"line {number}: no entry of a recording: {problem}") from None
-        at = last = max(last, line.at)  # a clock that was set back does not turn the order round
+        at = last = max(last, line.at)  # a clock that was set back does not change the order
         match line.type:
             case "SYNCED":
                 yield Synced(at), ""

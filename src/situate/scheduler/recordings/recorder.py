@@ -1,4 +1,4 @@
-"""Watches a cluster and writes down all that a scheduler would see, and what the scheduler there decides."""
+"""Watches a cluster and records every change that a scheduler would see, and the decisions of the scheduler there."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from situate.scheduler.recordings.format import (
 )
 
 FLUSH_S: Final = 1.0
-"""A process that is killed loses no more than what came in so many seconds."""
+"""Longest time between two flushes: a process that is killed loses no more than the changes of this time."""
 
 
 OTHERS_S: Final = 10.0
-"""How long the recording waits for what may be forbidden."""
+"""How long the recording waits for the first listing of resources that may be forbidden."""
 
 
 class Recorder:
-    """A service: `run` until cancelled. All objects are kept as they came, so that a new part can begin with them."""
+    """A service: `run` until cancelled. The stores hold all objects, with which each new part begins."""
 
     def __init__(
         self, client: Client, file: RecordingFile, *, wall: Callable[[], datetime], rng: random.Random
     ) -> None:
         self.events = 0
-        """Changes that were written."""
+        """Changes written."""
         self.bindings = 0
         self.began = False
-        """Whether everything that there is has been written."""
+        """Whether the initial listing has been written."""
         self._file = file
         self._wall = wall
         self._began = 0.0
@@ -63,13 +63,13 @@ class Recorder:
             self._reflectors.append(Reflector(client, raw, store, rng=rng, field_selector=fields))
 
     async def run(self) -> None:
-        """Raises `OSError` where the file cannot be written."""
+        """Record until cancelled. Raises `OSError` if the file cannot be written."""
         async with asyncio.TaskGroup() as group:
             for each in self._reflectors:
                 group.create_task(each.run(), name=each.name)
             await self._listed()
             self._begin_part()
-            # those that are there are told first, and are in the file already
+            # `on_change` reports existing objects first, which are in the file already
             self._listing = True
             for resource, store in self._stores.items():
                 store.on_change(self._noting(resource))
@@ -78,7 +78,7 @@ class Recorder:
             await self._write()
 
     async def _listed(self) -> None:
-        """Nodes and pods there must be; what else cannot be listed soon is recorded from when it can."""
+        """Wait for nodes and pods; other resources that cannot be listed soon are recorded from when they can."""
         for resource in (NODES, PODS):
             await self._stores[resource].wait_synced()
         others = [asyncio.ensure_future(store.wait_synced()) for store in self._stores.values()]
@@ -94,7 +94,7 @@ class Recorder:
         return changed
 
     def problems(self) -> list[str]:
-        """What cannot be watched at the moment."""
+        """Return the resources that cannot be watched at the moment."""
         return [f"{each.scope}: {each.problem}" for each in self._reflectors if each.problem is not None]
 
     async def _write(self) -> None:

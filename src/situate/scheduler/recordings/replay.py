@@ -1,10 +1,9 @@
-"""Plays a recording under another profile, on the recording's times, and compares placement by placement.
+"""Replays a recording under another profile, at the recording's times, and compares each placement.
 
-Two clusters run side by side: *there* is what was recorded, *here* is what the profile makes of the same arrivals. Pods
-that came without a node are decided about here as they come, and stay where they were put here until the recording
-says that they went; bindings succeed at once. Everything else (nodes, pods that came with a node, budgets) is as
-recorded. What a decision would have changed beyond that is not made up: a pod that was preempted here is gone, and
-nobody creates it again.
+Two clusters run side by side: `there` is the recorded one, `here` is the result of the profile for the same arrivals.
+Pods that arrived without a node are decided here as they arrive. They stay on their node until the recording deletes
+them; bindings succeed at once. All other objects (nodes, pods that arrived with a node, budgets) are as recorded.
+Further effects of a decision are not simulated: a pod preempted here is gone, and is not created again.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from situate.scheduler.controller.informers import Stores
 from situate.scheduler.recordings.format import Bound, Entry, Seen, Synced
 
 _SAMPLES: Final = 500
-"""Points of the time series, or up to twice as many."""
+"""Number of points of the time series; there may be up to twice as many."""
 
 
 @dataclass(slots=True)
 class PodStory:
-    """One pod that was decided about."""
+    """A pod that was decided about, here and there."""
 
     pod: str
     uid: str
@@ -50,16 +49,16 @@ class PodStory:
     here: str = ""
     here_at: float | None = None
     comparison: Comparison | None = None
-    """Of the last decision here; None before the first."""
+    """Comparison of the last decision here; None before the first."""
     problem: str = ""
-    """What failed here."""
+    """The error of the last decision here."""
     preempted: bool = False
-    """Whether it was ended here to make room."""
+    """Whether it was preempted here."""
     gone: bool = False
 
     @property
     def agreement(self) -> Agreement | None:
-        """None where nobody has decided anything."""
+        """Return the agreement; None if neither side has decided."""
         if self.there == self.here:
             return Agreement.SAME
         if not self.here:
@@ -80,7 +79,7 @@ class PodStory:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One moment."""
+    """Counts at one moment."""
 
     at: float
     pending_there: int
@@ -92,18 +91,18 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How full a cluster is."""
+    """The utilization of a cluster."""
 
     requested: Mapping[str, float]
-    """By resource: the part of what all nodes have, 0..1; only resources that some node has."""
+    """By resource: requested share of the capacity of all nodes, 0..1; only resources that some node has."""
     nodes_used: int
     spread: float
-    """Standard deviation over the nodes of the part of their cpu that is asked for; 0 where all are equally full."""
+    """Standard deviation over the nodes of the requested share of their CPU; 0 if all are equally full."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What came of it."""
+    """The result of a replay."""
 
     seconds: float
     nodes: int
@@ -111,13 +110,13 @@ class Replay:
     stories: tuple[PodStory, ...]
     """In the order of arrival."""
     samples: tuple[Sample, ...]
-    """Some thousand at most, the first and the last among them."""
+    """Up to `2 * _SAMPLES` moments and the last one; the first is always among them."""
     means: Means
     there: Usage
     here: Usage
 
     def counts(self) -> dict[Agreement, int]:
-        """Of the pods that somebody has decided about."""
+        """Count the agreements of the pods about which either side has decided."""
         found = dict.fromkeys(Agreement, 0)
         for story in self.stories:
             if story.agreement is not None:
@@ -127,7 +126,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """Over the time, and at most."""
+    """Averages over time, and maxima."""
 
     pending_there: float
     pending_here: float
@@ -139,7 +138,7 @@ class Means:
 
 @dataclass(slots=True)
 class _Course:
-    """What is seen of each moment, added up, and some of the moments."""
+    """Sums over all moments, and a selection of the moments."""
 
     samples: list[Sample] = field(default_factory=list)
     _last: Sample | None = None
@@ -147,7 +146,7 @@ class _Course:
     _sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(4))
     _most: tuple[int, int] = (0, 0)
     _apart: float = 0.0
-    """Samples that are nearer to each other are not kept."""
+    """Samples closer together than this are dropped."""
 
     def add(self, sample: Sample) -> None:
         if self._last is None:
@@ -181,7 +180,7 @@ def _values(sample: Sample) -> NDArray[np.float64]:
 
 @dataclass(slots=True)
 class _Silent:
-    """The recorded cluster's complaints, which are the same as those of the replayed one."""
+    """Ignores complaints of the recorded cluster, which equal those of the replayed one."""
 
     def bad_object(self, each: Pod | Node, problem: str) -> None:
         pass
@@ -223,7 +222,10 @@ def replay(
     complaints: Complaints,
     progress: Callable[[float], None] = lambda _: None,
 ) -> Replay:
-    """`make_engine` gives engines of the profile that is tried, without extenders. `progress` is told the time."""
+    """Replay the entries; `make_engine` creates engines of the profile, without extenders.
+
+    `progress` receives the current time.
+    """
     player = _Player(make_engine, complaints, _bindings(entries))
     at = 0.0
     for entry in entries:
@@ -237,7 +239,7 @@ def replay(
 
 
 def _bindings(entries: Iterable[Entry]) -> dict[str, str]:
-    """By uid: the node that the recorded scheduler chose in the end."""
+    """Return the node that the recorded scheduler finally chose, by uid."""
     return {entry.uid: entry.node for entry in entries if isinstance(entry, Bound)}
 
 
@@ -259,7 +261,7 @@ class _Player:
         self.there = _Cluster.of(self.make_engine(), _Silent(), lambda: self.now)
         self.here = _Cluster.of(self.make_engine(), self.complaints, lambda: self.now)
 
-    # What the recording says
+    # Entries of the recording
 
     def take(self, entry: Entry) -> None:
         self.now = entry.at
@@ -294,16 +296,16 @@ class _Player:
             story.gone = True
             self.waiting_there.discard(uid)
             self.waiting_here.discard(uid)
-        elif pod.spec.node_name and not story.there:  # it was bound while the watch was broken
+        elif pod.spec.node_name and not story.there:  # it was bound while the watch was interrupted
             story.there, story.there_at = pod.spec.node_name, self.now
             self.waiting_there.discard(uid)
         if not story.preempted:
             self.here.apply(PODS, _on(pod, story.here), gone=gone)
 
-    # What is decided
+    # Decisions
 
     def decide_until(self, at: float, until: float | None) -> None:
-        """All that can be decided from `at` on, before what happens at `until`."""
+        """Make all decisions that are possible from `at` on, before the entry at `until`."""
         if not self.synced:
             return
         self.now = at
@@ -349,7 +351,7 @@ class _Player:
                 story.problem = "a plugin holds it"
 
     def _compared_before(self, info: PodInfo, theirs: str) -> Comparison | None:
-        """On the cluster without the pod that was just placed: taken out and put back, which costs no copy of it."""
+        """Compare on the cluster without the pod just placed: removing and restoring the pod needs no copy."""
         cache = self.here.engine.cache
         known = cache.remove_pod(info.uid)
         assert known is not None
@@ -377,7 +379,7 @@ class _Player:
         if evictions:
             self.here.engine.evictions_sent(refused, self.now)
 
-    # What comes of it
+    # Results
 
     def _sample(self) -> None:
         self.course.add(

@@ -1,13 +1,13 @@
-"""Beside another scheduler: decides about each of its pods, binds nothing, and tells where and why it chose otherwise.
+"""Decides about each pod of another scheduler, binds nothing, and reports where and why it chose differently.
 
-A binding is compared when it is seen, on the cluster as it is known at that moment, which has all bindings that were
-seen before; its node agrees if it is among our best. What both cannot have seen at the same time is no difference:
-where the node is not among our best, the cluster as it was when the pod was seen first is asked too, since the other
-scheduler decided some time between the two; and a moment later the cluster with the bindings that were seen next, since
-it counts what it has decided before it writes it, and its writes overtake each other. A refusal (condition
-`PodScheduled`) is compared only once it has stood for a while.
+A binding is compared when it is seen, on the cluster as known at that moment, with all bindings seen before. Its node
+agrees if it is among the best nodes here. Otherwise two other states are tried, because the two schedulers may have
+seen different states. The first is the cluster when the pod was first seen: the other scheduler decided between the two
+moments. The second, a moment later, is the cluster with the bindings that were seen next: the other scheduler counts
+decisions before it writes them, and its writes may arrive in another order. A refusal (condition `PodScheduled`) is
+compared only after it has lasted for a while.
 
-`Shadow` is told by stores and performs nothing; watching, and asking extenders, is `situate.scheduler.shadow.service`.
+`Shadow` is notified by stores and performs nothing; `situate.scheduler.shadow.service` watches and asks extenders.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from situate.objects.kinds.pods import Pod
 from situate.objects.values.counts import counted
 
 STANDS_S: Final = 15.0
-"""A refusal that has stood for so long is one: the back-off of a pod that something may help ends after 10 s."""
+"""How long a refusal must last to count: the back-off of a pod that an event may help ends after 10 s."""
 OVERTAKES_S: Final = 1.0
 """How much later a binding may be seen than one that was decided after it."""
 _OVERTAKING: Final = 50
-"""Bindings that are tried before a difference is one."""
+"""Bindings tried before a difference counts."""
 FIRST_SIGHT_S: Final = 60.0
-"""How long the cluster as it was when a pod came is kept: it holds on to all that has happened since."""
+"""How long the snapshot of a pod's first sight is retained: it references everything that has changed since."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """One of the other scheduler's decisions, beside ours."""
+    """A decision of the other scheduler, compared with the decision here."""
 
     at: float
     pod: Pod
     comparison: Comparison | None
-    """None where a plugin of ours failed."""
+    """None if a plugin failed here."""
     problem: str = ""
     unanswered: tuple[str, ...] = ()
-    """Extenders that were asked in vain; the comparison is without them."""
+    """Extenders that did not answer; the comparison is without them."""
 
     @property
     def name(self) -> str:
@@ -64,14 +64,14 @@ class Decided:
 
     @property
     def why(self) -> str:
-        """What is different, and who could not be asked about it."""
+        """Return the difference, and the extenders that did not answer."""
         why = self.problem if self.comparison is None else self.comparison.why
         return "; ".join(part for part in (why, *self.unanswered) if part)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Consultation:
-    """A comparison that stands still until extenders have answered."""
+    """A comparison that is suspended until extenders have answered."""
 
     steps: Steps[None]
     questions: tuple[extenders.Question, ...]
@@ -79,7 +79,7 @@ class Consultation:
 
 @dataclass(frozen=True, slots=True)
 class _Doubtful:
-    """A difference that bindings which were overtaken may explain."""
+    """A difference that bindings seen later may explain."""
 
     decided: Decided
     question: Question
@@ -92,35 +92,38 @@ class _Refused:
 
 
 def nobody_to_consult(consultation: Consultation) -> None:
-    """For engines without extenders."""
+    """Reject a consultation: for engines without extenders."""
     raise AssertionError(f"there is nobody to ask {consultation.questions}")
 
 
 @dataclass(slots=True)
 class Shadow:
-    """Mutable. Register `changed` with the store of pods before whatever tells the engine: it is asked beforehand."""
+    """The comparison of all decisions. Register `changed` with the store of pods before the engine's feed.
+
+    `changed` must run before the engine has the change.
+    """
 
     engine: Callable[[], Engine | None]
-    """Which knows what the stores know, and in which nobody schedules; None while not all has been seen."""
+    """Returns the engine, which has the state of the stores but schedules nothing; None until everything was listed."""
     tell: Callable[[Decided], None]
     clock: Callable[[], float]
     consult: Callable[[Consultation], None] = nobody_to_consult
-    """Has the questions answered, and calls `answered`."""
+    """Gets the questions answered, then calls `answered`."""
     counts: dict[str, int] = field(default_factory=dict)
-    """By result; every one of them that there can be, once the first decision was seen."""
+    """By result; every possible result, once the first decision was seen."""
     _first_seen: dict[str, tuple[float, Snapshot]] = field(default_factory=dict)
     """By uid, the oldest first."""
     _known: set[str] = field(default_factory=set)
-    """Pods that wait, by uid."""
+    """Uids of pods that wait."""
     _refused: dict[PodKey, _Refused] = field(default_factory=dict)
     _doubtful: deque[_Doubtful] = field(default_factory=deque)
     _consulting: int = 0
-    """Comparisons that stand still."""
+    """Number of suspended comparisons."""
     _bound: deque[tuple[float, Pod]] = field(default_factory=deque)
     """The latest bindings, with the time at which each was seen."""
 
     def changed(self, old: Pod | None, new: Pod | None) -> None:
-        """A pod has appeared, changed or gone; the engine does not know it yet."""
+        """Handle a pod that appeared, changed or was deleted; the engine does not have the change yet."""
         engine = self.engine()
         if engine is None:
             return
@@ -139,7 +142,7 @@ class Shadow:
                 self._note_waiting(engine, new)
 
     def due(self, pods: Callable[[str, str], Pod | None]) -> None:
-        """Compares what has stood long enough; `pods` gives a pod by namespace and name."""
+        """Compare decisions that have lasted long enough; `pods` returns a pod by namespace and name."""
         engine, now = self.engine(), self.clock()
         if engine is None:
             return
@@ -165,7 +168,7 @@ class Shadow:
         key = pod.metadata.namespace, pod.metadata.name
         condition = pod.condition("PodScheduled")
         refused = condition is not None and (condition.status, condition.reason) == ("False", "Unschedulable")
-        if not refused or pod.status.nominated_node_name:  # with a promise it is about to get its node
+        if not refused or pod.status.nominated_node_name:  # a nominated pod is about to get its node
             self._refused.pop(key, None)
         elif key not in self._refused:
             self._refused[key] = _Refused(self.clock())
@@ -176,12 +179,12 @@ class Shadow:
         self._refused.pop((pod.metadata.namespace, pod.metadata.name), None)
 
     def answered(self, consultation: Consultation, replies: Sequence[Reply]) -> None:
-        """One reply for each question, in their order."""
+        """Resume a comparison with one reply for each question, in order."""
         self._consulting -= 1
         self._go_on(consultation.steps, replies)
 
     def _go_on(self, steps: Steps[None], replies: Sequence[Reply] | None) -> None:
-        """To the next questions, or to the end."""
+        """Run a comparison to its next questions, or to its end."""
         try:
             questions = next(steps) if replies is None else steps.send(replies)
         except StopIteration:
@@ -197,7 +200,7 @@ class Shadow:
         unanswered: dict[str, None] = {}
         try:
             question = Question.of(engine, pod)
-            if question.extenders:  # by the time they have answered the engine is further on
+            if question.extenders:  # the engine advances before they answer
                 question = replace(question, snapshot=question.snapshot.branch())
             comparison = yield from _compare(question, theirs, unanswered)
             if not comparison.agreement.agrees and earlier is not None:
@@ -212,7 +215,7 @@ class Shadow:
             self._count(decided)
 
     def _with_overtaken(self, doubtful: _Doubtful) -> Steps[None]:
-        """The decision, on the first cluster with some of the bindings seen since on which both agree."""
+        """Compare again, adding the bindings seen since one by one, until both agree; count the result."""
         decided, question = doubtful.decided, doubtful.question
         snapshot = question.snapshot
         unanswered = dict.fromkeys(decided.unanswered)
@@ -240,7 +243,7 @@ def _compare(question: Question, theirs: str, unanswered: dict[str, None]) -> St
 
 
 def summary(counts: Mapping[str, int]) -> str:
-    """`30 decisions: 28 same, 2 equally good`."""
+    """Format counts: `30 decisions: 28 same, 2 equally good`."""
     total = sum(counts.values())
     parts = ", ".join(f"{number} {result}" for result, number in counts.items() if number)
     return f"{counted(total, 'decision')}: {parts}" if total else "no decision was seen"

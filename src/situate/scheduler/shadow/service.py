@@ -1,4 +1,4 @@
-"""A shadow as a service: it watches, compares, counts and tells; it has nothing to write with but Events."""
+"""Runs a shadow as a service: it watches, compares, counts and reports; it writes nothing but Events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _AT_ONCE: Final = 8
 """Comparisons for which extenders are asked at a time."""
 
 Ask: TypeAlias = Callable[[Sequence[Question]], Awaitable[Sequence[Reply]]]
-"""One reply for each question, in their order."""
+"""Returns one reply for each question, in order."""
 
 
 class ShadowScheduler:
@@ -48,7 +48,7 @@ class ShadowScheduler:
     ) -> None:
         """`tell` is called for every decision of the other scheduler.
 
-        `ask` reaches extenders; None where the engine has none. They are those of `read_only`.
+        `ask` calls the extenders that `read_only` returns; None if the engine has none.
         """
         self.watched = Watched.of(client, rng)
         self.engine: Engine | None = None
@@ -57,11 +57,11 @@ class ShadowScheduler:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._group: asyncio.TaskGroup | None = None
         self._make_engine = make_engine
-        self.watched.pods.store.on_change(self.shadow.changed)  # before the intake, so that it is asked beforehand
+        self.watched.pods.store.on_change(self.shadow.changed)  # before the intake, so that it is called first
         self._intake = Intake(self.watched.stores, complaints, _now)
 
     async def run(self) -> None:
-        """Raises what a defect of ours raises."""
+        """Run until cancelled. Raises only on a defect of this program."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             for each in self.watched.reflectors():
@@ -89,15 +89,15 @@ class ShadowScheduler:
         self.shadow.answered(consultation, replies)
 
     def not_ready(self) -> str | None:
-        """For readiness."""
+        """Return why it is not ready."""
         return self.watched.not_ready()
 
 
 class ShadowReporter:
-    """Metrics, log and, where they are wanted, Events of a shadow that runs for a long time."""
+    """Metrics, log and optional Events of a shadow that runs for a long time."""
 
     def __init__(self, registry: CollectorRegistry, record: Record | None) -> None:
-        """`record`: writes Events on the pods; None leaves them alone."""
+        """`record` writes Events on the pods; None writes none."""
         self._record = record
         self._decisions = Counter(
             "situate_scheduler_shadow_decisions",
@@ -106,11 +106,11 @@ class ShadowReporter:
             registry=registry,
         )
         self._told: dict[str, str] = {}
-        """By uid: what was said of an object that cannot be acted on."""
+        """By uid: the last problem reported for an object that cannot be used."""
         self._log = structlog.get_logger()
 
     def bad_object(self, each: Pod | Node, problem: str) -> None:
-        """Said once, until it changes."""
+        """Report an object that cannot be used; once until the problem changes."""
         if self._told.get(each.metadata.uid) != problem:
             self._told[each.metadata.uid] = problem
             self._log.warning("an object is left out", object=each.metadata.name, error=problem)

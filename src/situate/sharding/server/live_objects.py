@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from situate.archive.reading import LivePage, Selection
+from situate.archive.operations.object_reader import LivePage, Selection
 from situate.kube.client import Client
 from situate.kube.errors import NotFound, UnreadableAnswer
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
-from situate.objects.unstructured import Unstructured
 
 
 class ClientObjects:

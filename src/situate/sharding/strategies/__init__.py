@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from situate.sharding.strategies.facts import ObjectFacts, facts_of, oddities_of, priority_oddity
-from situate.sharding.strategies.metric_settings import MetricSettings
+from situate.sharding.strategies.min_metric_score.settings import MetricSettings
 from situate.sharding.strategies.min_scheduled import MinScheduled
 from situate.sharding.strategies.placer import Explanation, Placer
 from situate.sharding.strategies.protocol import (
@@ -31,15 +31,15 @@ from situate.sharding.strategies.protocol import (
     tell_member,
     tell_object,
 )
-from situate.sharding.strategies.random_choice import Random, RandomSource
+from situate.sharding.strategies.random import Random, RandomSource
 from situate.sharding.strategies.registry import BUILT_IN, GROUP, BadArguments, Builder, Surroundings, build, installed
 from situate.sharding.strategies.round_robin import RoundRobin
 from situate.sharding.strategies.rules import Filter, Rules, Score
 
 if TYPE_CHECKING:
     from situate.sharding.strategies.hashed import RendezvousHash, Ring
-    from situate.sharding.strategies.min_metric_score import MinMetricScore
-    from situate.sharding.strategies.samples import Sample
+    from situate.sharding.strategies.min_metric_score.samples import Sample
+    from situate.sharding.strategies.min_metric_score.strategy import MinMetricScore
 
 __all__ = [
     "BUILT_IN",
@@ -82,10 +82,10 @@ __all__ = [
 
 
 _LOADED: Final = {
-    "MinMetricScore": "situate.sharding.strategies.min_metric_score",
+    "MinMetricScore": "situate.sharding.strategies.min_metric_score.strategy",
     "RendezvousHash": "situate.sharding.strategies.hashed",
     "Ring": "situate.sharding.strategies.hashed",
-    "Sample": "situate.sharding.strategies.samples",
+    "Sample": "situate.sharding.strategies.min_metric_score.samples",
 }
 
 

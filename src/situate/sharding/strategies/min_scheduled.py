@@ -7,10 +7,10 @@ from math import isfinite
 
 from situate.sharding.model.executors import Executor, ExecutorStatus
 from situate.sharding.strategies.facts import ObjectFacts
+from situate.sharding.strategies.min_metric_score.slow_start import SlowStart
 from situate.sharding.strategies.open_objects import OpenObjects, Roster
 from situate.sharding.strategies.protocol import Standing, TieBreak
 from situate.sharding.strategies.ranking import Ranking
-from situate.sharding.strategies.slow_start import SlowStart
 
 
 class MinScheduled:

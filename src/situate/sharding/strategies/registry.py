@@ -14,10 +14,10 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 import msgspec
 
 from situate.objects.settings.section import Mistake, did_you_mean, parse_section, shown
-from situate.sharding.strategies.metric_settings import MetricSettings
+from situate.sharding.strategies.min_metric_score.settings import MetricSettings
 from situate.sharding.strategies.min_scheduled import MinScheduled
 from situate.sharding.strategies.protocol import Strategy
-from situate.sharding.strategies.random_choice import Random, RandomSource
+from situate.sharding.strategies.random import Random, RandomSource
 from situate.sharding.strategies.round_robin import RoundRobin
 
 GROUP: Final = "situate.sharding.strategies"
@@ -78,7 +78,7 @@ class _Ring(msgspec.Struct, frozen=True):
 
 
 def _min_metric_score(arguments: Arguments, surroundings: Surroundings) -> Strategy:
-    from situate.sharding.strategies.min_metric_score import MinMetricScore
+    from situate.sharding.strategies.min_metric_score.strategy import MinMetricScore
 
     read = _read(arguments, _MinMetricScore)
     try:

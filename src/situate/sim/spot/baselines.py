@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Final
 
-from situate.sim.spot.account import Played
-from situate.sim.spot.delays import BASELINE, Chances, Delays
+from situate.sim.spot.cluster.delays import BASELINE, Chances, Delays
 from situate.sim.spot.policies import Policy, Reaction
+from situate.sim.spot.results.account import Played
 from situate.sim.spot.scenarios import App, Scenario, Wave
 from situate.sim.spot.simulation import Simulation
 from situate.spot.nodes.savings import DEFAULT_DISCOUNT, cost_share

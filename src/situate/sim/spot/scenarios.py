@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from situate.sim.spot.delays import BASELINE, Delays
+from situate.sim.spot.cluster.delays import BASELINE, Delays
 from situate.spot.nodes.savings import DEFAULT_DISCOUNT
 
 NOTICE_S: Final = 120.0

@@ -20,7 +20,7 @@ from situate.objects.settings.section import (
     parse_section,
     shown,
 )
-from situate.sim.spot.delays import BASELINE, Around, Delays, Spread
+from situate.sim.spot.cluster.delays import BASELINE, Around, Delays, Spread
 from situate.sim.spot.policies import BY_NAME, POLICIES, Policy
 from situate.sim.spot.scenarios import NOTICE_S, App, Event, RollOut, Scale, Scenario, Wave
 from situate.spot.nodes.savings import DEFAULT_DISCOUNT

@@ -8,15 +8,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from situate.sim.spot.account import Account, Cause, Played
-from situate.sim.spot.controllers import Controllers, Template
-from situate.sim.spot.delays import Around, Chance, Spread
-from situate.sim.spot.ours import Ours, settings_of
+from situate.sim.spot.cluster.controllers import Controllers, Template
+from situate.sim.spot.cluster.delays import Around, Chance, Spread
+from situate.sim.spot.cluster.scheduler import Scheduler
+from situate.sim.spot.cluster.shapes import NodeKind, Shapes
+from situate.sim.spot.cluster.spot_processes import Ours, settings_of
+from situate.sim.spot.cluster.world import World
 from situate.sim.spot.policies import FLOOR, Placement, Policy
+from situate.sim.spot.results.account import Account, Cause, Played
 from situate.sim.spot.scenarios import App, RollOut, Scale, Scenario, Wave
-from situate.sim.spot.scheduling import Scheduler
-from situate.sim.spot.shapes import NodeKind, Shapes
-from situate.sim.spot.world import World
 from situate.sim.timeline import Timeline
 from situate.spot.capacity.headroom import displaced, wave_room
 from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, Capacity

@@ -11,7 +11,7 @@ from typing import Final
 
 from situate.sim.timeline import Due, Timeline
 from situate.sim.vm.account import Account
-from situate.sim.vm.scheduling import Scheduling
+from situate.sim.vm.scheduler import Scheduling
 from situate.sim.vm.world import World
 from situate.vm.model.events import Asked
 from situate.vm.model.pods_and_nodes import Phase

@@ -16,8 +16,8 @@ from typing import Final, assert_never
 from situate.sim.timeline import Timeline
 from situate.sim.vm.account import Account, Outcome
 from situate.sim.vm.agents import TICK_S, UNIT, Agents
-from situate.sim.vm.migrating import START_S, Migrating
-from situate.sim.vm.scheduling import Pending, Scheduling
+from situate.sim.vm.migration import START_S, Migrating
+from situate.sim.vm.scheduler import Pending, Scheduling
 from situate.sim.vm.trace import MADE, Change, Trace
 from situate.sim.vm.world import VirtualMachine, World, WorldPod
 from situate.vm.emulator.settings import Settings

@@ -12,8 +12,8 @@ from random import Random
 from typing import Any, Final
 
 from situate.spot.model.pods_nodes_workloads import CLASS, ON_DEMAND
-from situate.testing.spot.webhooks import Passage
-from situate.testing.spot.world import SHOP, SpotWorld, machinery, settings_of
+from situate.testing.spot.world.webhooks import Passage
+from situate.testing.spot.world.world import SHOP, SpotWorld, machinery, settings_of
 from situate.testing.virtual_time.network import Weather
 from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 

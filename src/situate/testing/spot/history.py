@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from situate.testing.spot.plans import FURTHER, WORKLOADS, WorkloadPlan
 from situate.testing.spot.steps import AnyStep
+from situate.testing.spot.world.initial_objects import FURTHER, WORKLOADS, WorkloadPlan
 
 
 class Settings(msgspec.Struct, frozen=True, rename="camel"):

@@ -10,14 +10,14 @@ from typing import Any
 from situate.spot.config.settings import SpotSettings
 from situate.spot.workloads.owners import DEFAULT_KINDS, KINDS
 from situate.testing.histories.play import Played
-from situate.testing.spot.further import FurtherControllers
 from situate.testing.spot.history import History, Settings
-from situate.testing.spot.invariants import PEND_S, Breach, Watchdog, unfinished
-from situate.testing.spot.performing import Performer
-from situate.testing.spot.plans import ON_DEMAND_NODES, SPOT_NODES, WORKLOADS, WorkloadPlan
-from situate.testing.spot.recorder import Recorder
-from situate.testing.spot.reviewing import Reviewing
-from situate.testing.spot.world import SHOP, SpotWorld, machinery, settings_of
+from situate.testing.spot.invariants.recorder import Recorder
+from situate.testing.spot.invariants.review_answers import Reviewing
+from situate.testing.spot.invariants.rules import PEND_S, Breach, Watchdog, unfinished
+from situate.testing.spot.performer import Performer
+from situate.testing.spot.world.initial_objects import ON_DEMAND_NODES, SPOT_NODES, WORKLOADS, WorkloadPlan
+from situate.testing.spot.world.other_controllers import FurtherControllers
+from situate.testing.spot.world.world import SHOP, SpotWorld, machinery, settings_of
 from situate.testing.virtual_time.processes import Stuck
 from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 from situate.testing.histories import play as playing
 from situate.testing.histories.play import Played, Product
 from situate.testing.spot.faults import FAULTS
-from situate.testing.spot.generating import generate
+from situate.testing.spot.generate import generate
 from situate.testing.spot.history import History
 from situate.testing.spot.run import play
 

@@ -59,11 +59,11 @@ from situate.vm.api.patches import (
 )
 from situate.vm.api.well_known import CLAIM, DOWNTIME, EVACUATE, HANDOVER, MOVED, TARGET_NODE, TARGET_RECHOSEN
 from situate.vm.backends.neonvm import Backend
+from situate.vm.controller.backoff import NO_FAILURE, Backoff
 from situate.vm.controller.informers import VmWatched
 from situate.vm.controller.metrics import VmMetrics
 from situate.vm.controller.notify import Telling
 from situate.vm.ledger.ledger import Ledger
-from situate.vm.merging import NO_FAILURE, Backoff
 from situate.vm.model.actions import (
     Action,
     Approve,

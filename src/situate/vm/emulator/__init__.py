@@ -3,7 +3,7 @@
 `look` is the whole reconcile function. From the objects around one object and the time, it returns the next single
 write and the time of the next call. It has no memory. The state of a hypervisor (start of copying, planned failures) is
 on the objects, so any process can continue at any step. The same reconcile function has three hosts:
-`situate.cluster.controllers.virtual_machines` in the in-memory cluster, `controller` beside an API server (`situate vm
+`situate.embedded.virtual_machines` in the in-memory cluster, `controller` beside an API server (`situate vm
 machines`), and the conformance vectors.
 
 Contract for the source of a finished migration (B10), for schedulers that free capacity by migrations:

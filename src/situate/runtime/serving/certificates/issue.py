@@ -1,7 +1,7 @@
-"""Makes generations of certificates: an authority, one server certificate signed by it, and then the authority's key is
-gone.
+"""Creates generations of certificates: an authority, and one server certificate that it signs.
 
-Elliptic keys, since they are made in a millisecond. What is made when is decided in `certificates`.
+The authority's key is discarded after that. Keys are elliptic, because they are created in a millisecond. `plan`
+decides when to create a generation.
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from situate.runtime.serving.certificates.plan import BACKDATED_S, Generation
 
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
-"""Certificates are for these too: a webhook may run beside the API server. Nobody else trusts the authority."""
+"""Certificates are valid for these, too: a webhook may run next to the API server.
+
+Only API servers trust the authority.
+"""
 
 
 def host_names(service: str, namespace: str) -> tuple[str, ...]:
-    """The names under which a Service is asked for; API servers use the first."""
+    """Return the host names of a Service; API servers use the first."""
     inside = f"{service}.{namespace}.svc"
     return (inside, f"{inside}.cluster.local", *LOCAL_NAMES)
 
 
 def generation(names: Sequence[str], now: datetime, life_s: float) -> Generation:
-    """A new one, valid from a little ago until `life_s` from now."""
+    """Create a generation, valid from `BACKDATED_S` before now until `life_s` after now."""
     begins, ends = _moment(now.timestamp() - BACKDATED_S), _moment(now.timestamp() + life_s)
     signing, serving = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     subject = _name(f"situate {x509.random_serial_number():x}"[:48])  # Go finds an issuer by its name
@@ -69,12 +72,12 @@ def generation(names: Sequence[str], now: datetime, life_s: float) -> Generation
 
 
 def _moment(seconds: float) -> datetime:
-    """Certificates know whole seconds."""
+    """Truncate to whole seconds, the precision of certificates."""
     return datetime.fromtimestamp(int(seconds), UTC)
 
 
 def _name(common: str) -> x509.Name:
-    """A common name has at most 64 characters; who is meant stands in the alternative names."""
+    """Build a subject from a common name of at most 64 characters; the alternative names are complete."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common[:64])])
 
 

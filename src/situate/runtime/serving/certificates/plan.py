@@ -1,9 +1,9 @@
-"""What is to be done about the certificates of an admission webhook (spot P6, B37): read the Secret, look at the clock.
+"""Plans the next step for an admission webhook's certificates, from the Secret and the clock.
 
-A generation is an authority that has signed one certificate; its own key is kept nowhere, so nobody can sign another.
-At two thirds of its life the next one is made and announced beside it in `caBundle`; half-way from there to the end of
-the old one the next is served. API servers thus trust every certificate that they may meet, at any moment. Making keys
-and writing objects is left to `issuing` and `upkeep`.
+A generation is an authority that has signed one certificate. Its key is not stored, so it can sign no other. At two
+thirds of its life the next generation is created and announced with it in `caBundle`. Half-way from there to the end of
+the old one, the next one is served. API servers thus trust, at any moment, every certificate that may be served.
+`issue` creates keys and `renewal` writes objects. Rules: spot P6, B37.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 BACKDATED_S: Final = 300.0
-"""Certificates are valid from so long before they were made, for clocks that are late."""
+"""How long before its creation a certificate becomes valid, for clocks that are late."""
 RENEWED_AT: Final = 2 / 3
-"""Of its life."""
+"""Share of a generation's life after which its successor is created."""
 _MARGIN: Final = 1e-3
-"""Seconds that a moment is put off, so that whoever wakes then finds it over."""
+"""Seconds added to a moment, so that it has passed when the caller wakes."""
 _UNREADABLE: Final = (
     ValueError,
     TypeError,
@@ -37,7 +37,7 @@ _UNREADABLE: Final = (
     x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
 )
-"""What reading somebody else's certificate or key raises, wherever in it the damage is."""
+"""Exceptions raised when a damaged certificate or key is read, wherever the damage is."""
 _CURRENT, _NEXT, _PREVIOUS = "", "next-", "previous-"
 AUTHORITY: Final = "ca.crt"
 CERTIFICATE: Final = "tls.crt"
@@ -46,41 +46,41 @@ KEY: Final = "tls.key"
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """PEM, all three. Times are seconds since the epoch."""
+    """A certificate, its key and its authority in PEM. Times are seconds since the epoch."""
 
     authority: bytes
     certificate: bytes
     key: bytes
     made: float
     ends: float
-    """The first of both to end."""
+    """The earlier end of both certificates."""
 
     def __repr__(self) -> str:
-        """Without the key: it must not reach a log by way of an error."""
+        """Without the key, which must not reach a log through an error."""
         return f"Generation(made={self.made:.0f}, ends={self.ends:.0f})"
 
     def renewed_from(self, life_s: float) -> float:
-        """When its successor is due; `life_s` is what is configured now."""
+        """Return when the successor is due; `life_s` is the lifetime configured now."""
         return self.made + RENEWED_AT * min(life_s, self.ends - self.made)
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the Secret holds, as far as it can be used."""
+    """The usable content of the Secret."""
 
     current: Generation
     next: Generation | None = None
     previous: bytes = b""
-    """The authority before the present one; empty if there was none or it has ended."""
+    """The authority before the current one; empty if there is none or it has expired."""
     previous_ends: float = -math.inf
 
     def bundle(self) -> bytes:
-        """Whom API servers have to trust."""
+        """Return the authorities that API servers must trust."""
         return joined([self.previous, self.current.authority, self.next.authority if self.next else b""])
 
 
 class Unusable(Enum):
-    """Why a Secret gives nothing to serve with."""
+    """Why a Secret holds no usable certificate."""
 
     EMPTY = "it is empty"
     UNREADABLE = "it holds no certificate and key that can be read"
@@ -91,28 +91,28 @@ class Unusable(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make a generation and serve it at once: there is none that can be used."""
+    """Create a generation and serve it at once: none can be used."""
 
     reason: Unusable
 
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """Make the next generation and announce it."""
+    """Create the next generation and announce it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Promote:
-    """Serve the next generation from now on; the present authority is trusted until it ends."""
+    """Serve the next generation from now on; the current authority is trusted until it expires."""
 
     content: Mapping[str, bytes]
-    """Of the Secret then."""
+    """The Secret's content after the step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
     until: float
-    """When to look again, if nothing changes before."""
+    """When to check again, if nothing changes before."""
 
 
 Step: TypeAlias = Create | Prepare | Promote | Keep
@@ -120,20 +120,20 @@ Step: TypeAlias = Create | Prepare | Promote | Keep
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to serve with, whom API servers have to trust, and what to do first."""
+    """The certificates to serve, with the authorities that API servers must trust, and the next step."""
 
     held: Held | None
-    """None: nothing can be served until there is a new generation."""
+    """None: no certificate can be served until there is a new generation."""
     step: Step
 
 
 def plan(
     content: Mapping[str, bytes], names: Collection[str], now: float, life_s: float, published: bytes | None
 ) -> Plan:
-    """What follows from the Secret's content.
+    """Plan from the Secret's content.
 
-    `names` are the host names that a certificate has to be for. `published` is the `caBundle` that API servers have at
-    present; None where there is no webhook configuration, and so nothing to wait for.
+    `names` are the host names for which a certificate must be valid. `published` is the current `caBundle` of API
+    servers. It is None without a webhook configuration; then nothing has to be announced first.
     """
     held = read(content, names, now)
     if isinstance(held, Unusable):
@@ -151,13 +151,13 @@ def plan(
 
 
 def read(content: Mapping[str, bytes], names: Collection[str], now: float) -> Held | Unusable:
-    """What a Secret holds. A next generation that cannot be used counts as none; it is made anew."""
+    """Read a Secret's content. An unusable next generation counts as none, and is created again."""
     current = _generation(content, _CURRENT, names, now)
     if isinstance(current, Unusable):
         successor = _generation(content, _NEXT, names, now)
         if isinstance(successor, Unusable):
             return current
-        return Held(successor)  # announced already, or as good as a new one
+        return Held(successor)  # already announced, or as good as a new one
     successor = _generation(content, _NEXT, names, now)
     authority = _authority(content.get(_PREVIOUS + AUTHORITY, b""))
     held = Held(current, None if isinstance(successor, Unusable) else successor)
@@ -167,9 +167,9 @@ def read(content: Mapping[str, bytes], names: Collection[str], now: float) -> He
 
 
 def created(generation: Generation, before: Mapping[str, bytes], now: float) -> dict[str, bytes]:
-    """The Secret's content with a first generation, or one in the place of what cannot be used.
+    """Build the Secret's content with a first generation, or with one that replaces unusable content.
 
-    An authority that was there stays trusted until it ends: another process may still serve what it signed.
+    An existing authority stays trusted until it expires: another process may still serve a certificate that it signed.
     """
     authority = _authority(before.get(AUTHORITY, b""))
     known = {_PREVIOUS + AUTHORITY: _pem(authority)} if authority is not None and _ends(authority) > now else {}
@@ -177,19 +177,19 @@ def created(generation: Generation, before: Mapping[str, bytes], now: float) -> 
 
 
 def prepared(held: Held, successor: Generation) -> dict[str, bytes]:
-    """The Secret's content with the next generation beside the present one."""
+    """Build the Secret's content with the next generation added."""
     known = {_PREVIOUS + AUTHORITY: held.previous} if held.previous else {}
     return _content(_CURRENT, held.current) | _content(_NEXT, successor) | known
 
 
 def promoted(held: Held) -> dict[str, bytes]:
-    """The Secret's content once the next generation is served."""
+    """Build the Secret's content for serving the next generation."""
     assert held.next is not None
     return _content(_CURRENT, held.next) | {_PREVIOUS + AUTHORITY: held.current.authority}
 
 
 def decoded(data: Mapping[str, str]) -> dict[str, bytes]:
-    """A Secret's `data`; values that are no base64 are left out, as if they were missing."""
+    """Decode a Secret's `data`; values that are no base64 are left out, as if they were missing."""
     content = {}
     for key, value in data.items():
         try:
@@ -200,12 +200,12 @@ def decoded(data: Mapping[str, str]) -> dict[str, bytes]:
 
 
 def encoded(content: Mapping[str, bytes]) -> dict[str, str]:
-    """For a Secret's `data`."""
+    """Encode content for a Secret's `data`."""
     return {key: base64.b64encode(value).decode() for key, value in content.items()}
 
 
 def joined(authorities: Iterable[bytes]) -> bytes:
-    """A bundle, each authority once, in this order."""
+    """Join authorities to a bundle, each once, in this order."""
     return b"".join(each.strip() + b"\n" for each in dict.fromkeys(filter(None, authorities)))
 
 
@@ -223,7 +223,7 @@ def _generation(content: Mapping[str, bytes], prefix: str, names: Collection[str
         return Unusable.EMPTY
     try:
         found = _checked(authority, certificate, key, frozenset(names))
-    except _UNREADABLE:  # a certificate is parsed only as far as it is asked about
+    except _UNREADABLE:  # some fields of a certificate are parsed only when they are read
         return Unusable.UNREADABLE
     if isinstance(found, Unusable):
         return found
@@ -234,11 +234,11 @@ def _generation(content: Mapping[str, bytes], prefix: str, names: Collection[str
     return replace(found, made=min(found.made, now))
 
 
-@lru_cache(maxsize=8)  # the same few are looked at again and again
+@lru_cache(maxsize=8)  # the same few certificates are checked repeatedly
 def _checked(
     authority_pem: bytes, certificate_pem: bytes, key_pem: bytes, names: frozenset[str]
 ) -> Generation | Unusable:
-    """All but what the clock says of it."""
+    """Make all checks that do not need the clock."""
     authority, certificate = _authority(authority_pem), x509.load_pem_x509_certificate(certificate_pem)
     key = serialization.load_pem_private_key(key_pem, None)
     if authority is None or not isinstance(key, ec.EllipticCurvePrivateKey):
@@ -253,7 +253,7 @@ def _checked(
 
 
 def _authority(pem: bytes) -> x509.Certificate | None:
-    """The certificate, if it can be read and may sign others."""
+    """Return the certificate, if it can be read and may sign others."""
     try:
         found = x509.load_pem_x509_certificate(pem)
         constraints = found.extensions.get_extension_for_class(x509.BasicConstraints).value
@@ -272,7 +272,7 @@ def _signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bo
 
 
 def _names(certificate: x509.Certificate) -> set[str]:
-    """Host names and addresses; none where it names none."""
+    """Return host names and addresses; empty if the certificate names none."""
     try:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -294,5 +294,5 @@ def _ends(certificate: x509.Certificate) -> float:
 
 
 def _soonest(moment: float, previous_ends: float, now: float) -> float:
-    """The next moment at which something changes; the end of the previous authority is one."""
+    """Return the next moment at which the plan changes; the expiry of the previous authority is one."""
     return min(each for each in (moment, previous_ends) if each > now or each == moment) + _MARGIN

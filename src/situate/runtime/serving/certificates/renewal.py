@@ -1,7 +1,7 @@
-"""Keeps a Service's certificates while this process leads: reads the Secret, follows the plan, tells API servers.
+"""Renews a Service's certificates while this process leads: read the Secret, follow the plan, update the `caBundle`.
 
-What is to be done when is decided in `certificates`. Every write is conditional on what was read, so a second leader
-that there must never be would be refused, not followed.
+`plan` decides each step. Every write is conditional on the state read, so the server would refuse the writes of a
+second leader.
 """
 
 from __future__ import annotations
@@ -47,27 +47,27 @@ VALIDATING: Final = unstructured(
     _ADMISSION, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", namespaced=False
 )
 _LONGEST_REST_S: Final = 5.0
-"""A look costs a millisecond, and the clock may be set, or the machine have slept."""
+"""Longest time between checks: a check costs a millisecond, and the clock may be set or the machine suspended."""
 _RETRY_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Whose certificates they are, and where they are written."""
+    """The webhook and the Secret of the certificates."""
 
     configurations: ResourceType[Unstructured]
     """`MUTATING` or `VALIDATING`."""
     configuration: str
-    """Its name."""
+    """Name of the configuration."""
     webhook: str
-    """The one of its webhooks."""
+    """Name of the webhook in it."""
     secret: str
     namespace: str
-    """Of the Secret."""
+    """Namespace of the Secret."""
 
 
 class Upkeep:
-    """`run` is a task of the leader, until cancelled, and again in its next term."""
+    """The renewal, whose `run` is a task of the leader, until cancelled, and again in its next term."""
 
     def __init__(
         self,
@@ -81,8 +81,11 @@ class Upkeep:
         wall: Callable[[], float],
         serve: Callable[[Generation], None],
     ) -> None:
-        """`client`: one whose writes raise a `Retriable` when we do not lead; `names`: host names that are served.
-        `configurations`: None where no API server asks."""
+        """Take the caches, the clock and the receiver of new certificates.
+
+        `client` raises a `Retriable` on writes if this process does not lead. `names` are the host names served.
+        `configurations` is None where no API server calls the webhook.
+        """
         self._kept = kept
         self._client = client
         self._secrets = secrets
@@ -110,7 +113,7 @@ class Upkeep:
                 rest_s = await self._turn()
             except (Conflict, AlreadyExists, NotFound) as problem:
                 self._tell(str(problem))
-                await self._look_again()  # somebody else was here; what is there now decides
+                await self._look_again()  # another client has written; the state read now decides
                 rest_s = _RETRY_S
             except (KubeError, Retriable) as problem:
                 self._tell(str(problem))
@@ -120,7 +123,7 @@ class Upkeep:
             await self._rest(rest_s)
 
     async def _turn(self) -> float:
-        """One look; for how long to rest then."""
+        """Run the next step; return how long to rest."""
         now = self._wall()
         secret = self._secrets.store.get(self._kept.secret, self._kept.namespace)
         content = decoded(secret.data) if secret is not None else {}
@@ -199,7 +202,7 @@ class Upkeep:
             self._tell(str(problem))
 
     async def _rest(self, seconds: float) -> None:
-        """Less if the Secret or the configuration changes."""
+        """Sleep; a change of the Secret or the configuration ends the pause."""
         try:
             async with asyncio.timeout(min(max(0.0, seconds), _LONGEST_REST_S)):
                 await self._changed.wait()
@@ -216,7 +219,7 @@ class Upkeep:
 
 
 def published(configuration: Unstructured | None, webhook: str) -> bytes | None:
-    """The bundle that API servers have for this webhook, empty if none; None where there is no such webhook."""
+    """Return a webhook's current bundle, empty if it has none; None if there is no such webhook."""
     if configuration is None:
         return None
     content = configuration.content

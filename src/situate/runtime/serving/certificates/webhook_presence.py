@@ -1,4 +1,4 @@
-"""Whether API servers have a webhook's configuration: without it they ask nobody, and nothing fails."""
+"""Reports whether API servers have a webhook's configuration: without it they do not call it, and nothing fails."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from situate.runtime.serving.certificates.renewal import published
 
 
 class WebhookPresence:
-    """Follows one configuration by its reflector, which others run."""
+    """Follows one configuration through its reflector, which the caller runs."""
 
     def __init__(self, configurations: Reflector[Unstructured], configuration: str, webhook: str) -> None:
-        """`configuration`: its name; `webhook`: the one that it has to hold."""
+        """`configuration` is its name; `webhook` is the name that it must contain."""
         self.configuration = configuration
         self._configurations = configurations
         self._webhook = webhook
@@ -22,16 +22,16 @@ class WebhookPresence:
         configurations.store.on_change(lambda _, __: self._changed.set())
 
     async def wait_synced(self) -> None:
-        """Until it is known whether the configuration is there."""
+        """Wait until it is known whether the configuration exists."""
         await self._configurations.store.wait_synced()
 
     def installed(self) -> ObjectMeta | None:
-        """Of the configuration; None where it is missing or does not hold the webhook."""
+        """Return the configuration's metadata; None if it is missing or does not contain the webhook."""
         found = self._configurations.store.get(self.configuration)
         return None if found is None or published(found, self._webhook) is None else found.metadata
 
     async def wait_other(self, known: ObjectMeta | None) -> None:
-        """Until it is installed, removed, or made again."""
+        """Wait until the configuration is installed, removed or created again."""
         uid = None if known is None else known.uid
         while (None if (now := self.installed()) is None else now.uid) == uid:
             self._changed.clear()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from situate.testing.vm.interleavings.town import Agent, Town
-from situate.testing.vm.invariants import (
+from situate.testing.vm.invariants.rules import (
     Stepped,
     broken,
     changed_by_a_restart,

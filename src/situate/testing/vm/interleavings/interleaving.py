@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from typing import Final, assert_never
 
 from situate.sim.vm.world import VirtualMachine
-from situate.testing.vm.happenings import Happening, What
 from situate.testing.vm.interleavings.agents import Agents
 from situate.testing.vm.interleavings.course import Course
+from situate.testing.vm.interleavings.events import Happening, What
 from situate.testing.vm.interleavings.moves import Moves
 from situate.testing.vm.interleavings.others import Others
 from situate.testing.vm.interleavings.rest import Rest

@@ -8,7 +8,7 @@ from typing import Final
 from situate.testing.vm.interleavings.course import Course
 from situate.testing.vm.interleavings.moves import Moves
 from situate.testing.vm.interleavings.others import Others
-from situate.testing.vm.invariants import regranted
+from situate.testing.vm.invariants.rules import regranted
 from situate.vm.ledger.grants.arithmetic import pod_within
 from situate.vm.model.pods_and_nodes import Pod
 

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from situate.archive.record import Record
-from situate.archive.restoring import CannotRestore, Content, Owner, Restored, owners_of, restored
+from situate.archive.records.record import Record
+from situate.archive.records.restored_object import CannotRestore, Content, Owner, Restored, owners_of, restored
 from situate.kube.client import Client
-from situate.kube.discovery import Served, discover_kind
 from situate.kube.errors import Conflict, NotFound
 from situate.kube.patches import MergePatch
+from situate.kube.queries.discovery import Served, discover_kind
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
-from situate.objects.unstructured import Unstructured
 from situate.sharding.assignment.archive_steps import marks_of
 from situate.sharding.model.field_paths import FieldPaths, ObjectAdapter
 from situate.sharding.model.names import EXECUTOR_SELECTOR, RESTORING

@@ -1,0 +1,154 @@
+"""As whom the demo's processes act: ServiceAccounts with the rights that `situate manifests` prints, and no others.
+
+The story itself acts as whoever plays it. The embedded server knows the accounts by their tokens and enforces no RBAC;
+a real one does.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from situate.cli.demo.wait import until_usable
+from situate.embedded.kubeconfig import write_kubeconfig
+from situate.kube.client import Client
+from situate.kube.errors import NotFound
+from situate.kube.login.connection import Connection
+from situate.kube.patches import ApplyPatch
+from situate.kube.queries.reviews import review_access
+from situate.objects.messages import Request
+from situate.objects.resources import SERVICEACCOUNTS, ResourceType, unstructured
+from situate.objects.reviews.authentication import UserInfo
+from situate.objects.reviews.authorization import ResourceAttributes
+
+_MANAGER: Final = "situate-demo"
+_DAY_S: Final = 86_400
+_RBAC: Final = "rbac.authorization.k8s.io"
+_KINDS: Final[Mapping[str, ResourceType[Any]]] = {
+    "ServiceAccount": SERVICEACCOUNTS,
+    "Role": unstructured(_RBAC, "v1", "Role", "roles"),
+    "RoleBinding": unstructured(_RBAC, "v1", "RoleBinding", "rolebindings"),
+    "ClusterRole": unstructured(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False),
+    "ClusterRoleBinding": unstructured(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
+}
+"""Of what is printed: the rest is for pods, and here processes take their place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    namespace: str
+    name: str
+    token: str
+    """For a day."""
+    kubeconfig: Path
+
+
+class Accounts:
+    """Remembers what it has made in the cluster."""
+
+    def __init__(self, client: Client, connection: Connection, folder: Path) -> None:
+        """`connection`: of the client; `folder`: for the accounts' kubeconfigs."""
+        self._client = client
+        self._connection = connection
+        self._folder = folder
+        self._made: list[tuple[ResourceType[Any], str, str | None]] = []
+
+    def kubeconfig_of(self, account: str) -> Path:
+        """Where it will be once the account is made."""
+        return self._folder / f"{account}.kubeconfig"
+
+    async def make(self, printed: Iterable[Mapping[str, Any]]) -> list[Account]:
+        """The accounts among what is printed, in its order, once the API server grants them what is printed for them.
+
+        Raises `WrongInput` if it does not.
+        """
+        objects = [each for each in printed if each["kind"] in _KINDS]
+        for each in objects:
+            resource, metadata = _KINDS[each["kind"]], each["metadata"]
+            name, namespace = metadata["name"], metadata.get("namespace")
+            self._made.append((resource, name, namespace))
+            await self._client.patch(resource, name, ApplyPatch(each), namespace, field_manager=_MANAGER, force=True)
+        for user, action in granted(objects):
+            await until_usable(
+                partial(self._may, user, action),
+                f"{user} may not yet {action.verb} {action.resource}, although a role says so that is bound to it",
+            )
+        return [await self._account(each["metadata"]) for each in objects if each["kind"] == "ServiceAccount"]
+
+    async def remove(self) -> None:
+        """All that was made, in whatever namespace."""
+        while self._made:
+            resource, name, namespace = self._made.pop()
+            with suppress(NotFound):
+                await self._client.delete(resource, name, namespace)
+
+    async def _may(self, user: str, action: ResourceAttributes) -> bool:
+        return (await review_access(self._client, UserInfo(username=user), action)).allowed
+
+    async def _account(self, metadata: Mapping[str, Any]) -> Account:
+        namespace, name = metadata["namespace"], metadata["name"]
+        token = await self._token(namespace, name)
+        kubeconfig = self.kubeconfig_of(name)
+        write_kubeconfig(kubeconfig, content(self._connection, namespace, name, token))
+        return Account(namespace, name, token, kubeconfig)
+
+    async def _token(self, namespace: str, name: str) -> str:
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+        body = msgspec.json.encode({**asked, "spec": {"expirationSeconds": _DAY_S}})
+        headers = {"content-type": "application/json", "accept": "application/json"}
+        path = SERVICEACCOUNTS.path(namespace, name, "token")
+        made = await self._client.raw(Request("POST", path, (), headers, body))
+        return str(msgspec.json.decode(made.body)["status"]["token"])
+
+
+def granted(objects: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ResourceAttributes]]:
+    """One action of each role, and to whom its binding grants it: API servers see a role and a binding apart."""
+    roles: dict[tuple[str, str | None], Mapping[str, Any]] = {}
+    for each in objects:
+        kind, namespace = each["kind"], each["metadata"].get("namespace")
+        if kind in ("Role", "ClusterRole"):
+            roles[each["metadata"]["name"], namespace] = each["rules"][-1]
+        elif kind in ("RoleBinding", "ClusterRoleBinding"):
+            rule = roles[each["roleRef"]["name"], namespace]
+            resource, _, subresource = rule["resources"][0].partition("/")
+            action = ResourceAttributes(
+                namespace=namespace or "",
+                verb=rule["verbs"][0],
+                group=rule["apiGroups"][0],
+                resource=resource,
+                subresource=subresource,
+                name=rule.get("resourceNames", ("",))[0],
+            )
+            for subject in each["subjects"]:
+                yield f"system:serviceaccount:{subject['namespace']}:{subject['name']}", action
+
+
+def content(connection: Connection, namespace: str, account: str, token: str) -> dict[str, Any]:
+    """A kubeconfig that leads to the same API server with that token."""
+    cluster: dict[str, Any] = {"server": connection.server}
+    if connection.ca is not None and connection.ca.path is not None:
+        cluster["certificate-authority"] = str(connection.ca.path.absolute())
+    elif connection.ca is not None:
+        cluster["certificate-authority-data"] = base64.b64encode(connection.ca.data).decode()
+    further = {
+        "insecure-skip-tls-verify": connection.insecure_skip_tls_verify,
+        "tls-server-name": connection.tls_server_name,
+        "proxy-url": connection.proxy_url,
+    }
+    cluster |= {key: value for key, value in further.items() if value}
+    context = {"cluster": "demo", "user": account, "namespace": namespace}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "demo", "cluster": cluster}],
+        "users": [{"name": account, "user": {"token": token}}],
+        "contexts": [{"name": "demo", "context": context}],
+        "current-context": "demo",
+    }

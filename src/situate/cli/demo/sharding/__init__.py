@@ -1,0 +1,1 @@
+"""Chapters on sharding: executors are killed, drained and rolled while work continues."""

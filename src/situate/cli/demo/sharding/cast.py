@@ -1,0 +1,190 @@
+"""The hands of the chapters on sharding: renders, executors and who supervises them, through the API alone.
+
+Executors are pods of a Deployment whose processes run here; one of them can be killed as a machine would kill it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any, Final
+
+from situate.cli.demo.products import Products
+from situate.cli.demo.sharding import objects as shard_objects
+from situate.cli.demo.sharding.executor import RUNS
+from situate.cli.demo.sharding.kind import RENDERS
+from situate.cli.demo.sharding.scene import DemoExecutor, DemoRender, ShardScene
+from situate.cli.demo.stage import DidNotStart
+from situate.cli.demo.vpod import objects
+from situate.cli.input.products import Product
+from situate.embedded.pods.processes import PodEnded, PodProcesses, pod_processes
+from situate.kube.client import Client
+from situate.kube.errors import AlreadyExists, NotFound
+from situate.kube.patches import MergePatch
+from situate.objects.kinds.pods import Pod
+from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, LEASES, PODS, unstructured
+from situate.sharding.model.names import CORDON, POOL
+
+_DEPLOYMENTS: Final = unstructured("apps", "v1", "Deployment", "deployments")
+_MANAGER: Final = "situate-demo"
+_HASH: Final = "pod-template-hash"
+
+
+class ShardCast:
+    """Remembers which renders were made, and who was killed."""
+
+    def __init__(
+        self, client: Client, products: Products, show: Callable[[ShardScene], None], stack: AsyncExitStack
+    ) -> None:
+        """`stack` ends the executors' processes."""
+        self._client = client
+        self._products = products
+        self._show = show
+        self._stack = stack
+        self._folder = products.stage.folder
+        self._archive = self._folder / "archive"
+        self._log = self._folder / "runs.log"
+        self._processes = PodProcesses(
+            client,
+            objects.SYSTEM,
+            f"app={shard_objects.EXECUTORS}",
+            self._folder,
+            {"KUBECONFIG": str(products.accounts.kubeconfig_of(shard_objects.ACCOUNT)), RUNS: str(self._log)},
+        )
+        self._killed: set[str] = set()
+        self.made: list[str] = []
+
+    async def install(self) -> None:
+        """The kind, a process that supervises executors, and those: their account comes first."""
+        self._archive.mkdir()
+        self._log.touch()
+        with suppress(AlreadyExists):
+            await self._client.create(CUSTOMRESOURCEDEFINITIONS, shard_objects.definition())
+        await self._products.start("sharding", shard_objects.configuration(self._archive), Product.SHARDING)
+        await self._client.create(_DEPLOYMENTS, shard_objects.deployment(), objects.SYSTEM, field_manager=_MANAGER)
+        await self._stack.enter_async_context(pod_processes(self._processes))
+
+    async def served(self) -> bool:
+        """A definition is served some moments after it is made."""
+        with suppress(NotFound):
+            await self._client.list_all(RENDERS, objects.TENANT)
+            return True
+        return False
+
+    async def leased(self) -> bool:
+        """Whether every executor holds its Lease, and so may be given something."""
+        found = await self._client.list_all(LEASES, objects.SYSTEM, label_selector=POOL)
+        return sum(bool(each.spec.holder_identity) for each in found.items) >= shard_objects.COUNT
+
+    async def add(self, count: int, frames: int, *, held: bool = False) -> None:
+        """So many renders more."""
+        for _ in range(count):
+            name = f"render-{len(self.made) + 1:02}"
+            made = shard_objects.render(name, frames, held=held)
+            await self._client.create(RENDERS, made, objects.TENANT, field_manager=_MANAGER)
+            self.made.append(name)
+
+    async def let_go(self) -> None:
+        """Of all that is held."""
+        for each in (await self._client.list_all(RENDERS, objects.TENANT)).items:
+            if each.content["spec"].get("held"):
+                patch = MergePatch({"spec": {"held": False}})
+                await self._client.patch(RENDERS, each.metadata.name, patch, objects.TENANT, field_manager=_MANAGER)
+
+    async def kill(self, executor: str) -> None:
+        """SIGKILL: no good-bye, its Lease stays as it is, and so does its pod."""
+        self._killed.add(executor)
+        await self._processes.kill(executor)
+
+    async def drain(self, executor: str) -> None:
+        """It gets nothing more, and gives back what it has."""
+        patch = MergePatch({"metadata": {"annotations": {CORDON: "true"}}})
+        await self._client.patch(PODS, executor, patch, objects.SYSTEM, field_manager=_MANAGER)
+
+    async def roll(self) -> None:
+        """Every executor is replaced, one after the other."""
+        template = {"metadata": {"annotations": {shard_objects.ROLLED: "true"}}}
+        patch = MergePatch({"spec": {"template": template}})
+        await self._client.patch(_DEPLOYMENTS, shard_objects.EXECUTORS, patch, objects.SYSTEM, field_manager=_MANAGER)
+
+    def gone(self) -> bool:
+        """Whether every process of a pod that is gone has ended."""
+        return self._processes.ended()
+
+    def log(self) -> Sequence[str]:
+        """The work's own, line by line."""
+        return self._log.read_text().splitlines()
+
+    async def archived(self) -> Mapping[str, bool]:
+        """How each archived render ended, by name, as `situate sharding archive search` tells it."""
+        asked = ("sharding", "archive", "search", "--archive-url", self._archive.as_uri(), "-o", "json", "--limit", "0")
+        told = json.loads(await self._products.stage.call("archive", *asked))
+        return {each["subject"]["name"]: bool(each["successful"]) for each in told["records"]}
+
+    async def look(self) -> ShardScene:
+        """What can be seen now, and shows it."""
+        try:
+            self._processes.check()
+        except PodEnded as problem:
+            raise DidNotStart(str(problem)) from None
+        pods, renders = await asyncio.gather(
+            self._client.list_all(PODS, objects.SYSTEM, label_selector=f"app={shard_objects.EXECUTORS}"),
+            self._client.list_all(RENDERS, objects.TENANT),
+        )
+        scene = ShardScene(
+            tuple(sorted((self._executor(pod) for pod in pods.items), key=lambda each: each.name)),
+            tuple(sorted((_render(each.content) for each in renders.items), key=lambda each: each.name)),
+            len(self.made),
+        )
+        self._show(scene)
+        return scene
+
+    async def end(self) -> None:
+        """Of the executors' processes."""
+        await self._stack.aclose()
+
+    async def clear(self) -> None:
+        """Takes the finalizers away that would keep a namespace; with the supervisor's end nobody else does."""
+        with suppress(NotFound):
+            for each in (await self._client.list_all(RENDERS, objects.TENANT)).items:
+                with suppress(NotFound):
+                    await self._client.delete(RENDERS, each.metadata.name, objects.TENANT)
+                    nothing = MergePatch({"metadata": {"finalizers": None}})
+                    await self._client.patch(RENDERS, each.metadata.name, nothing, objects.TENANT)
+
+    def _executor(self, pod: Pod) -> DemoExecutor:
+        name = pod.metadata.name
+        if name in self._killed:
+            state = "killed"
+        elif pod.metadata.deletion_timestamp is not None:
+            state = "ends"
+        elif name not in self._processes.running():
+            state = "starts"
+        else:
+            state = "drains" if CORDON in pod.metadata.annotations else "runs"
+        return DemoExecutor(name, state, pod.metadata.labels.get(_HASH, ""))
+
+
+@asynccontextmanager
+async def shard_cast(
+    client: Client, products: Products, show: Callable[[ShardScene], None]
+) -> AsyncIterator[ShardCast]:
+    """At the end no executor's process is left."""
+    async with AsyncExitStack() as stack:
+        yield ShardCast(client, products, show, stack)
+
+
+def _render(content: Mapping[str, Any]) -> DemoRender:
+    spec, status = content["spec"], content.get("status") or {}
+    executor = spec.get("assignedTo") or ""
+    return DemoRender(
+        content["metadata"]["name"],
+        executor,
+        bool(executor) and status.get("executor") == executor,
+        bool(spec.get("held")),
+        "completedAt" in status,
+        int((status.get("began") or {}).get("frame", 0)),
+        int((status.get("checkpoint") or {}).get("frame", 0)),
+    )

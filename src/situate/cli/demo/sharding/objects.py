@@ -1,0 +1,103 @@
+"""What the chapters on sharding put into the cluster: a kind of object, executors for it, and who supervises them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from situate.cli.demo.sharding.kind import RENDERS
+from situate.cli.demo.vpod.objects import CONFIGURATION, SYSTEM, TENANT
+
+EXECUTORS: Final = "demo-executors"
+"""The Deployment, and the label of its pods."""
+ACCOUNT: Final = f"{RENDERS.plural}-executor"
+"""Of executors, as the manifests name it."""
+COUNT: Final = 3
+"""Executors."""
+LEASE_S: Final = 6.0
+ROLLED: Final = "situate-demo/rolled"
+"""Annotation of the Deployment's pods; a change of it rolls them."""
+_OPEN: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def definition() -> dict[str, Any]:
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": _OPEN, "status": _OPEN}}},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": RENDERS.group_resource},
+        "spec": {
+            "group": RENDERS.group,
+            "scope": "Namespaced",
+            "names": {"plural": "renders", "singular": "render", "kind": "Render"},
+            "versions": [version],
+        },
+    }
+
+
+def deployment() -> dict[str, Any]:
+    """Its pods are processes of the demo's machine. One more at a time when it is rolled, and not at once."""
+    labels = {"app": EXECUTORS}
+    field = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_UID": "metadata.uid"}
+    container = {
+        "name": "executor",
+        "image": "example.com/renderer:1",
+        "command": ["python", "-m", "situate.cli.demo.sharding.executor"],
+        "args": [*_lease_flags(), "--executor-namespace=$(POD_NAMESPACE)", f"--namespace={TENANT}"],
+        "env": [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in field.items()],
+    }
+    pod = {
+        "serviceAccountName": ACCOUNT,
+        "nodeSelector": {"situate-demo": "true"},
+        "terminationGracePeriodSeconds": 30,
+        "containers": [container],
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": EXECUTORS, "namespace": SYSTEM},
+        "spec": {
+            "replicas": COUNT,
+            "minReadySeconds": 2,
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
+def render(name: str, frames: int, *, held: bool) -> dict[str, Any]:
+    """`held`: it goes on after its last frame, until it is let go."""
+    return {
+        "apiVersion": RENDERS.api_version,
+        "kind": RENDERS.kind,
+        "metadata": {"name": name, "namespace": TENANT},
+        "spec": {"frames": frames, "held": held},
+    }
+
+
+def configuration(archive: Path) -> Mapping[str, Any]:
+    """Of a process that supervises, as a user would write it."""
+    supervisor = {
+        "resource": f"{RENDERS.api_version}/{RENDERS.plural}",
+        "namespace": TENANT,
+        "executorNamespace": SYSTEM,
+        "executorSelector": f"app={EXECUTORS}",
+        "leaseDuration": f"{LEASE_S:g}s",
+        "archive": {"url": archive.as_uri(), "ttl": "0s"},
+    }
+    kept = ("apiVersion", "kind", "leaderElection")
+    return {**{key: CONFIGURATION[key] for key in kept}, "sharding": [supervisor]}
+
+
+def _lease_flags() -> Iterator[str]:
+    """What an executor must be told where Leases are short."""
+    yield f"--lease-duration={LEASE_S:g}s"
+    yield from ("--renew-interval=1s", "--retry-interval=300ms", "--renew-deadline=4s", "--cancel-grace=1600ms")

@@ -1,0 +1,40 @@
+"""Draws executors with the renders that they have, and what has left the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from situate.cli.demo.sharding.scene import DemoRender, ShardScene
+
+_STATES: Final = {"starts": "dim", "runs": "green", "drains": "yellow", "ends": "yellow", "killed": "bold red"}
+
+
+def drawn(scene: ShardScene) -> list[RenderableType]:
+    """A line an executor, a block a render, and what the colours mean."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("executor", "revision", "state", "renders"):
+        table.add_column(column, header_style="dim")
+    for each in scene.executors:
+        state = Text(each.state, style=_STATES.get(each.state, ""))
+        table.add_row(each.name, each.revision, state, _blocks(scene.on(each.name)))
+    known = {each.name for each in scene.executors}
+    others = sorted({each.executor for each in scene.renders if each.executor and not each.done} - known)
+    for name in others:
+        table.add_row(name, "", Text("gone", style="bold red"), _blocks(scene.on(name)))
+    if waiting := scene.on(""):
+        table.add_row("-", "", Text("waiting", style="yellow"), _blocks(waiting))
+    legend = Text.assemble(("■", "cyan"), " goes on until it is let go  ", ("■", "green"), " short  ", "□ not begun")
+    told = f"{scene.made} made, {len(scene.renders)} in the cluster, {scene.left} have left it for the archive"
+    return [table, Text(), Text(told), legend]
+
+
+def _blocks(renders: Sequence[DemoRender]) -> Text:
+    bar = Text()
+    for each in renders:
+        bar.append("■" if each.works else "□", style="cyan" if each.held else "green")
+    return bar

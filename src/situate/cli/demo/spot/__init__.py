@@ -1,0 +1,1 @@
+"""Chapters on spot: all spot nodes end, once after a notice and once without."""

@@ -1,0 +1,117 @@
+"""What the chapters on spot put into the cluster: nodes of both kinds, ten replicas, the parts of an installation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from situate.cli.demo.vpod.objects import CONFIGURATION, SYSTEM, ZONES
+from situate.cli.manifests.spot import admission_objects
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.settings.section import parse_section
+from situate.spot.config.settings import SpotSettings
+from situate.spot.model.object_names import WEBHOOK_PATH
+from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, ON_DEMAND, ZONE_LABEL
+
+SPOT_NODES: Final = ("demo-spot-1", "demo-spot-2", "demo-spot-3")
+NEW_SPOT_NODES: Final = ("demo-spot-4", "demo-spot-5", "demo-spot-6")
+"""Come when those have ended. Machines that are new have new names, or somebody might take them for the old ones."""
+ON_DEMAND_NODES: Final = ("demo-od-1", "demo-od-2")
+REPLICAS: Final = 10
+TRIED: Final = "tried"
+"""A Deployment without pods, by which it is found out whether admission is asked."""
+FLOOR: Final = 2
+NOTICE_S: Final = 120
+"""As most clouds give. The story need not wait for its end: nodes that are empty may go."""
+ENDS: Final = {"key": "situate-demo/ends", "value": "soon", "effect": "NoSchedule"}
+"""The taint of a node that has got its notice."""
+GONE: Final = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
+"""The taint of a node that is off, as whoever runs the machines sets it."""
+_OURS: Final = {"situate-demo-spot": "true"}
+"""Label of the nodes: nothing else of the demo goes there, and its replicas nowhere else."""
+
+
+def configuration(port: int) -> dict[str, Any]:
+    """As a user would write it, but for times that suit the story's clock."""
+    return {
+        "apiVersion": CONFIGURATION["apiVersion"],
+        "kind": CONFIGURATION["kind"],
+        "leaderElection": {"namespace": SYSTEM},
+        "spot": {
+            "webhook": {"address": f"127.0.0.1:{port}", "timeout": "10s"},
+            "signals": [{"source": "taint", "key": ENDS["key"], "state": "doomed", "noticeSeconds": NOTICE_S}],
+            "start": "1s",
+            "evictions": {"coolDown": "0s"},
+            "return": {"enabled": False},
+        },
+    }
+
+
+def installation(port: int) -> Iterator[dict[str, Any]]:
+    """What `situate manifests spot` prints besides Deployment and rights; the webhook is asked on this machine."""
+    settings, _ = parse_section(configuration(port)["spot"], SpotSettings)
+    assert settings is not None
+    for each in admission_objects(SYSTEM, SYSTEM, {}, settings):
+        if each["kind"] == "Service":
+            continue
+        if each["kind"] == "MutatingWebhookConfiguration":
+            each["webhooks"][0]["clientConfig"] = {"url": f"https://127.0.0.1:{port}{WEBHOOK_PATH}"}
+        yield each
+
+
+def capacity(node: str) -> str:
+    return "on-demand" if node in ON_DEMAND_NODES else "spot"
+
+
+def node(name: str) -> dict[str, Any]:
+    zone = ZONES[(int(name[-1]) - 1) % len(ZONES)]
+    labels = {"kubernetes.io/hostname": name, ZONE_LABEL: zone, CAPACITY_LABEL: capacity(name), **_OURS}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
+def scout(name: str, node: str) -> dict[str, Any]:
+    """A pod of no workload for that node alone, ahead of those of the workload."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"{name}-scout-{node}", "labels": {"app": f"{name}-scout"}},
+        "spec": {
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "main", "image": "example.com/web:1"}],
+        },
+    }
+
+
+def tried(replica_set: ObjectMeta) -> dict[str, Any]:
+    """A pod as this ReplicaSet, which is called `TRIED`, would create it."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set.name, "uid": replica_set.uid}
+    metadata = {
+        "generateName": f"{replica_set.name}-",
+        "labels": dict(replica_set.labels),
+        "ownerReferences": [{**owner, "controller": True}],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _pod()}
+
+
+def deployment(name: str, replicas: int = REPLICAS) -> dict[str, Any]:
+    """Two of its replicas on demand."""
+    labels = {"app": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "annotations": {ON_DEMAND: str(FLOOR)}},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": _pod()},
+        },
+    }
+
+
+def _pod() -> dict[str, Any]:
+    return {
+        "nodeSelector": dict(_OURS),
+        "terminationGracePeriodSeconds": 1,
+        "containers": [{"name": "main", "image": "example.com/web:1", "resources": {"requests": {"cpu": "100m"}}}],
+    }

@@ -1,0 +1,206 @@
+"""The hands of the chapters on virtual machines: load, pods and nodes, by the API alone.
+
+Scheduler, agent and what plays the hypervisor are processes of their own, as a user would start them; the agent shows
+the token of its account, and the scheduler a certificate that was made for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from situate.cli.demo.products import Products
+from situate.cli.demo.spot.cast import state_of
+from situate.cli.demo.vm import objects as vm_objects
+from situate.cli.demo.vm.scene import DemoMachine, DemoMove, DemoPlainPod, VmScene
+from situate.cli.demo.vpod import objects
+from situate.cli.input.products import Product
+from situate.kube.client import Client
+from situate.kube.errors import AlreadyExists, NotFound
+from situate.kube.patches import MergePatch
+from situate.objects.kinds.pods import Pod
+from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES, PODS, ResourceType
+from situate.objects.values.quantity import Quantity, decode_quantity
+from situate.runtime.serving.certificates.issue import generation
+from situate.vm.api.well_known import APPROVED, AUTO_MIGRATION_LABEL, CLAIM, LOAD, REQUESTED, TARGET_NODE
+from situate.vm.backends.neonvm import MACHINES, MIGRATIONS
+from situate.vm.emulator.crds import definitions
+from situate.vm.emulator.hypervisor import HYPERVISOR
+
+_MANAGER: Final = "situate-demo"
+_DAY_S: Final = 86_400.0
+
+
+class VmCast:
+    """Everything is in the tenant's namespace."""
+
+    def __init__(self, client: Client, products: Products, port: int, show: Callable[[VmScene], None]) -> None:
+        """`port`: for permits."""
+        self._client = client
+        self._products = products
+        self._port = port
+        self._show = show
+
+    async def install(self) -> None:
+        """The definitions, the first node, and the processes."""
+        for definition in definitions():
+            await self._make(CUSTOMRESOURCEDEFINITIONS, definition)
+        await self.add_node(vm_objects.NODES[0])
+        products = self._products
+        folder = products.stage.folder
+        pair = generation(("localhost", "127.0.0.1"), datetime.now(UTC), _DAY_S)
+        for name, content in (("ca.crt", pair.authority), ("tls.crt", pair.certificate), ("tls.key", pair.key)):
+            (folder / name).write_bytes(content)
+        await products.start("vm", vm_objects.configuration(self._port), namespace=objects.MACHINES)
+        (account,) = await products.install(Product.VM_MACHINES, None)
+        leases = ("--installation-namespace", account.namespace, "--namespace", objects.TENANT)
+        as_account = ("--kubeconfig", str(account.kubeconfig))
+        await products.stage.start("vm-machines", "vm", "machines", *leases, *as_account)
+        file = products.write("agent", vm_objects.agent_configuration(self._port, folder))
+        (account,) = await products.install(Product.VM_AGENT, file, objects.MACHINES)
+        (folder / "token").write_text(account.token)
+        asked = ("-f", str(file), "--health-address", "", "--kubeconfig", str(account.kubeconfig))
+        await products.stage.start("vm-agent", "vm", "agent", "--all-nodes", *asked)
+
+    async def served(self) -> bool:
+        """Definitions are served some moments after they are made."""
+        with suppress(NotFound):
+            for resource in (MACHINES, MIGRATIONS):
+                await self._client.list_all(resource, objects.TENANT)
+            return True
+        return False
+
+    async def usable(self) -> bool:
+        """Whether pods can come to every node of these chapters."""
+        found = {each.metadata.name: each for each in (await self._client.list_all(NODES)).items}
+        ours = [found[name] for name in vm_objects.NODES if name in found]
+        return all(state_of(each) == "runs" for each in ours)
+
+    async def add_node(self, name: str) -> None:
+        await self._make(NODES, vm_objects.node(name))
+
+    async def add_machine(self, name: str) -> None:
+        await self._make(MACHINES, vm_objects.machine(name), objects.TENANT)
+
+    async def add_pod(self, name: str) -> None:
+        await self._make(PODS, vm_objects.pod(name), objects.TENANT)
+
+    async def end_pod(self, name: str) -> None:
+        await self._client.delete(PODS, name, objects.TENANT)
+
+    async def set_load(self, name: str, cpus: int) -> None:
+        """The machine has as much to do as so many CPUs are right for."""
+        await self._annotate(name, LOAD, vm_objects.load(cpus))
+
+    async def let_go(self, name: str) -> None:
+        """A move of the machine copies to its end."""
+        await self._annotate(name, HYPERVISOR, vm_objects.behaviour(stalls=False))
+
+    async def allow_moves(self, name: str) -> None:
+        patch = MergePatch({"metadata": {"labels": {AUTO_MIGRATION_LABEL: "true"}}})
+        await self._client.patch(MACHINES, name, patch, objects.TENANT, field_manager=_MANAGER)
+
+    async def look(self) -> VmScene:
+        """What can be seen now, and shows it."""
+        nodes, machines, moves, pods = await asyncio.gather(
+            self._client.list_all(NODES),
+            self._client.list_all(MACHINES, objects.TENANT),
+            self._client.list_all(MIGRATIONS, objects.TENANT),
+            self._client.list_all(PODS, objects.TENANT, label_selector="situate-demo-vm=true"),
+        )
+        there = {each.metadata.name for each in nodes.items}
+        seen = tuple(sorted((_machine(each.content) for each in machines.items), key=lambda each: _order(each.name)))
+        names = {each.pod: each.name for each in seen}
+        scene = VmScene(
+            tuple(name for name in vm_objects.NODES if name in there),
+            seen,
+            tuple(_move(each.content, names) for each in moves.items),
+            tuple(sorted((_plain(each) for each in pods.items), key=lambda each: each.name)),
+        )
+        self._show(scene)
+        return scene
+
+    async def clear(self) -> None:
+        """Removes what does not go with the demo's namespaces, and what would keep them."""
+        for resource in (MIGRATIONS, MACHINES):
+            with suppress(NotFound):
+                for each in (await self._client.list_all(resource, objects.TENANT)).items:
+                    with suppress(NotFound):
+                        await self._client.delete(resource, each.metadata.name, objects.TENANT)
+                        nothing = MergePatch({"metadata": {"finalizers": None}})
+                        await self._client.patch(resource, each.metadata.name, nothing, objects.TENANT)
+        for name in vm_objects.NODES:
+            with suppress(NotFound):
+                await self._client.delete(NODES, name)
+
+    async def _annotate(self, name: str, key: str, value: str) -> None:
+        patch = MergePatch({"metadata": {"annotations": {key: value}}})
+        await self._client.patch(MACHINES, name, patch, objects.TENANT, field_manager=_MANAGER)
+
+    async def _make(
+        self, resource: ResourceType[Any], content: Mapping[str, Any], namespace: str | None = None
+    ) -> None:
+        """What an earlier demo has left is used."""
+        with suppress(AlreadyExists):
+            await self._client.create(resource, content, namespace, field_manager=_MANAGER)
+
+
+def _machine(content: Mapping[str, Any]) -> DemoMachine:
+    status, annotations = content.get("status") or {}, content["metadata"].get("annotations") or {}
+    uses = _milli(status.get("cpus") or content["spec"]["guest"]["cpus"]["use"])
+    return DemoMachine(
+        content["metadata"]["name"],
+        status.get("node") or "",
+        status.get("podName") or "",
+        status.get("phase") or "",
+        uses,
+        _amount(annotations.get(REQUESTED), uses),
+        _amount(annotations.get(APPROVED), uses),
+    )
+
+
+def _move(content: Mapping[str, Any], machines: Mapping[str, str]) -> DemoMove:
+    """`machines`: by the name of their pod."""
+    metadata, status = content["metadata"], content.get("status") or {}
+    annotations = metadata.get("annotations") or {}
+    claim = json.loads(annotations.get(CLAIM) or "null") or {}
+    ram = (status.get("info") or {}).get("ram") or {}
+    total = _size(ram.get("total"))
+    phase = status.get("phase") or ""
+    return DemoMove(
+        content["spec"]["vmName"],
+        status.get("sourceNode") or claim.get("node") or "",
+        annotations.get(TARGET_NODE) or "",
+        phase,
+        1 - _size(ram.get("remaining")) / total if total else None,
+        machines.get(claim["beneficiary"]["name"], "") if claim else "",
+        _milli(claim["amount"]["cpu"]) if claim else 0,
+        "deletionTimestamp" in metadata or phase in ("Succeeded", "Failed"),
+    )
+
+
+def _plain(pod: Pod) -> DemoPlainPod:
+    why = next((each.message for each in pod.status.conditions if each.type == "PodScheduled"), "")
+    return DemoPlainPod(pod.metadata.name, pod.spec.node_name, "" if pod.spec.node_name else why, 1000)
+
+
+def _amount(text: str | None, otherwise: int) -> int:
+    """The CPUs that an annotation tells of."""
+    return _milli(json.loads(text)["vCPUs"]) if text else otherwise
+
+
+def _milli(value: Any) -> int:
+    return decode_quantity(Quantity, value).milli_value
+
+
+def _size(value: Any) -> int:
+    return decode_quantity(Quantity, value or 0).value
+
+
+def _order(name: str) -> int:
+    """As the story names them."""
+    return tuple(vm_objects.BEGIN).index(name)

@@ -1,0 +1,97 @@
+"""Draws nodes as bars of CPUs with the machines and pods in them: what is booked, what leaves for whom, what comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from situate.cli.demo.vm.objects import ASKS, CPUS, GROWS, LEAVES
+from situate.cli.demo.vm.scene import DemoMachine, VmScene
+
+_CELLS: Final = 7
+"""For each CPU: two nodes' bars and their names fit into 80 columns."""
+_COLOURS: Final = {GROWS: "cyan", LEAVES: "green", ASKS: "yellow"}
+_PLAIN, _FREE = "white on blue", "dim"
+_PHASES: Final = {"": "created", "Pending": "its target starts", "Running": "copying"}
+
+
+def drawn(scene: VmScene) -> list[RenderableType]:
+    """A bar a node, a line a move, and what everybody uses, may use and asks for."""
+    bars = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in ("node", f"its {CPUS} CPUs"):
+        bars.add_column(column, header_style="dim", no_wrap=True)
+    for name in scene.nodes:
+        bars.add_row(name, _bar(scene, name))
+    return [bars, Text(), *_moves(scene), _wishes(scene)]
+
+
+def _bar(scene: VmScene, node: str) -> Text:
+    bar = Text()
+    for label, cpus, style in _parts(scene, node):
+        width = cpus * _CELLS // 1000
+        bar.append(f"▏{label}"[:width].ljust(width), style=style)
+    return bar.append("▏")
+
+
+def _parts(scene: VmScene, node: str) -> Iterator[tuple[str, int, str]]:
+    for each in scene.machines:
+        if each.node == node:
+            yield _label(each, scene), max(each.may, each.uses), f"black on {_COLOURS[each.name]}"
+    for pod in scene.pods:
+        if pod.node == node:
+            yield pod.name, pod.requests, _PLAIN
+    for each in scene.coming(node):
+        yield f"→ {each.name}: reserved", max(each.may, each.uses), _COLOURS[each.name]
+    free = scene.free(node)
+    if free > 0:
+        yield "free", free, _FREE
+
+
+def _label(machine: DemoMachine, scene: VmScene) -> str:
+    move = scene.move_of(machine.name)
+    if move is None or move.ends or move.source != machine.node:
+        return f"{machine.name} {_cpus(machine.uses)}"
+    held = f", then {move.beneficiary}'s" if move.beneficiary else ""
+    return f"{machine.name} {_cpus(machine.uses)} leaves{held}"
+
+
+def _moves(scene: VmScene) -> Iterator[Text]:
+    for each in scene.moves:
+        state = "ends" if each.ends else _PHASES.get(each.phase, each.phase)
+        copied = "" if each.copied is None else f", {each.copied:.0%} done"
+        room = f"; its room is held for {each.beneficiary}" if each.beneficiary else ""
+        yield Text(f"{each.machine}: {each.source or '?'} → {each.target or '?'}, {state}{copied}{room}")
+    if not scene.moves:
+        yield Text("nobody moves", style="dim")
+    yield Text()
+
+
+def _wishes(scene: VmScene) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("", header_style="dim")
+    for column in ("uses", "may use", "asks for"):
+        table.add_column(column, header_style="dim", justify="right")
+    table.add_column("", header_style="dim")
+    for each in scene.machines:
+        short = each.asks > each.may
+        told = Text("short", style="bold red") if short else Text("")
+        table.add_row(each.name, _cpus(each.uses), _cpus(each.may), _cpus(each.asks), told)
+    for pod in scene.pods:
+        if not pod.node:
+            table.add_row(
+                pod.name, "0", "0", _cpus(pod.requests), Text(f"waits: {_no(pod.why)}" if pod.why else "waits")
+            )
+    return table
+
+
+def _cpus(milli: int) -> str:
+    return f"{milli / 1000:g}"
+
+
+def _no(why: str) -> str:
+    """Without what is said of preemption."""
+    return why.partition(". ")[0]

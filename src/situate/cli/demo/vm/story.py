@@ -1,0 +1,193 @@
+"""Chapters on virtual machines: one grows, a neighbour makes room for it, and what is freed goes to nobody else; then
+room appears by itself, and a move that is under way ends. Every size is asked for by an agent, which sees the load."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from situate.cli.demo import chapters
+from situate.cli.demo.chapters import Chapter, Unfulfilled
+from situate.cli.demo.vm.cast import VmCast
+from situate.cli.demo.vm.objects import ASKS, BEGIN, CPUS, GROWS, LEAVES, NODES, PLAIN, STALL_PERCENT, WAITS
+from situate.cli.demo.vm.scene import DemoMove, VmScene
+from situate.cli.demo.vpod.cast import Cast
+
+_CPU, _WHILE_S = 1000, 1.5
+_WANTED = BEGIN[GROWS] + BEGIN[LEAVES]
+"""What the first machine grows to: all that its neighbour leaves."""
+_HOME, _OTHER = NODES
+
+
+async def a_machine_grows(cast: Cast) -> str:
+    vm = cast.vm
+    await vm.install()
+    await _until_so(vm.served, "the API server does not serve VirtualMachines")
+    await _until_so(vm.usable, f"node {_HOME} cannot be used")
+    for name in BEGIN:
+        await vm.add_machine(name)
+    await vm.add_pod(PLAIN)
+    await until(vm, "the node is full", lambda scene: scene.run() and not scene.free(_HOME) and _placed(scene, PLAIN))
+    await vm.add_node(_OTHER)
+    await vm.set_load(GROWS, _WANTED)
+    copying = await until(
+        vm, f"{LEAVES} is being copied away for {GROWS}", lambda scene: _copies(scene.move_of(LEAVES))
+    )
+    move = copying.move_of(LEAVES)
+    assert move is not None
+    if (move.beneficiary, move.claims) != (GROWS, BEGIN[LEAVES] * _CPU):
+        raise Unfulfilled(f"its room is not held for {GROWS}: {_described(copying)}")
+    await vm.set_load(ASKS, BEGIN[ASKS] + 1)
+    await vm.add_pod(WAITS)
+    await until(
+        vm,
+        f"{ASKS} and {WAITS} have asked as well",
+        lambda scene: _asked(scene, ASKS) > BEGIN[ASKS] * _CPU and _refused(scene, WAITS),
+    )
+    got: list[str] = []
+    early: list[str] = []
+
+    def seen(scene: VmScene) -> bool:
+        got.extend(_thirds(scene))
+        early.extend([_described(scene)] if grew_early(scene) else [])
+        return True
+
+    def done(scene: VmScene) -> bool:
+        seen(scene)
+        grown, moved = scene.machine(GROWS), scene.machine(LEAVES)
+        return (
+            (grown is not None and grown.uses == grown.may == _WANTED * _CPU)
+            and (moved is not None and (moved.phase, moved.node) == ("Running", _OTHER))
+            and not scene.moves
+        )
+
+    await _a_while(vm, seen)
+    await vm.let_go(LEAVES)
+    after = await until(vm, f"{GROWS} has grown and {LEAVES} runs on {_OTHER}", done)
+    if got:
+        raise Unfulfilled(f"{got[0]} got some of it: {_described(after)}")
+    if early:
+        raise Unfulfilled(f"{GROWS} grew while {LEAVES} was there: {early[0]}")
+    return (
+        f"{GROWS} grew from {BEGIN[GROWS]} to {_WANTED} CPUs when {LEAVES} had moved to {_OTHER}; {ASKS} and {WAITS}, "
+        f"which asked for 1 meanwhile, got none of its {BEGIN[LEAVES]}"
+    )
+
+
+async def room_appears(cast: Cast) -> str:
+    vm = cast.vm
+    await vm.end_pod(WAITS)
+    await vm.set_load(ASKS, BEGIN[ASKS])
+    await until(
+        vm,
+        f"{ASKS} and {WAITS} ask for nothing any more",
+        lambda scene: _asked(scene, ASKS) == BEGIN[ASKS] * _CPU and scene.pod(WAITS) is None,
+    )
+    await vm.allow_moves(ASKS)
+    await vm.set_load(GROWS, _WANTED + 1)
+    before = await until(vm, f"{ASKS} is being copied away for {GROWS}", lambda scene: _copies(scene.move_of(ASKS)))
+    held = before.machine(ASKS)
+    assert held is not None
+    await _a_while(vm, bool)
+    freed_at = asyncio.get_running_loop().time()
+    await vm.end_pod(PLAIN)
+
+    def done(scene: VmScene) -> bool:
+        grown, stays = scene.machine(GROWS), scene.machine(ASKS)
+        return (
+            (grown is not None and grown.uses == grown.may == (_WANTED + 1) * _CPU)
+            and (stays is not None and stays.phase == "Running")
+            and not scene.moves
+        )
+
+    after = await until(vm, f"{GROWS} has grown and nobody moves", done)
+    took_s = asyncio.get_running_loop().time() - freed_at
+    stayed = after.machine(ASKS)
+    assert stayed is not None
+    if (stayed.node, stayed.pod) != (_HOME, held.pod):
+        raise Unfulfilled(f"{ASKS} has moved all the same: {_described(after)}")
+    return (
+        f"{ASKS} was {STALL_PERCENT}% on its way when {PLAIN} ended; {took_s:.1f} s later {GROWS} had {_WANTED + 1} "
+        f"CPUs, and {ASKS} runs on in the pod that it was to leave"
+    )
+
+
+async def until(vm: VmCast, what: str, holds: Callable[[VmScene], bool]) -> VmScene:
+    """The first scene in which `holds`. Raises `Unfulfilled` if there is none in time."""
+    return await chapters.until(vm.look, what, holds, _described)
+
+
+async def _a_while(vm: VmCast, seen: Callable[[VmScene], object]) -> None:
+    """What copies stands still, so that it is in the picture for long enough."""
+    clock = asyncio.get_running_loop().time
+    over = clock() + _WHILE_S
+
+    def passed(scene: VmScene) -> bool:
+        seen(scene)
+        return clock() >= over
+
+    await until(vm, "a while has passed", passed)
+
+
+async def _until_so(holds: Callable[[], Awaitable[bool]], otherwise: str) -> None:
+    await chapters.until(holds, otherwise, bool, lambda _: otherwise)
+
+
+def _copies(move: DemoMove | None) -> bool:
+    """It has come as far as it is let."""
+    return move is not None and move.copied is not None and round(100 * move.copied) == STALL_PERCENT
+
+
+def _asked(scene: VmScene, name: str) -> int:
+    found = scene.machine(name)
+    return 0 if found is None else found.asks
+
+
+def _placed(scene: VmScene, name: str) -> bool:
+    found = scene.pod(name)
+    return found is not None and bool(found.node)
+
+
+def _refused(scene: VmScene, name: str) -> bool:
+    found = scene.pod(name)
+    return found is not None and not found.node and bool(found.why)
+
+
+def _thirds(scene: VmScene) -> list[str]:
+    """Who was given what was not made for him."""
+    grown = [ASKS] if scene.granted(ASKS) > BEGIN[ASKS] * _CPU else []
+    return grown + ([WAITS] if _placed(scene, WAITS) else [])
+
+
+def grew_early(scene: VmScene) -> bool:
+    """Before its neighbour has left."""
+    leaves = scene.machine(LEAVES)
+    return leaves is not None and leaves.node == _HOME and scene.granted(GROWS) > BEGIN[GROWS] * _CPU
+
+
+def _described(scene: VmScene) -> str:
+    machines = ", ".join(
+        f"{each.name} ({each.phase or 'new'}) on {each.node or 'none'} uses {each.uses}m of {each.may}m, asks for "
+        f"{each.asks}m"
+        for each in scene.machines
+    )
+    moves = ", ".join(
+        f"{each.machine} to {each.target} ({each.phase}, {each.copied}) for {each.beneficiary}" for each in scene.moves
+    )
+    pods = ", ".join(f"{each.name} on {each.node or 'none'} {each.why}" for each in scene.pods)
+    return f"machines: {machines or 'none'}; moves: {moves or 'none'}; pods: {pods or 'none'}"
+
+
+VM_STORY = (
+    Chapter(
+        "A machine grows, its neighbour moves",
+        f"{GROWS} needs {_WANTED} of the {CPUS} CPUs of a node that is full: {LEAVES} moves away, while others ask for "
+        "room too.",
+        a_machine_grows,
+    ),
+    Chapter(
+        "Room appears, and a move is cancelled",
+        f"{GROWS} needs one CPU more, so {ASKS} is to move; then {PLAIN} ends, which leaves as much.",
+        room_appears,
+    ),
+)

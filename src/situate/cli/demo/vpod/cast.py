@@ -1,0 +1,217 @@
+"""The hands of the story: looks at a cluster and changes it, through its API like any client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from situate.cli.demo.sharding.cast import ShardCast
+from situate.cli.demo.spot.cast import SpotCast
+from situate.cli.demo.vm.cast import VmCast
+from situate.cli.demo.vpod import objects
+from situate.cli.demo.vpod.scene import DemoPod, DemoSource, DemoTask, Scene
+from situate.cli.demo.wait import PREPARED_S, until_usable
+from situate.cli.terminal.failures import WrongInput
+from situate.kube.client import Client
+from situate.kube.errors import AlreadyExists, NotFound
+from situate.kube.patches import ApplyPatch, MergePatch
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.resources import (
+    CUSTOMRESOURCEDEFINITIONS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    STATEFULSETS,
+    ResourceType,
+    unstructured,
+)
+from situate.vpod.sources.crds import INTERNAL_GROUP, definitions
+
+CONSUMER_GROUPS = unstructured(INTERNAL_GROUP, "v1alpha1", "ConsumerGroup", "consumergroups")
+_MANAGER = "situate-demo"
+
+
+class Cast:
+    """One client and what it needs to know about who plays."""
+
+    def __init__(
+        self,
+        client: Client,
+        lease: str,
+        kill: Callable[[str], Awaitable[None]],
+        explain: Callable[[str, str], Awaitable[Mapping[str, Any]]],
+        show: Callable[[Scene], None],
+        spot: SpotCast,
+        shard: ShardCast,
+        vm: VmCast,
+    ) -> None:
+        """`kill` ends the scheduler of that identity with SIGKILL, `explain` says why a pod of a namespace goes where
+        it goes, `show` is told of every scene; `spot`, `shard` and `vm` play the chapters on these."""
+        self._client = client
+        self._lease = lease
+        self._explain = explain
+        self._show = show
+        self.kill = kill
+        self.spot = spot
+        self.shard = shard
+        self.vm = vm
+
+    async def set_the_stage(self) -> None:
+        """Creates what the story needs and waits until it can be used; what exists already is used."""
+        for definition in definitions():
+            await self._make(CUSTOMRESOURCEDEFINITIONS, definition)
+        for name in (objects.SYSTEM, objects.MACHINES, objects.TENANT):
+            await self._make_namespace(name)
+        for name, zone in zip(objects.NODES, objects.ZONES, strict=True):
+            await self._make(NODES, objects.node(name, zone))
+        await self._make(STATEFULSETS, objects.dispatcher(), objects.SYSTEM)
+        await until_usable(self._serves_sources, "the API server does not serve ConsumerGroups")
+        for name in objects.NODES:
+            await self._until_it_runs(name)
+
+    async def clear_the_stage(self) -> None:
+        """Removes what `set_the_stage` and the story created, but for the definitions, which others may use."""
+        await self.spot.clear()
+        await self.shard.clear()
+        await self.vm.clear()
+        for resource, names in (
+            (NAMESPACES, (objects.TENANT, objects.MACHINES, objects.SYSTEM)),
+            (NODES, objects.NODES),
+        ):
+            for name in names:
+                try:
+                    await self._client.delete(resource, name)
+                except NotFound:
+                    continue
+
+    async def set_source(self, name: str, wanted: int) -> None:
+        """A source wants so many vreplicas from now on."""
+        body = objects.consumer_group(name, wanted)
+        patch = ApplyPatch(body)
+        await self._client.patch(CONSUMER_GROUPS, name, patch, objects.TENANT, field_manager=_MANAGER, force=True)
+
+    async def lose_node(self, name: str) -> None:
+        """The machine is gone for good, as after a spot interruption."""
+        await self._client.delete(NODES, name)
+
+    async def restore_node(self, name: str) -> None:
+        zone = objects.ZONES[objects.NODES.index(name)]
+        await self._make(NODES, objects.node(name, zone))
+
+    async def keep_for_others(self, node: str) -> None:
+        """The node has the only SSD, and a taint that keeps it for a team."""
+        patch = MergePatch({"metadata": {"labels": {"disk": "ssd"}}, "spec": {"taints": [objects.TAINT]}})
+        await self._client.patch(NODES, node, patch, field_manager=_MANAGER)
+
+    async def free(self, node: str) -> None:
+        """Nobody's any more."""
+        await self._client.patch(NODES, node, MergePatch({"spec": {"taints": None}}), field_manager=_MANAGER)
+
+    async def add_report(self) -> None:
+        """A plain pod that needs an SSD."""
+        await self._make(PODS, objects.task(objects.REPORT, disk="ssd"), objects.TENANT)
+
+    async def add_tasks(self, count: int) -> None:
+        """So many plain pods."""
+        for number in range(count):
+            await self._make(PODS, objects.task(f"task-{number}"), objects.TENANT)
+
+    async def explain(self, task: str) -> Mapping[str, Any]:
+        """What `situate scheduler explain` says about it."""
+        return await self._explain(objects.TENANT, task)
+
+    async def look(self) -> Scene:
+        """What can be seen now, and shows it."""
+        statefulset = await self._client.get(STATEFULSETS, objects.DISPATCHER, objects.SYSTEM)
+        nodes = {node.metadata.name: node for node in (await self._client.list_all(NODES)).items}
+        pods = (await self._client.list_all(PODS, objects.SYSTEM, label_selector=f"app={objects.DISPATCHER}")).items
+        groups = (await self._client.list_all(CONSUMER_GROUPS, objects.TENANT)).items
+        tasks = (await self._client.list_all(PODS, objects.TENANT, label_selector=f"app={objects.TASKS}")).items
+        scene = Scene(
+            replicas=statefulset.spec.replicas,
+            pods=tuple(sorted((_pod(pod, nodes) for pod in pods), key=lambda pod: pod.ordinal)),
+            sources=tuple(sorted((_source(group.content) for group in groups), key=lambda source: source.name)),
+            tasks=tuple(_task(pod) for pod in tasks),
+            nodes=tuple(name for name in objects.NODES if name in nodes),
+            leader=await self._leader(),
+            capacity=objects.CAPACITY,
+        )
+        self._show(scene)
+        return scene
+
+    async def _leader(self) -> str:
+        try:
+            return (await self._client.get(LEASES, self._lease, objects.SYSTEM)).spec.holder_identity
+        except NotFound:
+            return ""
+
+    async def _make_namespace(self, name: str) -> None:
+        """One that is still being deleted, as after the demo before this one, takes nothing new: waits for its end."""
+
+        async def stays() -> bool:
+            await self._make(NAMESPACES, objects.namespace(name))
+            with suppress(NotFound):  # it has just gone
+                return (await self._client.get(NAMESPACES, name)).metadata.deletion_timestamp is None
+            return False
+
+        await until_usable(
+            stays,
+            f"namespace {name} is still being deleted; see what holds it: kubectl get namespace {name} -o yaml",
+        )
+
+    async def _serves_sources(self) -> bool:
+        """A definition is served some moments after it is made."""
+        with suppress(NotFound):
+            await self._client.list_all(CONSUMER_GROUPS, objects.TENANT)
+            return True
+        return False
+
+    async def _until_it_runs(self, name: str) -> None:
+        """Raises `WrongInput` if a node cannot be used in time, and says what of it."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + PREPARED_S
+        while not (node := await self._client.get(NODES, name)).ready or node.spec.taints:
+            if clock() > deadline:
+                taints = ", ".join(taint.key for taint in node.spec.taints) or "none"
+                raise WrongInput(
+                    f"after {PREPARED_S:g} s node {name} is {'Ready' if node.ready else 'not Ready'}, its taints: "
+                    f"{taints}; a kubelet, or kwok in its place, must play it: kubectl get node {name} -o yaml"
+                )
+            await asyncio.sleep(0.2)
+
+    async def _make(
+        self, resource: ResourceType[Any], content: Mapping[str, Any], namespace: str | None = None
+    ) -> None:
+        try:
+            await self._client.create(resource, content, namespace, field_manager=_MANAGER)
+        except AlreadyExists:
+            merge = MergePatch({"metadata": {"labels": content["metadata"].get("labels") or {}}})
+            await self._client.patch(resource, content["metadata"]["name"], merge, namespace, field_manager=_MANAGER)
+
+
+def _pod(pod: Pod, nodes: Mapping[str, Node]) -> DemoPod:
+    node = pod.spec.node_name
+    if pod.metadata.deletion_timestamp is not None:
+        state = "Terminating"
+    elif node and node not in nodes:
+        state = "node lost"
+    else:
+        state = pod.status.phase if node else "Pending"
+    return DemoPod(pod.metadata.name, int(pod.metadata.name.rpartition("-")[2]), node, state)
+
+
+def _task(pod: Pod) -> DemoTask:
+    why = next((each.message for each in pod.status.conditions if each.type == "PodScheduled"), "")
+    return DemoTask(pod.metadata.name, pod.spec.node_name, why)
+
+
+def _source(content: Mapping[str, Any]) -> DemoSource:
+    placements: dict[str, int] = {}
+    for placement in content.get("status", {}).get("placements") or ():
+        pod = placement.get("podName", "")
+        placements[pod] = placements.get(pod, 0) + placement.get("vreplicas", 0)
+    return DemoSource(content["metadata"]["name"], content["spec"].get("replicas", 1), placements)

@@ -1,0 +1,161 @@
+"""Draws a scene for a terminal: a line a pod, a block a vreplica, coloured by source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.panel import Panel
+from rich.segment import Segment, SegmentLines
+from rich.table import Table
+from rich.text import Text
+
+from situate.cli.demo.sharding import picture
+from situate.cli.demo.sharding.scene import ShardScene
+from situate.cli.demo.spot import picture as spot_picture
+from situate.cli.demo.spot.scene import SpotScene
+from situate.cli.demo.vm import picture as vm_picture
+from situate.cli.demo.vm.scene import VmScene
+from situate.cli.demo.vpod.scene import DemoPod, DemoSource, Scene
+
+Seen: TypeAlias = Scene | SpotScene | ShardScene | VmScene
+_COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
+_FULL, _FREE = "■", "·"
+_BORDERS: Final = 4
+"""Columns of the panel's border and padding."""
+_SHOWN = 3
+"""Waiting pods that are named."""
+_STATE_STYLES = {"Running": "green", "Pending": "yellow", "Terminating": "red", "node lost": "bold red"}
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The whole screen, as high as the terminal: the chapter, the scene, finished steps, and how to join in and end.
+
+    The chapter, the scene and the hints come first. Finished steps get the lines that are left, one each, and the
+    oldest are dropped. Where the scene itself is too high, its blank lines go, then its last lines.
+    """
+
+    scene: Seen | None
+    title: str
+    caption: str
+    done: Sequence[str]
+    """Outcomes of finished steps, the oldest first."""
+    hints: Sequence[str]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        height = options.height or console.height
+        within = options.update(width=options.max_width - _BORDERS, height=None)
+        room = height - 2  # the panel's own lines
+        foot = _lines(console, within, *(Text(hint, style="dim") for hint in self.hints))
+        heading = Text.assemble((self.title, "bold"), "  ", self.caption)
+        head = _lines(console, within, heading, Text())
+        body = _lines(console, within, *_drawn(self.scene))
+        if len(head) + len(body) + len(foot) > room:
+            head = _lines(console, within, _one_line(heading))
+            body = [line for line in body if "".join(part.text for part in line).strip()]
+        body = _cut(console, within, body, room - len(head) - len(foot))
+        left = max(0, room - len(head) - len(body) - len(foot))
+        steps = [Text.assemble(("✓ ", "green"), outcome) for outcome in self.done]
+        shown = steps[-(left - 1) :] if left > 1 else []
+        past = _lines(console, within, Text(), *map(_one_line, shown)) if shown else []
+        blank = _lines(console, within, *(Text() for _ in range(left - len(past))))
+        lines = [*head, *body, *past, *blank, *foot]
+        yield Panel(SegmentLines(lines, new_lines=True), title="situate", border_style="dim", height=height)
+
+
+def _lines(console: Console, options: ConsoleOptions, *parts: RenderableType) -> list[list[Segment]]:
+    return console.render_lines(Group(*parts), options) if parts else []
+
+
+def _one_line(text: Text) -> Text:
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
+
+
+def _cut(console: Console, options: ConsoleOptions, lines: list[list[Segment]], most: int) -> list[list[Segment]]:
+    """The first lines; the last of them says how many more there are."""
+    if len(lines) <= most:
+        return lines
+    kept = max(0, most - 1)
+    more = Text(f"… {len(lines) - kept} more lines: enlarge the terminal", style="dim")
+    return [*lines[:kept], *_lines(console, options, _one_line(more))][: max(0, most)]
+
+
+def _drawn(scene: Seen | None) -> list[RenderableType]:
+    match scene:
+        case SpotScene():
+            return spot_picture.drawn(scene)
+        case ShardScene():
+            return picture.drawn(scene)
+        case VmScene():
+            return vm_picture.drawn(scene)
+        case Scene():
+            return _placements(scene)
+        case None:
+            return []
+
+
+def _placements(scene: Scene) -> list[RenderableType]:
+    """The pods, the sources, who leads."""
+    colours = _colours(scene.sources)
+    parts: list[RenderableType] = [_tasks(scene), Text()] if scene.tasks else []
+    return [
+        *parts,
+        _pods(scene, colours),
+        Text(),
+        _sources(scene, colours),
+        Text(f"leader: {scene.leader or 'nobody'}"),
+    ]
+
+
+def _pods(scene: Scene, colours: dict[str, str]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("pod", "node", "state", f"vreplicas (of {scene.capacity})"):
+        table.add_column(column, header_style="dim")
+    for pod in scene.pods:
+        style = _STATE_STYLES.get(pod.state, "")
+        table.add_row(pod.name, pod.node or "-", Text(pod.state, style=style), _blocks(scene, pod, colours))
+    if not scene.pods:
+        table.add_row("none yet", "", "", "")
+    return table
+
+
+def _blocks(scene: Scene, pod: DemoPod, colours: dict[str, str]) -> Text:
+    bar = Text()
+    held = scene.on(pod.name)
+    for name, vreplicas in held.items():
+        bar.append(_FULL * vreplicas, style=colours[name])
+    bar.append(_FREE * max(0, scene.capacity - sum(held.values())), style="dim")
+    return bar
+
+
+def _tasks(scene: Scene) -> Table:
+    """Plain pods: a block each on its node, and what is said of those that wait."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("node", "pods"):
+        table.add_column(column, header_style="dim")
+    placed = scene.tasks_by_node
+    for node in scene.nodes:
+        table.add_row(node, Text.assemble(f"{placed.get(node, 0):>4} ", (_FULL * placed.get(node, 0), "blue")))
+    waiting = [task for task in scene.tasks if not task.node]
+    for task in waiting[:_SHOWN]:
+        table.add_row(Text(task.name, style="yellow"), _one_line(Text(task.why or "waits")))
+    if len(waiting) > _SHOWN:
+        table.add_row("", f"and {len(waiting) - _SHOWN} more wait")
+    return table
+
+
+def _sources(scene: Scene, colours: dict[str, str]) -> Text:
+    line = Text()
+    for source in scene.sources:
+        short = source.placed < source.wanted
+        line.append(f"{_FULL} {source.name} ", style=colours[source.name])
+        line.append(f"{source.placed}/{source.wanted}   ", style="bold red" if short else "")
+    return line
+
+
+def _colours(sources: Sequence[DemoSource]) -> dict[str, str]:
+    return {source.name: _COLOURS[index % len(_COLOURS)] for index, source in enumerate(sources)}

@@ -1,0 +1,51 @@
+"""Find what keeps a supervisor from carrying out a decision: no leader, or an API server that refuses its writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from situate.cli.sharding.read_cluster import Observed
+from situate.objects.kinds.events import CoreEvent
+from situate.sharding.supervisor.report import supervisor_report
+
+RECENT: Final = timedelta(minutes=10)
+"""A refused write is retried at least this often, so an older Event tells of the past."""
+_REFUSED: Final = "WriteRefused"
+
+
+def warnings_of(events: Iterable[CoreEvent], wall: datetime) -> list[dict[str, Any]]:
+    """Recent Events of type Warning about one object, the latest first, as data."""
+    found = [(seen, each) for each in events if each.type == "Warning" and (seen := _last_seen(each)) is not None]
+    return [
+        {
+            "reason": each.reason,
+            "message": each.message,
+            "count": max(1, each.count),
+            "secondsAgo": max(0, round((wall - seen).total_seconds())),
+        }
+        for seen, each in sorted(found, key=lambda pair: pair[0], reverse=True)
+        if wall - seen <= RECENT
+    ]
+
+
+def blocked_by(warnings: Sequence[Mapping[str, Any]], observed: Observed) -> Iterator[str]:
+    """A sentence for each reason why the supervisor's next action will not happen."""
+    if observed.supervisor_problem:
+        part = f" for partition {observed.settings.partition}" if observed.settings.partition is not None else ""
+        yield f"no supervisor runs{part}: {observed.supervisor_problem}"
+    refused = next((each["message"] for each in warnings if each["reason"] == _REFUSED), "") or write_refused(observed)
+    if refused:
+        yield f"the API server refuses the supervisor's write: {refused}"
+
+
+def write_refused(observed: Observed) -> str:
+    """Why the fencing policy refuses the leader's writes, as its Lease says; empty if it does not."""
+    report = None if observed.leader is None else supervisor_report(observed.leader)
+    return "" if report is None else report.write_refused
+
+
+def _last_seen(event: CoreEvent) -> datetime | None:
+    in_series = event.series.last_observed_time if event.series is not None else None
+    return in_series or event.last_timestamp or event.event_time

@@ -1,0 +1,194 @@
+"""Cordon an executor by its Lease, so that its supervisor moves the executor's objects; or lift that."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import typer
+
+from situate.cli.input.cluster_names import offered
+from situate.cli.read_cluster.where import Where
+from situate.cli.sharding.find_supervisor import Asked, entry_of
+from situate.cli.sharding.read_cluster import executor_leases, required
+from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.timeouts import timeout_s
+from situate.kube.client import Client
+from situate.kube.errors import NotFound
+from situate.kube.patches import MergePatch
+from situate.objects.kinds.leases import Lease
+from situate.objects.resources import LEASES
+from situate.objects.settings.section import did_you_mean
+from situate.sharding.leases.executor_report import report_of
+from situate.sharding.leases.membership import ExecutorWatch, lease_name
+from situate.sharding.model.names import CORDON, EXECUTOR, EXECUTOR_UID, STATUS
+from situate.sharding.model.object_view import executor_label, view_of
+from situate.sharding.supervisor.controller.config.section import ShardSettings
+
+_LOOK_S: Final = 1.0
+
+
+def complete_executors(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Executors of the pool that the command line names."""
+
+    async def names(client: Client) -> list[str]:
+        given = ctx.params
+        about = (given.get("resource"), given.get("pool"), given.get("partition"), given.get("executor_namespace"))
+        settings = entry_of(given.get("file"), given.get("assignments"), *about)
+        leases = await _leases_by_id(client, settings)
+        return [each for each, own in leases.items() if any(lease.spec.holder_identity for lease in own)]
+
+    return offered(ctx, incomplete, names)
+
+
+def drain(executor: str, asked: Asked, *, wait: bool, timeout: str, dry_run: bool) -> None:
+    """Cordon an executor; ends with 1 if it still holds objects after `timeout`."""
+    with mendable_failures():
+        seconds = timeout_s(timeout)
+        how = _How(seconds if wait and not dry_run else None, dry_run=dry_run)
+        done = asyncio.run(_drain(asked.where, asked.entry(), executor, how))
+    if not done:
+        raise typer.Exit(ExitCode.NO)
+
+
+def drain_own(pool: str, where: Where, *, wait: bool, timeout: str, dry_run: bool) -> None:
+    """As `drain`, of the executor in this Pod."""
+    with mendable_failures():
+        seconds = timeout_s(timeout)
+        how = _How(seconds if wait and not dry_run else None, dry_run=dry_run)
+        done = asyncio.run(_drain_own(pool, where, how))
+    if not done:
+        raise typer.Exit(ExitCode.NO)
+
+
+def uncordon(executor: str, asked: Asked, *, dry_run: bool) -> None:
+    """Let an executor be assigned objects again."""
+    with mendable_failures():
+        asyncio.run(_uncordon(asked.where, asked.entry(), executor, dry_run=dry_run))
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """The options of a drain."""
+
+    wait_s: float | None
+    """How long to wait until nothing is held; None: not at all, infinite: without an end."""
+    dry_run: bool = field(kw_only=True)
+
+
+async def _drain(where: Where, settings: ShardSettings, executor: str, how: _How) -> bool:
+    client = where.client()
+    try:
+        lease = await _lease_of(client, settings, executor)
+        resource = (await required(settings, client)).resource
+        selector = f"{EXECUTOR}={executor_label(executor)}"
+        uid = lease.metadata.annotations.get(EXECUTOR_UID) or lease.spec.holder_identity
+
+        async def held(_: Lease) -> int:
+            """By the objects: what its Lease says of itself is some seconds old."""
+            page = await client.list_all(resource, settings.namespace, label_selector=selector)
+            views = (view_of(each.content, settings.paths()) for each in page.items)
+            return sum(not view.completed and view.executor_uid == uid for view in views)
+
+        return await _cordoned(client, lease, executor, how, held)
+    finally:
+        await client.close()
+
+
+async def _uncordon(where: Where, settings: ShardSettings, executor: str, *, dry_run: bool) -> None:
+    client = where.client()
+    try:
+        lease = await _lease_of(client, settings, executor)
+        if lease.metadata.annotations.get(CORDON) != "true":
+            say(f"executor {executor} was not cordoned by its Lease")
+            return
+        await _mark(client, lease, None, dry_run=dry_run)
+        say(f"executor {executor} {'would be' if dry_run else 'is'} uncordoned")
+    finally:
+        await client.close()
+
+
+async def _drain_own(pool: str, where: Where, how: _How) -> bool:
+    """Needs no more rights than the executor has."""
+    pod, namespace, uid = (os.environ.get(name, "") for name in ("POD_NAME", "POD_NAMESPACE", "POD_UID"))
+    if not (pod and namespace and uid):
+        raise WrongInput("--self: POD_NAME, POD_NAMESPACE and POD_UID must be given through the downward API")
+    pool = os.environ.get("SITUATE_POOL") or pool
+    client = where.client()
+    try:
+        name = lease_name(pool, pod, uid)
+        try:
+            lease = await client.get(LEASES, name, namespace)
+        except NotFound:
+            say(f"there is no Lease {namespace}/{name}: this executor holds nothing")
+            return True
+        return await _cordoned(client, lease, pod, how, _reported)
+    finally:
+        await client.close()
+
+
+async def _cordoned(
+    client: Client, lease: Lease, executor: str, how: _How, held: Callable[[Lease], Awaitable[int | None]]
+) -> bool:
+    await _mark(client, lease, "true", dry_run=how.dry_run)
+    left = await held(lease)
+    done, to_do = ("would be", "would be") if how.dry_run else ("is", "are to be")
+    say(f"executor {executor} {done} cordoned" + ("" if left is None else f"; {left} objects {to_do} released"))
+    if (wait_s := how.wait_s) is None:
+        return True
+    ends = time.monotonic() + wait_s
+    looked = False
+    while left != 0 or not looked:  # what was on its way when it was cordoned has arrived by the second look
+        if left != 0 and time.monotonic() >= ends:
+            complain(f"executor {executor} still holds {'an unknown number of' if left is None else left} objects")
+            return False
+        await asyncio.sleep(_LOOK_S)
+        try:
+            now = await client.get(LEASES, lease.metadata.name, lease.metadata.namespace)
+        except NotFound:
+            break
+        if not now.spec.holder_identity:
+            break
+        left, looked = await held(now), True
+    say(f"executor {executor} holds nothing any more")
+    return True
+
+
+async def _reported(lease: Lease) -> int | None:
+    """As it says itself; None: it does not. For `--self`, whose process releases what is left at its end."""
+    return report_of(lease.metadata.annotations.get(STATUS))[0].open
+
+
+async def _mark(client: Client, lease: Lease, value: str | None, *, dry_run: bool) -> None:
+    """`dry_run`: the API server checks the change, and does not store it."""
+    patch = MergePatch({"metadata": {"annotations": {CORDON: value}}})
+    await client.patch(LEASES, lease.metadata.name, patch, lease.metadata.namespace, dry_run=dry_run)
+
+
+async def _leases_by_id(client: Client, settings: ShardSettings) -> dict[str, list[Lease]]:
+    """The Leases of each executor of the pool, of all its incarnations."""
+    watch = ExecutorWatch(settings.selector, settings.executor_namespace)
+    found: dict[str, list[Lease]] = {}
+    for lease in (await executor_leases(settings, client)).values():
+        pod = lease.metadata.annotations.get(EXECUTOR, "")
+        found.setdefault(watch.id_of(lease.metadata.namespace, pod), []).append(lease)
+    return found
+
+
+async def _lease_of(client: Client, settings: ShardSettings, executor: str) -> Lease:
+    """Of several incarnations the one that holds its Lease, the youngest first. Raises `WrongInput`."""
+    found = await _leases_by_id(client, settings)
+    if executor not in found:
+        known = sorted(found)
+        hint = did_you_mean(executor, known)
+        listed = ", ".join(known[:20]) or "none"
+        raise WrongInput(f"executor {executor}: pool {settings.pool} has: {listed}{'; ' + hint if hint else ''}")
+    held = [each for each in found[executor] if each.spec.holder_identity]
+    if not held:
+        raise WrongInput(f"executor {executor} has released its Lease: it holds nothing")
+    return max(held, key=lambda each: (str(each.spec.acquire_time), each.metadata.name))

@@ -1,0 +1,354 @@
+"""What a supervisor would see of a cluster now, read once. Nothing is ever written.
+
+Objects, Leases and pods are judged by the same code as in the supervisor. One thing differs: a supervisor measures how
+long a Lease has not changed, and a command reads it once. So it goes by the time that the executor wrote, and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from msgspec.structs import replace as replace_entry
+
+from situate.cli.read_cluster.where import Where
+from situate.cli.sharding.find_supervisor import Asked
+from situate.cli.terminal.failures import WrongInput
+from situate.cli.terminal.progress import progress
+from situate.kube.client import Client
+from situate.kube.election.lease_record import LeaseName
+from situate.kube.errors import Forbidden, NotFound
+from situate.kube.queries.discovery import Served, discover
+from situate.objects.kinds.config_maps import ConfigMap
+from situate.objects.kinds.events import CoreEvent
+from situate.objects.kinds.leases import Lease
+from situate.objects.resources import CONFIGMAPS, CORE_EVENTS, LEASES, NODES, PODS
+from situate.objects.values.timestamps import rfc3339
+from situate.runtime.process.logs import configure_logging
+from situate.sharding.leases.lease_age import age_s, expired, supervisor_problem
+from situate.sharding.leases.membership import Membership
+from situate.sharding.model.decision_inputs import Ownership, Situation
+from situate.sharding.model.executors import Executor, Members, Suspect
+from situate.sharding.model.names import EXECUTOR_UID, POOL
+from situate.sharding.model.object_view import ObjectView, view_of
+from situate.sharding.partitions.ownership import Owned, owned_by, owned_under
+from situate.sharding.partitions.partitions import Identified, PartitionBy, hash_of, partition_of
+from situate.sharding.partitions.slots import SlotTable, parse_table, slot_of
+from situate.sharding.strategies import Placer, facts_of, rebuild
+from situate.sharding.supervisor.controller.config.section import ShardSettings
+from situate.sharding.supervisor.scope import Scope
+
+ENTRY: Final = "table"
+"""Of the ConfigMap with the partitions."""
+_TERM: Final = 0
+"""Of nobody: no decision that is made here is ever carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything, as of one moment."""
+
+    settings: ShardSettings
+    scope: Scope
+    views: tuple[ObjectView, ...]
+    """Of this partition, by namespace and name."""
+    members: Members
+    leases: Mapping[str, Lease]
+    """Of executors, by UID of the pod."""
+    leader: Lease | None
+    """Of the supervisors; None where there is none, or it may not be read."""
+    owned: Owned
+    """What the partition says about an object."""
+    now: float
+    wall: datetime
+    remarks: tuple[str, ...]
+    """What could not be read or looks odd, and what follows from that; a sentence each."""
+    table: SlotTable | None = None
+    """Of the partitions; None where they are fixed, or there are none."""
+    foreign: tuple[ObjectView, ...] = ()
+    """Objects of other partitions."""
+    leader_known: bool = True
+    """Whether the supervisors' Lease could be read."""
+
+    @property
+    def supervisor_problem(self) -> str:
+        """Why no supervisor holds the Lease of this partition; empty if one does, or it is not known."""
+        return supervisor_problem(str(self.scope.lease), self.leader, self.wall) if self.leader_known else ""
+
+    def partition_of(self, obj: Identified) -> str:
+        """The partition that an object belongs to, for people; empty where there are none."""
+        return partition_text(self.settings, self.table, obj)
+
+    def placer(self, without: str = "") -> Placer:
+        """As the supervisor's, told everything but the object with this UID."""
+        placer = Placer(self.settings.make_strategy(self.scope.resource.kind), self.scope.rules)
+        facts = [facts_of(view) for view in self.views if view.uid != without]
+        rebuild(placer, facts, self.members.current.values())
+        return placer
+
+    def situation(self, placer: Placer) -> Situation:
+        """For a decision that is only looked at: executors count as settled, for nobody knows here since when."""
+        config = replace(self.settings.config(self.settings.archive), scheduler_jitter=0.0)
+        return Situation(
+            now=self.now,
+            wall=self.wall,
+            members=self.members,
+            choose=placer.choose,
+            term=_TERM,
+            config=config,
+            adapter=self.settings.paths(),
+            has_archiver=self.settings.archive.archive_url is not None
+            or self.settings.archive.archive_url_file is not None,
+            ownership=self.owned,
+        )
+
+    def open_of(self, executor: Executor) -> list[ObjectView]:
+        return [view for view in self.views if not view.completed and view.executor_uid == executor.uid]
+
+
+def observe(settings: ShardSettings, asked: Asked) -> Observed:
+    """The state that a cluster, or a copy of its objects, shows now. Raises `KubeError`, `WrongInput`."""
+    configure_logging("warning")
+    files = asked.where.objects
+    with progress(f"reading {', '.join(map(str, files))}" if files else "reading the cluster"):
+        return asyncio.run(_observe(settings, asked))
+
+
+async def _observe(settings: ShardSettings, asked: Asked) -> Observed:
+    client = asked.where.client()
+    try:
+        await _require_in_files(settings, client, asked.where)
+        wall = await _latest_renewal(client) if asked.where.objects else None
+        return await observed(settings, client, asked.installation, wall)
+    finally:
+        await client.close()
+
+
+async def _require_in_files(settings: ShardSettings, client: Client, where: Where) -> None:
+    """Raise `WrongInput` for files that say nothing of the resource."""
+    if where.objects and await discover(client, *settings.group_version_plural) is None:
+        files = ", ".join(map(str, where.objects))
+        raise WrongInput(
+            f"--objects {files} has no {settings.resource}: no object, and no definition; add the output of "
+            f"kubectl get {settings.group_version_plural[2]} -A -o yaml, or correct --resource"
+        )
+
+
+async def _latest_renewal(client: Client) -> datetime:
+    """When files of objects were written, as nearly as the Leases in them say."""
+    renewed = [each.spec.renew_time for each in (await client.list_all(LEASES)).items]
+    return max((each for each in renewed if each is not None), default=datetime.now(UTC))
+
+
+async def observed(
+    settings: ShardSettings, client: Client, installation: str, wall: datetime | None = None
+) -> Observed:
+    """As `observe`, with a client of the caller's. `wall`: the time at which Leases are judged; None: now."""
+    remarks: list[str] = []
+    served = await required(settings, client)
+    scope = settings.scope(
+        served.resource, "situate sharding", installation, settings.archive, status_subresource=served.has_status
+    )
+    if wall is not None:
+        remarks.append(f"Leases are judged as of {rfc3339(wall)}, the last renewal in the files")
+    leader, leader_known = await _leader(settings, scope.lease, client, remarks)
+    owned = owned_by(scope.keyspace)
+    table = None
+    if settings.partition_table is not None:
+        table = table_of(await read_table(settings, client, installation), settings.partition_table)
+        owned = owned_under(table, table, int(settings.partition or 0), scope.keyspace.by)
+    page = await client.list_all(served.resource, settings.namespace)
+    seen = [view_of(each.content, settings.paths()) for each in page.items]
+    ours = [view for view in seen if owned(view) is not Ownership.FOREIGN]
+    views = tuple(sorted(ours, key=lambda view: (view.namespace, view.name)))
+    foreign = tuple(view for view in seen if owned(view) is Ownership.FOREIGN)
+    open_by_uid = Counter(view.executor_uid for view in views if not view.completed)
+    leases = await executor_leases(settings, client)
+    now, wall = time.monotonic(), wall or datetime.now(UTC)
+    membership = await _membership(scope, leases, client, remarks, now, wall)
+    membership.synced(now)
+    members = membership.members(now, open_by_uid)
+    remarks += [
+        _run_out(each.id, leases[uid], wall)
+        for uid, each in members.removed.items()
+        if uid in leases and expired(leases[uid], wall, scope.times.lease_s)
+    ]
+    return Observed(
+        *(settings, scope, views, members, leases, leader, owned, now, wall, tuple(remarks)),
+        table=table,
+        foreign=foreign,
+        leader_known=leader_known,
+    )
+
+
+def entry_for(entries: Sequence[ShardSettings], asked: Asked, namespace: str, name: str) -> tuple[ShardSettings, bool]:
+    """The entry of several, alike but for their partition, whose partition has the object; whether there is one object.
+
+    Where no entry has that partition, one like the others is given. Raises `KubeError`, `WrongInput`.
+    """
+    configure_logging("warning")
+    return asyncio.run(_entry_for(entries, asked, namespace, name))
+
+
+async def _entry_for(
+    entries: Sequence[ShardSettings], asked: Asked, namespace: str, name: str
+) -> tuple[ShardSettings, bool]:
+    first = entries[0]
+    client = asked.where.client()
+    try:
+        await _require_in_files(first, client, asked.where)
+        served = await required(first, client)
+        within = namespace if served.resource.namespaced else None
+        found = await client.list(served.resource, within, field_selector=f"metadata.name={name}")
+        if len(found.items) != 1:
+            return first, False  # what is said of a missing or ambiguous name is the same in each partition
+        view = view_of(found.items[0].content, first.paths())
+        table = None
+        if first.partition_table is not None:
+            table = table_of(await read_table(first, client, asked.installation), first.partition_table)
+    finally:
+        await client.close()
+    partition = partition_number(first, table, view)
+    own = next((each for each in entries if each.partition == partition), replace_entry(first, partition=partition))
+    return own, True
+
+
+def partition_number(settings: ShardSettings, table: SlotTable | None, obj: Identified) -> str | None:
+    """As `partition` of the entry that has the object says it; None where there are no partitions."""
+    if settings.partition is None:
+        return None
+    hashed = hash_of(obj, PartitionBy(settings.partition_by))
+    if table is not None:
+        return str(table.at(hashed).partition)
+    count = int(settings.partition.partition("/")[2])
+    return f"{partition_of(hashed, count)}/{count}"
+
+
+def partition_text(settings: ShardSettings, table: SlotTable | None, obj: Identified) -> str:
+    """The partition of an object, for people; empty where there are none."""
+    number = partition_number(settings, table, obj)
+    if number is None or table is None:
+        return number or ""
+    slot = slot_of(hash_of(obj, PartitionBy(settings.partition_by)))
+    return f"{number} (slot {slot} of table {settings.partition_table})"
+
+
+async def _events(view: ObjectView, where: Where) -> list[CoreEvent] | str:
+    client = where.client()
+    try:
+        page = await client.list(
+            CORE_EVENTS, view.namespace or "default", field_selector=f"involvedObject.uid={view.uid}"
+        )
+    except Forbidden as problem:
+        return f"Events may not be read, so refused writes are not shown: {problem}"
+    finally:
+        await client.close()
+    return [each for each in page.items if each.involved_object.uid == view.uid]
+
+
+def events_about(view: ObjectView, where: Where) -> list[CoreEvent] | str:
+    """Events about one object; a sentence if they may not be read. Raises `KubeError`."""
+    return asyncio.run(_events(view, where))
+
+
+async def required(settings: ShardSettings, client: Client) -> Served:
+    """Raises `WrongInput` where the cluster has no such resource."""
+    served = await discover(client, *settings.group_version_plural)
+    if served is None:
+        raise WrongInput(f"the cluster has no {settings.resource}; apply its definition, or correct --resource")
+    return served
+
+
+async def executor_leases(settings: ShardSettings, client: Client) -> dict[str, Lease]:
+    """Of the pool, by UID of the pod."""
+    selector = f"{POOL}={settings.pool}"
+    page = await client.list_all(LEASES, settings.executor_namespace, label_selector=selector)
+    found = {each.metadata.annotations.get(EXECUTOR_UID) or each.spec.holder_identity: each for each in page.items}
+    return {uid: each for uid, each in found.items() if uid}
+
+
+async def read_table(settings: ShardSettings, client: Client, installation: str) -> ConfigMap | None:
+    """None: there is none, or the partitions are fixed."""
+    if settings.partition_table is None:
+        return None
+    try:
+        return await client.get(CONFIGMAPS, settings.partition_table, settings.leader_elect_namespace or installation)
+    except NotFound:
+        return None
+
+
+def table_of(found: ConfigMap | None, name: str) -> SlotTable:
+    """Raises `WrongInput` where there is none that can be read."""
+    if found is None:
+        hint = f"situate sharding partitions create {name} --count 4"
+        raise WrongInput(f"ConfigMap {name}: there is no such table of partitions; {hint}")
+    table, mistakes = parse_table(found.data.get(ENTRY, ""))
+    if table is None:
+        raise WrongInput(f"ConfigMap {name}, entry {ENTRY}: {'; '.join(map(str, mistakes))}")
+    return table
+
+
+async def _membership(
+    scope: Scope, leases: Mapping[str, Lease], client: Client, remarks: list[str], now: float, wall: datetime
+) -> Membership:
+    """Leases count as last changed when their holders say that they renewed them; a time to come counts as now."""
+    membership = Membership(scope.executors, scope.times, scope.pool, scope.partition)
+    for uid, lease in leases.items():
+        remarks += membership.saw_lease(lease, now - max(0.0, age_s(lease, wall) or 0.0))
+        if expired(lease, wall, scope.times.lease_s):
+            suspect = Suspect(uid, lease.metadata.namespace, lease.metadata.name)
+            membership.checked(suspect, lease, now, now)
+    where = scope.executors
+    for pod in (await client.list_all(PODS, where.namespace, label_selector=where.selector)).items:
+        membership.saw_pod(pod)
+    try:
+        for node in (await client.list_all(NODES)).items:
+            membership.saw_node(node)
+    except Forbidden as problem:
+        remarks.append(f"nodes may not be listed, so that lost ones are not known: {problem}")
+    return membership
+
+
+async def _leader(
+    settings: ShardSettings, lease: LeaseName, client: Client, remarks: list[str]
+) -> tuple[Lease | None, bool]:
+    """The supervisors' Lease, and whether it could be read."""
+    try:
+        return await client.get(LEASES, lease.name, lease.namespace), True
+    except NotFound:
+        said = f"there is no Lease {lease}: no supervisor has run; --installation-namespace names another namespace"
+        if settings.partition is None and (parts := await _partitions_there(settings, lease, client)):
+            said = (
+                f"{settings.resource} has partitions with supervisors of their own, {', '.join(parts)}: name the "
+                "configuration by -f, so that its partitions are known"
+            )
+        remarks.append(said)
+        return None, True
+    except Forbidden as problem:
+        remarks.append(f"the supervisors' Lease may not be read, so that nobody is known to lead: {problem}")
+        return None, False
+
+
+async def _partitions_there(settings: ShardSettings, lease: LeaseName, client: Client) -> list[str]:
+    """Partitions of this resource and pool whose supervisors have a Lease there."""
+    group, _, plural = settings.group_version_plural
+    before, after = f"{plural}.{group}.{settings.pool}.", ".supervisor"
+    names = [each.metadata.name for each in (await client.list_all(LEASES, lease.namespace)).items]
+    return sorted(
+        each.removeprefix(before).removesuffix(after)
+        for each in names
+        if each.startswith(before) and each.endswith(after) and len(each) > len(before) + len(after)
+    )
+
+
+def _run_out(executor: str, lease: Lease, wall: datetime) -> str:
+    age = age_s(lease, wall)
+    return (
+        f"executor {executor} counts as NotReady: Lease {lease.metadata.namespace}/{lease.metadata.name} says that it "
+        f"was renewed {age:.0f} s ago, and lasts {lease.spec.lease_duration_seconds:g} s; a wrong clock looks the same"
+    )

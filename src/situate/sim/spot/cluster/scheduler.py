@@ -1,0 +1,178 @@
+"""A stock scheduler over a simulated cluster: the framework's own plugins, asked once for each state that occurs.
+
+Where a pod goes depends on its shape and on what stands on which kind of node, and the runs of a scenario pass through
+the same few states again and again; so answers are remembered, and thousands of runs cost little more than one. Ties go
+to the first node, where kube-scheduler draws one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+from situate.cluster.controllers.scheduler.scheduler import default_profile
+from situate.framework.cycle.feasibility_query import answer
+from situate.framework.snapshot.cache import Cache
+from situate.framework.volumes.catalog import Catalog
+from situate.objects.kinds.pods import Pod
+from situate.objects.selection.label_selectors import Requirement, Selector
+from situate.sim.spot.cluster.shapes import NodeKind, Shape
+from situate.spot.capacity.free_capacity import Places
+from situate.spot.capacity.scheduler_capacity import FilteredRoom
+from situate.spot.model.counts import Nodes
+from situate.spot.model.pods_nodes_workloads import RELEASED, TEMPLATE_HASH, Capacity, NodeFacts, NodeState
+from situate.spot.nodes.known_signals import SIGNALS, on_demand_requirement, pool_tolerations
+
+_ENDING: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_OURS: Final = on_demand_requirement(SIGNALS)
+_TOLERATIONS: Final = pool_tolerations(SIGNALS)
+
+
+class Standing(IntEnum):
+    """How a pod stands on its node, as far as the scheduler can tell."""
+
+    WHOLE = 0
+    TERMINATING = 1
+    RELEASED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Tenants:
+    """Pods on a node that are all alike."""
+
+    shape: Shape
+    standing: Standing
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A node with its pods. Two of equal keys are alike to every pod that names no node."""
+
+    name: str
+    kind: NodeKind
+    barred: bool
+    """Whether a taint keeps new pods away."""
+    tenants: tuple[Tenants, ...]
+    key: tuple[object, ...]
+
+    @classmethod
+    def of(cls, name: str, kind: NodeKind, barred: bool, tenants: tuple[Tenants, ...]) -> Seat:
+        counts = tuple((each.shape.number, each.standing, each.count) for each in tenants)
+        return cls(name, kind, barred, tenants, (kind.number, barred, counts))
+
+
+class Scheduler:
+    """Of one family of runs: those whose shapes and kinds of nodes are numbered alike."""
+
+    def __init__(self) -> None:
+        self._profile = default_profile()
+        self._places: dict[tuple[object, ...], int | None] = {}
+        self._rooms: dict[tuple[object, ...], bool] = {}
+
+    def place(self, shape: Shape, seats: Sequence[Seat], key: tuple[object, ...]) -> int | None:
+        """The index of the node that the pod gets; None if none will do. `key`: the keys of the seats."""
+        known = (shape.number, key, tuple(seat.name for seat in seats) if shape.named else ())
+        if known not in self._places:
+            cache, _ = _cache(seats, {shape})
+            pod = cache.reader.read(_pod(shape, "asked", "", Standing.WHOLE))
+            name = answer(self._profile, pod, cache.snapshot()).node
+            names = [seat.name for seat in seats]
+            self._places[known] = names.index(name) if name else None
+        return self._places[known]
+
+    def fits(
+        self,
+        shape: Shape,
+        seats: Sequence[Seat],
+        key: tuple[object, ...],
+        facts: Sequence[NodeFacts],
+        capacity: Capacity,
+        without: tuple[int, Shape] | None,
+        pools: Collection[str] | None,
+    ) -> bool:
+        """What `situate.spot.capacity.free_capacity.Room` is asked. `facts`: of the seats; `without`: a seat and the
+        shape of its pod.
+        """
+        usable = tuple(
+            each.state is NodeState.OK and each.capacity is capacity and (pools is None or each.pool in pools)
+            for each in facts
+        )
+        if not any(usable):
+            return False
+        less = (without[0], without[1].number) if without is not None else ()
+        known = (shape.number, key, usable, less, tuple(seat.name for seat in seats) if shape.named else ())
+        if known not in self._rooms:
+            cache, pods = _cache(seats, {shape})
+            asked = _pod(shape, "asked", "", Standing.WHOLE)
+            by_uid = {"asked": asked, **{pod.metadata.uid: pod for pod, _ in pods}}
+            chosen = {
+                seat.name: replace(each, name=seat.name, state=NodeState.OK if here else NodeState.CORDONED)
+                for seat, each, here in zip(seats, facts, usable, strict=True)
+            }
+            room = FilteredRoom(cache, self._profile, chosen, by_uid.get, _OURS, _TOLERATIONS)
+            gone = None
+            if without is not None:
+                there = seats[without[0]].name
+                gone = next(
+                    replace(without[1].facts, uid=pod.metadata.uid)
+                    for pod, of in pods
+                    if pod.spec.node_name == there and of is without[1]
+                )
+            self._rooms[known] = room.fits(replace(shape.facts, uid="asked"), capacity, without=gone)
+        return self._rooms[known]
+
+    def places(self, seats: Sequence[Seat], nodes: Nodes, uids: Mapping[str, Sequence[str]]) -> Places:
+        """For a plan of several moves, under the pods' real uids: by node, in the order of its tenants."""
+        cache, pods = _cache(seats, set(), uids)
+        by_uid = {pod.metadata.uid: pod for pod, _ in pods}
+        return FilteredRoom(cache, self._profile, nodes, by_uid.get, _OURS, _TOLERATIONS)
+
+
+def _cache(
+    seats: Sequence[Seat], asked: Collection[Shape], uids: Mapping[str, Sequence[str]] | None = None
+) -> tuple[Cache, list[tuple[Pod, Shape]]]:
+    """What a scheduler would know, with the ReplicaSets that soft spreading goes by. Without `uids` it makes some."""
+    cache = Cache()
+    pods: list[tuple[Pod, Shape]] = []
+    for seat in seats:
+        cache.set_node(seat.kind.node(seat.name, barred=seat.barred))
+        shapes = [(each.shape, each.standing) for each in seat.tenants for _ in range(each.count)]
+        names = [f"pod-{len(pods) + number}" for number in range(len(shapes))] if uids is None else uids[seat.name]
+        for uid, (shape, standing) in zip(names, shapes, strict=True):
+            pod = _pod(shape, uid, seat.name, standing)
+            pods.append((pod, shape))
+            cache.set_pod(cache.reader.read(pod), seat.name)
+    cache.set_catalog(Catalog(owners=dict(map(_owned, {*asked, *(shape for _, shape in pods)}))))
+    return cache, pods
+
+
+def _owned(shape: Shape) -> tuple[tuple[str, str, str], Selector]:
+    owner = shape.pod.metadata.owner_references[0]
+    labels = shape.pod.metadata.labels
+    requirements = (
+        Requirement(key, "in", frozenset((labels[key],))) for key in ("app", TEMPLATE_HASH) if key in labels
+    )
+    return (owner.kind, shape.pod.metadata.namespace, owner.name), Selector(tuple(requirements))
+
+
+def _pod(shape: Shape, uid: str, node: str, standing: Standing) -> Pod:
+    metadata = msgspec.structs.replace(
+        shape.pod.metadata,
+        uid=uid,
+        name=uid,
+        deletion_timestamp=_ENDING if standing is Standing.TERMINATING else None,
+    )
+    if standing is Standing.RELEASED:
+        hashed = f"{RELEASED}{metadata.labels.get(TEMPLATE_HASH, '')}"
+        metadata = msgspec.structs.replace(
+            metadata, labels={**metadata.labels, TEMPLATE_HASH: hashed}, owner_references=()
+        )
+    return msgspec.structs.replace(
+        shape.pod, metadata=metadata, spec=msgspec.structs.replace(shape.pod.spec, node_name=node)
+    )

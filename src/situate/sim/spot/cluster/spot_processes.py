@@ -1,0 +1,162 @@
+"""The webhook and the controller in a simulated cluster: the shipped `admit` and `decide`, and what follows from them.
+
+The controller looks a moment after each change and again when a decision asks for it. While no wave is on it polls a
+little less often than the shipped one, which nothing but the time of a run depends on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from situate.sim.spot.cluster.shapes import NAMESPACE
+from situate.sim.spot.cluster.world import Birth, World
+from situate.sim.spot.policies import Policy, Reaction
+from situate.sim.spot.results.account import Cause
+from situate.sim.timeline import Due
+from situate.spot.admission.admit import LiveRead, NeedsRead, PodRequest, View, admit
+from situate.spot.admission.ledger import Ledger
+from situate.spot.admission.patch import Operation
+from situate.spot.capacity.free_capacity import Room
+from situate.spot.config.settings import ReturnSettings, SpotSettings
+from situate.spot.model.actions import (
+    BY_POLICY,
+    Action,
+    Delete,
+    Evict,
+    Reason,
+    Release,
+    SetCost,
+    ShortenTolerations,
+)
+from situate.spot.model.pods_nodes_workloads import Capacity, PodFacts
+from situate.spot.model.policy_limits import Limits
+from situate.spot.rebalance.decide import Situation, State, decide
+from situate.spot.rebalance.node_termination import avoided
+from situate.spot.workloads.on_demand_target import Rules
+
+_QUIET_POLL_S: Final = 60.0
+_SOONEST_S: Final = 1.0
+"""Between two decisions, as of the shipped controller (`moving.SOONEST_S`)."""
+_END_SOONEST_S: Final = 0.1
+"""The same where the time of a pod is up (`moving.END_SOONEST_S`)."""
+_FOR_WAVES: Final = frozenset((Reason.EVACUATE, Reason.DEAD_NODE, Reason.REPLACED, Reason.ORPHANED))
+
+
+def settings_of(policy: Policy, *, autoscaling: bool, start_s: float) -> SpotSettings:
+    """The configuration under which a policy runs."""
+    return SpotSettings(
+        eviction_toleration=20.0 if policy.reacts else None,
+        make_before_break=policy.reaction is Reaction.RELEASE,
+        return_=ReturnSettings(enabled=policy.returns),
+        autoscaling=autoscaling,
+        start=start_s,
+    )
+
+
+@dataclass(slots=True)
+class SimulatedRoom(Room):
+    """By the simulated cluster's scheduler."""
+
+    world: World
+
+    def fits(
+        self,
+        pod: PodFacts,
+        capacity: Capacity,
+        *,
+        without: PodFacts | None = None,
+        pools: Collection[str] | None = None,
+    ) -> bool:
+        return self.world.fits(pod, capacity, without, pools)
+
+
+@dataclass(slots=True)
+class Ours:
+    """Installed in a world: it admits from now on, and decides once woken."""
+
+    world: World
+    settings: SpotSettings
+    reacts: bool
+    """Whether nodes that end are its business."""
+    rules: Rules
+    limits: Limits
+    state: State = field(default_factory=State)
+    ledger: Ledger = field(default_factory=Ledger.empty)
+    _due: Due | None = None
+    _decided_at: float = -math.inf
+
+    @classmethod
+    def installed(cls, world: World, settings: SpotSettings, reacts: bool) -> Ours:
+        return cls(world, settings, reacts, settings.rules(), settings.limits())
+
+    def __post_init__(self) -> None:
+        self.world.admit = self.admit
+        self.world.on_change = self.wake
+
+    def fork(self, world: World) -> Ours:
+        return replace(self, world=world, _due=None)
+
+    def admit(self, birth: Birth, token: str) -> Sequence[Operation]:
+        """What is written into the pod."""
+        world = self.world
+        cluster = world.cluster()
+        doomed = avoided(cluster.nodes.values())
+        view = View(cluster, self.settings.admission(1, doomed), self.state.memories)
+        request = PodRequest(NAMESPACE, birth.document)
+        answered = admit(request, view, self.ledger, world.now, token)
+        if isinstance(answered, NeedsRead):
+            replica_set = cluster.replica_sets.get(birth.controller)
+            pods = tuple(pod for pod in world.pods_of(birth.owner.uid) if pod.controller == birth.controller)
+            live = View(cluster, view.settings, view.memories, LiveRead(birth.owner, replica_set, pods))
+            answered = admit(request, live, self.ledger, world.now, token)
+        assert not isinstance(answered, NeedsRead), "a live read was given, and another one is asked for"
+        answer, self.ledger = answered
+        return answer.operations
+
+    def wake(self) -> None:
+        """Something has changed."""
+        self._decide_at(max(self.world.now + self.world.delays.react_s, self._decided_at + _SOONEST_S))
+
+    def _decide_at(self, when: float) -> None:
+        if self._due is not None:
+            if self._due.call is not None and self._due.when <= when:
+                return
+            self._due.cancel()
+        self._due = self.world.timeline.at(when, self._decide)
+
+    def _decide(self) -> None:
+        world = self.world
+        self._decided_at = world.now
+        cluster = world.cluster()
+        for slot in list(self.ledger.reservations):
+            pods = [pod for pod in world.pods_of(slot.owner) if pod.revision == slot.revision]
+            self.ledger = self.ledger.settled(slot, pods, world.now)
+        situation = Situation(cluster, SimulatedRoom(world), self.rules, self.limits)
+        decision = decide(self.state, situation, world.now)
+        self.state = decision.state
+        for action in decision.actions:
+            self._act(action)
+        if decision.requeue_after is not None:
+            quiet = 0.0 if decision.wave and self.reacts else _QUIET_POLL_S
+            self._decide_at(world.now + max(quiet, _END_SOONEST_S, decision.requeue_after))
+
+    def _act(self, action: Action) -> None:
+        pod = self.world.pods.get(action.uid)
+        if pod is None or pod.facts.terminating:
+            return
+        match action:
+            case SetCost(cost=cost):
+                self.world.mark(pod, cost=cost)
+            case ShortenTolerations(keys=keys, seconds=seconds):
+                shorter = tuple((key, seconds if key in keys else was) for key, was in pod.facts.evicting)
+                self.world.mark(pod, evicting=shorter)
+            case Evict() | Delete() | Release():
+                if action.reason in _FOR_WAVES and not self.reacts:
+                    return
+                if isinstance(action, Release):
+                    self.world.release(action.uid, action.deadline)
+                else:
+                    self.world.delete(action.uid, Cause.MOVED if action.reason in BY_POLICY else Cause.WAVE)

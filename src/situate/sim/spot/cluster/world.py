@@ -1,0 +1,436 @@
+"""A simulated cluster: what its API shows and what is true beneath, nodes that come and end, pods that start and serve.
+
+Pods are bound by `scheduling`, replaced by `controllers`, classed by whoever admits them. Nothing runs by itself: all
+that happens is on the timeline. What the API says may be older than the truth: pods of a node that has gone stand there
+until that is noticed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from situate.sim.spot.cluster.delays import Chance, Delays
+from situate.sim.spot.cluster.scheduler import Scheduler, Seat, Standing, Tenants
+from situate.sim.spot.cluster.shapes import NAMESPACE, NodeKind, Shape, Shapes
+from situate.sim.spot.results.account import Account, Cause
+from situate.sim.timeline import Due, Timeline
+from situate.spot.admission.patch import Operation
+from situate.spot.capacity.free_capacity import Places
+from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, NodeState, Owner, PodFacts, PodKey
+from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.constraints import EVICTING
+from situate.spot.workloads.on_demand_target import Namespace
+from situate.spot.workloads.owners import ReplicaSetFacts
+
+_TOLERATED_S = 300.0
+"""Of a lost node, where a pod says nothing."""
+
+
+@dataclass(slots=True, eq=False)
+class SimPod:
+    facts: PodFacts
+    """What the API shows."""
+    shape: Shape
+    owner: str
+    """Uid of the workload."""
+    app: str
+    """Which service it is part of."""
+    node: SimNode | None = None
+    serving: bool = False
+
+    @property
+    def standing(self) -> Standing:
+        if self.facts.terminating:
+            return Standing.TERMINATING
+        return Standing.RELEASED if self.facts.released else Standing.WHOLE
+
+
+@dataclass(slots=True, eq=False)
+class SimNode:
+    facts: NodeFacts
+    kind: NodeKind
+    runs: bool = True
+    """Whether the machine is there."""
+    barred: bool = False
+    pods: dict[str, SimPod] = field(default_factory=dict)
+    """By uid, those that have not gone."""
+    _seat: Seat | None = None
+
+    def touch(self) -> None:
+        self._seat = None
+
+    @property
+    def seat(self) -> Seat:
+        if self._seat is None:
+            counts: dict[tuple[int, Standing], tuple[Shape, int]] = {}
+            for pod in self.pods.values():
+                key = pod.shape.number, pod.standing
+                counts[key] = pod.shape, counts.get(key, (pod.shape, 0))[1] + 1
+            tenants = tuple(Tenants(counts[key][0], key[1], counts[key][1]) for key in sorted(counts))
+            self._seat = Seat.of(self.facts.name, self.kind, self.barred, tenants)
+        return self._seat
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """A pod that a controller wants."""
+
+    owner: Owner
+    app: str
+    controller: str
+    """Uid of the ReplicaSet, or of the workload itself."""
+    document: Mapping[str, Any]
+    """As the webhook gets it."""
+    template: str
+    """Names the document without its name."""
+    name: str = ""
+    """Empty where the server makes one."""
+
+
+Admit = Callable[[Birth, str], Sequence[Operation]]
+"""What is written into a new pod; the text is a token of its own."""
+
+
+class World:
+    def __init__(
+        self,
+        timeline: Timeline,
+        account: Account,
+        chance: Chance,
+        delays: Delays,
+        scheduler: Scheduler,
+        shapes: Shapes,
+    ) -> None:
+        self.timeline, self.account, self.chance, self.delays = timeline, account, chance, delays
+        self.shapes = shapes
+        self._scheduler = scheduler
+        self.owners: dict[str, Owner] = {}
+        self.replica_sets: dict[str, ReplicaSetFacts] = {}
+        self.pods: dict[str, SimPod] = {}
+        self.nodes: dict[str, SimNode] = {}
+        """Those that have a Node object."""
+        self.admit: Admit = lambda _birth, _token: ()
+        self.on_pods: Callable[[str], None] = lambda _owner: None
+        """Called after each change of a workload's pods."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called after each change that the API shows."""
+        self.grown: NodeKind | None = None
+        """The on-demand nodes that come when pods wait; None: none come."""
+        self._made = 0
+        self._growing = 0
+        """Places that are on their way."""
+        self._binding: Due | None = None
+        self._of: dict[str, dict[str, PodFacts]] = {}
+        self._tuples: dict[str, Sequence[PodFacts]] = {}
+        self._node_facts: dict[str, NodeFacts] = {}
+        self._namespaces = {NAMESPACE: Namespace(NAMESPACE)}
+
+    def fork(self, timeline: Timeline, account: Account, chance: Chance) -> World:
+        """The same cluster with a future of its own; nothing may be under way."""
+        twin = World(timeline, account, chance, self.delays, self._scheduler, self.shapes)
+        twin.owners, twin.replica_sets = dict(self.owners), dict(self.replica_sets)
+        twin.grown, twin._made = self.grown, self._made
+        for name, node in self.nodes.items():
+            twin.nodes[name] = SimNode(node.facts, node.kind, node.runs, node.barred)
+        for uid, pod in self.pods.items():
+            home = twin.nodes[pod.node.facts.name] if pod.node is not None else None
+            twin.pods[uid] = SimPod(pod.facts, pod.shape, pod.owner, pod.app, home, pod.serving)
+            if home is not None:
+                home.pods[uid] = twin.pods[uid]
+        twin._of = {owner: dict(pods) for owner, pods in self._of.items()}
+        twin._node_facts = dict(self._node_facts)
+        return twin
+
+    @property
+    def now(self) -> float:
+        return self.timeline.now
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is missing, nothing is under way, and no node is about to end."""
+        wanted = sum(owner.replicas for owner in self.owners.values())
+        if len(self.pods) != wanted or self._binding is not None:
+            return False
+        if any(node.facts.ending for node in self.nodes.values()):
+            return False
+        return all(pod.serving and pod.facts.live for pod in self.pods.values())
+
+    # what the API shows
+
+    def cluster(self) -> Cluster:
+        """Good until the next change."""
+        for owner, pods in self._of.items():
+            if owner not in self._tuples:
+                self._tuples[owner] = tuple(pods.values())
+        return Cluster(self.owners, self.replica_sets, dict(self._tuples), self._node_facts, self._namespaces)
+
+    def pods_of(self, owner: str) -> Sequence[PodFacts]:
+        if owner not in self._tuples:
+            self._tuples[owner] = tuple(self._of.get(owner, {}).values())
+        return self._tuples[owner]
+
+    def fits(self, pod: PodFacts, capacity: Capacity, without: PodFacts | None, pools: Collection[str] | None) -> bool:
+        """For `situate.spot.capacity.free_capacity.Room`."""
+        known = self.pods.get(pod.uid)
+        if known is None:
+            return False
+        seats = self._seats()
+        less = None
+        if without is not None and (other := self.pods.get(without.uid)) is not None and other.node is not None:
+            names = [seat.name for seat in seats]
+            if other.node.facts.name in names:
+                less = names.index(other.node.facts.name), other.shape
+        facts = [node.facts for node in self.nodes.values()]
+        return self._scheduler.fits(known.shape, seats, _key(seats), facts, capacity, less, pools)
+
+    def places(self) -> Places:
+        """Room of which several moves can be asked in turn."""
+        uids = {
+            name: [
+                pod.facts.uid for pod in sorted(node.pods.values(), key=lambda pod: (pod.shape.number, pod.standing))
+            ]
+            for name, node in self.nodes.items()
+        }
+        return self._scheduler.places(self._seats(), self._node_facts, uids)
+
+    def _seats(self) -> list[Seat]:
+        return [node.seat for node in self.nodes.values()]
+
+    def mark(self, pod: SimPod, **changes: Any) -> None:
+        """Shows something of a pod that nobody goes by but whoever wrote it."""
+        self._show(pod, replace(pod.facts, **changes))
+
+    def update(self, pod: SimPod, **changes: Any) -> None:
+        """Shows something else of a pod."""
+        self.mark(pod, **changes)
+        self.on_change()
+
+    def _show(self, pod: SimPod, facts: PodFacts) -> None:
+        pod.facts = facts
+        if pod.node is not None:
+            pod.node.touch()
+        self._of.setdefault(pod.owner, {})[facts.uid] = facts
+        self._tuples.pop(pod.owner, None)
+
+    def _show_node(self, node: SimNode, facts: NodeFacts) -> None:
+        node.facts = facts
+        self._node_facts[facts.name] = facts
+        node.touch()
+        self.on_change()
+
+    # pods
+
+    def create(self, birth: Birth) -> None:
+        self._made += 1
+        token = f"t{self._made}"
+        operations = self.admit(birth, token)
+        shape = self.shapes.of(birth.template, birth.document, operations)
+        name = birth.name or f"{birth.owner.name}-{self._made}"
+        facts = replace(
+            shape.facts,
+            key=PodKey(NAMESPACE, name),
+            uid=f"{name}/{self._made}",
+            token=token if operations else "",
+            created=self.now,
+        )
+        pod = SimPod(facts, shape, birth.owner.uid, birth.app)
+        self.pods[facts.uid] = pod
+        self._show(pod, facts)
+        self.on_change()
+        self.schedule()
+
+    def delete(self, uid: str, cause: Cause) -> None:
+        """With its grace period, as an eviction does. Harmless if it is ending already."""
+        pod = self.pods.get(uid)
+        if pod is None or pod.facts.terminating:
+            return
+        self.account.ended(cause)
+        if pod.node is None:
+            self._remove(uid)
+            return
+        self._show(pod, replace(pod.facts, terminating=True))
+        if pod.node.runs:
+            self.timeline.after(self.delays.stop_s, partial(self._stop, uid))
+            self.timeline.after(max(self.delays.stop_s, self.delays.end_s), partial(self._ended, uid))
+        self.on_pods(pod.owner)
+        self.on_change()
+
+    def _stop(self, uid: str) -> None:
+        pod = self.pods.get(uid)
+        if pod is not None:
+            self._serve(pod, False)
+            self.update(pod, ready=False, ready_since=None)
+
+    def _ended(self, uid: str) -> None:
+        """Its kubelet says so, if that is still there."""
+        pod = self.pods.get(uid)
+        if pod is not None and pod.node is not None and pod.node.runs:
+            self._remove(uid)
+
+    def _remove(self, uid: str) -> None:
+        pod = self.pods.pop(uid, None)
+        if pod is None:
+            return
+        self._serve(pod, False)
+        if pod.node is not None:
+            if pod.node.runs:
+                self.account.run(self.now, pod.node.kind.capacity, -1)
+            del pod.node.pods[uid]
+            pod.node.touch()
+        del self._of[pod.owner][uid]
+        self._tuples.pop(pod.owner, None)
+        self.on_pods(pod.owner)
+        self.on_change()
+        self.schedule()
+
+    def _serve(self, pod: SimPod, serves: bool) -> None:
+        if pod.serving is not serves:
+            pod.serving = serves
+            self.account.serve(self.now, pod.app, 1 if serves else -1)
+
+    def release(self, uid: str, deadline: float) -> None:
+        """It leaves its ReplicaSet and serves on (K6)."""
+        pod = self.pods.get(uid)
+        if pod is None or pod.facts.terminating or pod.facts.released:
+            return
+        facts = pod.facts
+        self._show(
+            pod, replace(facts, released=True, controller="", owners=0, former_owner=pod.owner, deadline=deadline)
+        )
+        self.on_pods(pod.owner)
+        self.on_change()
+
+    # the scheduler
+
+    def schedule(self) -> None:
+        """Binds what can be bound, after a while."""
+        if self._binding is None:
+            self._binding = self.timeline.after(self.delays.bind_s, self._bind_all)
+
+    def _bind_all(self) -> None:
+        self._binding = None
+        seats, left = self._seats(), []
+        key = _key(seats)
+        refused: set[int] = set()
+        for pod in [pod for pod in self.pods.values() if pod.node is None and not pod.facts.gated]:
+            shape = pod.shape
+            index = self._scheduler.place(shape, seats, key) if seats and shape.number not in refused else None
+            if index is None:
+                refused.add(shape.number)
+                left.append(pod)
+                continue
+            self._bind(pod, self.nodes[seats[index].name])
+            seats[index] = self.nodes[seats[index].name].seat
+            key = _key(seats)
+            refused.clear()
+        if left and self.grown is not None:
+            self._grow(self.grown, seats, Counter(pod.shape for pod in left))
+
+    def _bind(self, pod: SimPod, node: SimNode) -> None:
+        pod.node = node
+        node.pods[pod.facts.uid] = pod
+        self._show(pod, replace(pod.facts, node=node.facts.name, started=self.now))
+        self.account.run(self.now, node.kind.capacity, 1)
+        self.timeline.after(self.delays.start.draw(self.chance), partial(self._started, pod.facts.uid))
+        self.on_pods(pod.owner)
+        self.on_change()
+
+    def _started(self, uid: str) -> None:
+        pod = self.pods.get(uid)
+        if pod is None or pod.facts.terminating or pod.node is None or not pod.node.runs:
+            return
+        self._serve(pod, True)
+        self.update(pod, ready=True, ready_since=self.now, phase="Running")
+        self.on_pods(pod.owner)
+
+    def _grow(self, kind: NodeKind, seats: Sequence[Seat], waiting: Mapping[Shape, int]) -> None:
+        """Asks for on-demand nodes for pods that would fit there."""
+        more = [*seats, Seat.of("new", kind, False, ())]
+        key = _key(more)
+        wanting = sum(count for shape, count in waiting.items() if self._scheduler.place(shape, more, key) is not None)
+        while self._growing < wanting:
+            self._growing += kind.slots
+            self.timeline.after(self.delays.node_start.draw(self.chance), self._arrive)
+
+    def _arrive(self) -> None:
+        assert self.grown is not None
+        self._growing -= self.grown.slots
+        self.add_node(self.grown)
+
+    # nodes
+
+    def add_node(self, kind: NodeKind, age_s: float = 0.0) -> None:
+        self._made += 1
+        name = f"{kind.capacity}-{kind.zone}-{self._made}"
+        facts = NodeFacts(
+            name,
+            kind.capacity,
+            pool=f"{kind.instance_type}/{kind.zone}",
+            instance_type=kind.instance_type,
+            zone=kind.zone,
+            created=self.now - age_s,
+            cpu_milli=1000 * kind.slots,
+        )
+        self.nodes[name] = SimNode(facts, kind)
+        self._show_node(self.nodes[name], facts)
+        self.schedule()
+
+    def notice(self, name: str, seconds: float) -> None:
+        """Its end is known, and a termination handler has tainted it."""
+        node = self.nodes[name]
+        node.barred = True
+        facts = replace(
+            node.facts, state=NodeState.DOOMED, deadline=self.now + seconds, why="spot notice", tainted=True
+        )
+        self._show_node(node, facts)
+
+    def end_node(self, name: str, *, silent: bool) -> None:
+        """The machine is gone; the Node object too, unless it ends silently."""
+        node = self.nodes[name]
+        node.runs = False
+        for pod in node.pods.values():
+            self._serve(pod, False)
+        self.account.run(self.now, node.kind.capacity, -len(node.pods))
+        if silent:
+            self.timeline.after(self.delays.silent_s, partial(self._unreachable, node))
+        else:
+            self.forget_node(name)
+
+    def forget_node(self, name: str) -> None:
+        """Its Node object goes; pods that are still there follow when that is noticed."""
+        node = self.nodes.pop(name)
+        del self._node_facts[name]
+        self.timeline.after(self.delays.detection_s, partial(self._collect, node))
+        self.on_change()
+
+    def _collect(self, node: SimNode) -> None:
+        for uid, pod in list(node.pods.items()):
+            if not pod.facts.terminating:
+                self.account.ended(Cause.LOST)
+            self._remove(uid)
+
+    def _unreachable(self, node: SimNode) -> None:
+        if node.facts.name not in self.nodes:
+            return
+        node.barred = True
+        for uid, pod in node.pods.items():
+            self._show(pod, replace(pod.facts, ready=False, ready_since=None))
+            self.timeline.after(_tolerated_s(pod.facts), partial(self._taint_evicts, uid))
+        facts = replace(node.facts, state=NodeState.DEAD, deadline=self.now, why="unreachable", tainted=True)
+        self._show_node(node, facts)
+
+    def _taint_evicts(self, uid: str) -> None:
+        """The object stays, since nobody is there to end the pod."""
+        self.delete(uid, Cause.LOST)
+
+
+def _key(seats: Sequence[Seat]) -> tuple[object, ...]:
+    return tuple([seat.key for seat in seats])
+
+
+def _tolerated_s(pod: PodFacts) -> float:
+    return float(min((seconds for key, seconds in pod.evicting if key in EVICTING), default=_TOLERATED_S))

@@ -1,0 +1,134 @@
+"""What the runs of one policy come to: each figure with how it varies, and readiness over time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import ceil
+from statistics import fmean
+from typing import Any
+
+from situate.sim.spot.results.account import Played
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Of one figure over the runs; percentiles are of the nearest rank."""
+
+    mean: float
+    least: float
+    p5: float
+    p50: float
+    p95: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Distribution:
+        ranked = sorted(values)
+        p5, p50, p95 = (ranked[max(0, ceil(share * len(ranked)) - 1)] for share in (0.05, 0.5, 0.95))
+        return cls(fmean(ranked), ranked[0], p5, p50, p95, ranked[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """How a workload fared, or all of them together."""
+
+    outage_s: Distribution
+    """With no pod that serves."""
+    half_s: Distribution
+    """With half of the replicas or fewer."""
+    pod_s_short: Distribution
+    least_ready: Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """One figure over time: percentiles of the runs at each moment."""
+
+    low: Sequence[int]
+    middle: Sequence[int]
+    high: Sequence[int]
+
+    @classmethod
+    def of(cls, runs: Sequence[Sequence[int]]) -> Band:
+        moments = [sorted(each) for each in zip(*runs, strict=True)]
+        last = len(runs) - 1
+        low, middle, high = ([moment[round(share * last)] for moment in moments] for share in (0.05, 0.5, 0.95))
+        return cls(low, middle, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Of one policy."""
+
+    policy: str
+    runs: int
+    cost: Distribution
+    """Of what all replicas would have cost on demand."""
+    restarts: Distribution
+    """Pods that ended otherwise than by scaling or a rollout."""
+    together: Service
+    """Seconds added up over the workloads; the least of all their pods."""
+    workloads: Mapping[str, Service]
+    endings: Mapping[str, float]
+    """Pods that ended, by cause, in a run."""
+    times: Sequence[float]
+    """Seconds, of the bands."""
+    ready: Band
+    on_demand: Band
+
+    def as_data(self) -> dict[str, Any]:
+        """For JSON and YAML."""
+        return {
+            "policy": self.policy,
+            "runs": self.runs,
+            "cost": asdict(self.cost),
+            "restarts": asdict(self.restarts),
+            **_service_data(self.together),
+            "workloads": {name: _service_data(each) for name, each in self.workloads.items()},
+            "endings": dict(self.endings),
+            "series": {"time": list(self.times), "ready": asdict(self.ready), "onDemand": asdict(self.on_demand)},
+        }
+
+
+def report(policy: str, played: Sequence[Played], samples: Sequence[float]) -> Report:
+    """At least one run."""
+    names = list(played[0].outcomes)
+    endings: Counter[str] = Counter()
+    for run in played:
+        endings.update({str(cause): count for cause, count in run.endings.items()})
+    return Report(
+        policy,
+        len(played),
+        Distribution.of(run.cost for run in played),
+        Distribution.of(run.restarts for run in played),
+        Service(
+            Distribution.of(sum(each.outage_s for each in run.outcomes.values()) for run in played),
+            Distribution.of(sum(each.half_s for each in run.outcomes.values()) for run in played),
+            Distribution.of(sum(each.pod_s_short for each in run.outcomes.values()) for run in played),
+            Distribution.of(run.least_ready for run in played),
+        ),
+        {
+            name: Service(
+                Distribution.of(run.outcomes[name].outage_s for run in played),
+                Distribution.of(run.outcomes[name].half_s for run in played),
+                Distribution.of(run.outcomes[name].pod_s_short for run in played),
+                Distribution.of(run.outcomes[name].least_ready for run in played),
+            )
+            for name in names
+        },
+        {cause: count / len(played) for cause, count in sorted(endings.items())},
+        samples,
+        Band.of([run.ready for run in played]),
+        Band.of([run.on_demand for run in played]),
+    )
+
+
+def _service_data(service: Service) -> dict[str, Any]:
+    return {
+        "outageSeconds": asdict(service.outage_s),
+        "halfSeconds": asdict(service.half_s),
+        "podSecondsShort": asdict(service.pod_s_short),
+        "leastReady": asdict(service.least_ready),
+    }

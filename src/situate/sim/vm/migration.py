@@ -1,0 +1,102 @@
+"""What carries out moves in a simulation: NeonVM's controller and a hypervisor, as the stand-in models them (C34).
+
+A machine is frozen, its target pod placed and started, its memory copied by `situate.vm.emulator.hypervisor`, and its
+source deleted: at once, or, where room was claimed, when the scheduler has written who gets it (B10).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from situate.sim.timeline import Timeline
+from situate.sim.vm.account import Account
+from situate.sim.vm.scheduler import Pending, Scheduling
+from situate.sim.vm.world import NAMESPACE, Migration, World
+from situate.vm.emulator.hypervisor import Behaviour, Progress, Terms, progress
+from situate.vm.emulator.settings import Settings
+from situate.vm.model.pods_and_nodes import Phase
+from situate.vm.model.policy import Rules
+
+_LOOK_S: Final = 0.1
+START_S: Final = 2.0
+"""From a pod's binding until it runs."""
+STOP_S: Final = 1.0
+
+
+class Migrating:
+    def __init__(
+        self, timeline: Timeline, world: World, scheduling: Scheduling, account: Account, rules: Rules, pace: Settings
+    ) -> None:
+        self._timeline, self._world, self._scheduling, self._account = timeline, world, scheduling, account
+        self._rules, self._pace = rules, pace
+        self._begun: dict[str, float] = {}
+        """Uid of the migration: when copying began."""
+        self._copied: dict[str, int] = {}
+        """Bytes sent of it."""
+        scheduling.migration_made = lambda name: self._later(_LOOK_S, name, self._world.migrations[name].uid)
+
+    @property
+    def bytes_moved(self) -> int:
+        return sum(self._copied.values())
+
+    def _later(self, seconds: float, name: str, uid: str) -> None:
+        self._timeline.after(seconds, lambda: self._come_on(name, uid))
+
+    def _come_on(self, name: str, uid: str) -> None:
+        """By one step; of one that is gone there is nothing to be done."""
+        move = self._world.migrations.get(name)
+        if move is None or move.uid != uid:
+            return
+        match move.phase:
+            case "":
+                self._freeze(move)
+            case "Running":
+                self._copy(move)
+            case _:
+                return
+
+    def _freeze(self, move: Migration) -> None:
+        machine = self._world.machines.get(move.machine)
+        if machine is None:
+            self._scheduling.tell(self._world.fail(move.name, self._timeline.now))
+            return
+        if machine.phase is not Phase.RUNNING:
+            self._later(self._pace.wait_s, move.name, move.uid)
+            return
+        self._scheduling.tell(self._world.freeze(move.name))
+        pending = Pending(
+            machine.affinity,
+            not_on=move.source_node,
+            move=f"{NAMESPACE}/{move.name}",
+            bound=lambda: self._timeline.after(START_S, lambda: self._begin(move)),
+        )
+        self._scheduling.place(move.target, pending)
+
+    def _begin(self, move: Migration) -> None:
+        if self._world.migrations.get(move.name) is move and move.phase == "Pending":
+            self._begun[move.uid] = self._timeline.now
+            self._copy(move)
+
+    def _copy(self, move: Migration) -> None:
+        now, found = self._timeline.now, self._progress(move)
+        self._copied[move.uid] = found.transferred
+        if found.status == "completed":
+            self._account.completed += 1
+            self._scheduling.tell(self._world.succeed(move.name))
+            wait_s = self._pace.handover_s if move.claim is not None else STOP_S
+            self._timeline.after(wait_s, lambda: self._leave(move.source))
+            return
+        self._scheduling.tell(self._world.copy(move.name, found.remaining, now))
+        ends = self._pace.poll_s if found.ends_in_s is None else min(self._pace.poll_s, found.ends_in_s)
+        self._later(max(ends, 0.001), move.name, move.uid)
+
+    def _leave(self, source: str) -> None:
+        """It is deleted, migration or not, if nobody has done that by now."""
+        if source in self._world.pods:
+            self._scheduling.tell(self._world.delete_pod(source, self._timeline.now))
+
+    def _progress(self, move: Migration) -> Progress:
+        load = self._world.machines[move.machine].load
+        behaviour = Behaviour(used=move.copied, dirty_rate=int(load.dirty_rate or 0))
+        terms = Terms(memory=move.copied, max_bandwidth=self._rules.max_bandwidth)
+        return progress(behaviour, terms, self._timeline.now - self._begun[move.uid])

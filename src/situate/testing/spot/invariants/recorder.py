@@ -1,0 +1,170 @@
+"""What is at every moment: of each pod its time, owner, node, phase and whether it serves (spot.md, section 6).
+
+It reads the server's store beside the API, which costs nothing. `situate.testing.spot.invariants.rules` says what must
+hold.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from situate.cluster.storage.store import Event, Store
+from situate.testing.spot.invariants.object_rows import (
+    ON_DEMAND,
+    NodeRow,
+    Obj,
+    OwnerRow,
+    PodRow,
+    node_row,
+    owner_row,
+    pod_row,
+    same,
+)
+
+_LOG: Final = 4000
+"""Rows that are kept for the story of a failure."""
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Rows by uid, nodes by name; `works` says whether a machine runs, whatever the API knows."""
+
+    store: Store
+    namespace: str
+    """Of the workloads; pods elsewhere are not looked at."""
+    clock: Callable[[], float]
+    works: Callable[[str], bool]
+    pods: dict[str, PodRow] = field(default_factory=dict)
+    owners: dict[str, OwnerRow] = field(default_factory=dict)
+    nodes: dict[str, NodeRow] = field(default_factory=dict)
+    log: deque[tuple[float, str, str, str, str, str]] = field(default_factory=lambda: deque(maxlen=_LOG))
+    """Time, pod, owner, node, phase, and whether it serves."""
+    changed: list[Callable[[str], None]] = field(default_factory=list)
+    """Told of the uid of every workload of which a pod has changed."""
+    opened: list[Callable[[Obj, Obj], None]] = field(default_factory=list)
+    """Told of every pod that is let go from behind our gate: before, and after."""
+    gone: dict[str, PodRow] = field(default_factory=dict)
+    """The last of each name that was removed."""
+    _sets: dict[str, str] = field(default_factory=dict)
+    """Workload of each ReplicaSet, by uid."""
+    _generations: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.store.subscribe(self._observe)
+        for table in self.store.tables():
+            for each in table.ordered():
+                self._observe(Event("ADDED", table.resource, each.revision, None, each))
+
+    def owner_of(self, pod: PodRow) -> str:
+        """Uid of the workload, also of one that is gone; empty for none."""
+        return pod.former_owner or self._sets.get(pod.controller, pod.controller)
+
+    def pods_of(self, owner: str) -> list[PodRow]:
+        """All of them, also those that end and those that were released."""
+        return [pod for pod in self.pods.values() if self.owner_of(pod) == owner]
+
+    def named(self, name: str) -> PodRow | None:
+        return next((pod for pod in self.pods.values() if pod.name == name), None)
+
+    def serves(self, pod: PodRow) -> bool:
+        """It is ready and the machine under it runs; endpoints vanish when a deletion begins."""
+        return pod.ready and not pod.terminating and self.works(pod.node)
+
+    def effective(self, pod: PodRow) -> str:
+        """`on-demand`, `spot`, `unknown`, or empty for a pod on a node that ends."""
+        if not pod.node:
+            return pod.pod_class or "unknown"
+        node = self.nodes.get(pod.node)
+        if node is None:
+            return "unknown"
+        return "" if node.ending else node.capacity or "unknown"
+
+    def serving(self, owner: str) -> int:
+        return sum(map(self.serves, self.pods_of(owner)))
+
+    def on_demand_serving(self, owner: str) -> int:
+        """Those that count, serve, and stand on demand."""
+        return sum(pod.live and self.serves(pod) and self.effective(pod) == "on-demand" for pod in self.pods_of(owner))
+
+    def on_demand(self, owner: str) -> int:
+        """Those that count and are effectively on demand."""
+        return sum(pod.live and self.effective(pod) == "on-demand" for pod in self.pods_of(owner))
+
+    def told(self, owner: str) -> str:
+        """Its pods in words."""
+        words = []
+        for pod in self.pods_of(owner):
+            state = "released" if pod.released else "terminating" if pod.terminating else pod.phase or "Pending"
+            ready = "ready" if self.serves(pod) else "not ready"
+            words.append(f"{pod.name} ({pod.pod_class or 'unclassed'}, on {pod.node or '-'}, {state}, {ready})")
+        return ", ".join(words)
+
+    def _observe(self, event: Event) -> None:
+        match event.resource:
+            case "pods":
+                if event.last.namespace == self.namespace:
+                    self._pod(event)
+            case "nodes":
+                self._node(event)
+            case "replicasets.apps":
+                if event.new is not None:
+                    self._sets[event.last.uid] = next(iter(event.last.owners), "")
+            case "deployments.apps" | "statefulsets.apps" | "rollouts.argoproj.io" | "clonesets.apps.kruise.io":
+                self._owner(event)
+
+    def _pod(self, event: Event) -> None:
+        uid, now = event.last.uid, self.clock()
+        before = self.pods.get(uid)
+        if event.new is None:
+            if before is not None:
+                self.gone[before.name] = self.pods.pop(uid)
+        else:
+            self.pods[uid] = pod_row(event.new.object(), before, now)
+            if before is not None and before.gated and not self.pods[uid].gated and event.old is not None:
+                for told in self.opened:
+                    told(event.old.object(), event.new.object())
+        after = self.pods.get(uid)
+        row = after or before
+        if row is None:
+            return
+        owner = self.owner_of(row)
+        serves = "gone" if after is None else "serves" if self.serves(row) else "does not serve"
+        state = "terminating" if row.terminating else "released" if row.released else row.phase
+        self.log.append((now, row.name, owner, row.node, state, serves))
+        for listener in self.changed:
+            listener(owner)
+
+    def _node(self, event: Event) -> None:
+        name = event.last.name
+        before = self.nodes.pop(name, None)
+        if event.new is not None:
+            after = self.nodes[name] = node_row(event.new.object(), self.clock())
+            if before is not None and same(before, after):
+                after.changed_at = before.changed_at
+                return
+        for owner in {self.owner_of(pod) for pod in self.pods.values() if pod.node == name}:
+            for listener in self.changed:
+                listener(owner)
+
+    def _owner(self, event: Event) -> None:
+        uid = event.last.uid
+        before = self.owners.get(uid)
+        if event.new is None:
+            self.owners.pop(uid, None)
+            return
+        obj = event.new.object()
+        row = owner_row(obj, before, self.clock())
+        said = (obj["metadata"].get("annotations") or {}).get(ON_DEMAND)
+        generation = (obj["metadata"].get("generation", 0), said, row.opted_out, row.may_restart)
+        if before is not None and self._generations.get(uid) == hash(generation):
+            row.changed_at = before.changed_at
+        self._generations[uid] = hash(generation)
+        self.owners[uid] = row
+
+
+def owners_in_order(recorder: Recorder) -> Iterator[OwnerRow]:
+    """By name: every run sees them alike."""
+    yield from sorted(recorder.owners.values(), key=lambda each: (each.name, each.uid))

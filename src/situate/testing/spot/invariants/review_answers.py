@@ -1,0 +1,139 @@
+"""What must hold of every answer to a review: who is left alone (I8), and where the pod may go then (I9, P23 to P26).
+
+A plain twin of kube-scheduler's node affinity and taints; it shares no code with what makes the patch.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from situate.cluster.errors.field_errors import Refused
+from situate.cluster.patch.patches import json_patch
+from situate.cluster.storage.effects import WebhookReply
+from situate.testing.spot.invariants.object_rows import NodeRow
+
+Obj = Mapping[str, Any]
+
+_CONTROLLERS: Final = ("ReplicaSet", "StatefulSet", "CloneSet")
+_CLASS: Final = "spot.situate.dev/class"
+_MIX: Final = "spot.situate.dev/mix"
+
+
+class Reviewing:
+    """`heard` takes each review and what goes back."""
+
+    def __init__(
+        self,
+        nodes: Callable[[], Iterable[NodeRow]],
+        breach: Callable[[str], None],
+        happened: Counter[str],
+    ) -> None:
+        self._nodes = nodes
+        self._breach = breach
+        self._happened = happened
+
+    def heard(self, body: bytes, reply: WebhookReply) -> None:
+        if reply.status != 200:
+            return
+        request = msgspec.json.decode(body)["request"]
+        response = msgspec.json.decode(reply.body)["response"]
+        if not response["allowed"]:
+            self._breach(f"P27: a pod of {request['namespace']} is refused: {response}")
+        encoded = response.get("patch")
+        operations = msgspec.json.decode(base64.b64decode(encoded)) if encoded else []
+        pod = request["object"]
+        if not operations:
+            return
+        if not _eligible(pod):
+            self._breach(f"I8: a pod that is none of ours is changed: {operations}")
+        wrong = [
+            each for each in operations if each["op"] != "add" and not each["path"].startswith("/spec/tolerations")
+        ]
+        if wrong:
+            self._breach(f"P26: the patch does more than add: {wrong}")
+        after: Any = json_patch(msgspec.json.decode(msgspec.json.encode(pod)), operations)
+        if isinstance(after, Refused):
+            self._breach(f"P2: the patch does not apply: {after.message}")
+            return
+        pod_class = after["metadata"]["labels"].get(_CLASS, "")
+        self._happened[f"classed {pod_class}" if pod_class else "gated"] += 1
+        self._widened(pod, after, pod_class)
+
+    def opened(self, before: Obj, after: Obj) -> None:
+        """A pod was let go from behind our gate, by whomever (P8)."""
+        pod_class = after["metadata"]["labels"].get(_CLASS, "")
+        self._happened[f"gated pod classed {pod_class}" if pod_class else "gated pod let go without a class"] += 1
+        self._widened(before, after, pod_class)
+
+    def _widened(self, pod: Obj, after: Obj, pod_class: str) -> None:
+        for node in self._nodes():
+            before = feasible(pod["spec"], node)
+            wanted = before and (pod_class != "on-demand" or node.capacity == "on-demand")
+            if feasible(after["spec"], node) != wanted:
+                name = pod["metadata"].get("name") or pod["metadata"].get("generateName")
+                self._breach(
+                    f"I9: {name}, classed {pod_class}, {'may not' if wanted else 'may'} run on {node.name} "
+                    f"({node.capacity or 'no capacity'}), by {after['spec'].get('affinity')}"
+                )
+
+
+def _eligible(pod: Obj) -> bool:
+    metadata = pod["metadata"]
+    owners = metadata.get("ownerReferences") or ()
+    controlled = any(each.get("controller") and each["kind"] in _CONTROLLERS for each in owners)
+    disabled = (metadata.get("labels") or {}).get(_MIX) == "disabled"
+    return controlled and not disabled and not pod["spec"].get("nodeName")
+
+
+def feasible(spec: Obj, node: NodeRow) -> bool:
+    """Whether node selector, required node affinity and taints allow it."""
+    selector = spec.get("nodeSelector") or {}
+    if any(node.labels.get(key) != value for key, value in selector.items()):
+        return False
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required is not None and not any(_meets(term, node) for term in required["nodeSelectorTerms"]):
+        return False
+    tolerations = spec.get("tolerations") or ()
+    return all(
+        any(_tolerates(each, taint) for each in tolerations)
+        for taint in node.taints
+        if taint["effect"] in ("NoSchedule", "NoExecute")
+    )
+
+
+def _meets(term: Obj, node: NodeRow) -> bool:
+    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not expressions and not fields:
+        return False
+    by_label = all(_holds(each, node.labels.get(each["key"])) for each in expressions)
+    return by_label and all(_holds(each, node.name) for each in fields)
+
+
+def _holds(expression: Obj, value: str | None) -> bool:
+    values = expression.get("values") or ()
+    match expression["operator"]:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case operator:
+            raise ValueError(f"no history uses the operator {operator}")
+
+
+def _tolerates(toleration: Obj, taint: Obj) -> bool:
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    if not toleration.get("key"):
+        return toleration.get("operator") == "Exists"
+    same = toleration["key"] == taint["key"]
+    return same and (toleration.get("operator") == "Exists" or toleration.get("value", "") == taint.get("value", ""))

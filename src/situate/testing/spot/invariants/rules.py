@@ -1,0 +1,352 @@
+"""What must hold in every history of spot: at every write of ours, at every change of a pod or node, after every step,
+and once all is calm. A breach is a sentence with the number of the rule.
+
+Judged is what the recorder has, which shares no code with what decides. Answers to reviews are judged in `reviewing`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import unquote
+
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
+from situate.objects.messages import Request, Response
+from situate.runtime.serving.webhook_server import Reply
+from situate.spot.model.object_names import NAME
+from situate.testing.spot.invariants.object_rows import OwnerRow, PodRow
+from situate.testing.spot.invariants.recorder import Recorder, owners_in_order
+from situate.testing.spot.world.world import OURS, OWN_PODS, SpotWorld
+from situate.testing.virtual_time.processes import ProcessState
+from situate.testing.virtual_time.world import EPOCH
+
+RECHECKED_S: Final = 1.0
+"""From the last look of a process at a workload until its write arrives: what happens within it cannot be known."""
+SEEN_S: Final = 6.0
+"""From a change until a process that is not cut off has seen it: the longest delay of watches, and a look."""
+ACTED_S: Final = 5.0
+"""After a user has written, until Kubernetes' controllers have begun with it."""
+PEND_S: Final = 30.0
+"""A pod that waits for a node for so long is in want, by the settings of histories."""
+WINDOW_EVERY_S: Final = 600.0
+WINDOW_S: Final = 300.0
+LATE_S: Final = 2.0
+"""A move that was decided within a window arrives so long after its end at most, if nothing is lost on its way."""
+DRAINED_S: Final = 100.0
+"""Moves that are under way have ended by then, whatever was lost meanwhile."""
+LED_S: Final = 6.0
+"""How old what is known of the holder of a workload's own Lease may be."""
+_OWN_PATHS: Final = (
+    "/leases/",
+    "/leases",
+    "/secrets",
+    "/mutatingwebhookconfigurations/",
+    "/events",
+    f"/namespaces/{OURS}/configmaps",
+)
+_LEASE: Final = f"{OURS}/{NAME}"
+
+
+class Breach(AssertionError):
+    """An invariant does not hold; we are wrong."""
+
+
+@dataclass(slots=True)
+class Watchdog:
+    """Watches a world from its first moment on."""
+
+    world: SpotWorld
+    recorder: Recorder
+    happened: Counter[str]
+    writes: int = 0
+    """By processes of ours, Leases and Events apart."""
+    moves: int = 0
+    """Pods that we have evicted, deleted or released."""
+    blind_until: float = 0.0
+    """Processes may be behind by any time until then: watches were cut, or the server did not answer."""
+    windows: bool = False
+    """Policy may move pods in the first five of every ten minutes alone."""
+    read_only_since: float | None = None
+    """None: pods may be moved."""
+    policy_moves: list[tuple[float, str, str]] = field(default_factory=list)
+    """Time, workload and pod of moves that only policy asked for."""
+    _led: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Uid of the pod that leads a workload, and since when, by uid of the workload."""
+    _last_holder: str = ""
+    """Of the Lease."""
+    _settled: dict[str, int] = field(default_factory=dict)
+    """Workloads that stand as they should and that nobody has disturbed since: by uid, their floor."""
+    _digest: Any = field(default_factory=hashlib.sha256)
+    _broken: str | None = None
+    """What was wrong where nothing may be raised."""
+
+    def __post_init__(self) -> None:
+        self.world.told.append(self._written)
+        self.world.answers.append(self._answered)
+        self.recorder.changed.append(self._changed)
+
+    def check(self) -> None:
+        """After a step. Raises `Breach`."""
+        if self._broken is not None:
+            raise Breach(self._broken)
+        for process in self.world.world.processes:
+            failure = process.failure() if process.state is ProcessState.ENDED else None
+            if failure is not None:
+                raise Breach(f"{process.name} ended with {failure!r}") from failure
+            if process.complaints:
+                raise Breach(f"{process.name}: asyncio complains: {process.complaints[0]}")
+        for member in self.world.members:
+            for reflector in member.controller.reflectors():
+                if reflector.store.handler_failures:
+                    raise Breach(f"a handler of {reflector.name} failed in {member.identity}")
+        for owner in owners_in_order(self.recorder):
+            if self._stands(owner):
+                self._settled[owner.uid] = owner.floor
+
+    def last(self) -> list[str]:
+        """The latest rows of the recorder, of what has broken if something has."""
+        return [" ".join((f"{row[0]:.3f}", row[1], *row[3:])) for row in self.recorder.log][-60:]
+
+    def story(self) -> str:
+        """A digest of every write and answer so far: equal for equal histories (I12)."""
+        digest: str = self._digest.hexdigest()
+        return digest
+
+    def disturbed(self, owner: str = "") -> None:
+        """A user or a fault has done something that may cost this workload on-demand pods; empty: all of them."""
+        if owner:
+            self._settled.pop(owner, None)
+        else:
+            self._settled.clear()
+
+    def led(self, owner: str, pod: str) -> None:
+        """This pod leads the workload from now on (B45)."""
+        self._led[owner] = pod, self.world.now
+
+    def led_by_nobody(self) -> None:
+        """No workload names a leader any more."""
+        self._led.clear()
+
+    def settled(self, owner: str) -> bool:
+        return owner in self._settled
+
+    def breach(self, said: str) -> None:
+        """The first counts; the next check raises it."""
+        if self._broken is None:
+            self._broken = f"{said} ({self.world.now:.3f} s)"
+
+    def _stands(self, owner: OwnerRow) -> bool:
+        if not owner.can_be_read or self.world.now - owner.changed_at < ACTED_S:
+            return False
+        seen = self.world.now - self._seen_s()
+        if any(node.changed_at >= seen for node in self.recorder.nodes.values()):
+            return False  # a process may yet take a pod for what it is no more
+        pods = self.recorder.pods_of(owner.uid)
+        whole = len(pods) == owner.replicas and all(
+            pod.live and not pod.held and self.recorder.serves(pod) for pod in pods
+        )
+        return whole and self.recorder.on_demand_serving(owner.uid) >= owner.floor
+
+    def _changed(self, owner: str) -> None:
+        """I1, I2, I3 at every moment of a workload that has settled, whatever becomes of spot."""
+        floor = self._settled.get(owner)
+        if floor is None or self._broken is not None:
+            return
+        row = self.recorder.owners.get(owner)
+        if row is None or row.floor != floor:
+            del self._settled[owner]
+            return
+        found = self.recorder.on_demand_serving(owner)
+        if found < floor:
+            self.breach(
+                f"I1: {row.kind} {row.name} had settled with {floor} on demand, and {found} of them serve: "
+                f"{self.recorder.told(owner)}"
+            )
+
+    def _answered(self, identity: str, reply: Reply) -> None:
+        """I11: whoever answers holds the Lease."""
+        self._digest.update(f"{self.world.now!r} {identity} answers {reply.status}".encode())
+        if reply.status == 200 and identity != self._holder():
+            self.breach(f"I11: {identity} answers a review while {self._holder() or 'nobody'} holds the Lease")
+
+    def _holder(self) -> str:
+        found = self.world.cluster.api.store.get("leases.coordination.k8s.io", OURS, NAME)
+        return str(found.object()["spec"].get("holderIdentity") or "") if found is not None else ""
+
+    def _held(self) -> None:
+        """Counts hand-overs between processes that live."""
+        holder = self._holder()
+        if holder and holder != self._last_holder:
+            alive = any(member.identity == self._last_holder for member in self.world.members)
+            self.happened["lease handed over"] += alive
+            self._last_holder = holder
+
+    def _written(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
+        """At every write of a process of ours that was carried out."""
+        if not isinstance(answer, Response) or not identity.user.startswith(OWN_PODS):
+            return
+        secret = "/secrets" in request.path or "webhookconfigurations" in request.path  # keys differ in every run
+        line = f"{self.world.now!r} {identity.user} {request.method} {request.path} {answer.status} "
+        self._digest.update(line.encode() + (b"" if secret else request.body))
+        pod = unquote(request.path).partition("/pods/")[2]
+        if answer.status == 429 and pod.endswith("/eviction"):
+            self.happened["eviction answered 429"] += 1
+        if answer.status >= 300:
+            return
+        if any(part in request.path for part in _OWN_PATHS):
+            self._held()
+            return
+        self.writes += 1
+        if not pod:
+            self.breach(f"I6: {identity.user} wrote {request.method} {request.path}")
+            return
+        if identity.user != self._holder():
+            self.breach(f"I11: {identity.user} wrote {request.path} while {self._holder() or 'nobody'} holds the Lease")
+        name, _, sub = pod.partition("/")
+        if name.startswith(OWN_PODS):
+            return
+        row = self.recorder.named(name) or self.recorder.gone.get(name)
+        if row is None:
+            self.breach(f"{request.method} {request.path} was carried out on a pod that never was")
+            return
+        self._touched(row, sub, request)
+
+    def _touched(self, row: PodRow, sub: str, request: Request) -> None:
+        now = self.world.now
+        if sub == "status" or b"schedulingGates" in request.body:
+            return
+        if self.read_only_since is not None and now - max(self.read_only_since, self.blind_until) > DRAINED_S:
+            self.breach(f"B14: {row.name} was touched, and nothing may be since {self.read_only_since:.3f} s")
+        if sub == "eviction" or request.method == "DELETE":
+            if row.released:
+                self.happened["released pod ended"] += 1
+                self.moves += 1
+            elif row.terminating_at >= now or row.terminating_at == float("inf"):
+                self.moves += 1
+                self._moved(row, evicted=sub == "eviction")
+        elif row.released_at == now:
+            self.happened["released"] += 1
+            self.moves += 1
+            self._moved(row, evicted=False)
+        elif b"deletion-cost" in request.body:
+            self.happened["cost set"] += 1
+        elif b"tolerationSeconds" in request.body:
+            self.happened["tolerations shortened"] += 1
+
+    def _moved(self, pod: PodRow, *, evicted: bool) -> None:
+        """A pod left by our doing a moment ago."""
+        recorder, now = self.recorder, self.world.now
+        owner = recorder.owners.get(recorder.owner_of(pod))
+        node = recorder.nodes.get(pod.node)
+        if not pod.node:
+            self._was_in_want(pod)
+            return
+        if owner is None:
+            return
+        if node is None or node.ending or node.changed_at >= now - self._seen_s():
+            self.happened["evacuated"] += 1
+            return
+        if node.cordoned and not node.risky:
+            self.breach(f"I14: {pod.name} was moved from {node.name}, which somebody has cordoned")
+        if evicted and self._somebody_waits():
+            self.happened["evicted while another waits"] += 1
+            return
+        self.happened["evicted by policy" if evicted else "released by policy"] += 1
+        self.policy_moves.append((now, owner.name, pod.name))
+        self._by_policy(owner, pod)
+
+    def _by_policy(self, owner: OwnerRow, pod: PodRow) -> None:
+        recorder, now = self.recorder, self.world.now
+        known = now - RECHECKED_S
+        others = [each for each in recorder.pods_of(owner.uid) if each.uid != pod.uid]
+        told = f"{owner.kind} {owner.name}, R {owner.replicas}, M {owner.floor}: {recorder.told(owner.uid)}"
+        for each in others:
+            if each.terminating and each.terminating_at < known:
+                self.breach(f"I4: {pod.name} was moved while {each.name} is terminating; {told}")
+            elif each.live and not each.node and each.created < known - 1.0:
+                self.breach(f"I4: {pod.name} was moved while {each.name} has no node; {told}")
+            elif each.live and not each.ready and max(each.unready_at, each.created + 1.0) < known:
+                self.breach(f"I4: {pod.name} was moved while {each.name} is not ready; {told}")
+            elif each.released and each.active and each.released_at < known:
+                self.breach(f"I4: {pod.name} was moved while {each.name} is on its way out; {told}")
+        live = sum(each.live for each in others) + 1
+        if live < owner.replicas and owner.changed_at < known and self._steady(others, known):
+            self.breach(f"I5: {pod.name} was moved while {owner.replicas - live} pods are missing; {told}")
+        if owner.opted_out and owner.changed_at < now - self._seen_s():
+            self.breach(f"{pod.name} was moved although its workload takes no part; {told}")
+        if now - self._led.get(owner.uid, ("", now))[1] > LED_S + self._seen_s() and self._led[owner.uid][0] == pod.uid:
+            self.breach(f"B45: {pod.name} was moved, which leads; {told}")
+        steady_clocks = self.world.clocks_agree and now - max(self.world.clock_set_at, self.blind_until) > DRAINED_S
+        if self.windows and steady_clocks and (EPOCH + now) % WINDOW_EVERY_S > WINDOW_S + LATE_S:
+            self.breach(f"B13: {pod.name} was moved outside of the windows; {told}")
+        only = owner.kind == "StatefulSet" and owner.replicas == 1 and not owner.may_restart and not self.windows
+        if only and owner.changed_at < known:
+            self.breach(f"P29: {pod.name} was moved, the only pod of its StatefulSet; {told}")
+        self._counts(owner, pod, others, told)
+
+    def _counts(self, owner: OwnerRow, pod: PodRow, others: list[PodRow], told: str) -> None:
+        """I1, I13: a move brings the number nearer to the floor, and never below it."""
+        recorder = self.recorder
+        stale = self.world.now - self._seen_s()
+        if not owner.can_be_read or owner.changed_at >= stale:
+            return
+        if any(row.changed_at >= stale for row in recorder.nodes.values()):
+            return
+        stood = recorder.effective(pod) == "on-demand"
+        before = sum(each.live and recorder.effective(each) == "on-demand" for each in others) + stood
+        serving = sum(
+            each.live and recorder.serves(each) and recorder.effective(each) == "on-demand" for each in others
+        )
+        risky = recorder.nodes[pod.node].risky
+        if stood and serving < min(owner.floor, before):
+            self.breach(f"I1: {pod.name} was moved, and {serving} of {before} serve on demand; {told}")
+        if before == owner.floor and not risky:
+            self.breach(f"I13: {pod.name} was moved although {before} stand on demand, as asked; {told}")
+        if stood != (before > owner.floor) and not risky:
+            self.breach(f"I13: {pod.name} was moved the wrong way, {before} stand on demand; {told}")
+
+    def _steady(self, others: list[PodRow], known: float) -> bool:
+        gone = [pod.terminating_at for pod in self.recorder.gone.values()]
+        return all(each.terminating_at < known or each.terminating_at == float("inf") for each in others) and all(
+            at < known or at == float("inf") for at in gone
+        )
+
+    def _was_in_want(self, pod: PodRow) -> None:
+        """Only a pod that has waited for long is taken back before it runs (B17, B18), if clocks can tell."""
+        if self.world.clocks_agree and self.world.now - pod.stamped < PEND_S - 1.0:
+            self.breach(f"B17: {pod.name} was deleted {self.world.now - pod.stamped:.1f} s after it was created")
+        self.happened["waiting pod taken back"] += 1
+
+    def _somebody_waits(self) -> bool:
+        """A pod that must be on demand has no node for long, or had none until a moment ago (B19)."""
+        now, behind = self.world.now, self._seen_s()
+        return any(
+            pod.pod_class == "on-demand"
+            and (not pod.node or pod.bound_at >= now - behind)
+            and now - pod.created >= PEND_S - 1.0
+            and pod.live
+            for pod in self.recorder.pods.values()
+        )
+
+    def _seen_s(self) -> float:
+        """How far processes may be behind."""
+        return SEEN_S if self.world.now > self.blind_until else float("inf")
+
+
+def unfinished(watchdog: Watchdog) -> str | None:
+    """Why the cluster is not as it should be once all is calm (B28); None if it is."""
+    recorder = watchdog.recorder
+    for owner in owners_in_order(recorder):
+        pods = recorder.pods_of(owner.uid)
+        named = f"{owner.kind} {owner.name}"
+        told = recorder.told(owner.uid)
+        serving = sum(pod.live and recorder.serves(pod) for pod in pods)
+        if serving != owner.replicas or len(pods) != owner.replicas:
+            return f"{named} wants {owner.replicas} pods: {told}"
+        found = recorder.on_demand(owner.uid)
+        if found != owner.floor:
+            return f"{named} wants {owner.floor} of {owner.replicas} on demand and has {found}: {told}"
+    return None

@@ -1,0 +1,232 @@
+"""What happens to processes of ours and to messages: ends, pauses, storms, certificates and clocks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Final, assert_never
+
+import msgspec
+
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
+from situate.objects.messages import Request, Response
+from situate.spot.model.object_names import CERTIFICATES
+from situate.spot.model.pods_nodes_workloads import GATE
+from situate.testing.histories.steps import (
+    Calm,
+    CutWatches,
+    KillLeader,
+    KillStandby,
+    Pass,
+    PauseLeader,
+    ServerDown,
+    StopLeader,
+)
+from situate.testing.spot import steps
+from situate.testing.spot.invariants.rules import Watchdog
+from situate.testing.spot.steps import ProcessStep
+from situate.testing.spot.world.other_webhooks import OtherWebhooks
+from situate.testing.spot.world.webhooks import CLEAR, Passage
+from situate.testing.spot.world.world import OURS, OWN_PODS, SHOP, SpotMember, SpotWorld
+from situate.testing.virtual_time.network import CALM, Weather
+from situate.testing.virtual_time.processes import ProcessState
+
+WITHIN_S: Final = 30.0
+"""A leader that is to be killed at a message is left alone if there is none for so long."""
+RECONNECTED_S: Final = 60.0
+"""After watches were cut or the server was down, until processes may be relied on to see what is."""
+
+_STORMS: Final = {
+    "request lost": Weather(lose_request=0.3),
+    "answer lost": Weather(lose_answer=0.3),
+    "refused": Weather(refuse=0.5),
+    "conflict": Weather(conflict=0.5),
+    "late events": Weather(event_delay_s=1.0, event_jitter_s=1.0),
+    "blind": Weather(lose_answer=0.3, event_delay_s=2.0),
+}
+_TROUBLES: Final = {
+    "lost": Passage(lose_question=0.3),
+    "answer lost": Passage(lose_answer=0.3),
+    "repeated": Passage(repeat=0.5),
+    "reordered": Passage(latency_s=(0.001, 0.8)),
+    "all": Passage((0.001, 0.5), 0.1, 0.1, 0.3),
+}
+
+
+class Troubles:
+    """`perform` does what a step says; what is impossible at the moment is left out."""
+
+    def __init__(self, world: SpotWorld, watchdog: Watchdog, happened: Counter[str]) -> None:
+        self._world = world
+        self._watchdog = watchdog
+        self._happened = happened
+        self._others = OtherWebhooks(world, happened)
+
+    def gate_by_policy(self) -> None:
+        self._others.gate_by_policy()
+
+    def heal(self) -> None:
+        """Every process runs, messages arrive, clocks agree, and nobody meddles."""
+        world = self._world
+        world.network.weather, world.calls.passage = CALM, CLEAR
+        world.network.down = False
+        world.network.leaving.clear()
+        world.closed_until = world.now
+        for member in world.members:
+            self._wake(member)
+        for machine, _ in enumerate(OWN_PODS):
+            world.set_clock(machine, 0.0)
+        self._others.refuse_creations(0)
+        self._others.meddle("")
+        self._others.rival("", first=False)
+        self._read_only(False)
+
+    def perform(self, step: ProcessStep) -> None:
+        world = self._world
+        match step:
+            case KillLeader():
+                if (member := world.leader()) is not None:
+                    world.end(member)
+            case steps.KillLeaderAt(message=message, answered=answered):
+                self._at(message, answered, "killed", world.end)
+            case KillStandby():
+                leader = world.leader()
+                standby = next((member for member in world.members if member is not leader), None)
+                if standby is not None:
+                    world.end(standby)
+            case PauseLeader(seconds=seconds):
+                if (member := world.leader()) is not None:
+                    self._pause(member, seconds)
+            case steps.PauseLeaderAt(message=message, answered=answered, seconds=seconds):
+                self._at(message, answered, "paused", partial(self._pause, seconds=seconds))
+            case StopLeader():
+                if (member := world.leader()) is not None:
+                    world.stop(member)
+            case steps.BothDown(seconds=seconds):
+                world.closed_until = world.now + seconds
+                for member in tuple(world.members):
+                    world.end(member)
+            case steps.RefuseCreations(every=every):
+                self._others.refuse_creations(every)
+            case steps.Meddle(how=how):
+                self._others.meddle(how)
+            case steps.Rival(how=how, first=first):
+                self._watchdog.disturbed()
+                self._others.rival(how, first=first)
+            case steps.Upgrade(machine=machine):
+                world.upgrade(machine)
+            case steps.ReadOnly(on=on):
+                self._happened["read-only on"] += on
+                self._read_only(on)
+            case steps.Ungate():
+                self._ungate()
+            case steps.Storm(kind=kind):
+                world.network.weather = _STORMS[kind]
+            case steps.LoseReviews(kind=kind):
+                self._happened["reviews reordered"] += kind in ("reordered", "all")
+                world.calls.passage = _TROUBLES[kind]
+            case Calm():
+                world.network.weather, world.calls.passage = CALM, CLEAR
+            case CutWatches(compact=compact):
+                if compact:
+                    self._happened["compacted"] += 1
+                    world.cluster.api.store.compact()
+                world.network.cut_watches()
+                self._blind(0.0)
+            case ServerDown(seconds=seconds):
+                world.network.down = True
+                world.network.cut_watches()
+                world.timeline.after(seconds, lambda: setattr(world.network, "down", False))
+                self._blind(seconds)
+            case steps.SetClock(machine=machine, seconds=seconds):
+                world.set_clock(machine, seconds)
+            case steps.LoseSecret():
+                world.call("DELETE", f"/api/v1/namespaces/{OURS}/secrets/{CERTIFICATES}")
+            case Pass():
+                pass
+            case _:
+                assert_never(step)
+
+    def _read_only(self, on: bool) -> None:
+        if self._world.settings.read_only != on:
+            self._world.reconfigure(msgspec.structs.replace(self._world.settings, read_only=on))
+            self._watchdog.read_only_since = self._world.now if on else None
+
+    def _ungate(self) -> None:
+        self._watchdog.disturbed()
+        for pod in self._world.pods():
+            gates = pod["spec"].get("schedulingGates") or ()
+            left = [each for each in gates if each["name"] != GATE]
+            if len(left) < len(gates):
+                path = f"/api/v1/namespaces/{SHOP}/pods/{pod['metadata']['name']}"
+                self._world.call("PATCH", path, {"spec": {"schedulingGates": left or None}}, patch=True)
+
+    def _blind(self, seconds: float) -> None:
+        self._watchdog.blind_until = max(self._watchdog.blind_until, self._world.now + seconds + RECONNECTED_S)
+
+    def _pause(self, member: SpotMember, seconds: float) -> None:
+        member.process.pause()
+        self._blind(seconds)
+        self._world.timeline.after(seconds, partial(self._wake, member))
+
+    def _wake(self, member: SpotMember) -> None:
+        """SIGCONT. Whoever slept for longer than its Lease believes that it leads until it looks at the clock."""
+        if member.process.state is ProcessState.PAUSED:
+            self._happened["stale leader woke up"] += not member.controller.elector.leading()
+            member.process.resume()
+
+    def _at(self, message: str, answered: bool, what: str, do: Callable[[SpotMember], None]) -> None:
+        """Has something happen to a leader at its next message of a kind."""
+        world = self._world
+        until = world.now + WITHIN_S
+
+        def met(identity: str, when: str) -> None:
+            member = next((each for each in world.members if each.identity == identity), None)
+            if member is not None and world.now <= until:
+                self._happened[f"leader {what} {when}"] += 1
+                do(member)
+
+        if message == "review":
+            self._at_review(answered, met)
+            return
+
+        def left(request: Request, identity: Identity) -> None:
+            if _kind(request) == message:
+                world.network.leaving.remove(left)
+                met(identity.user, f"before its {message} left")
+
+        def arrived(request: Request, _: Response | Watch, identity: Identity) -> None:
+            if _kind(request) == message:
+                world.told.remove(arrived)
+                met(identity.user, f"before the answer to its {message}")
+
+        if answered:
+            world.told.append(arrived)
+        else:
+            world.network.leaving.append(left)
+
+    def _at_review(self, answered: bool, met: Callable[[str, str], None]) -> None:
+        """Before its answer counts for anybody, or when it is on its way and the pod is not in the watch."""
+
+        def given(identity: str, _: object) -> None:
+            self._world.answers.remove(given)
+            when = "before the answer to its review" if answered else "before its review left"
+            # the process is in the middle of its turn
+            self._world.timeline.after(0.0005 if answered else 0.0, partial(met, identity, when))
+
+        self._world.answers.append(given)
+
+
+def _kind(request: Request) -> str:
+    """Of a message of ours."""
+    if f"/namespaces/{SHOP}/pods/" not in request.path:
+        return ""
+    if request.path.endswith("/eviction"):
+        return "eviction"
+    if request.method == "DELETE":
+        return "delete"
+    if request.method != "PATCH":
+        return ""
+    return "release" if b"released-" in request.body else "mark"

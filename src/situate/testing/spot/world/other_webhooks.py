@@ -1,0 +1,153 @@
+"""Webhooks of others beside ours: one refuses as a quota does, one asks for more of a pod's nodes or is slow, one is a
+second spot system; and what sets our gate in the place of an admission policy.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, GATE
+from situate.testing.spot.invariants.object_rows import RIVALLED
+from situate.testing.spot.world.world import CONFIGURATIONS, SHOP, SpotWorld
+
+_VALIDATING: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+_QUOTA, _MEDDLER = "https://quota.example.com", "https://meddler.example.com"
+_RIVAL, _POLICY = "https://rival.example.com", "https://policy.example.com"
+
+
+class OtherWebhooks:
+    """None is there at first."""
+
+    def __init__(self, world: SpotWorld, happened: Counter[str]) -> None:
+        self._world = world
+        self._happened = happened
+        self._creations = 0
+        self._reviews = 0
+
+    def refuse_creations(self, every: int) -> None:
+        """Every so manyth; 0 ends it."""
+        self._world.call("DELETE", f"{_VALIDATING}/quota")
+        if not every:
+            return
+
+        def quota(_: Mapping[str, Any]) -> tuple[float, bytes]:
+            self._creations += 1
+            if self._creations % every:
+                return 0.001, b'{"allowed":true}'
+            self._happened["creation refused"] += 1
+            return 0.001, b'{"allowed":false,"status":{"code":403,"message":"exceeded quota"}}'
+
+        self._world.calls.third[_QUOTA] = quota
+        self._world.make(_VALIDATING, _third("quota", _QUOTA))
+
+    def meddle(self, how: str) -> None:
+        """As of `history.Meddle`."""
+        self._world.call("DELETE", f"{CONFIGURATIONS}/zz-meddler")
+        if not how:
+            return
+        self._happened[f"Meddle {how}"] += 1
+
+        def meddler(review: Mapping[str, Any]) -> tuple[float, bytes]:
+            if how == "slow":
+                return 1.5, b'{"allowed":true}'
+            operations = _meddled(review["request"]["object"])
+            if not operations:
+                return 0.002, b'{"allowed":true}'
+            self._happened["affinity meddled with"] += 1
+            return 0.002, _patched(operations)
+
+        self._world.calls.third[_MEDDLER] = meddler
+        self._world.make(CONFIGURATIONS, _third("zz-meddler", _MEDDLER))
+
+    def rival(self, how: str, *, first: bool) -> None:
+        """As of `history.Rival`: it comes to every other pod, before our webhook or after it."""
+        for name in ("aa-rival", "zz-rival"):
+            self._world.call("DELETE", f"{CONFIGURATIONS}/{name}")
+        if not how:
+            return
+        self._happened[f"Rival {how}"] += 1
+
+        def rival(review: Mapping[str, Any]) -> tuple[float, bytes]:
+            self._reviews += 1
+            pod = review["request"]["object"]
+            if self._reviews % 2 or RIVALLED in (pod["metadata"].get("annotations") or {}):
+                return 0.002, b'{"allowed":true}'
+            self._happened["rival's affinity"] += 1
+            return 0.002, _patched(_rivalled(pod, how))
+
+        self._world.calls.third[_RIVAL] = rival
+        self._world.make(CONFIGURATIONS, _third("aa-rival" if first else "zz-rival", _RIVAL))
+
+    def gate_by_policy(self) -> None:
+        """In the place of the MutatingAdmissionPolicy of the manifest: it comes first, and always."""
+
+        def policy(review: Mapping[str, Any]) -> tuple[float, bytes]:
+            pod = review["request"]["object"]
+            gates = pod["spec"].get("schedulingGates")
+            owned = any(each.get("controller") for each in pod["metadata"].get("ownerReferences") or ())
+            if not owned or pod["spec"].get("nodeName") or any(each["name"] == GATE for each in gates or ()):
+                return 0.0, b'{"allowed":true}'
+            path = "/spec/schedulingGates" + ("/-" if gates else "")
+            return 0.0, _patched([{"op": "add", "path": path, "value": {"name": GATE} if gates else [{"name": GATE}]}])
+
+        self._world.calls.third[_POLICY] = policy
+        self._world.make(CONFIGURATIONS, _third("0-gating-policy", _POLICY))
+
+
+def _patched(operations: Sequence[Mapping[str, Any]]) -> bytes:
+    patch = base64.b64encode(msgspec.json.encode(operations)).decode()
+    return msgspec.json.encode({"allowed": True, "patchType": "JSONPatch", "patch": patch})
+
+
+def _rivalled(pod: Mapping[str, Any], how: str) -> list[Mapping[str, Any]]:
+    """The pod's node affinity as the rival would have it, as other tools write it: its own, whatever the pod asked."""
+    wanted = {"key": CAPACITY_LABEL, "operator": "In", "values": ["spot" if how == "prefers" else how]}
+    affinity = dict(pod["spec"].get("affinity") or {})
+    of_nodes = dict(affinity.get("nodeAffinity") or {})
+    if how == "prefers":
+        preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+        term = {"weight": 50, "preference": {"matchExpressions": [wanted]}}
+        of_nodes[preferred] = [*(of_nodes.get(preferred) or ()), term]
+    else:
+        required = "requiredDuringSchedulingIgnoredDuringExecution"
+        terms = (of_nodes.get(required) or {}).get("nodeSelectorTerms") or [{}]
+        narrowed = [{**each, "matchExpressions": [*(each.get("matchExpressions") or ()), wanted]} for each in terms]
+        of_nodes[required] = {"nodeSelectorTerms": narrowed}
+    affinity["nodeAffinity"] = of_nodes
+    annotations = {**(pod["metadata"].get("annotations") or {}), RIVALLED: how}
+    return [
+        {"op": "add", "path": "/spec/affinity", "value": affinity},
+        {"op": "add", "path": "/metadata/annotations", "value": annotations},
+    ]
+
+
+def _meddled(pod: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Every required term is narrowed to nodes that have a name, which all have; an operation for each."""
+    node_affinity = ((pod.get("spec") or {}).get("affinity") or {}).get("nodeAffinity") or {}
+    required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    base = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms"
+    wanted = {"key": "kubernetes.io/hostname", "operator": "Exists"}
+    return [
+        {"op": "add", "path": f"{base}/{number}/matchExpressions/-", "value": wanted}
+        for number, term in enumerate(required.get("nodeSelectorTerms") or ())
+        if wanted not in (term.get("matchExpressions") or (wanted,))
+    ]
+
+
+def _third(name: str, url: str) -> dict[str, Any]:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    hook = {
+        "name": f"{name}.example.com",
+        "clientConfig": {"url": url},
+        "rules": [rule],
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": SHOP}},
+    }
+    return {"metadata": {"name": name}, "webhooks": [hook]}

@@ -1,0 +1,184 @@
+"""The API server's end of admission webhooks on virtual time: which process is asked, and what becomes of the messages.
+
+As API servers do: connections are kept for as long as the other side lets them, new ones go to a pod that the Service
+selects, and a certificate counts only if the published bundle says so at this moment. What comes of a call that gets no
+answer is the server's own business (failurePolicy).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
+from typing import Any, TypeAlias
+
+import msgspec
+
+from situate.cluster.apiserver.api import Handling
+from situate.cluster.storage.effects import CallWebhook, Effect, Reply, WebhookReply
+from situate.runtime.serving.certificates.plan import BACKDATED_S
+from situate.sim.timeline import Timeline
+from situate.testing.spot.world.webhook_entry import MemoryDoor
+
+API_SERVERS = 2
+"""Each keeps connections of its own."""
+
+Third: TypeAlias = Callable[[Mapping[str, Any]], tuple[float, bytes]]
+"""Somebody else's webhook: from the review to the seconds that it takes and the `response` of its answer, as JSON."""
+Settled: TypeAlias = Callable[[int, Any], None]
+"""Takes a ticket and the API's answer to the write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What happens to reviews on their way. Chances are between 0 and 1."""
+
+    latency_s: tuple[float, float] = (0.0005, 0.005)
+    """One way; a wide range reorders what is asked together."""
+    lose_question: float = 0.0
+    lose_answer: float = 0.0
+    """The process has answered, and nobody hears it."""
+    repeat: float = 0.0
+    """The process is asked twice, as after a connection that broke; the first answer holds."""
+
+
+CLEAR = Passage()
+
+
+class WebhookCalls:
+    """Drives the writes of controllers through the webhooks that are configured."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        rng: Random,
+        happened: Counter[str],
+        *,
+        doors: Callable[[], Iterable[MemoryDoor]],
+        wall: Callable[[], float],
+        settle: Settled,
+    ) -> None:
+        """`doors`: of the pods that the Service selects. `wall`: the API server's clock, seconds since the epoch."""
+        self.passage = CLEAR
+        self.third: dict[str, Third] = {}
+        """Webhooks of others, by URL."""
+        self.heard: list[Callable[[bytes, WebhookReply], None]] = []
+        """Told of every review of ours and what was given back, whether or not it arrives."""
+        self._timeline = timeline
+        self._rng = rng
+        self._happened = happened
+        self._doors = doors
+        self._wall = wall
+        self._settle = settle
+        self._kept: list[MemoryDoor | None] = [None] * API_SERVERS
+
+    def later(self, handling: Handling, effect: Effect, ticket: int) -> None:
+        """As of `situate.cluster.apiserver.assembly.Cluster`."""
+        self._carry(effect, partial(self._go_on, handling, ticket))
+
+    def _go_on(self, handling: Handling, ticket: int, reply: Reply) -> None:
+        try:
+            effect = handling.send(reply)
+        except StopIteration as done:
+            self._settle(ticket, done.value)
+        else:
+            self.later(handling, effect, ticket)
+
+    def _carry(self, effect: Effect, done: Callable[[Reply], None]) -> None:
+        if isinstance(effect, CallWebhook):
+            self._call(effect, done)
+            return
+        replies: dict[int, WebhookReply] = {}
+
+        def one(number: int, reply: WebhookReply) -> None:
+            replies[number] = reply
+            if len(replies) == len(effect.calls):
+                done(tuple(replies[each] for each in range(len(effect.calls))))
+
+        for number, call in enumerate(effect.calls):
+            self._call(call, partial(one, number))
+
+    def _call(self, call: CallWebhook, done: Callable[[WebhookReply], None]) -> None:
+        begun, over = self._timeline.now, False
+
+        def finish(reply: WebhookReply) -> None:
+            nonlocal over
+            if not over:
+                over = True
+                done(replace(reply, elapsed_s=self._timeline.now - begun))
+
+        def time_out() -> None:
+            if not over:
+                self._happened["review timed out"] += 1
+                finish(WebhookReply(error="context deadline exceeded"))
+
+        self._timeline.after(call.timeout_s, time_out)
+        url = call.client_config.get("url")
+        if url:
+            self._ask_third(self.third[url], call.body, finish)
+        else:
+            self._timeline.after(self._latency(), partial(self._ask_ours, call, finish))
+
+    def _ask_third(self, third: Third, body: bytes, finish: Callable[[WebhookReply], None]) -> None:
+        review = msgspec.json.decode(body)
+        seconds, response = third(review)
+        answer = {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "response": {"uid": review["request"]["uid"], **msgspec.json.decode(response)},
+        }
+        self._timeline.after(seconds, partial(finish, WebhookReply(200, msgspec.json.encode(answer))))
+
+    def _ask_ours(self, call: CallWebhook, finish: Callable[[WebhookReply], None]) -> None:
+        if self._chance("review lost", self.passage.lose_question):
+            return
+        server = self._rng.randrange(API_SERVERS)
+        door = self._connected(server)
+        if door is None:
+            self._happened["review refused"] += 1
+            finish(WebhookReply(error="connect: connection refused"))
+            return
+        if not self._trusted(door, call.client_config.get("caBundle") or ""):
+            self._kept[server] = None
+            self._happened["certificate not trusted"] += 1
+            finish(WebhookReply(error="tls: failed to verify certificate"))
+            return
+
+        def back(reply: WebhookReply) -> None:
+            for listener in self.heard:
+                listener(call.body, reply)
+            if door.draining or not reply.status:
+                self._kept[server] = None
+            if not self._chance("review's answer lost", self.passage.lose_answer):
+                self._timeline.after(self._latency(), partial(finish, reply))
+
+        if self._chance("review repeated", self.passage.repeat):
+            self._timeline.after(self._latency(), partial(door.ask, call.body, lambda _: None))
+        door.ask(call.body, back)
+
+    def _connected(self, server: int) -> MemoryDoor | None:
+        """The connection that is kept, else a new one to a pod that the Service selects."""
+        kept = self._kept[server]
+        if kept is None or not kept.reachable:
+            selected = list(self._doors())
+            kept = self._rng.choice(selected) if selected else None
+        self._kept[server] = kept if kept is not None and kept.reachable else None
+        return self._kept[server]
+
+    def _trusted(self, door: MemoryDoor, bundle: str) -> bool:
+        served = door.generation
+        if served is None or served.authority.strip() not in base64.b64decode(bundle):
+            return False
+        return served.made - BACKDATED_S <= self._wall() < served.ends
+
+    def _latency(self) -> float:
+        return self._rng.uniform(*self.passage.latency_s)
+
+    def _chance(self, name: str, share: float) -> bool:
+        if share <= 0.0 or self._rng.random() >= share:
+            return False
+        self._happened[name] += 1
+        return True

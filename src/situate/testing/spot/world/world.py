@@ -1,0 +1,292 @@
+"""A cluster of both kinds of nodes, and the processes of spot, all on one virtual clock.
+
+The processes run the shipped controller, webhook, client, reflectors and election; pods are created by the stand-ins of
+Kubernetes' own controllers, which ask the webhook as API servers do. Only transports are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from functools import partial
+from random import Random
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from situate.cluster.apiserver.api import Handling
+from situate.cluster.apiserver.controller_writes import answer_of
+from situate.cluster.controllers import KubeletSettings, MachinerySettings, NodeLifecycleSettings
+from situate.cluster.controllers.node.nodes import node as node_object
+from situate.cluster.storage.effects import ADMIN, Effect
+from situate.kube.client import Client
+from situate.kube.election.election import Candidacy
+from situate.kube.election.lease_record import ElectionTimes
+from situate.objects.kinds.events import ObjectReference
+from situate.objects.messages import Request
+from situate.objects.settings.section import parse_section
+from situate.runtime.serving.webhook_server import Answers, Reply
+from situate.spot.admission.webhook_objects import webhook_configuration
+from situate.spot.config.settings import SpotSettings
+from situate.spot.controller.controller import Place, SpotController
+from situate.spot.model.object_names import LEADS
+from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL
+from situate.spot.server.metrics import AdmissionMetrics
+from situate.spot.workloads.owners import DEFAULT_KINDS, OwnerKind
+from situate.testing.spot.world.webhook_entry import MemoryDoor
+from situate.testing.spot.world.webhooks import WebhookCalls
+from situate.testing.virtual_time.processes import Process
+from situate.testing.virtual_time.world import EPOCH, ClusterWorld, Member
+
+OURS: Final = "situate"
+"""Where spot runs."""
+SHOP: Final = "shop"
+"""Where the workloads are."""
+OWN_PODS: Final = ("situate-spot-a", "situate-spot-b")
+"""The first ones; later ones add their revision to these names."""
+CONFIGURATIONS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+
+_PODS: Final = f"/api/v1/namespaces/{OURS}/pods"
+_SETS: Final = f"/apis/apps/v1/namespaces/{OURS}/replicasets"
+_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_TIMES: Final = ElectionTimes()
+_OWN_NODE: Final = "own"
+"""Cordoned: nothing else comes here, and no history touches it."""
+_IDLE: Final = frozenset({"endpoint-slices", "serviceaccount"})
+"""Controllers of the cluster that have nothing to do in a history."""
+
+SpotMember: TypeAlias = Member[SpotController]
+"""One process of spot."""
+
+
+def machinery(*, events: bool = False, start_s: float = 3.0) -> MachinerySettings:
+    """Kubernetes' own pace where it bears on a rule, quicker where only patience is at stake.
+
+    `events`: whether refused creations are told, which spot listens to (P21).
+    """
+    return MachinerySettings(
+        disabled=_IDLE,
+        kubelet=KubeletSettings(start_delay=start_s, stop_delay=1.0, jitter=0.5, lease_renewal=0.0),
+        node_lifecycle=NodeLifecycleSettings(monitor_grace_period=15.0, startup_grace_period=15.0),
+        events=events,
+        node_quarantine=20.0,
+    )
+
+
+class SpotWorld(ClusterWorld[SpotController]):
+    """Everything of one history. Close it when done."""
+
+    def __init__(self, seed: int, settings: SpotSettings, pace: MachinerySettings) -> None:
+        """Two processes stand for the Lease; there are no nodes for workloads yet."""
+        super().__init__(seed, pace, later=self._later)
+        self.settings = settings
+        self.doors: dict[str, MemoryDoor] = {}
+        """Of the newest process in each of our own pods."""
+        self.answers: list[Any] = []
+        """Told of every answer to a review when it is given: who, and what."""
+        self.closed_until = 0.0
+        """No process begins before that."""
+        self._clocks: dict[int, float] = {}  # seconds by which the clock of one of our machines is off
+        self.clock_set_at = float("-inf")
+        """When that last changed."""
+        self.calls = WebhookCalls(
+            self.timeline,
+            Random(f"webhooks {seed}"),
+            self.network.happened,
+            doors=self._selected,
+            wall=lambda: EPOCH + self.now,
+            settle=self._settled,
+        )
+        self._tokens = 0
+        self._tickets = 0  # those of the machinery are positive
+        self._callers: dict[int, Callable[[bool], None]] = {}  # who waits for the end of a create, by ticket
+        for namespace in (OURS, SHOP):
+            self.make("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        self.make("/api/v1/nodes", node_object(_OWN_NODE) | {"spec": {"unschedulable": True}})
+        self._own = [self._new_pod(name, 1) for name in OWN_PODS]  # the pod on each of our machines
+        self._revisions = [1 for _ in OWN_PODS]
+        for kind in settings.kinds:
+            if kind.kind not in DEFAULT_KINDS:
+                self.make(_DEFINITIONS, definition(kind))
+        self.make(CONFIGURATIONS, webhook_configuration(OURS, kinds=settings.kinds))
+        for _ in OWN_PODS:
+            self.start_member()
+
+    def start_member(self) -> None:
+        """A new process in the own pod that has none."""
+        if self.now < self.closed_until:
+            self.timeline.at(self.closed_until, self.start_member)
+            return
+        taken = {member.controller.place.pod for member in self.members}
+        pod = next(each for each in self._own if each not in taken)
+        identity, wire = self.new_identity(f"{pod}_")
+        made: list[SpotController] = []
+        process = self.world.start(identity, partial(_run, made))
+        made.append(
+            SpotController(
+                self.settings,
+                Client(wire),
+                Candidacy(OURS, identity, _TIMES),
+                Place(OURS, pod),
+                record=self._record,
+                metrics=AdmissionMetrics(CollectorRegistry(), stopwatch=lambda: self.now),
+                wall=partial(self._wall_of, self._own.index(pod)),
+                rng=Random(f"{identity} {self.rng.random()}"),
+                token=partial(self._token, identity),
+                door=partial(self._door, identity, pod, process),
+            )
+        )
+        self.members.append(Member(identity, process, wire, made[0]))
+
+    def upgrade(self, machine: int) -> None:
+        """A pod of the next revision takes the place of the one there; its process asks for the Lease when it can."""
+        old = self._own[machine]
+        self._revisions[machine] += 1
+        self._own[machine] = self._new_pod(f"{OWN_PODS[machine]}-r{self._revisions[machine]}", self._revisions[machine])
+        for member in tuple(self.members):
+            if member.controller.place.pod == old:
+                self.stop(member)
+        self.call("DELETE", f"{_SETS}/{old}")
+        self.call("DELETE", f"{_PODS}/{old}")
+
+    def reconfigure(self, settings: SpotSettings) -> None:
+        """A changed file, read by all processes and those that come."""
+        self.settings = settings
+        for member in self.members:
+            member.process.loop.call_soon_threadsafe(member.controller.reconfigure, settings)
+
+    def create(self, collection: str, content: Mapping[str, Any], done: Callable[[bool], None]) -> None:
+        """As a controller of others does, so that webhooks are asked. `done`: whether it was created."""
+        request = Request("POST", collection, (), {"content-type": "application/json"}, msgspec.json.encode(content))
+        handling = self.cluster.api.handle(request, EPOCH + self.now, ADMIN)
+        try:
+            effect = next(handling)
+        except StopIteration as end:
+            self.plan_step()
+            done(end.value.status < 300)
+            return
+        self._tickets -= 1
+        self._callers[self._tickets] = done
+        self.calls.later(handling, effect, self._tickets)
+
+    def end(self, member: SpotMember) -> None:
+        super().end(member)
+        for door in self.doors.values():
+            if door.process is member.process:
+                door.break_off()
+
+    def lead_to(self, seconds: float = 60.0) -> bool:
+        """Until all questions are answered: wherever the Service leads."""
+
+        def answered() -> bool:
+            doors = list(self._selected())
+            return bool(doors) and all(door.reachable for door in doors)
+
+        return self.let_pass(seconds, stop=answered)
+
+    def set_clock(self, machine: int, seconds: float) -> None:
+        """The clock of the machine under an own pod is off by so much from now on."""
+        self._clocks[machine] = seconds
+        self.clock_set_at = self.now
+
+    @property
+    def clocks_agree(self) -> bool:
+        """Of our machines with the API server."""
+        return not any(self._clocks.values())
+
+    def add_node(self, name: str, capacity: str, *, pods: int = 110, zone: str = "zone-0") -> None:
+        """An empty capacity leaves the label away."""
+        labels = {CAPACITY_LABEL: capacity} if capacity else {}
+        self.make("/api/v1/nodes", node_object(name, pods=pods, zone=zone, labels=labels))
+
+    def make(self, collection: str, content: dict[str, Any]) -> dict[str, Any]:
+        """What must not be refused."""
+        answer = self.call("POST", collection, content)
+        if answer["kind"] == "Status":
+            raise AssertionError(f"{collection} refuses what a history is made of: {answer['message']}")
+        return answer
+
+    def pods(self, app: str = "") -> list[dict[str, Any]]:
+        """Pods of the workloads, or of one."""
+        found = [dict(each.object()) for each in self.cluster.api.store.table("pods").ordered()]
+        return [
+            each
+            for each in found
+            if each["metadata"]["namespace"] == SHOP and app in ("", each["metadata"]["labels"].get("app"))
+        ]
+
+    def _later(self, handling: Handling, effect: Effect, ticket: int) -> None:
+        self.calls.later(handling, effect, ticket)
+
+    def _settled(self, ticket: int, answer: Any) -> None:
+        if ticket in self._callers:
+            self.plan_step()
+            self._callers.pop(ticket)(answer.status < 300)
+            return
+        self.cluster.machinery.settle(ticket, answer_of(answer))
+        self.plan_step()
+
+    def _selected(self) -> Iterator[MemoryDoor]:
+        """Doors of the pods that the Service selects."""
+        for pod in self._own:
+            found = self.cluster.api.store.get("pods", OURS, pod)
+            labels = found.object()["metadata"].get("labels") or {} if found is not None else {}
+            if labels.get(LEADS) == "true" and pod in self.doors:
+                yield self.doors[pod]
+
+    def _door(self, identity: str, pod: str, process: Process, _: str, answer: Answers) -> MemoryDoor:
+        door = self.doors[pod] = MemoryDoor(process, answer, partial(self._answered, identity))
+        return door
+
+    def _answered(self, identity: str, reply: Reply) -> None:
+        for listener in self.answers:
+            listener(identity, reply)
+
+    def _record(self, _: ObjectReference, __: str, reason: str, ___: str) -> None:
+        self.events[reason] += 1
+
+    def _token(self, identity: str) -> str:
+        self._tokens += 1
+        return f"{identity}-{self._tokens}"
+
+    def _wall_of(self, machine: int) -> datetime:
+        return self.wall() + timedelta(seconds=self._clocks.get(machine, 0.0))
+
+    def _new_pod(self, name: str, revision: int) -> str:
+        """Of ours, with a ReplicaSet of that revision, which adopts it."""
+        labels = {"own": name}
+        containers = [{"name": "situate", "image": "example.com/situate:1"}]
+        spec = {"nodeName": _OWN_NODE, "containers": containers}
+        self.make(_PODS, {"metadata": {"name": name, "labels": labels}, "spec": spec})
+        template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+        annotations = {"deployment.kubernetes.io/revision": str(revision)}
+        owned = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+        self.make(_SETS, {"metadata": {"name": name, "annotations": annotations}, "spec": owned})
+        return name
+
+
+def definition(kind: OwnerKind) -> dict[str, Any]:
+    """Of a kind of workloads that Kubernetes does not have."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": kind.version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    }
+    names = {"kind": kind.kind, "plural": kind.plural, "singular": kind.kind.lower(), "listKind": f"{kind.kind}List"}
+    spec = {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [version]}
+    return {"metadata": {"name": f"{kind.plural}.{kind.group}"}, "spec": spec}
+
+
+def settings_of(**data: Any) -> SpotSettings:
+    """From the keys of the configuration file."""
+    settings, mistakes = parse_section(data, SpotSettings, "spot")
+    assert settings is not None, mistakes
+    return settings
+
+
+async def _run(made: list[SpotController]) -> None:
+    await made[0].run()

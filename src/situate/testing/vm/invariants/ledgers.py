@@ -1,0 +1,86 @@
+"""The ledgers of the processes, as a history sees them: what they book is no less than what is used or was granted.
+
+I2, I8 and I14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from situate.testing.vm.invariants.objects import Obj, amounts, name_of, note, owner_of
+from situate.testing.vm.invariants.usage import Counting
+from situate.testing.vm.world.place import Place
+from situate.testing.vm.world.processes import MACHINE_TABLE, VmMember
+from situate.vm.api.well_known import APPROVED
+from situate.vm.model.pods_and_nodes import Role
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
+
+
+class LedgersSeen:
+    """Of one history."""
+
+    def __init__(self, place: Place, counting: Counting, breach: Callable[[str], None]) -> None:
+        self._place = place
+        self._counting = counting
+        self._breach = breach
+        self._leaving: dict[str, dict[str, Amounts]] = {}
+        """By identity of a process: what its ledger books for those that are frozen, by uid of the pod that is left."""
+
+    def begun(self, member: VmMember) -> None:
+        """I8: whoever begins to lead has booked what was granted before, by all that it can know."""
+        state, watched = member.controller.ledger.state, member.controller.watched
+        for machine in self._counting.table(MACHINE_TABLE):
+            known = watched.machines.store.get(name_of(machine), machine["metadata"]["namespace"])
+            granted, runner = note(machine, APPROVED), (machine.get("status") or {}).get("podName", "")
+            pod = self._place.object("pods", machine["metadata"]["namespace"], runner)
+            if known is None or pod is None or not granted:
+                continue
+            booked, newest = state.pod(pod["metadata"]["uid"]), machine["metadata"]["resourceVersion"]
+            if booked is None or known.metadata.resource_version != newest:
+                continue
+            if amounts(granted).exceeds(booked.reserved):
+                was = amounts(granted).values
+                self._breach(f"I8: {name_of(machine)} was granted {was}, and a restart books {booked.reserved.values}")
+
+    def applied(self, member: VmMember) -> None:
+        """I14: what is booked for a frozen machine stays, unless it is seen to use or to hold more."""
+        state, watched = member.controller.ledger.state, member.controller.watched
+        before, leaving = self._leaving.get(member.identity, {}), {}
+        for move in state.moves.values():
+            pod = state.pod(move.source.uid)
+            if pod is None or pod.machine is None or not pod.frozen or pod.machine.role is Role.TARGET:
+                continue
+            leaving[pod.uid] = pod.reserved
+            known = before.get(pod.uid, pod.reserved)
+            if known == pod.reserved:
+                continue
+            machine = watched.machines.store.get(pod.machine.ref.name, pod.machine.ref.namespace)
+            text = "" if machine is None else machine.metadata.annotations.get(APPROVED, "")
+            seen = pod.used.most(amounts(text)) if text else pod.used
+            if known.exceeds(pod.reserved) or pod.reserved.exceeds(known.most(seen)):
+                name = pod.machine.ref.name
+                self._breach(f"I14: {name} is frozen, and went from {known.values} to {pod.reserved.values}")
+        self._leaving[member.identity] = leaving
+
+    def leading(self) -> State | None:
+        """The ledger of whoever leads and has taken all in; None: nobody."""
+        leader = self._place.leader()
+        if leader is None or leader.controller.actuator is None or not leader.controller.ledger.state.started:
+            return None
+        return leader.controller.ledger.state
+
+    def look(self, machines: Mapping[str, Obj]) -> None:
+        """I2 and I8: whoever leads has booked what machines use, and what agents were told that they may use."""
+        leader = self._place.leader()
+        if leader is None or not leader.controller.ledger.state.started:
+            return
+        state = leader.controller.ledger.state
+        for pod in self._counting.table("pods"):
+            machine = machines.get(owner_of(pod))
+            booked = state.pod(pod["metadata"]["uid"])
+            if machine is None or booked is None or (machine.get("status") or {}).get("podName") != name_of(pod):
+                continue
+            may = self._counting.permitted(machine)
+            if may.exceeds(booked.reserved):
+                self._breach(f"I2: {name_of(machine)} may use {may.values}, and {booked.reserved.values} are booked")

@@ -1,0 +1,69 @@
+"""What the objects of a history say: read here without the shipped code that reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from situate.objects.values.quantity import Quantity, decode_quantity
+from situate.testing.vm.world.agents import milli
+from situate.vm.api.well_known import CLAIM, NAME_LABEL
+from situate.vm.model.resource_amounts import Amounts
+
+Obj = Mapping[str, Any]
+FROZEN: Final = frozenset({"PreMigrating", "Migrating"})
+AT_WORK: Final = frozenset({"", "Pending", "Running"})
+
+
+def note(obj: Obj, key: str) -> str:
+    """An annotation; empty if it is not there."""
+    return str((obj["metadata"].get("annotations") or {}).get(key, ""))
+
+
+def beneficiary_kind(migration: Obj) -> str:
+    text = note(migration, CLAIM)
+    return str(json.loads(text)["beneficiary"]["kind"]) if text else ""
+
+
+def phase(obj: Obj) -> str:
+    return str((obj.get("status") or {}).get("phase") or "")
+
+
+def name_of(obj: Obj) -> str:
+    return str(obj["metadata"]["name"])
+
+
+def owner_of(pod: Obj) -> str:
+    """The machine whose runner it is, or was before that was deleted; empty of every other pod."""
+    return str((pod["metadata"].get("labels") or {}).get(NAME_LABEL, ""))
+
+
+def is_target(pod: Obj) -> bool:
+    """Whether a machine is to move into it; one that it has left nobody controls any more (C3)."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return any(each["kind"] == "VirtualMachineMigration" and each.get("controller") for each in owners)
+
+
+def total_of(node: Obj) -> Amounts:
+    allocatable = node["status"]["allocatable"]
+    return Amounts.of(milli(allocatable["cpu"]), in_bytes(str(allocatable["memory"])))
+
+
+def divided(amount: Amounts, machine: Obj) -> Amounts:
+    """As it counts on a node (C7); overcommits of a history are written in thousandths, `1500m`."""
+    overcommit = machine["spec"].get("overcommit") or {}
+    by = (milli(overcommit.get("cpu", 1)), milli(overcommit.get("memory", 1)))
+    return Amounts(tuple(each * 1000 // factor for each, factor in zip(amount, by, strict=True)))
+
+
+@lru_cache(maxsize=4096)
+def amounts(text: str) -> Amounts:
+    said = json.loads(text)
+    return Amounts.of(milli(said["vCPUs"]), in_bytes(str(said["mem"])))
+
+
+@lru_cache(maxsize=4096)
+def in_bytes(text: str) -> int:
+    return decode_quantity(Quantity, text).value

@@ -1,0 +1,249 @@
+"""Agents of a history's machines: they ask through the permit port, and use what they are granted.
+
+An honest, plain one: it asks every few seconds, never uses more than it was permitted, lowers the machine before it
+asks for less, and gives up an answer after two seconds (C2, C35, C39). The watchdog relies on what it holds.
+"""
+
+from __future__ import annotations
+
+import json
+from asyncio import Task
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from random import Random
+from typing import Any, Final
+
+from situate.objects.messages import Response
+from situate.testing.vm.world.place import Obj, Place
+from situate.testing.vm.world.processes import MACHINE_TABLE, MACHINES, NAMESPACE, UNIT
+from situate.vm.agent.protocol.permits import VERSION
+from situate.vm.api.parse_errors import NOWHERE, Part
+from situate.vm.api.quantities import GIB, amounts_of, amounts_value
+from situate.vm.api.well_known import ENABLED_LABEL
+from situate.vm.model.resource_amounts import Amounts
+
+TICK_S: Final = 5.0
+GIVE_UP_S: Final = 2.0
+FAILED: Final = frozenset({404, 500, 503})
+"""What a request without a mistake may be answered instead of a permit (C14, B44)."""
+MISTAKEN: Final = {"zero unit": (400,), "no JSON": (400,), "other pod": (400, 404)}
+RUNNING: Final = frozenset({"Running", "Scaling"})
+
+
+@dataclass(slots=True)
+class Agent:
+    """Of one machine, on whatever node."""
+
+    name: str
+    uid: str
+    """The machine's."""
+    lowers: bool
+    wanted: Amounts
+    permit: Amounts
+    """What it believes that it may use."""
+    permitted: bool = False
+    """Whether it was told so; else it is what the machine uses."""
+    pod: str = ""
+    sequence: int = 0
+    waits_for: int = 0
+    """Number of the request; 0: none."""
+    reason: str = ""
+    """Of the last answer."""
+    answered_at: float = float("-inf")
+
+
+class Agents:
+    """All of one history."""
+
+    def __init__(self, place: Place, happened: Counter[str], breach: Callable[[str], None]) -> None:
+        self._place = place
+        self._happened = happened
+        self._breach = breach
+        self._rng = Random(f"agents {place.rng.random()}")
+        self._number = 0
+        self.by_name: dict[str, Agent] = {}
+        self.tick_s = TICK_S
+        self.deaf = 0.0
+        """Share of answers that do not reach them."""
+
+    def watch_over(self, name: str, *, lowers: bool) -> None:
+        """A new machine has an agent from now on, which wants what it has."""
+        machine = self._place.machine(name)
+        use = used_by_spec(machine)
+        agent = self.by_name[name] = Agent(name, machine["metadata"]["uid"], lowers, use, use)
+        self._place.timeline.after(self._rng.uniform(0.5, self.tick_s), partial(self._tick, agent))
+
+    def wish(self, name: str, wanted: Amounts) -> None:
+        agent = self.by_name.get(name)
+        if agent is not None:
+            agent.wanted = wanted
+            self.ask(agent)
+
+    def _tick(self, agent: Agent) -> None:
+        if self.by_name.get(agent.name) is agent:
+            self.ask(agent)
+            self._place.timeline.after(self.tick_s, partial(self._tick, agent))
+
+    def ask(self, agent: Agent, **lie: Any) -> None:
+        """If it may act now, and waits for no answer. `lie`: members of the request that are said otherwise."""
+        machine = self._acting(agent)
+        if machine is None or agent.waits_for:
+            return
+        pod, use = machine["status"]["podName"], used_by_spec(machine)
+        if agent.pod != pod:  # it is the agent of another node, and knows only what it sees
+            agent.pod, agent.permitted = pod, False
+        if not use.within(agent.wanted):
+            use = use.least(agent.wanted)
+            self._resize(agent, use)
+        if not agent.permitted:
+            agent.permit = use
+        held = agent.permit
+        if agent.lowers:
+            agent.permit = held.least(agent.wanted)
+            agent.sequence += 1
+        self._send(agent, agent.wanted, {**self._request(agent, held), **lie})
+
+    def repeat(self, agent: Agent) -> None:
+        """The same again, as though the first had not arrived."""
+        self.ask(agent)
+        self._post(self._request(agent, agent.permit), self._ignore)
+
+    def reorder(self, agent: Agent) -> None:
+        """An older request of an agent that numbers them arrives after a newer one."""
+        if not agent.lowers:
+            self.repeat(agent)
+            return
+        older = self._request(agent, agent.permit)
+        self.ask(agent)
+        self._place.timeline.after(0.05, lambda: self._post(older, self._ignore))
+
+    def mistake(self, agent: Agent, how: str, pod: str) -> None:
+        """A request that must be refused."""
+        request: Any = self._request(agent, agent.permit)
+        if how == "zero unit":
+            request["computeUnit"] = {"vCPUs": 0, "mem": "1Gi"}
+        elif how == "other pod":
+            request["pod"]["name"] = pod
+        self._post(b"{" if how == "no JSON" else request, partial(self._refused, MISTAKEN[how]))
+
+    def burst(self, requests: int) -> None:
+        """As many requests at once, of all of them in turn."""
+        agents = [agent for agent in self.by_name.values() if self._acting(agent) is not None and agent.pod]
+        for number in range(requests if agents else 0):
+            agent = agents[number % len(agents)]
+            self._post(self._request(agent, agent.permit), self._ignore)
+
+    def _acting(self, agent: Agent) -> Obj | None:
+        """The machine, if its agent may do anything about it now (C35, D13)."""
+        machine = self._place.object(MACHINE_TABLE, NAMESPACE, agent.name)
+        if machine is None or machine["metadata"]["uid"] != agent.uid:
+            self.by_name.pop(agent.name, None)
+            return None
+        enabled = (machine["metadata"].get("labels") or {}).get(ENABLED_LABEL) == "true"
+        status = machine.get("status") or {}
+        runs = (
+            status.get("phase") in RUNNING and status.get("podName") and "deletionTimestamp" not in machine["metadata"]
+        )
+        return machine if enabled and runs else None
+
+    def _request(self, agent: Agent, held: Amounts) -> dict[str, Any]:
+        request: dict[str, Any] = {
+            "protoVersion": VERSION,
+            "pod": {"namespace": NAMESPACE, "name": agent.pod},
+            "computeUnit": amounts_value(UNIT),
+            "resources": amounts_value(agent.wanted),
+            "lastPermit": amounts_value(held),
+            "metrics": {"loadAvg1M": 0.5},
+        }
+        if agent.lowers:
+            request |= {"lowersAtOnce": True, "run": agent.name, "sequence": agent.sequence}
+        return request
+
+    def _send(self, agent: Agent, asked: Amounts, request: dict[str, Any]) -> None:
+        self._number += 1
+        number = agent.waits_for = self._number
+        self._place.timeline.after(GIVE_UP_S, partial(self._give_up, agent, number))
+        self._post(request, partial(self._answered, agent, number, agent.pod, asked))
+
+    def _post(self, body: dict[str, Any] | bytes, hear: Callable[[Response], None]) -> None:
+        """To whoever leads; nobody answers while nobody does."""
+        member = self._place.leader()
+        if member is None:
+            return
+        data = body if isinstance(body, bytes) else json.dumps(body, separators=(",", ":")).encode()
+
+        def done(task: Task[Response]) -> None:
+            if task.cancelled():
+                return
+            if (problem := task.exception()) is not None:
+                self._breach(f"C14: a request is answered with an exception: {problem!r}")
+            elif self.deaf and self._rng.random() < self.deaf:
+                self._happened["answer not heard"] += 1
+            else:
+                self._place.timeline.after(self._rng.uniform(0.001, 0.02), partial(hear, task.result()))
+
+        self._place.ask_port(member, data).add_done_callback(done)
+
+    def _give_up(self, agent: Agent, number: int) -> None:
+        if agent.waits_for == number:
+            agent.waits_for = 0
+
+    def _ignore(self, answer: Response) -> None:
+        if answer.status not in FAILED and answer.status != 200:
+            self._breach(f"C14: a request without a mistake is answered {answer.status}: {answer.body.decode()}")
+
+    def _refused(self, allowed: tuple[int, ...], answer: Response) -> None:
+        if answer.status not in (*allowed, 503):
+            self._breach(f"C14: a mistaken request is answered {answer.status}, allowed: {allowed}")
+
+    def _answered(self, agent: Agent, number: int, pod: str, asked: Amounts, answer: Response) -> None:
+        if agent.waits_for != number:
+            return
+        agent.waits_for = 0
+        if answer.status != 200:
+            self._ignore(answer)
+            return
+        told = json.loads(answer.body)
+        permit = amounts_of(Part(NOWHERE, told["permit"]))
+        if permit.exceeds(asked):
+            self._breach(f"I11: {agent.name} asked for {asked.values} and may use {permit.values}")
+        machine = self._acting(agent)
+        if machine is None or agent.pod != pod or machine["status"]["podName"] != pod or "migrate" in told:
+            return
+        agent.reason, agent.answered_at = str(told.get("reason", "")), self._place.now
+        self._happened["granted" if asked.within(permit) else "denied"] += 1
+        use = used_by_spec(machine)
+        if not use.within(permit) or agent.wanted != asked:
+            return  # as a failed one (C18), or it wants something else by now
+        agent.permit, agent.permitted = permit, True
+        if permit.exceeds(use) and self._rng.random() < 0.9:
+            self._place.timeline.after(0.02, partial(self._grow, agent, pod))
+
+    def _grow(self, agent: Agent, pod: str) -> None:
+        machine = self._acting(agent)
+        if machine is not None and agent.pod == pod == machine["status"]["podName"]:
+            use = used_by_spec(machine)
+            goal = use.most(agent.permit.least(agent.wanted))
+            if goal != use:
+                self._resize(agent, goal)
+
+    def _resize(self, agent: Agent, goal: Amounts) -> None:
+        guest = {"cpus": {"use": f"{goal.cpu}m"}, "memorySlots": {"use": goal.memory // GIB}}
+        body = {"spec": {"guest": guest}}
+        answer = self._place.call("PATCH", f"{MACHINES}/{agent.name}", body, patch=True)
+        assert answer["kind"] == "VirtualMachine", answer
+
+
+def used_by_spec(machine: Obj) -> Amounts:
+    """What its spec lets the guest use; slots are of 1 GiB."""
+    guest = machine["spec"]["guest"]
+    return Amounts.of(milli(guest["cpus"]["use"]), guest["memorySlots"]["use"] * GIB)
+
+
+@lru_cache(maxsize=4096)
+def milli(value: int | str) -> int:
+    """CPUs, in thousandths."""
+    text = str(value)
+    return int(text[:-1]) if text.endswith("m") else round(1000 * float(text))

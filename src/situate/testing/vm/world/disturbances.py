@@ -1,0 +1,110 @@
+"""What befalls the processes of a history, their clocks and their messages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Final, assert_never
+
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
+from situate.objects.messages import Request, Response
+from situate.testing.histories.steps import Calm, CutWatches, KillLeader, StopLeader
+from situate.testing.virtual_time.network import CALM, Weather
+from situate.testing.virtual_time.processes import ProcessState
+from situate.testing.vm import steps
+from situate.testing.vm.steps import ProcessStep
+from situate.testing.vm.world.place import Place, kind_of
+from situate.testing.vm.world.processes import VmMember
+
+WITHIN_S: Final = 60.0
+"""A leader that is to be killed at a write is left alone if there is none for so long."""
+_STORMS: Final = {
+    "request lost": Weather(lose_request=0.3),
+    "answer lost": Weather(lose_answer=0.3),
+    "refused": Weather(refuse=0.5),
+    "conflict": Weather(conflict=0.5),
+    "busy": CALM,
+    "invalid": CALM,
+    "late events": Weather(event_delay_s=0.5, event_jitter_s=4.5, repeat_event=0.2),
+    "late writes": Weather(late_write_s=3.0, event_delay_s=0.5),
+}
+
+
+class Disturbing:
+    """Of one history."""
+
+    def __init__(self, place: Place, happened: Counter[str]) -> None:
+        self._place = place
+        self._happened = happened
+
+    def perform(self, step: ProcessStep) -> None:
+        place = self._place
+        match step:
+            case KillLeader():
+                if (member := place.leader()) is not None:
+                    place.end(member)
+            case steps.KillLeaderAt(message=message, answered=answered):
+                self._at(message, answered, "killed", place.end)
+            case steps.PauseLeaderAt(message=message, answered=answered, seconds=seconds):
+                self._at(message, answered, "paused", partial(self._pause, seconds=seconds))
+            case StopLeader():
+                if (member := place.leader()) is not None:
+                    place.stop(member)
+            case steps.Storm(kind=kind):
+                place.network.weather = _STORMS[kind]
+                place.refusing.how = kind if kind in ("busy", "invalid") else ""
+            case Calm():
+                place.network.weather, place.refusing.how = CALM, ""
+            case CutWatches(compact=compact):
+                if compact:
+                    self._happened["compacted"] += 1
+                    place.cluster.api.store.compact()
+                place.network.cut_watches()
+            case steps.SetClock(seconds=seconds):
+                place.clock_off_s = seconds
+            case _:
+                assert_never(step)
+
+    def _pause(self, member: VmMember, seconds: float) -> None:
+        member.process.pause()
+        self._place.timeline.after(seconds, partial(self.wake, member))
+
+    def wake(self, member: VmMember) -> None:
+        """SIGCONT. Whoever slept for longer than its Lease believes that it leads until it looks at the clock."""
+        if member.process.state is ProcessState.PAUSED:
+            elector = member.controller.elector
+            self._happened["stale leader woke up"] += elector is not None and not elector.leading()
+            member.process.resume()
+
+    def _at(self, message: str, answered: bool, what: str, do: Callable[[VmMember], None]) -> None:
+        """Has something happen to a leader at its next write of a kind."""
+        place = self._place
+        until = place.now + WITHIN_S
+
+        def met(identity: str, when: str) -> None:
+            member = next((each for each in place.members if each.identity == identity), None)
+            if member is not None and place.now <= until:
+                self._happened[f"leader {what} {when} {message}{'' if answered else ' left'}"] += 1
+                do(member)
+
+        def left(request: Request, identity: Identity) -> None:
+            if _is(request, message):
+                place.network.leaving.remove(left)
+                met(identity.user, "before its")
+
+        def arrived(request: Request, _: Response | Watch, identity: Identity) -> None:
+            if _is(request, message):
+                place.told.remove(arrived)
+                met(identity.user, "before the answer to its")
+
+        if answered:
+            place.told.append(arrived)
+        else:
+            place.network.leaving.append(left)
+
+
+def _is(request: Request, message: str) -> bool:
+    kind = kind_of(request)
+    return kind == message or (message == "any" and kind != "")

@@ -1,0 +1,176 @@
+"""The world of a history: two processes of vm with their permit ports, clocks that jump, and a server that refuses.
+
+Requests reach a permit port without sockets; everything behind it is the shipped code.
+"""
+
+from __future__ import annotations
+
+from asyncio import Task
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from random import Random
+from typing import Any, Final, TypeAlias
+
+from prometheus_client import CollectorRegistry
+
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.watch import Watch
+from situate.kube.client import Client
+from situate.objects.messages import Request, Response
+from situate.runtime.serving.access import Access
+from situate.runtime.serving.webhook_server import Reply
+from situate.testing.vm.world.processes import MACHINES, MIGRATIONS, VmMember, VmWorld
+from situate.vm.controller.setup import VmSetup
+from situate.vm.server.agents import AgentRules
+from situate.vm.server.authorization import Callers
+from situate.vm.server.change_notifier import Rounds
+from situate.vm.server.eviction_handler import Evictions
+from situate.vm.server.metrics import PermitMetrics
+from situate.vm.server.permit_handler import Permits
+from situate.vm.server.request_context import Desk
+from situate.vm.server.resize_handler import Resizing
+from situate.vm.server.router import Answering
+
+Obj: TypeAlias = Mapping[str, Any]
+SPARE: Final = "spare"
+"""A namespace that is ignored (C28)."""
+_WAIT_S: Final = 1.0
+_BUSY = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429,"message":"busy"}'
+_INVALID = (
+    b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"the test failed"}'
+)
+_REFUSALS: Final = {"busy": (429, _BUSY), "invalid": (422, _INVALID)}
+_JSON: Final = {"content-type": "application/json"}
+
+
+class Place(VmWorld):
+    """Everything of one history. Close it when done."""
+
+    def __init__(self, seed: int, setup: VmSetup, *, nodes: Mapping[str, str], processes: int = 2) -> None:
+        self.clock_off_s = 0.0
+        """By so much the wall clock of our processes is off."""
+        self.ports: dict[str, Answering] = {}
+        """By identity of the process."""
+        self._evictions: dict[str, Evictions] = {}
+        """Likewise."""
+        self.begun: list[Callable[[VmMember], None]] = []
+        """Told of every process in whose ledger all is taken in that there is, before it has decided anything else."""
+        self.applied: list[Callable[[VmMember], None]] = []
+        """Told of every process whose ledger has taken in an event."""
+        self._known: dict[str, tuple[Stored, Obj]] = {}
+        super().__init__(seed, setup, nodes=nodes, processes=processes)
+        self.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPARE}})
+        self.refusing = _Refusing(self, Random(f"refusals {seed}"))
+        self.network.server = self.refusing
+
+    def wall(self) -> datetime:
+        return super().wall() + timedelta(seconds=self.clock_off_s)
+
+    def objects(self, table: str) -> Iterator[Obj]:
+        """All of a table as they are now. Nobody changes them: each is decoded once for all who ask."""
+        return map(self._decoded, self.cluster.api.store.table(table).ordered())
+
+    def object(self, table: str, namespace: str, name: str) -> Obj | None:
+        """Likewise."""
+        stored = self.cluster.api.store.get(table, namespace, name)
+        return None if stored is None else self._decoded(stored)
+
+    def _decoded(self, stored: Stored) -> Obj:
+        known = self._known.get(stored.uid)
+        if known is None or known[0] is not stored:
+            known = self._known[stored.uid] = stored, stored.object()
+        return known[1]
+
+    def start_member(self) -> None:
+        super().start_member()
+        member = self.members[-1]
+        leading, client, rounds = member.controller, Client(member.wire), Rounds()
+        desk = Desk(leading, client, self.setup.call_timeout_s)
+        self.ports[member.identity] = Answering(
+            desk,
+            Callers(
+                Access(client, lambda: self.now),
+                "any",
+                AgentRules(frozenset()),
+                leading.watched.all.pods.store.get,
+            ),
+            Permits(desk, rounds, _WAIT_S),
+            Resizing(desk, rounds, _WAIT_S),
+            PermitMetrics(CollectorRegistry(), compat=False),
+            lambda: self.now,
+            _WAIT_S,
+        )
+        self._evictions[member.identity] = Evictions(desk, lambda _: None)
+        leading.ledger.listeners.append(rounds.changed)
+        leading.watched.all.pods.store.on_change(lambda _, __: rounds.changed())
+        leading.ledger.listeners.insert(0, _Beginning(member, self.begun).look)
+        leading.ledger.listeners.insert(1, partial(self._tell_applied, member))
+        member.process.loop.create_task(_serve(rounds))
+
+    def _tell_applied(self, member: VmMember) -> None:
+        for each in self.applied:
+            each(member)
+
+    def ask_port(self, member: VmMember, body: bytes) -> Task[Response]:
+        """The answer to come; never, if the process is killed before."""
+        request = Request("POST", "/", (), {}, body)
+        task: Task[Response] = member.process.loop.create_task(self.ports[member.identity].answer(request, "10.0.0.9"))
+        return task
+
+    def ask_to_evict(self, member: VmMember, body: bytes) -> Task[Reply]:
+        """Likewise, of the webhook that API servers ask about evictions."""
+        task: Task[Reply] = member.process.loop.create_task(self._evictions[member.identity].answer(body))
+        return task
+
+
+class _Beginning:
+    """Says when a ledger has taken in all that there is, once a term."""
+
+    def __init__(self, member: VmMember, tell: Sequence[Callable[[VmMember], None]]) -> None:
+        self._member = member
+        self._tell = tell
+        self._started = False
+
+    def look(self) -> None:
+        started = self._member.controller.ledger.state.started
+        if started and not self._started:
+            for each in self._tell:
+                each(self._member)
+        self._started = started
+
+
+async def _serve(rounds: Rounds) -> None:
+    await rounds.run()
+
+
+class _Refusing:
+    """The server, which refuses some writes of our processes with 429 or 422."""
+
+    def __init__(self, behind: Place, rng: Random) -> None:
+        self._behind = behind
+        self._rng = rng
+        self.how = ""
+        """`busy` or `invalid`; empty: it refuses nothing of its own."""
+
+    def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch:
+        if self.how and kind_of(request) and self._rng.random() < 0.4:
+            code, said = _REFUSALS[self.how]
+            self._behind.network.happened[f"write answered {code}"] += 1
+            return Response(code, said, _JSON)
+        return self._behind.answer(request, now, identity)
+
+
+def kind_of(request: Request) -> str:
+    """Of a write of ours; empty of what is none, and of those that only elect or tell."""
+    method, path = request.method, request.path
+    if method == "GET" or "/leases" in path or "/events" in path:
+        return ""
+    if path.startswith(MIGRATIONS):
+        return {"POST": "migration", "DELETE": "cancel"}.get(
+            method, "hand-over" if b"handover" in request.body else "other"
+        )
+    if path.startswith(MACHINES):
+        return "approval" if b"resources-approved" in request.body else "other"
+    return "binding" if path.endswith("/binding") else "other"

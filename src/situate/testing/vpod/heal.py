@@ -1,0 +1,114 @@
+"""Ends every fault of a history, and waits until its consequences are over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from situate.kube.watch.reflector import Reflector
+from situate.testing.virtual_time.network import CALM
+from situate.testing.vpod import history as steps
+from situate.testing.vpod.invariants.rules import Watchdog
+from situate.testing.vpod.world.world import GROUPS, NAMESPACE, VPodMember, VPodWorld
+from situate.vpod.model.pod_classes import Cause
+
+RECOVERY_S = 60.0
+"""From the end of the faults on, the promises are timed as soon as all is known again, within this time or not at all:
+a leader looks at everything anew after 30 s."""
+
+
+def rest(world: VPodWorld, watchdog: Watchdog) -> bool:
+    """Whether the promises are timed from now on."""
+    end_faults(world)
+    end = world.now + RECOVERY_S
+    while not begin_if_recovered(world, watchdog):
+        if world.now > end:
+            return False
+        world.let_pass(2.0)
+        watchdog.check()
+    return True
+
+
+def end_faults(world: VPodWorld) -> None:
+    network = world.network
+    clear_up(world)
+    network.failing = ""
+    network.down = False
+    for call_off in tuple(world.lurking):
+        call_off()
+    for member in world.members:
+        member.process.resume()
+    full(world, held=False)
+    nodes_back(world)
+    for pod in world.pod_objects():
+        if pod["metadata"].get("annotations"):
+            path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}"
+            annotations = {"eventing.knative.dev/unschedulable": None}
+            world.call("PATCH", path, {"metadata": {"annotations": annotations}}, patch=True)
+
+
+def clear_up(world: VPodWorld) -> None:
+    """The weather is calm; what was sent before may still be under way, and all else on its connection behind it."""
+    world.late_until = max(world.late_until, world.now + world.network.weather.event_delay_s)
+    world.network.weather = CALM
+
+
+def begin_if_recovered(world: VPodWorld, watchdog: Watchdog) -> bool:
+    """Begins to time the promises if a leader knows all there is, every pod accepts and no write is tried again."""
+    member = world.leader()
+    state = member.controller.placing.state if member is not None else None
+    if member is None or state is None or world.now <= world.late_until or state.causes[Cause.NONE] != state.replicas:
+        return False
+    if any(member.controller.queue.failures(key) for key in state.vpods) or not _knows_all(world, member):
+        return False
+    watchdog.promises.begin(member)
+    return True
+
+
+def _knows_all(world: VPodWorld, member: VPodMember) -> bool:
+    """Whether what the process has seen is what the server holds, and it waits for no answer that was lost."""
+    watched, store, wire = member.controller.watched, world.cluster.api.store, world.wires[member.identity]
+    if wire.waiting or wire.watches < len([*watched.reflectors()]):
+        return False
+    tables: dict[str, Reflector[Any]] = {
+        "statefulsets.apps": watched.statefulset,
+        "pods": watched.pods,
+        "nodes": watched.nodes,
+        GROUPS: watched.sources[0].reflector,
+    }
+    for name, reflector in tables.items():
+        objects = store.table(name).objects
+        if len(reflector.store) != len(objects):
+            return False
+        for key, stored in objects.items():
+            namespace, _, short = key.rpartition("/")
+            known = reflector.store.get(short, namespace)
+            if known is None or known.metadata.resource_version != str(stored.revision):
+                return False
+    return True
+
+
+def full(world: VPodWorld, *, held: bool) -> bool:
+    """All nodes but for what runs there already are full, or not any more; whether that is news."""
+    taints = [{"key": "test/full", "effect": "NoSchedule"}] if held else None
+    news = False
+    for number in range(steps.NODES):
+        # what else the node is tainted with comes and goes by itself
+        if world.node(number)["spec"].get("taints") != taints:
+            world.call("PATCH", f"/api/v1/nodes/node-{number}", {"spec": {"taints": taints}}, patch=True)
+            news = True
+    return news
+
+
+def nodes_back(world: VPodWorld) -> bool:
+    """Every node is well again, and cordoned no longer; whether that is news for any."""
+    news = bool(world.lost)
+    for node in sorted(world.lost):
+        world.cluster.machinery.start_kubelet(f"node-{node}")
+    world.lost.clear()
+    for number in range(steps.NODES):
+        name = f"node-{number}"
+        if world.node(number)["spec"].get("unschedulable"):
+            world.call("PATCH", f"/api/v1/nodes/{name}", {"spec": {"unschedulable": None}}, patch=True)
+            news = True
+    world.plan_step()
+    return news

@@ -1,0 +1,281 @@
+"""The promises of liveness, L1 to L5 and B5, timed while no fault is under way, with the reference's own bounds.
+
+What is timed is what the server holds, and when. From the leader's memory come which pods accept, who waits by a
+named rule, and since when somebody is short.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from situate.testing.vpod.history import Settings
+from situate.testing.vpod.invariants.demand import Asked, Demand, Tried
+from situate.testing.vpod.world.world import BEAT_S, SETTLE_S, STABILIZATION_S, VPodMember, VPodWorld
+from situate.vpod.model.pod_classes import PodClass
+from situate.vpod.model.records import Entry
+from situate.vpod.model.vpod import Key
+from situate.vpod.placement.decide import Decision
+from situate.vpod.state.state import State
+
+AT_ONCE_S = 0.25
+"""An event, a decision and its write take some 15 ms on this network, and two writers of one object some more."""
+ACCEPTING_S = 5.0
+"""L2: placed within this time of the pods accepting."""
+UNUSED_S = STABILIZATION_S + SETTLE_S + 2 * BEAT_S
+"""L4: so long after they have become unused, pods are gone."""
+GROWING_S = 3 * BEAT_S
+"""B5: no scale-up later than the third beat."""
+STEADY_S = UNUSED_S + 3 * BEAT_S
+"""B5: so long after the last change of demand nothing is written any more."""
+
+
+class Promises:
+    """Knows what is asked for all the time; times it from `begin` to `end`."""
+
+    def __init__(self, world: VPodWorld) -> None:
+        self._world = world
+        self._settings: Settings = world.settings
+        self._asked: dict[str, Asked] = {}
+        self._replicas = 0
+        self._member: VPodMember | None = None
+        self._began = 0.0
+        self._demand_at = 0.0  # when demand changed last
+        self._short: dict[str, float] = {}  # since when somebody has had less than it wants
+        self._idle: dict[str, float] = {}  # since when somebody has wanted nothing
+        self._tried: dict[str, Tried] = {}
+        self._demand = Demand(world, self._asked, self._tried)
+        self._roomy: dict[str, float] = {}  # since when a short one has been seen beside a pod with room
+        self._starved: dict[str, float] = {}  # since when a short one has been seen beside spare copies
+        self._lacking: float | None = None  # since when there have been fewer pods than demand fills
+        self._needed: deque[tuple[float, int]] = deque()  # pods that were used, by when that was looked at
+        self._writes = 0
+
+    def begin(self, member: VPodMember) -> None:
+        """No fault is under way, and this leader knows all there is."""
+        self._member, self._began = member, self._world.now
+        self._tried.clear()
+        self._roomy.clear()
+        self._starved.clear()
+        self._needed.clear()
+        self._lacking = None
+        self.look()
+
+    def end(self) -> None:
+        """A fault strikes."""
+        self._member = None
+
+    @property
+    def timed(self) -> bool:
+        return self._member is not None
+
+    def changed(self, key: str, asked: Asked | None) -> None:
+        """A ConsumerGroup on the server is so now; None: it is gone."""
+        now, before = self._world.now, self._asked.get(key)
+        if asked is None:
+            self._asked.pop(key, None)
+        else:
+            self._asked[key] = asked
+        if (None if before is None else before.wanted) != (None if asked is None else asked.wanted):
+            self._demand_at = now
+        _since(self._short, key, now, asked is not None and asked.placed < asked.wanted, self._met)
+        idle = asked is not None and asked.wanted == 0
+        _since(self._idle, key, now, idle, lambda _: None)
+        if self.timed and idle and before is not None and before.placed and asked is not None and not asked.placed:
+            self._world.happened["L3 kept"] += 1
+
+    def _met(self, since: float) -> None:
+        if self.timed and since >= self._began:
+            at_once = self._world.now - since <= AT_ONCE_S
+            self._world.happened["L1 kept" if at_once else "L2 kept"] += 1
+
+    def scaled(self, replicas: int) -> None:
+        """The server holds another spec.replicas."""
+        if self.timed:
+            if replicas < self._replicas:
+                self._world.happened["L4 kept"] += 1
+            else:
+                self._needed.append((self._world.now, replicas))  # what was needed for less than a step counts too
+                if self._grows_in_steps():
+                    self._lacking = None
+                if self._settings.max_scale_up_step is not None:
+                    self._demand_at = self._world.now  # the next step is due, and what it makes room for
+        self._replicas = replicas
+
+    def decided(self, identity: str, state: State, decision: Decision) -> str | None:
+        """L5, as a process decides; what is wrong, if anything."""
+        if self._member is None or identity != self._member.identity:
+            return None
+        key, before = str(decision.key), self._tried.get(str(decision.key))
+        limited = decision.shortage.limit if decision.shortage is not None else None
+        rule = limited.rule if limited is not None else None
+        self._tried[key] = Tried(self._world.now, decision.wanted, decision.left, rule)
+        entry = state.vpods[decision.key]
+        gained = [ordinal for ordinal, change in decision.delta.items() if change > 0]
+        if before is None or before.wanted != decision.wanted or entry.short_since is None or not gained:
+            return None
+        return self._out_of_turn(state, entry, gained)
+
+    def _out_of_turn(self, state: State, entry: Entry, gained: Iterable[int]) -> str | None:
+        """Who is short for longer, or goes before the others, and could use one of the places."""
+        if self._settings.predicates or self._settings.topology_required:
+            return None  # room for one is not room for another
+        mine = _turn(entry)
+        waiting = [other for other in state.vpods.values() if other.short_since is not None and other is not entry]
+        self._world.happened["L5 kept"] += bool(waiting)
+        for other in waiting:
+            tried = self._tried.get(str(other.key))
+            if other.ruled_out or other.wanted <= other.reserved_total or _turn(other) > mine:
+                continue
+            if tried is None or tried.rule or tried.wanted != other.wanted:
+                continue
+            for ordinal in gained:
+                if state.slots[ordinal].adding + other.weight <= state.options.capacity:
+                    return f"L5: {entry.key} takes room on ordinal {ordinal}, for which {other.key} has waited longer"
+        return None
+
+    def written(self) -> str | None:
+        """A process has written anything but its Lease or an Event. B5: it does not in steady state."""
+        steady = self._world.now - max(self._began, self._demand_at)
+        if self.timed and steady > STEADY_S and not self._settings.rebalance:
+            return f"B5: something is written {steady:.3f} s after the last change of demand"
+        return None
+
+    def rises(self, before: int, after: int) -> str | None:
+        """A process has raised the scale. B5: not later than the third beat."""
+        late = self._world.now - max(self._began, self._demand_at)
+        one_by_one = self._settings.max_scale_up_step is not None or self._settings.topology_required
+        if self.timed and late > GROWING_S and not one_by_one:
+            return f"B5: the scale is raised from {before} to {after} {late:.3f} s after the last change of demand"
+        return None
+
+    def look(self) -> None:
+        """Whatever may begin or end with a step begins or ends now."""
+        state = self._state()
+        if state is None:
+            return
+        now = self._world.now
+        self._needed.append((now, self._demand.used(state, self._replicas)))
+        while self._needed[0][0] < now - UNUSED_S:
+            self._needed.popleft()
+        if self._replicas >= self._demand.filled(state, self._replicas):
+            self._lacking = None
+        elif self._lacking is None:
+            self._lacking = now
+
+    def check(self) -> str | None:
+        """What is late, if anything is."""
+        state = self._state()
+        if state is None:
+            return None
+        self.look()
+        return (
+            self._idle_ones(state)
+            or self._short_ones(state)
+            or self._starved_ones(state)
+            or self._too_few(state)
+            or self._too_many()
+        )
+
+    def _state(self) -> State | None:
+        """The timing ends with the leader's term."""
+        if self._member is not None and not self._member.leads:
+            self._member = None
+        return self._member.controller.placing.state if self._member is not None else None
+
+    def _late(self, since: float) -> float:
+        """So long it has been so while the promises are timed."""
+        return self._world.now - max(since, self._began)
+
+    def _idle_ones(self, state: State) -> str | None:
+        """L3: whoever wants nothing has nothing, and nothing is reserved for it, at once."""
+        for key, since in self._idle.items():
+            if self._late(since) <= AT_ONCE_S:
+                continue
+            entry = state.vpods.get(Key.parse(key))
+            if self._asked[key].placed or (entry is not None and entry.reserved):
+                held = dict(entry.reserved or {}) if entry is not None else {}
+                said = f"{self._asked[key].placed} are placed and {held} reserved"
+                return f"L3: {key} has wanted nothing for {self._late(since):.3f} s, and {said}"
+        return None
+
+    def _short_ones(self, state: State) -> str | None:
+        """L1: decided and written at once where there is room; L2: within 5 s of pods with room."""
+        for key, since in self._short.items():
+            late, tried, entry = self._late(since), self._tried.get(key), state.vpods.get(Key.parse(key))
+            if late <= AT_ONCE_S:
+                continue
+            if entry is None or (tried is None and since >= self._began):
+                return f"L1: {key} has wanted more for {late:.3f} s, and nothing was decided"
+            if entry.reserved_total >= self._asked[key].wanted:
+                if self._late(tried.at if tried is not None else since) > AT_ONCE_S:
+                    return f"L1: {key} has had its places for {late:.3f} s, and its status does not say so"
+                continue
+            if (tried is not None and tried.rule) or entry.ruled_out or not _has_room(state, entry):
+                self._roomy.pop(key, None)
+                continue
+            roomy = self._roomy.get(key)
+            if roomy is None or (tried is not None and tried.at > roomy):
+                self._roomy[key] = self._world.now
+            elif self._late(roomy) > ACCEPTING_S + AT_ONCE_S:
+                return f"L2: {key} is short, and for {self._late(roomy):.3f} s pods have had room for it"
+        return None
+
+    def _starved_ones(self, state: State) -> str | None:
+        """D6: no vpod lacks what it wants while another holds copies that only `minReplicas` asks for."""
+        spare = [
+            entry.key
+            for entry in state.vpods.values()
+            if entry.listed and not entry.surge and entry.reserved_total > entry.wanted
+        ]
+        for key in self._short:
+            entry = state.vpods.get(Key.parse(key))
+            if entry is None or entry.ruled_out or entry.reserved_total >= entry.wanted or not spare:
+                self._starved.pop(key, None)
+                continue
+            since = self._starved.setdefault(key, self._world.now)
+            if self._late(since) > ACCEPTING_S + AT_ONCE_S:
+                return f"D6: {key} is short for {self._late(since):.3f} s beside spare copies of {spare[0]}"
+        return None
+
+    def _too_few(self, state: State) -> str | None:
+        """L2: the set grows within one trigger; where it grows in steps, there is one whenever somebody tries again."""
+        bound = AT_ONCE_S + (ACCEPTING_S if self._grows_in_steps() else 0.0)
+        if self._lacking is None or self._late(self._lacking) <= bound:
+            return None
+        late, filled = self._late(self._lacking), self._demand.filled(state, self._replicas)
+        return f"L2: {filled} pods have been asked for for {late:.3f} s, and there are {self._replicas}"
+
+    def _grows_in_steps(self) -> bool:
+        """Whether the set is smaller than demand after it has grown: a share of the pods is more with more pods."""
+        return self._settings.max_scale_up_step is not None or self._settings.quota is not None
+
+    def _too_many(self) -> str | None:
+        """L4. The times at which was looked bound every change of demand from both sides."""
+        if self._world.now - self._began <= UNUSED_S:
+            return None
+        used = max(pods for _, pods in self._needed)
+        if self._replicas <= used:
+            return None
+        return f"L4: no more than {used} pods have been used for {UNUSED_S:g} s, and there are {self._replicas}"
+
+
+def _since(times: dict[str, float], key: str, now: float, so: bool, over: Callable[[float], None]) -> None:
+    """Remembers since when something has been so, and tells of its end."""
+    if so:
+        times.setdefault(key, now)
+    elif (since := times.pop(key, None)) is not None:
+        over(since)
+
+
+def _turn(entry: Entry) -> tuple[int, float, Key]:
+    """Who goes first under shortage: by priority, then by age."""
+    return -entry.priority, entry.short_since or 0.0, entry.key
+
+
+def _has_room(state: State, entry: Entry) -> bool:
+    """Whether any accepting pod takes one more, whatever else the vpod may free."""
+    return any(
+        slot.verdict.pod_class is PodClass.ACCEPT and slot.adding + entry.weight <= state.options.capacity
+        for slot in state.slots.values()
+    )

@@ -1,0 +1,65 @@
+"""What a process remembers of its own decisions (S6), and what a new leader begins with (B2)."""
+
+from __future__ import annotations
+
+from situate.testing.vpod.world.world import VPodWorld
+from situate.vpod.model.records import NO_PLACES, Entry, Places
+from situate.vpod.model.vpod import Key
+from situate.vpod.placement.decide import Decision
+from situate.vpod.state.state import State
+
+
+class Remembered:
+    """Last results by process; they are those of one state, and forgotten with it."""
+
+    def __init__(self, world: VPodWorld) -> None:
+        self._world = world
+        self._began: dict[str, tuple[list[Entry], frozenset[int]]] = {}  # all that was known when the term began
+        self._results: dict[str, tuple[State, dict[Key, tuple[Entry, Places | None]]]] = {}
+        # with what was known by that name then; None: it was decided, and somebody else has changed it since
+
+    def decided(self, identity: str, state: State, decision: Decision) -> str | None:
+        """B2: the first decision of a term is made on what the status says, so nothing that runs is forgotten."""
+        results = self._of(identity, state)
+        entry = state.vpods[decision.key]
+        first = decision.key not in results or results[decision.key][0] is not entry
+        results[decision.key] = entry, decision.reservation
+        if not first or entry.deleting or id(entry) not in self._began[identity][1]:
+            return None
+        runs = {ordinal: vreplicas for ordinal, vreplicas in entry.status.items() if vreplicas > 0}
+        begun = decision.base if decision.base is not None else NO_PLACES
+        if begun != runs:
+            return f"B2: a new leader finds {decision.key} on {runs} and begins with {dict(begun)}"
+        return None
+
+    def evicted(self, key: Key) -> None:
+        """The evictor takes a place away without a decision; what is left is decided upon soon."""
+        for _, results in self._results.values():
+            if key in results:
+                results[key] = results[key][0], None
+
+    def breach_in(self, identity: str, state: State) -> str | None:
+        """S6: what is reserved for each vpod is its last result; nothing for those that do not exist.
+
+        What somebody else has put into a status is adopted, and counts from then on.
+        """
+        results = self._of(identity, state)
+        for key, entry in state.vpods.items():
+            if entry.reserved is not None and not entry.listed:
+                return f"S6: {identity} keeps a reservation for {key}, which does not exist"
+            known, result = results.get(key, (entry, None))
+            if known is entry and result is not None and result != (entry.reserved or NO_PLACES):
+                if str(key) in self._world.adopted:
+                    results[key] = entry, None
+                    continue
+                return f"S6: {identity} decided {dict(result)} for {key} and has reserved {entry.reserved}"
+        self._world.adopted.clear()
+        return None
+
+    def _of(self, identity: str, state: State) -> dict[Key, tuple[Entry, Places | None]]:
+        known = self._results.get(identity)
+        if known is None or known[0] is not state:
+            known = self._results[identity] = (state, {})
+            entries = list(state.vpods.values())  # kept, so that no other one comes to have its id
+            self._began[identity] = entries, frozenset(map(id, entries))
+        return known[1]

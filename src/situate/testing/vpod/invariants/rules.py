@@ -1,0 +1,477 @@
+"""What must hold in every history, after every step and at every write: the safety rules of vpod, on what the API
+server holds and on what the processes remember. A breach is a sentence with the rule's number.
+
+What must hold of each decision is `situate.testing.vpod.invariants.decisions`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.store import Event
+from situate.cluster.storage.watch import Watch
+from situate.objects.messages import Request, Response
+from situate.testing.virtual_time.processes import ProcessState
+from situate.testing.vpod.invariants.decisions import breach_of, is_rebalance
+from situate.testing.vpod.invariants.demand import Asked
+from situate.testing.vpod.invariants.liveness import Promises
+from situate.testing.vpod.invariants.memory import Remembered
+from situate.testing.vpod.invariants.outages import Outages
+from situate.testing.vpod.world.world import GROUPS, STABILIZATION_S, STATEFULSET, VPodMember, VPodWorld
+from situate.vpod.model.pod_classes import Cause, PodClass
+from situate.vpod.model.vpod import WEIGHT_ANNOTATION_KEY, Key, ordinal_of
+from situate.vpod.placement.decide import Decision
+from situate.vpod.scaling.autoscaler import within_limits
+from situate.vpod.scaling.demand import pods_needed
+from situate.vpod.state.fairness_limits import Rule
+from situate.vpod.state.knative_json import differences
+from situate.vpod.state.state import State
+
+Counts = Mapping[str, int]
+_LEASES = "leases.coordination.k8s.io"
+_STATEFULSETS = "statefulsets.apps"
+_RULED_OUT = frozenset({Rule.QUOTA, Rule.FAIRNESS, Rule.WEIGHT})
+_ON_THE_WAY_S = 0.01
+"""From a decision to its write on the server, at the most: periods begin with decisions, and writes are seen."""
+
+
+class Breach(AssertionError):
+    """An invariant does not hold; we are wrong."""
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    """What is looked at of Leases and StatefulSets, which are written more often than all else."""
+
+    holder_identity: str = ""
+    replicas: int = 0
+
+
+class _Specified(msgspec.Struct):
+    spec: _Spec
+
+
+_decode = msgspec.json.Decoder(_Specified).decode
+
+
+@dataclass(slots=True)
+class _Group:
+    """A ConsumerGroup on the server."""
+
+    content: dict[str, Any]
+    placements: dict[str, int]
+    """Vreplicas on our pods, as far as the status can be read."""
+    weight: int
+    revision: int
+
+
+@dataclass(slots=True)
+class Watchdog:
+    """Watches a world from its first moment on. It reads the server's store beside the API, which costs nothing."""
+
+    world: VPodWorld
+    excused: dict[str, int] = field(default_factory=dict)
+    """Pods that may hold more units than their capacity, and how many at the most: a smaller capacity or somebody
+    else's write caused it, and it must not grow."""
+    writes: int = 0
+    """By processes of vpod, Leases and Events apart."""
+    promises: Promises = field(init=False)
+    remembered: Remembered = field(init=False)
+    _outages: Outages = field(init=False)
+    _groups: dict[str, _Group] = field(default_factory=dict)
+    _units: dict[str, int] = field(default_factory=dict)
+    """Units on each of our pods, by the statuses on the server."""
+    _replicas: tuple[int, int] = (0, 0)
+    """spec.replicas before and after the last change of the StatefulSet."""
+    _rises: list[tuple[float, int]] = field(default_factory=list)
+    """When processes of vpod wrote a larger scale, and which."""
+    _cut: tuple[int, int] | None = None
+    """spec.replicas after and before the last change of it, if that was a cut that a drain came before."""
+    _holder: str = ""
+    _limit: int = 0
+    """The capacity as of the last check."""
+    _unseen: dict[str, int] = field(default_factory=dict)
+    """Statuses that somebody else wrote, and of which the leader may not know yet: their revision."""
+    _looked: dict[str, int] = field(default_factory=dict)
+    """By process: how many turns it had had when its memory was checked."""
+    _evened_out: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """By process: when it last evened out, and how many moves that took."""
+    _digest: Any = field(default_factory=hashlib.sha256)
+    _broken: str | None = None
+    """What a process did wrong in its own turn, where nothing may be raised."""
+
+    def __post_init__(self) -> None:
+        self.promises = Promises(self.world)
+        self.remembered = Remembered(self.world)
+        self._outages = Outages(self.world.happened)
+        self._limit = self.world.capacity
+        store = self.world.cluster.api.store
+        store.subscribe(self._changed)
+        for table in store.tables():
+            for each in table.objects.values():
+                self._changed(Event("ADDED", table.resource, each.revision, None, each))
+        self.world.told.append(self._written)
+        self.world.audits.append(self._decided)
+
+    def check(self) -> None:
+        """After a step. Raises `Breach`."""
+        if self._broken is not None:
+            raise Breach(self._broken)
+        self.check_capacity()
+        _raise(self.promises.check())
+        for member in self.world.members:
+            self._check_memory(member)
+            if member.process.complaints:
+                raise Breach(f"{member.identity}: asyncio complains: {member.process.complaints[0]}")
+            if (failure := member.process.failure()) is not None:
+                raise Breach(f"{member.identity} ended: {failure!r}") from failure
+
+    def story(self) -> str:
+        """A digest of every write so far: who wrote what, when, and with which answer (S9)."""
+        digest: str = self._digest.hexdigest()
+        return digest
+
+    def outside_write(self, key: str) -> None:
+        """Somebody else has written this status. What it puts on a pod is no fault of ours, nor what is put beside it
+        before the leader can know."""
+        if key in self._groups:
+            self._unseen[key] = self._groups[key].revision
+        self._excuse()
+
+    def load(self) -> Counts:
+        """Units on each of our pods, by the statuses on the server."""
+        return {pod: units for pod, units in self._units.items() if units}
+
+    def placements(self) -> dict[str, dict[str, int]]:
+        """What every status says of our pods, as far as it can be read."""
+        return {key: group.placements for key, group in self._groups.items()}
+
+    def groups(self) -> dict[str, dict[str, Any]]:
+        """Every ConsumerGroup on the server, by `namespace/name`."""
+        return {key: group.content for key, group in self._groups.items()}
+
+    def replicas(self) -> int:
+        return self._replicas[1]
+
+    def raised(self) -> bool:
+        """Whether the last change of spec.replicas was a rise."""
+        return self._replicas[1] > self._replicas[0]
+
+    def check_capacity(self) -> None:
+        """S1. Pods that hold too much must have an excuse, and hold no more than when it was given."""
+        self._look_who_knows()
+        limit = self._capacity()
+        if limit < self._limit:
+            self._excuse()
+        self._limit = limit
+        over = {pod: units for pod, units in self._units.items() if units > limit}
+        if not over and not self.excused:
+            return
+        foreign = self._foreign()
+        for pod, units in over.items():
+            if units > max(limit, self.excused.get(pod, 0)) + foreign.get(pod, 0):
+                raise Breach(f"S1: {pod} holds {units} of {limit}: {self._who_is_on(pod)}")
+        decided = self._decided_loads()
+        for pod, most in [*self.excused.items()]:
+            now = max(self._units.get(pod, 0), decided.get(pod, 0))
+            if now <= limit:
+                del self.excused[pod]
+            else:
+                self.excused[pod] = min(most, now)
+
+    def _excuse(self) -> None:
+        """What lies above capacity now is excused, and what was decided before and is still being written."""
+        load = self._decided_loads()
+        for pod, units in self._units.items():
+            load[pod] = max(units, load.get(pod, 0))
+        limit = min(self._limit, self._capacity())
+        for pod, units in load.items():
+            if units > limit:
+                self.excused[pod] = max(units, self.excused.get(pod, 0))
+
+    def _decided_loads(self) -> dict[str, int]:
+        """Units on each pod as the processes have decided, be it written or not."""
+        load: dict[str, int] = {}
+        for state in self._living_states():
+            for slot in state.slots.values():
+                load[slot.name] = max(load.get(slot.name, 0), slot.adding)
+        return load
+
+    def _capacity(self) -> int:
+        """What a pod holds, by the process that still believes in the most: new settings reach each in its own time."""
+        believed = [state.options.capacity for state in self._living_states()]
+        return max([self.world.capacity, *believed])
+
+    def _living_states(self) -> Iterator[State]:
+        for member in self.world.members:
+            state = member.controller.placing.state
+            if state is not None and member.process.state is not ProcessState.KILLED:
+                yield state
+
+    def _look_who_knows(self) -> None:
+        """An outside write that the leader has seen by now is excused as it stands, from now on."""
+        if not self._unseen:
+            return
+        leader = self.world.leader()
+        if leader is None or leader.controller.placing.state is None:
+            return
+        for key, revision in [*self._unseen.items()]:
+            group = self._groups.get(key)
+            found = leader.controller.placing.sources.find(Key.parse(key))
+            seen = found is not None and int(found.object.metadata.resource_version) >= revision
+            if group is None or seen:
+                self._excuse()
+                del self._unseen[key]
+
+    def _foreign(self) -> Mapping[str, int]:
+        """Units by pod of statuses that somebody else wrote and the leader may not know."""
+        found: dict[str, int] = {}
+        for key in self._unseen:
+            group = self._groups.get(key)
+            for pod, vreplicas in group.placements.items() if group is not None else ():
+                found[pod] = found.get(pod, 0) + vreplicas * group.weight if group is not None else 0
+        return found
+
+    def _who_is_on(self, pod: str) -> str:
+        return ", ".join(f"{key}: {on[pod]}" for key, on in self.placements().items() if pod in on)
+
+    def _check_memory(self, member: VPodMember) -> None:
+        """S10: what is kept is what a rebuild from the same stores gives. S6: nothing reserved for absent vpods."""
+        placing = member.controller.placing
+        state = placing.state
+        if state is None or member.process.state is not ProcessState.RUNNING:
+            return
+        if self._looked.get(member.identity) == member.process.turns:
+            return
+        self._looked[member.identity] = member.process.turns
+        if state.options.safe:
+            _raise(self.remembered.breach_in(member.identity, state))
+        self._outages.look(state)
+        found = differences(state, placing.rebuilt(state.options, state.now))
+        if found:
+            raise Breach(f"S10: {member.identity}: the kept state differs from the rebuilt one: {found[:3]}")
+
+    def _decided(self, member: str, state: State, decision: Decision) -> None:
+        breach = self.promises.decided(member, state, decision)
+        if state.options.safe:
+            breach = breach or breach_of(state, decision) or self.remembered.decided(member, state, decision)
+        if self._broken is None and breach is not None:
+            self._broken = f"{breach} ({member}, {self.world.now:.3f} s)"
+        group = self._groups.get(str(decision.key))
+        if group is None or str(group.revision) != decision.resource_version:
+            self.world.happened["decided on an old sight"] += 1
+        if self._broken is None and is_rebalance(state, decision):
+            self._count_moves(member, state, decision)
+
+    def _count_moves(self, member: str, state: State, decision: Decision) -> None:
+        """B7: all vpods together make no more moves in an interval than is allowed. One run takes no virtual time."""
+        now, options = self.world.now, state.options.rebalance
+        last, moves = self._evened_out.get(member, (float("-inf"), 0))
+        if last < now < last + options.interval - _ON_THE_WAY_S:
+            self._broken = f"B7: {member} evens out at {last:.3f} s and again at {now:.3f} s"
+        moves = sum(decision.moves.values()) + (moves if last == now else 0)
+        allowed = max(1, int(options.max_moves_share * sum(entry.reserved_total for entry in state.vpods.values())))
+        if moves > allowed:
+            self._broken = f"B7: {member} makes {moves} moves at {now:.3f} s, {allowed} are allowed"
+        self._evened_out[member] = now, moves
+
+    def _changed(self, event: Event) -> None:
+        """The server's store has changed."""
+        if event.resource == GROUPS:
+            key = event.last.key
+            self._count(key, -1)
+            if event.new is None:
+                self._groups.pop(key, None)
+                self.promises.changed(key, None)
+            else:
+                content = event.new.object()
+                annotations = content["metadata"].get("annotations") or {}
+                weight = int(annotations.get(WEIGHT_ANNOTATION_KEY, 1))
+                placements = _readable(content)
+                self._groups[key] = _Group(content, placements, weight, event.new.revision)
+                self._count(key, 1)
+                wanted = content["spec"].get("replicas", 1)
+                self.promises.changed(key, Asked(wanted, sum(placements.values()), weight))
+        elif event.resource == _LEASES and event.new is not None:
+            self._holder = _decode(event.new.raw).spec.holder_identity
+        elif event.resource == _STATEFULSETS and event.new is not None:
+            replicas = _decode(event.new.raw).spec.replicas
+            if replicas != self._replicas[1]:
+                self._replicas = (self._replicas[1], replicas)
+                self._cut = None
+                self.promises.scaled(replicas)
+
+    def _count(self, key: str, sign: int) -> None:
+        group = self._groups.get(key)
+        if group is not None:
+            for pod, vreplicas in group.placements.items():
+                self._units[pod] = self._units.get(pod, 0) + sign * vreplicas * group.weight
+
+    def _written(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
+        """At every write of a process that reached the server."""
+        if isinstance(answer, Watch):
+            return
+        line = f"{self.world.now!r} {identity.user} {request.method} {request.path} {answer.status} "
+        self._digest.update(line.encode() + request.body)
+        if answer.status >= 300 or "/leases" in request.path or request.path.endswith("/events"):
+            return
+        self.writes += 1
+        _raise(self.promises.written())
+        if self._holder != identity.user:
+            said = f"{identity.user} wrote {request.method} {request.path} while {self._holder} holds the Lease"
+            raise Breach(f"S7: {said}")
+        if request.path.endswith("/status"):
+            self.check_capacity()
+            self._check_published(request, identity)
+        elif request.path.endswith(f"/statefulsets/{STATEFULSET}/scale"):
+            self._check_scale(msgspec.json.decode(request.body)["spec"]["replicas"], self._state_of(identity))
+
+    def _state_of(self, identity: Identity) -> State | None:
+        member = next((each for each in self.world.members if each.identity == identity.user), None)
+        return member.controller.placing.state if member is not None else None
+
+    def _check_published(self, request: Request, identity: Identity) -> None:
+        """D18: whoever is told of a shortage has all that was placed in the same status, so it runs.
+
+        B4: nothing is put where a drain has just cut.
+        """
+        namespace, name = request.path.split("/")[-4], request.path.split("/")[-2]
+        key = Key(namespace, name)
+        if request.headers.get("content-type") != "application/merge-patch+json":
+            self.remembered.evicted(key)
+            return
+        state, group = self._state_of(identity), self._groups.get(str(key))
+        entry = state.vpods.get(key) if state is not None else None
+        if state is None or entry is None or group is None:
+            return
+        if self._cut is not None and str(key) not in self._unseen:
+            for pod in group.placements:
+                if self._cut[0] <= (ordinal_of(pod, STATEFULSET) or 0) < self._cut[1]:
+                    raise Breach(f"B4: {key} is put on {pod}, which has been cut")
+        if entry.short_since is None or not state.options.safe:
+            return
+        decided = {state.slots[o].name: n for o, n in (entry.reserved or {}).items()}
+        if group.placements != decided:
+            raise Breach(f"D18: {key} is short, {decided} are placed and {dict(group.placements)} are published")
+
+    def _check_scale(self, replicas: int, state: State | None) -> None:
+        """B6: no cut below a rise of ours before fewer pods have been enough for as long as the settings say.
+
+        A rise of somebody else's was no need of ours. S8: no voluntary cut below an ordinal that still holds something.
+        Raising the scale is always fine.
+        """
+        before, after = self._replicas
+        if after != replicas:
+            return
+        now = self.world.now
+        if replicas > before:
+            self._rises.append((now, replicas))
+            _raise(self.promises.rises(before, replicas))
+        if replicas >= before or self.world.settings.profile != "safe":
+            return
+        self._rises = [rise for rise in self._rises if now - rise[0] < STABILIZATION_S - _ON_THE_WAY_S]
+        for at, needed in self._rises:
+            if replicas < needed:
+                raise Breach(
+                    f"B6: the scale is cut from {before} to {replicas} {now - at:.3f} s after {needed} were needed"
+                )
+        if self.world.settings.drain:
+            self._check_emptied(replicas, before, state)
+            self._cut = replicas, before
+
+    def _check_emptied(self, replicas: int, before: int, state: State | None) -> None:
+        """S8, by the statuses on the server and by what the process that cuts has reserved."""
+        said = f"S8: the scale is cut from {before} to {replicas} while"
+        for key, group in self._groups.items():
+            for pod in group.placements if key not in self._unseen else ():
+                ordinal = ordinal_of(pod, STATEFULSET)
+                if ordinal is not None and replicas <= ordinal < before:
+                    raise Breach(f"{said} {key} is on {pod}")
+        for entry in state.vpods.values() if state is not None else ():
+            for ordinal in entry.reserved or ():
+                if replicas <= ordinal < before:
+                    raise Breach(f"{said} ordinal {ordinal} is reserved for {entry.key}")
+
+
+def _raise(breach: str | None) -> None:
+    if breach is not None:
+        raise Breach(breach)
+
+
+def satisfied(watchdog: Watchdog) -> str | None:
+    """L1 to L5, once all is calm: why the cluster is not as it should be; None if it is.
+
+    Everything that is wanted runs, on accepting pods within their capacity, on as few pods as are needed.
+    """
+    member = watchdog.world.leader()
+    state = member.controller.placing.state if member is not None else None
+    if member is None or state is None:
+        return "nobody leads"
+    placements = watchdog.placements()
+    capped = state.options.max_replicas is not None and watchdog.replicas() >= state.options.max_replicas
+    for key, content in watchdog.groups().items():
+        wanted = content["spec"].get("replicas", 1)
+        placed = sum(placements[key].values())
+        entry = state.vpods.get(Key.parse(key))
+        ruled_out = capped or (entry is not None and entry.ruled_out)
+        if (placed < wanted and not ruled_out) or (wanted == 0 and placed):
+            return f"{key} wants {wanted} and has {placed}: {json.dumps(placements[key])}"
+        for pod in placements[key]:
+            ordinal = ordinal_of(pod, STATEFULSET)
+            verdict = state.verdict(-1 if ordinal is None else ordinal)
+            # what lies on a pod that is drained runs there until it has moved; `drained` waits for that
+            if verdict.pod_class is not PodClass.ACCEPT and verdict.cause not in (Cause.CORDONED, Cause.DRAINING):
+                return f"{key} is on {pod}, which is {verdict.cause}"
+    short = [entry.key for entry in state.vpods.values() if entry.reserved_total < entry.wanted and not entry.ruled_out]
+    spare = [entry.key for entry in state.vpods.values() if entry.listed and entry.reserved_total > entry.wanted]
+    if short and spare and state.options.safe:
+        return f"{short[0]} lacks what it wants while {spare[0]} has more than it wants"
+    over = {pod: units for pod, units in watchdog.load().items() if units > watchdog.world.capacity}
+    if over:
+        return f"pods hold more than {watchdog.world.capacity}: {over}"
+    return None
+
+
+def drained(watchdog: Watchdog) -> str | None:
+    """What is still being emptied; None if nothing is. Unused pods may be found at any time after the last fault."""
+    member = watchdog.world.leader()
+    state = member.controller.placing.state if member is not None else None
+    if state is None or state.drain is None:
+        return None
+    return f"pods from {state.drain.target} on are still drained"
+
+
+def unused(watchdog: Watchdog) -> str | None:
+    """L4, once all has been calm for long: the highest pod that holds nothing and that nobody asks for, if any."""
+    member = watchdog.world.leader()
+    state = member.controller.placing.state if member is not None else None
+    top = watchdog.replicas() - 1
+    if state is None or state.holds_from(top) or within_limits(state.options, pods_needed(state)) > top:
+        return None
+    return f"{STATEFULSET}-{top} holds nothing"
+
+
+def _readable(content: Mapping[str, Any]) -> dict[str, int]:
+    status = content.get("status")
+    found: dict[str, int] = {}
+    for pod, vreplicas in _entries(status.get("placements") if isinstance(status, dict) else None):
+        found[pod] = found.get(pod, 0) + vreplicas
+    return found
+
+
+def _entries(placements: object) -> Iterator[tuple[str, int]]:
+    for entry in placements if isinstance(placements, list) else ():
+        pod, vreplicas = entry.get("podName"), entry.get("vreplicas", 0)
+        if (
+            isinstance(pod, str)
+            and isinstance(vreplicas, int)
+            and vreplicas > 0
+            and ordinal_of(pod, STATEFULSET) is not None
+        ):
+            yield pod, vreplicas

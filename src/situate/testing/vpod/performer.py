@@ -1,0 +1,348 @@
+"""Does what a step of a history says, and counts it where it took effect.
+
+What is impossible at the moment, such as killing a leader that is none, is left out and not counted.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, assert_never
+
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
+from situate.objects.messages import Request, Response
+from situate.testing.histories.steps import (
+    Calm,
+    CutWatches,
+    KillLeader,
+    KillStandby,
+    Pass,
+    PauseLeader,
+    ServerDown,
+    StopLeader,
+)
+from situate.testing.virtual_time.network import Weather
+from situate.testing.virtual_time.processes import ProcessState
+from situate.testing.vpod import history as steps
+from situate.testing.vpod.heal import clear_up, full, nodes_back, rest
+from situate.testing.vpod.history import AnyStep
+from situate.testing.vpod.invariants.rules import Watchdog
+from situate.testing.vpod.world.world import GROUPS_PATH, NAMESPACE, STATEFULSET, TENANTS, VPodMember, VPodWorld
+from situate.vpod.model.vpod import PRIORITY_ANNOTATION_KEY, WEIGHT_ANNOTATION_KEY
+from situate.vpod.scaling.drain import leaving
+
+KILL_WITHIN_S = 30.0
+"""A leader that is to be killed at a message is left alone if there is none for so long."""
+DEAF_FOR_S = 0.05
+"""Any answer has come by then."""
+DRAIN_WITHIN_S = 60.0
+"""A drain that is to be met has to begin within this time."""
+CUT_FOR_S = 12.0
+"""After a cut was met, until statuses can be written again: a beat comes before, and finds that it cannot evict."""
+
+_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_SET = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{STATEFULSET}"
+_UNSCHEDULABLE = "eventing.knative.dev/unschedulable"
+_STORMS = {
+    "request lost": Weather(lose_request=0.3),
+    "answer lost": Weather(lose_answer=0.3),
+    "refused": Weather(refuse=0.5),
+    "conflict": Weather(conflict=0.5),
+    "late events": Weather(event_delay_s=30.0),
+    "lost events": Weather(lose_event=0.3),
+    "repeated": Weather(repeat_event=0.5),
+    "swapped": Weather(swap_events=0.5),
+    "blind": Weather(lose_answer=0.3, event_delay_s=30.0),
+}
+_LOAD = (steps.SetSource, steps.DeleteSource, Pass, steps.Rest)
+
+
+def perform(world: VPodWorld, watchdog: Watchdog, step: AnyStep) -> None:
+    """Ends the timing of promises with any step but load."""
+    if not isinstance(step, _LOAD):
+        watchdog.promises.end()
+    if _took_effect(world, watchdog, step):
+        world.happened[type(step).__name__] += 1
+    watchdog.promises.look()
+
+
+def _took_effect(world: VPodWorld, watchdog: Watchdog, step: AnyStep) -> bool:
+    match step:
+        case steps.SetSource(source=source, wanted=wanted):
+            _set_source(world, source, wanted)
+        case steps.DeleteSource(source=source):
+            return _is_done(world.call("DELETE", _path(source)))
+        case KillLeader():
+            return _end(world, world.leader())
+        case steps.KillLeaderAt(message=message, answered=answered):
+            _kill_at(world, message, answered)
+        case steps.LoseScaleAnswer():
+            _lose_scale_answer(world)
+        case KillStandby():
+            leader = world.leader()
+            return _end(world, next((m for m in world.members if m is not leader), None))
+        case PauseLeader(seconds=seconds):
+            if (member := world.leader()) is None:
+                return False
+            member.process.pause()
+            world.timeline.after(seconds, partial(_wake, world, member))
+        case StopLeader():
+            if (member := world.leader()) is None:
+                return False
+            world.stop(member)
+        case steps.DeletePod(ordinal=ordinal):
+            return _is_done(world.call("DELETE", f"{_PODS}/{STATEFULSET}-{ordinal}"))
+        case steps.HoldPods(held=held):
+            return full(world, held=held)
+        case steps.LoseNode(node=node):
+            return _lose(world, node)
+        case steps.LoseZone(zone=zone):
+            return sum([_lose(world, node) for node in range(zone, steps.NODES, 3)]) > 0
+        case steps.RestoreNodes():
+            return nodes_back(world)
+        case steps.CordonNode(node=node):
+            answer = world.call("PATCH", f"/api/v1/nodes/node-{node}", {"spec": {"unschedulable": True}}, patch=True)
+            return _is_done(answer) and node in _nodes_in_use(world)
+        case steps.AnnotatePod(ordinal=ordinal, on=on):
+            return _annotate(world, watchdog, ordinal, on=on)
+        case steps.ResetReplicas(replicas=replicas):
+            before = watchdog.replicas()
+            world.call("PATCH", _SET, {"spec": {"replicas": replicas}}, patch=True)
+            return watchdog.replicas() != before
+        case steps.SpoilStatus(source=source, kind=kind):
+            return _spoil(world, watchdog, source, kind)
+        case steps.ChangeCapacity(capacity=capacity):
+            before = world.capacity
+            world.reconfigure(capacity)
+            return capacity != before
+        case steps.FailWrites(source=source):
+            world.network.failing = f"/consumergroups/s{source}/"
+        case steps.MeetDrain(by=by):
+            return _meet_drain(world, by) if world.settings.drain else _meet_cut(world, watchdog)
+        case steps.Storm(kind=kind):
+            clear_up(world)
+            world.network.weather = _STORMS[kind]
+        case Calm():
+            clear_up(world)
+            world.network.failing = ""
+        case CutWatches(compact=compact):
+            if compact:
+                world.cluster.api.store.compact()
+            met = bool(world.network.streams)
+            world.network.cut_watches()
+            return met
+        case ServerDown(seconds=seconds):
+            world.network.down = True
+            world.network.cut_watches()
+            world.timeline.after(seconds, lambda: setattr(world.network, "down", False))
+        case Pass():
+            pass
+        case steps.Rest():
+            return rest(world, watchdog)
+        case _:
+            assert_never(step)
+    return True
+
+
+def _is_done(answer: dict[str, Any]) -> bool:
+    """Whether the server did what it was asked for."""
+    return answer.get("kind") != "Status" or answer.get("status") == "Success"
+
+
+def _end(world: VPodWorld, member: VPodMember | None) -> bool:
+    if member is not None:
+        world.end(member)
+    return member is not None
+
+
+def _wake(world: VPodWorld, member: VPodMember) -> None:
+    """SIGCONT. Whoever slept for longer than its Lease believes that it leads until it looks at the clock."""
+    if member.process.state is ProcessState.PAUSED:
+        world.happened["stale leader woke up"] += not member.controller.elector.leading()
+        member.process.resume()
+
+
+def _nodes_in_use(world: VPodWorld) -> set[int]:
+    """Those that our pods run on."""
+    names = (pod["spec"].get("nodeName", "") for pod in world.pod_objects())
+    return {int(name.removeprefix("node-")) for name in names if name}
+
+
+def _lose(world: VPodWorld, node: int) -> bool:
+    world.cluster.machinery.stop_kubelet(f"node-{node}")
+    world.lost.add(node)
+    world.plan_step()
+    return node in _nodes_in_use(world)
+
+
+def _annotate(world: VPodWorld, watchdog: Watchdog, ordinal: int, *, on: bool) -> bool:
+    pods = {pod["metadata"]["name"]: pod["metadata"].get("annotations") or {} for pod in world.pod_objects()}
+    annotated = [name for name, annotations in pods.items() if annotations.get(_UNSCHEDULABLE) == "true"]
+    name = f"{STATEFULSET}-{ordinal}" if on else next(iter(annotated), "")
+    if name not in pods or (on and name in annotated):
+        return False
+    path = f"{_PODS}/{name}"
+    world.call("PATCH", path, {"metadata": {"annotations": {_UNSCHEDULABLE: "true" if on else None}}}, patch=True)
+    world.happened["AnnotatePod off"] += not on
+    world.happened["AnnotatePod in mid-range"] += on and 0 < ordinal < watchdog.replicas() - 1
+    return on
+
+
+def _kill_at(world: VPodWorld, message: str, answered: bool) -> None:
+    """The next write of this kind that a leader makes is its last."""
+    until = world.now + KILL_WITHIN_S
+    network = world.network
+
+    def meant(request: Request) -> bool:
+        return request.method != "GET" and request.path.endswith(f"/{message}")
+
+    def kill(identity: Identity, when: str) -> None:
+        call_off()
+        member = next((m for m in world.members if m.identity == identity.user), None)
+        if member is not None and world.now <= until:
+            world.happened[f"leader killed before {when}"] += 1
+            world.end(member)
+
+    def left(request: Request, identity: Identity) -> None:
+        if meant(request):
+            kill(identity, f"its {message} left")
+
+    def arrived(request: Request, _: Response | Watch, identity: Identity) -> None:
+        if meant(request):
+            kill(identity, f"the answer to its {message}")
+
+    def call_off() -> None:
+        world.lurking.remove(call_off)
+        if answered:
+            world.told.remove(arrived)
+        else:
+            network.leaving.remove(left)
+
+    world.lurking.append(call_off)
+    if answered:
+        world.told.append(arrived)
+    else:
+        network.leaving.append(left)
+
+
+def _lose_scale_answer(world: VPodWorld) -> None:
+    until = world.now + KILL_WITHIN_S
+
+    def arrived(request: Request, answer: Response | Watch, identity: Identity) -> None:
+        if not request.path.endswith("/scale") or answer.status >= 300:
+            return
+        call_off()
+        member = next((m for m in world.members if m.identity == identity.user), None)
+        if member is not None and world.now <= until:
+            member.wire.deaf = True
+            world.timeline.after(DEAF_FOR_S, member.wire.hear_again)
+
+    def call_off() -> None:
+        world.lurking.remove(call_off)
+        world.told.remove(arrived)
+
+    world.lurking.append(call_off)
+    world.told.append(arrived)
+
+
+def _meet_drain(world: VPodWorld, by: str) -> bool:
+    """Takes demand away, waits for a drain, and gets in its way."""
+    for source in range(0, steps.SOURCES, 2):
+        _set_source(world, source, 0)
+    if not world.let_pass(DRAIN_WITHIN_S, stop=lambda: _draining(world) is not None):
+        return False
+    leader = _draining(world)
+    state = leader.controller.placing.state if leader is not None else None
+    assert leader is not None
+    assert state is not None
+    match by:
+        case "demand":
+            for source in range(0, steps.SOURCES, 2):
+                _set_source(world, source, 5)
+        case "crash":
+            world.end(leader)
+        case _:
+            stuck = next(iter(leaving(state)), None)
+            world.network.failing = f"/consumergroups/{stuck.name}/" if stuck is not None else ""
+            if stuck is None:
+                return False
+    world.happened[f"drain met {by}"] += 1
+    return True
+
+
+def _meet_cut(world: VPodWorld, watchdog: Watchdog) -> bool:
+    """Takes demand away while no status can be written, until the scale has been cut: then pods that go are still
+    named by statuses, for the evictor to find."""
+    before = watchdog.replicas()
+    for source in range(0, steps.SOURCES, 2):
+        _set_source(world, source, 0)
+    world.network.failing = "/consumergroups/"
+    met = world.let_pass(DRAIN_WITHIN_S, stop=lambda: watchdog.replicas() < before)
+    world.happened["cut met"] += met
+    world.let_pass(CUT_FOR_S)
+    world.network.failing = ""
+    return met
+
+
+def _draining(world: VPodWorld) -> VPodMember | None:
+    leader = world.leader()
+    state = leader.controller.placing.state if leader is not None else None
+    return leader if state is not None and state.drain is not None else None
+
+
+def _key(source: int) -> str:
+    return f"{TENANTS[source % len(TENANTS)]}/s{source}"
+
+
+def _path(source: int) -> str:
+    return f"{GROUPS_PATH}/namespaces/{TENANTS[source % len(TENANTS)]}/consumergroups/s{source}"
+
+
+def _set_source(world: VPodWorld, source: int, wanted: int) -> None:
+    if world.has_group(_key(source)):
+        world.call("PATCH", _path(source), {"spec": {"replicas": wanted}}, patch=True)
+        return
+    collection, _, name = _path(source).rpartition("/")
+    annotations = {}
+    if world.settings.weights and source % 3 == 0:
+        annotations[WEIGHT_ANNOTATION_KEY] = "2"
+    if world.settings.priorities and source % 4 == 0:
+        annotations[PRIORITY_ANNOTATION_KEY] = "10"
+    body = {
+        "apiVersion": "internal.kafka.eventing.knative.dev/v1alpha1",
+        "kind": "ConsumerGroup",
+        "metadata": {
+            "name": name,
+            "labels": {"kafka.eventing.knative.dev/metadata.kind": "Test"},
+            "annotations": annotations,
+        },
+        "spec": {"replicas": wanted, "template": {"spec": {"topics": [name]}}},
+    }
+    world.call("POST", collection, body)
+
+
+def _spoil(world: VPodWorld, watchdog: Watchdog, source: int, kind: str) -> bool:
+    """What somebody else's controller, or a person, might write."""
+    pod = f"{STATEFULSET}-0"
+    placements: object
+    match kind:
+        case "no ordinal":
+            placements = [{"podName": "nothing", "vreplicas": 3}]
+        case "huge ordinal":
+            placements = [{"podName": f"{STATEFULSET}-999999999", "vreplicas": 2}]
+        case "foreign pod":
+            placements = [{"podName": "other-set-0", "vreplicas": 2}]
+        case "negative":
+            placements = [{"podName": pod, "vreplicas": -4}]
+        case "duplicates":
+            placements = [{"podName": pod, "vreplicas": 1}, {"podName": pod, "vreplicas": 1}]
+        case "moved":
+            placements = [{"podName": f"{STATEFULSET}-1", "vreplicas": 2}]
+        case _:
+            placements = None
+    if not world.has_group(_key(source)):
+        return False
+    world.call("PATCH", f"{_path(source)}/status", {"status": {"placements": placements}}, patch=True)
+    watchdog.outside_write(_key(source))
+    world.happened[f"SpoilStatus {kind}"] += 1
+    return True

@@ -1,0 +1,251 @@
+"""A cluster, a network and the processes of vpod, all on one virtual clock.
+
+The processes run the shipped controller, client, reflectors, work queue and election; only the transport is ours.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any, ClassVar, TypeAlias
+
+from prometheus_client import CollectorRegistry
+
+from situate.cluster.controllers import KubeletSettings, MachinerySettings, NodeLifecycleSettings
+from situate.cluster.controllers.node.nodes import node as node_object
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
+from situate.kube.client import Client
+from situate.kube.election.election import Candidacy
+from situate.kube.election.lease_record import ElectionTimes
+from situate.objects.kinds.events import ObjectReference
+from situate.objects.messages import Request, Response
+from situate.objects.settings.section import parse_section
+from situate.testing.virtual_time.world import ClusterWorld, Member
+from situate.testing.vpod.history import CAPACITY, NODES, PROCESSES, Settings
+from situate.testing.vpod.world.wires import CountingWire
+from situate.vpod.config.settings import StatefulSetSettings, served_kinds
+from situate.vpod.controller import VPodController
+from situate.vpod.controller.notify import VPodMetrics
+from situate.vpod.placement.decide import Decision
+from situate.vpod.sources.crds import INTERNAL_GROUP, definitions
+from situate.vpod.state.state import State
+
+NAMESPACE = "system"
+STATEFULSET = "dispatcher"
+POLICY = "placing"
+TENANTS = ("red", "green", "blue")
+LEASE_NAMESPACE = NAMESPACE
+BEAT_S = 10.0
+STABILIZATION_S = 20.0
+SETTLE_S = 2.0
+TIMES = ElectionTimes(lease_s=15.0, renew_deadline_s=10.0, retry_s=6.0)
+GROUPS = f"consumergroups.{INTERNAL_GROUP}"
+GROUPS_PATH = f"/apis/{INTERNAL_GROUP}/v1alpha1"
+
+_IDLE = frozenset({"deployment", "replicaset", "disruption", "namespace"})
+"""Controllers of the cluster that have nothing to do in a history."""
+
+_PLACING = {
+    "predicates": '[{"Name": "PodFitsResources"}, {"Name": "NoMaxResourceCount", "Args": "{\\"NumPartitions\\": 3}"}]',
+    "priorities": '[{"Name": "EvenPodSpread", "Weight": 5, "Args": "{\\"MaxSkew\\": 2}"}, '
+    '{"Name": "LowestOrdinalPriority", "Weight": 1}]',
+}
+"""At most three pods a vpod, as a source of three partitions would have it."""
+
+
+VPodMember: TypeAlias = Member[VPodController]
+"""One process of vpod."""
+
+
+class VPodWorld(ClusterWorld[VPodController]):
+    """Everything of one history. Close it when done."""
+
+    soon_s: ClassVar[float] = 0.015
+    """As a replacement by kube-controller-manager took. The fewer changes share a step, the more they cost."""
+
+    def __init__(self, seed: int, settings: Settings) -> None:
+        machinery = MachinerySettings(
+            disabled=_IDLE,
+            kubelet=KubeletSettings(start_delay=1.0, stop_delay=0.5, lease_renewal=0.0),
+            node_lifecycle=NodeLifecycleSettings(
+                monitor_grace_period=8.0, startup_grace_period=8.0, eviction_rate=100.0
+            ),
+            events=False,
+        )
+        super().__init__(seed, machinery)
+        self.settings = settings
+        self.capacity = CAPACITY
+        self.audits: list[Callable[[str, State, Decision], None]] = []
+        """Told of every decision of a process before it is remembered."""
+        self.happened: Counter[str] = Counter()
+        """How often each fault took effect, and each kind of action was taken."""
+        self.lurking: list[Callable[[], None]] = []
+        """Calls off what waits for its moment, such as the death of a leader at its next write."""
+        self.carried_out: dict[int, bool] = {}
+        """By identity of the requests that are under way: whether the server has answered them."""
+        self.wires: dict[str, CountingWire] = {}
+        """By process."""
+        self.late_until = 0.0
+        """When the last of the events that were held up has arrived."""
+        self.lost: set[int] = set()
+        """Nodes whose kubelets are silent."""
+        self.adopted: set[str] = set()
+        """Statuses that a process has adopted since it was last asked: what it reserves is not its last result."""
+        self.notes: list[tuple[str, str, str]] = []
+        """Events of all processes: object, reason and message."""
+        self._parsed: dict[int, StatefulSetSettings] = {}
+        self._set_up()
+
+    def node(self, number: int) -> dict[str, Any]:
+        """A node as the server holds it."""
+        found = self.cluster.api.store.get("nodes", "", f"node-{number}")
+        assert found is not None
+        return found.object()
+
+    def pod_objects(self) -> list[dict[str, Any]]:
+        """The pods of the StatefulSet, as the server holds them."""
+        return [pod.object() for pod in self.cluster.api.store.table("pods").ordered(NAMESPACE)]
+
+    def has_group(self, key: str) -> bool:
+        """Whether a ConsumerGroup exists; `namespace/name`."""
+        return key in self.cluster.api.store.table(GROUPS).objects
+
+    def start_member(self) -> None:
+        """A new process of vpod."""
+        identity, wire = self.new_identity("vpod")
+        rng = Random(f"{identity} {self.rng.random()}")
+        made: list[VPodController] = []
+
+        def main() -> Coroutine[Any, Any, None]:
+            return self._run(made)
+
+        self.wires = {each.identity: self.wires[each.identity] for each in self.members}
+        self.wires[identity] = CountingWire(wire, self)
+        client = Client(self.wires[identity])
+        process = self.world.start(identity, main)
+        # the controller makes asyncio primitives, which belong to the loop that is current when they are used
+        made.append(
+            VPodController(
+                self._statefulset_settings(),
+                client,
+                Candidacy(LEASE_NAMESPACE, identity, TIMES),
+                record=self._record,
+                metrics=VPodMetrics(CollectorRegistry()),
+                wall=self.wall,
+                rng=rng,
+                audit=lambda state, decision: self._audited(identity, state, decision),
+                served=served_kinds([self._statefulset_settings()]),
+            )
+        )
+        self.members.append(Member(identity, process, wire, made[0]))
+
+    def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch:
+        """The server's end of the network."""
+        if id(request) in self.carried_out:
+            self.carried_out[id(request)] = True
+        return super().answer(request, now, identity)
+
+    def reconfigure(self, capacity: int) -> None:
+        """Every process takes another capacity, as when the file they share changes."""
+        self.capacity = capacity
+        settings = self._statefulset_settings()
+        for member in self.members:
+            member.process.loop.call_soon_threadsafe(member.controller.reconfigure, settings)
+
+    @staticmethod
+    async def _run(made: list[VPodController]) -> None:
+        await made[0].run()
+
+    def _record(self, regarding: ObjectReference, _: str, reason: str, message: str) -> None:
+        self.events[reason] += 1
+        self.notes.append((f"{regarding.kind} {regarding.namespace}/{regarding.name}", reason, message))
+        if reason == "PlacementDrift":
+            self.adopted.add(f"{regarding.namespace}/{regarding.name}")
+
+    def _audited(self, identity: str, state: State, decision: Decision) -> None:
+        for listener in self.audits:
+            listener(identity, state, decision)
+
+    def _statefulset_settings(self) -> StatefulSetSettings:
+        """As of the present capacity."""
+        if (parsed := self._parsed.get(self.capacity)) is not None:
+            return parsed
+        chosen = self.settings
+        data = {
+            "statefulSetNamespace": NAMESPACE,
+            "statefulSetName": STATEFULSET,
+            "podCapacity": self.capacity,
+            "sources": [{"kind": "ConsumerGroup", "sourceKind": "test", "workers": chosen.workers}],
+            "refreshPeriod": BEAT_S,
+            "retryPeriod": "1s",
+            "minReplicas": chosen.min_replicas,
+            "policy": chosen.policy,
+            "profile": chosen.profile,
+            "schedulerConfig": POLICY if chosen.predicates else None,
+            "rescale": chosen.rescale,
+            "pack": {"order": chosen.pack_order},
+            "topology": chosen.topology,
+            "topologyRequired": chosen.topology_required,
+            "shrink": chosen.shrink,
+            "maxReplicas": chosen.max_replicas,
+            "maxScaleUpStep": chosen.max_scale_up_step,
+            "podGrace": "6s",
+            "requireReady": chosen.require_ready,
+            "scaleDownStabilization": STABILIZATION_S,
+            "drain": {"settle": SETTLE_S, "timeout": "60s", "surge": chosen.surge, "enabled": chosen.drain},
+            "rebalance": {"enabled": chosen.rebalance, "interval": "15s", "maxMovesPerVPod": 2, "maxMoves": "20%"},
+            "quota": {"namespaceMaxShare": chosen.quota},
+            "fairness": chosen.fairness,
+        }
+        settings, mistakes = parse_section(data, StatefulSetSettings)
+        assert settings is not None, mistakes
+        self._parsed[self.capacity] = settings
+        return settings
+
+    def _set_up(self) -> None:
+        for definition in definitions():
+            self._make("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        for name in (NAMESPACE, *TENANTS):
+            self._make("/api/v1/namespaces", {"metadata": {"name": name}})
+        for number in range(NODES):
+            labels = {"topology.kubernetes.io/zone": f"zone-{number % 3}"}
+            self._make("/api/v1/nodes", node_object(f"node-{number}", labels=labels))
+        self._make(f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets", _statefulset())
+        if self.settings.predicates:
+            self._make(f"/api/v1/namespaces/{NAMESPACE}/configmaps", {"metadata": {"name": POLICY}, "data": _PLACING})
+        for _ in range(PROCESSES):
+            self.start_member()
+
+    def _make(self, collection: str, content: dict[str, Any]) -> None:
+        answer = self.call("POST", collection, content)
+        if answer["kind"] == "Status":
+            raise AssertionError(f"{collection} refuses what every history begins with: {answer['message']}")
+
+
+def _statefulset() -> dict[str, Any]:
+    labels = {"app": STATEFULSET}
+    return {
+        "metadata": {"name": STATEFULSET, "namespace": NAMESPACE},
+        "spec": {
+            "replicas": 0,
+            "serviceName": STATEFULSET,
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "terminationGracePeriodSeconds": 1,
+                    "containers": [{"name": "c", "image": "example.com/c:1"}],
+                    "tolerations": [
+                        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}
+                        for key in _TAINTS
+                    ],
+                },
+            },
+        },
+    }
+
+
+_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
