@@ -146,3 +146,10 @@ def test_names_of_the_reference_are_those_that_compat_adds() -> None:
         if family.name.startswith("autoscaling_plugin_")
     }
     assert set(re.findall(r"`(autoscaling_plugin_\w+[a-z])`", PAGE)) == added
+
+
+@pytest.mark.parametrize("page", ["monitor", "troubleshoot", "high-availability", "sizing", "upgrade"])
+def test_metrics_that_guides_name_exist(page: str) -> None:
+    text = (ROOT / "docs" / "guides" / "operate" / f"{page}.md").read_text(encoding="utf-8")
+    known = {name for part in PARTS for name in rows(part)}
+    assert not set(re.findall(r"\b(?:situate|scheduler)_[a-z_]+", text)) - known
