@@ -21,7 +21,7 @@ GPU_GUARDS = (
         "units-told",
         "a pod is told its units before it is bound",
         "framework/engine/engine.py",
-        "            info = known.info  # with what it was allotted\n",
+        "            info = known.info  # includes the allocated units\n",
         "            pass\n",
         (_HOLDINGS,),
     ),

@@ -90,7 +90,7 @@ SCHEDULER_GUARDS = (
         "unreadable-pod-counts",
         "a placed pod that cannot be read still takes its room",
         "scheduler/controller/engine_feed.py",
-        "                engine.set_pod(_without_relations(pod), now)  # what it takes of its node still counts",
+        "                engine.set_pod(_without_relations(pod), now)",
         "                pass",
         (_INTAKE,),
     ),

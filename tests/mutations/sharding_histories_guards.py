@@ -27,8 +27,8 @@ SHARDING_HISTORIES_GUARDS = (
         "sharding-new-looked-at",
         "a new object is looked at when it comes (L1)",
         "sharding/supervisor/controller/triggers.py",
-        '        """An object was seen to be so, or to be gone."""\n        self._queue.add(request)\n',
-        '        """An object was seen to be so, or to be gone."""\n'
+        'affected by a change of one object; `view` None: it is gone."""\n        self._queue.add(request)\n',
+        'affected by a change of one object; `view` None: it is gone."""\n'
         "        if before is not None or view is None or view.epoch:\n            self._queue.add(request)\n",
         _TIMED,
     ),

@@ -128,7 +128,7 @@ class Intake:
             engine.set_pod(pod, now)
         except BadPod as problem:
             if pod.spec.node_name:
-                engine.set_pod(_without_relations(pod), now)  # the resources that it requests from its node still count
+                engine.set_pod(_without_relations(pod), now)  # its requests still count
             else:
                 engine.remove_pod(pod.metadata.uid, now)
             self._reporter.bad_object(pod, str(problem))
