@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from situate.scheduler.controller.action_writer import DISRUPTION_TARGET
-from situate.scheduler.controller.pod_conditions import POD_SCHEDULED, SCHEDULER_ERROR, UNSCHEDULABLE
+from situate.scheduler.controller.pod_conditions import (
+    DISRUPTION_TARGET,
+    POD_SCHEDULED,
+    SCHEDULER_ERROR,
+    UNSCHEDULABLE,
+)
 from situate.sharding.model.names import ARCHIVE_FAILED, ASSIGNED, Failure, Reason
 from situate.spot.controller.act.conditions import CONDITION
 from situate.spot.controller.act.notify import _DONE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -78,7 +79,7 @@ def sharding(registry: CollectorRegistry) -> None:
     registry.register(ShardMetrics(Shown(), "situate/reports"))
 
 
-PARTS = {
+PARTS: dict[str, Callable[[CollectorRegistry], object]] = {
     "Process": process,
     "scheduler": scheduler,
     "vpod": VPodMetrics,
