@@ -1,4 +1,4 @@
-"""The page of answers and the README show what the commands print."""
+"""The guides of the scheduler, its tutorial and the README show what the commands print."""
 
 from __future__ import annotations
 
@@ -12,14 +12,23 @@ from typer.testing import CliRunner
 from situate.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "guides" / "scheduler" / "explain.md").read_text(encoding="utf-8")
+GUIDES = ROOT / "docs" / "guides" / "scheduler"
+TUTORIAL = ROOT / "docs" / "getting-started" / "tutorials" / "scheduler.md"
+PAGES = [*(GUIDES / f"{name}.md" for name in ("explain", "what-if", "record-and-replay")), TUTORIAL]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-_SHOWN = re.compile(r"```\n\$ situate ([^\n]*)\n(.*?)\n```", re.DOTALL)
-SHOWN = _SHOWN.findall(PAGE)
+_SHOWN = re.compile(r"```(?:console)?\n\$ situate ([^\n]*)\n(.*?)\n```", re.DOTALL)
+_FILES = ("--objects cluster.yaml", "replay morning.jsonl")
+SHOWN = [
+    (command, output)
+    for page in PAGES
+    for command, output in _SHOWN.findall(page.read_text(encoding="utf-8"))
+    if any(file in command for file in _FILES)
+]
+"""What needs no cluster, only the files of the example."""
 
 
-def test_the_page_shows_every_verb_that_needs_no_cluster() -> None:
-    assert {command.split()[1] for command, _ in SHOWN} == {"explain", "what-if", "replay"}
+def test_the_pages_show_every_verb_that_needs_no_cluster() -> None:
+    assert {command.split()[1] for command, _ in SHOWN} == {"status", "explain", "what-if", "replay"}
 
 
 def test_the_readme_shows_one_of_them() -> None:

@@ -81,7 +81,7 @@ def test_every_setting_of_vpod_is_on_its_page() -> None:
 
 
 def test_every_setting_of_the_scheduler_is_on_its_page() -> None:
-    text = (ROOT / "docs" / "concepts" / "scheduler.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
     names = [field.encode_name for field in msgspec.structs.fields(SchedulerSettings)]
 
     assert not [name for name in names if f"`{name}`" not in text]

@@ -15,7 +15,7 @@ import pytest
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "scheduler" / "write-a-plugin.md").read_text(
     encoding="utf-8"
 )
-SHOWN = re.findall(r"```\n\$ situate ([^\n]*)\n(.*?)\n```", PAGE, re.DOTALL)
+SHOWN = re.findall(r"```console\n\$ situate ([^\n]*)\n(.*?)\n```", PAGE, re.DOTALL)
 _BUILD = "import hatchling.build, sys; hatchling.build.build_wheel(sys.argv[1])"
 
 

@@ -1,5 +1,4 @@
-"""From Knative's scheduler to vpod and back, on a real API server: docs/concepts/vpod.md, "From Knative's scheduler to
-vpod".
+"""From Knative's scheduler to vpod and back, on a real API server: docs/guides/vpod/migrate-from-knative.md.
 
 Knative's controller cannot run here. In its place stands the profile `reference`, which answers as it does, and for
 what it leaves behind, objects written field by field as its controllers write them.

@@ -144,6 +144,6 @@ ARCHIVE_CARE_GUARDS = (
         "sharding/supervisor/controller/archive/restore.py",
         "    content = _held(new.content) if held else new.content",
         "    content = new.content",
-        ("tests/cli/test_sharding_archive.py",),
+        ("tests/cli/sharding/test_archive.py",),
     ),
 )

@@ -85,7 +85,7 @@ _VPOD_GUARDS = (
         "vpod/controller/apply.py",
         "        if self._writing.is_under_way(key):\n            #",
         "        if False:\n            #",
-        ("tests/vpod/test_histories.py::test_what_the_evictor_takes_out_is_not_put_back_meanwhile",),
+        ("tests/testing/vpod/test_histories.py::test_what_the_evictor_takes_out_is_not_put_back_meanwhile",),
     ),
     Mutation(
         "leader-facade",

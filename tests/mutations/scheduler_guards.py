@@ -8,7 +8,7 @@ _BINDING, _DISPATCHING = "tests/scheduler/controller/test_bind.py", "tests/sched
 _INTAKE, _CLIENT = "tests/scheduler/controller/test_engine_feed.py", "tests/kube/test_client.py"
 _CONTROLLER = "tests/scheduler/controller/test_controller.py"
 _EXPECTATIONS, _UNREADABLE = (
-    "tests/scheduler/test_expectations.py",
+    "tests/scheduler/controller/test_expected_node.py",
     "tests/scheduler/controller/test_unreadable_objects.py",
 )
 
@@ -20,7 +20,9 @@ SCHEDULER_GUARDS = (
         "        await self.watched.wait_synced()\n        if self.elector is None:",
         "        if not self.watched.synced:\n            await self.watched.wait_synced()\n            return\n"
         "        if self.elector is None:",
-        ("tests/scheduler/test_histories.py::test_a_first_listing_from_before_the_term_is_not_what_is_decided_on",),
+        (
+            "tests/testing/scheduler/test_histories.py::test_a_first_listing_from_before_the_term_is_not_what_is_decided_on",
+        ),
     ),
     Mutation(
         "binding-settled",

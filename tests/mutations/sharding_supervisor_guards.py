@@ -112,7 +112,9 @@ SHARDING_SUPERVISOR_GUARDS = (
         "cli/sharding/drain.py",
         "client, lease, executor, how, held)",
         "client, lease, executor, how, _reported)",
-        ("tests/cli/test_sharding.py::test_a_drain_is_over_when_no_object_is_held_whatever_the_lease_still_says",),
+        (
+            "tests/cli/sharding/test_live_cluster.py::test_a_drain_is_over_when_no_object_is_held_whatever_the_lease_still_says",
+        ),
     ),
     Mutation(
         "sharding-foreseen-listed",
@@ -162,7 +164,7 @@ SHARDING_SUPERVISOR_GUARDS = (
         "cli/sharding/partitions.py",
         "        if not force and (refused := read.without_supervisor(after)):",
         "        if False and (refused := read.without_supervisor(after)):",
-        ("tests/cli/test_sharding.py::test_slots_go_only_to_a_partition_with_a_supervisor",),
+        ("tests/cli/sharding/test_live_cluster.py::test_slots_go_only_to_a_partition_with_a_supervisor",),
     ),
     Mutation(
         "sharding-live-receiver-of-a-hand-over",
@@ -170,6 +172,6 @@ SHARDING_SUPERVISOR_GUARDS = (
         "cli/sharding/partitions.py",
         "        return waits if force else",
         "        return waits if True else",
-        ("tests/cli/test_sharding.py::test_slots_go_only_to_a_partition_with_a_supervisor",),
+        ("tests/cli/sharding/test_live_cluster.py::test_slots_go_only_to_a_partition_with_a_supervisor",),
     ),
 )

@@ -14,7 +14,7 @@ _LEDGER, _SIGNALS, _OWNERS = (
     "tests/spot/nodes/test_node_signals.py",
     "tests/spot/workloads/test_owners.py",
 )
-_STORIES = "tests/spot/test_stories_of_the_process.py"
+_STORIES = "tests/testing/spot/test_stories.py"
 _GATES = "tests/spot/controller/act/test_gates.py"
 _ACTING = "tests/spot/controller/act/test_apply.py"
 _SETTLED, _RECHECKS = "tests/spot/rebalance/test_settled_cache.py", "tests/spot/rebalance/test_preconditions.py"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_STORIES = "tests/spot/test_stories_of_the_process.py"
-_BURSTS = "tests/spot/test_exact_bursts.py"
+_STORIES = "tests/testing/spot/test_stories.py"
+_BURSTS = "tests/testing/spot/test_bursts.py"
 
 SPOT_PROCESS_GUARDS = (
     Mutation(

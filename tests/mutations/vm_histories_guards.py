@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_LEDGER = "tests/vm/test_interleavings.py::test_whatever_happens_in_whatever_order_every_invariant_holds[0]"
-_PROCESSES = "tests/vm/test_histories_of_the_process.py::test_invariants_hold_under_faults[0]"
+_LEDGER = "tests/testing/vm/test_interleavings.py::test_whatever_happens_in_whatever_order_every_invariant_holds[0]"
+_PROCESSES = "tests/testing/vm/test_histories.py::test_invariants_hold_under_faults[0]"
 
 VM_HISTORIES_GUARDS = (
     Mutation(
@@ -14,7 +14,7 @@ VM_HISTORIES_GUARDS = (
         "vm/model/pods_and_nodes.py",
         "(self.machine.role is not Role.IDLE or self.machine.phase is Phase.FROZEN)",
         "(self.migrating or self.machine.phase is Phase.FROZEN)",
-        ("tests/vm/test_step_arriving.py",),
+        ("tests/vm/ledger/migrations/test_arrival.py",),
     ),
     Mutation(
         "vm-left-by-hand",
@@ -22,7 +22,7 @@ VM_HISTORIES_GUARDS = (
         "vm/ledger/observed/migrations.py",
         "        booked = move.stage is Stage.DONE\n",
         "        booked = False\n",
-        ("tests/vm/test_step_left_over.py",),
+        ("tests/vm/ledger/migrations/test_completion.py",),
     ),
     Mutation(
         "vm-carried-write",
@@ -30,7 +30,7 @@ VM_HISTORIES_GUARDS = (
         "vm/ledger/observed/migrations.py",
         "draft.put_write(target.uid, replace(write, retry_at=retry_at))",
         "draft.put_write(target.uid, write)",
-        ("tests/vm/test_step_left_over.py",),
+        ("tests/vm/ledger/migrations/test_completion.py",),
     ),
     Mutation(
         "vm-carried-once",
@@ -38,7 +38,7 @@ VM_HISTORIES_GUARDS = (
         "vm/ledger/observed/migrations.py",
         "target.machine is not None and target.machine.role is Role.TARGET:",
         "target.machine is not None:",
-        ("tests/vm/test_step_arriving.py",),
+        ("tests/vm/ledger/migrations/test_arrival.py",),
     ),
     Mutation(
         "vm-arrived-as-approved",
@@ -46,7 +46,7 @@ VM_HISTORIES_GUARDS = (
         "vm/ledger/observed/migrations.py",
         "    if pod.machine is None or pod.machine.role is not Role.TARGET:\n        return None\n    move = _into",
         "    move = _into",
-        ("tests/vm/test_step_arriving.py",),
+        ("tests/vm/ledger/migrations/test_arrival.py",),
     ),
     Mutation(
         "vm-held-from-the-first",
@@ -54,7 +54,7 @@ VM_HISTORIES_GUARDS = (
         "vm/ledger/observed/migrations.py",
         "ClaimState.MOVING if written.source_uid in draft.state.where else ClaimState.FREED",
         "ClaimState.MOVING",
-        ("tests/vm/test_step_hand_over.py",),
+        ("tests/vm/ledger/migrations/test_hand_over.py",),
     ),
     Mutation(
         "vm-ignored-stay",

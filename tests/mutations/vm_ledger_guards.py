@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_ARRIVING = "tests/vm/test_step_arriving.py"
-_CLAIMS, _HAND_OVER = "tests/vm/test_step_claims.py", "tests/vm/test_step_hand_over.py"
+_ARRIVING = "tests/vm/ledger/migrations/test_arrival.py"
+_CLAIMS, _HAND_OVER = "tests/vm/ledger/migrations/test_reservations.py", "tests/vm/ledger/migrations/test_hand_over.py"
 _GRANTS, _MOVES, _OBSERVING = (
-    "tests/vm/test_step_grants.py",
-    "tests/vm/test_step_moves.py",
-    "tests/vm/test_step_observing.py",
+    "tests/vm/ledger/grants/test_grants.py",
+    "tests/vm/ledger/migrations/test_cancellation.py",
+    "tests/vm/ledger/observed/test_observed.py",
 )
-_LEFT_OVER, _PERFORMING = "tests/vm/test_step_left_over.py", "tests/vm/controller/test_apply.py"
+_LEFT_OVER, _PERFORMING = "tests/vm/ledger/migrations/test_completion.py", "tests/vm/controller/test_apply.py"
 
 VM_LEDGER_GUARDS = (
     Mutation(
@@ -36,7 +36,7 @@ VM_LEDGER_GUARDS = (
         "vm/ledger/observed/migration_from_event.py",
         "created_at=draft.now if former is not None and not former.uid else begun.created_at,",
         "created_at=begun.created_at,",
-        ("tests/vm/test_step_chains.py",),
+        ("tests/vm/ledger/migrations/test_chains.py",),
     ),
     Mutation(
         "vm-all-that-was-freed",
@@ -52,7 +52,7 @@ VM_LEDGER_GUARDS = (
         "vm/ledger/migrations/claims.py",
         "for each in on_node(state, node) if each.source_uid in entry.pods)",
         "for each in _to_be_granted(state, node) if each.source_uid in entry.pods)",
-        ("tests/vm/test_step_chains.py",),
+        ("tests/vm/ledger/migrations/test_chains.py",),
     ),
     Mutation(
         "vm-need-in-whole-units",
@@ -68,7 +68,7 @@ VM_LEDGER_GUARDS = (
         "vm/ledger/observed/migrations.py",
         "    return None if own is None or (own.asked_at is None and not own.uid) else own",
         "    return own",
-        ("tests/vm/test_step_chains.py",),
+        ("tests/vm/ledger/migrations/test_chains.py",),
     ),
     Mutation(
         "vm-link-to-another-node",
@@ -76,7 +76,7 @@ VM_LEDGER_GUARDS = (
         "vm/planning/rules/concurrency.py",
         "        and claim.node == move.target_node\n",
         "",
-        ("tests/vm/test_step_chains.py",),
+        ("tests/vm/ledger/migrations/test_chains.py",),
     ),
     Mutation(
         "vm-refused-while-apart",
@@ -132,7 +132,7 @@ VM_LEDGER_GUARDS = (
         "vm/ledger/observed/migrations.py",
         "sorted(at for at in known if at > draft.now - DAY_S)",
         "sorted(known)",
-        ("tests/vm/test_step_moves.py",),
+        ("tests/vm/ledger/migrations/test_cancellation.py",),
     ),
     Mutation(
         "vm-chain-withdrawn",
@@ -140,7 +140,7 @@ VM_LEDGER_GUARDS = (
         "vm/ledger/migrations/claims.py",
         "    _end_links(draft, node)\n",
         "",
-        ("tests/vm/test_step_chains.py",),
+        ("tests/vm/ledger/migrations/test_chains.py",),
     ),
     Mutation(
         "vm-held",
@@ -252,7 +252,7 @@ VM_LEDGER_GUARDS = (
         "vm/api/migrations.py",
         "written.amount if own else None",
         "written.amount",
-        ("tests/vm/test_reading_objects.py",),
+        ("tests/vm/api/test_objects.py",),
     ),
     Mutation(
         "vm-frozen-wish",
@@ -276,7 +276,7 @@ VM_LEDGER_GUARDS = (
         "vm/ledger/observed/pods_and_nodes.py",
         "    elif _shows(seen, write) and write.landed:",
         "    elif _shows(seen, write):",
-        ("tests/vm/test_step_grants.py",),
+        ("tests/vm/ledger/grants/test_grants.py",),
     ),
     Mutation(
         "vm-older-request",
@@ -284,7 +284,7 @@ VM_LEDGER_GUARDS = (
         "vm/ledger/observed/pods_and_nodes.py",
         "replace(write, matched=True, shown=None)",
         "replace(write, matched=True)",
-        ("tests/vm/test_step_grants.py",),
+        ("tests/vm/ledger/grants/test_grants.py",),
     ),
     Mutation(
         "vm-lowered-waits",
@@ -292,7 +292,7 @@ VM_LEDGER_GUARDS = (
         "vm/ledger/observed/write_results.py",
         "    wait_queue.note(draft, after)\n",
         "",
-        ("tests/vm/test_step_grants.py",),
+        ("tests/vm/ledger/grants/test_grants.py",),
     ),
     Mutation(
         "vm-frozen-booking",
@@ -452,7 +452,7 @@ VM_LEDGER_GUARDS = (
         "vm/model/pods_and_nodes.py",
         "return requested.least(self.machine.limit.most(self.reserved))",
         "return requested",
-        ("tests/vm/test_step_limits.py",),
+        ("tests/vm/ledger/grants/test_limits.py",),
     ),
     Mutation(
         "vm-limit-takes-nothing",
@@ -460,7 +460,7 @@ VM_LEDGER_GUARDS = (
         "vm/model/pods_and_nodes.py",
         "self.machine.limit.most(self.reserved)",
         "self.machine.limit",
-        ("tests/vm/test_step_limits.py",),
+        ("tests/vm/ledger/grants/test_limits.py",),
     ),
     Mutation(
         "vm-end-by-uid",

@@ -296,7 +296,7 @@ VM_PLANNING_GUARDS = (
         "vm/planning/targets.py",
         "        free = totals - column([node.reserved for node in nodes], state.resources)\n",
         "        free = totals\n",
-        ("tests/vm/test_planned_targets.py",),
+        ("tests/vm/placement/test_planned_targets.py",),
     ),
     Mutation(
         "vm-plan-beside-ignored-pods",
@@ -304,7 +304,7 @@ VM_PLANNING_GUARDS = (
         "vm/placement/target_filter.py",
         "            by_all[shared] = False\n",
         "",
-        ("tests/vm/test_planned_targets.py",),
+        ("tests/vm/placement/test_planned_targets.py",),
     ),
     Mutation(
         "vm-explain-who-leaves",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_WISHES, _ACCOUNTS = "tests/vm/test_step_wishes.py", "tests/vm/test_step_accounts.py"
+_WISHES, _ACCOUNTS = "tests/vm/ledger/grants/test_pod_resize.py", "tests/vm/ledger/grants/test_runner_pod_resize.py"
 _RESIZING, _WRITES = "tests/vm/api/test_resize_annotation.py", "tests/vm/api/test_patches.py"
 
 _AHEAD = "tests/vm/ledger/grants/test_early_pod_resize.py"
@@ -176,7 +176,7 @@ VM_PODS_GUARDS = (
         "vm/ledger/transaction.py",
         "Amounts(tuple(held + more if more else other for held, more, other in rows))",
         "Amounts(tuple(other + more for held, more, other in rows))",
-        ("tests/vm/test_step_grants.py",),
+        ("tests/vm/ledger/grants/test_grants.py",),
     ),
     Mutation(
         "vm-account-first",

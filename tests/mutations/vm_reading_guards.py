@@ -11,7 +11,7 @@ _BOOKING, _GRANTING, _PLACING = (
 )
 _PODS, _OBJECTS, _CLAIMS = (
     "tests/vm/api/test_pods.py",
-    "tests/vm/test_reading_objects.py",
+    "tests/vm/api/test_objects.py",
     "tests/vm/api/test_claims.py",
 )
 _PROTOCOL, _ANSWERS, _TEXT = (
@@ -75,7 +75,7 @@ VM_READING_GUARDS = (
         "vm/ledger/observed/pods_and_nodes.py",
         "    if pod is not None and pod.tentative:",
         "    if pod is not None:",
-        ("tests/vm/test_step_observing.py",),
+        ("tests/vm/ledger/observed/test_observed.py",),
     ),
     Mutation(
         "vm-foreign-wished",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutations.patch import Mutation
 
 _PLUGIN, _CONTROLLER = "tests/vm/placement/test_plugin.py", "tests/vm/controller/test_controller.py"
-_POINTS, _OBSERVING = "tests/vm/test_plugin_points.py", "tests/vm/controller/test_observe.py"
+_POINTS, _OBSERVING = "tests/vm/placement/test_plugin_points.py", "tests/vm/controller/test_observe.py"
 _WRITES, _PERFORMING = "tests/vm/api/test_patches.py", "tests/vm/controller/test_apply.py"
 
 VM_SHELL_GUARDS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_SHORT = "tests/vpod/test_short_histories.py"
+_SHORT = "tests/testing/vpod/test_short_histories.py"
 _IN_TIME = f"{_SHORT}::test_what_is_promised_comes_in_time"
 _IN_TURN = f"{_SHORT}::test_room_goes_to_who_has_waited_longest"
 _PREDICATES = f"{_IN_TIME}[policy, predicates]"
@@ -136,6 +136,6 @@ VPOD_HISTORIES_GUARDS = (
         "testing/vpod/invariants/rules.py",
         '                if replicas <= ordinal < before:\n                    raise Breach(f"{said} ordinal',
         '                if False:\n                    raise Breach(f"{said} ordinal',
-        ("tests/vpod/test_histories.py::test_a_cut_of_what_is_only_reserved_is_a_breach",),
+        ("tests/testing/vpod/test_histories.py::test_a_cut_of_what_is_only_reserved_is_a_breach",),
     ),
 )

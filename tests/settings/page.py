@@ -53,16 +53,29 @@ PAGES = (
         "vpod[]",
         """# Settings of vpod
 
-`vpod:` in the configuration file is a list with one entry for each StatefulSet. This page is written from the types
-that read the file. `situate check -f FILE --show` prints the values of a file, and `situate check --schema` prints a
-JSON Schema for editors. Write durations as `500ms`, `90s` or `1h30m`, or as a number of seconds.
+This page lists every setting of vpod, with its default and the allowed values. [Tune scaling and
+placement](../guides/vpod/tune.md) says which settings to decide about first. [vpod](../concepts/vpod.md) explains the
+decisions behind them, and [Limits](limits.md) names their limits.
 
-Changes take effect without a restart, except for `sources` and for entries that are added or removed.
+`vpod:` in the configuration file is a list with one entry for each StatefulSet:
 
-Knative's environment variables `POD_CAPACITY`, `DISPATCHERS_MIN_REPLICAS`, `AUTOSCALER_REFRESH_PERIOD`,
-`SCHEDULER_CONFIG` and `DESCHEDULER_CONFIG` override the key of every entry.
+```yaml
+apiVersion: situate.dev/v1alpha1
+kind: Situate
+vpod:
+- statefulSetNamespace: knative-eventing
+  statefulSetName: kafka-source-dispatcher
+  podCapacity: 20
+```
 
-[How vpod uses them](../concepts/vpod.md) · [limits](limits.md)
+- `situate check -f FILE --show` prints the values of a file. `situate check --schema` prints a JSON Schema for editors.
+- Write a duration as `500ms`, `90s` or `1h30m`, or as a number of seconds.
+- Changes take effect without a restart, with three exceptions: `sources`, entries that you add or remove, and
+  `policy: policy` with ConfigMaps if the process started with another policy.
+- Knative's environment variables `POD_CAPACITY`, `DISPATCHERS_MIN_REPLICAS`, `AUTOSCALER_REFRESH_PERIOD`,
+  `SCHEDULER_CONFIG` and `DESCHEDULER_CONFIG` override the key of every entry.
+
+This page is generated from the types that read the file.
 """,
     ),
 )

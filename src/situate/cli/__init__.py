@@ -1,1 +1,1 @@
-"""The commands of situate, and the composition root of every process."""
+"""Command line of `situate`: the commands, and the composition root of every process."""

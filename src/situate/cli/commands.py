@@ -1,6 +1,6 @@
-"""The commands of `situate` that are of no single product: their arguments and help.
+"""Commands of `situate` that belong to no single product: their arguments and their help.
 
-What they do is imported when one runs.
+The implementation is imported when a command runs.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from situate.cli.terminal.options import (
 from situate.runtime.configuration.shared_settings import LogFormat, LogLevel
 
 _MOST_NODES: Final = 20_000
+"""Limit of `--nodes`. This many nodes take some seconds to create; they are a typing error or a test of scale."""
 
 
 def demo(
@@ -38,11 +39,11 @@ def demo(
         ),
     ] = None,
 ) -> None:
-    """Play a story on an embedded cluster: sources are placed, scaled, drained, moved back after a loss; Pods as well.
+    """Play a story on an embedded cluster: sources are placed, scaled, drained and moved after a node loss; Pods, too.
 
     Then all spot nodes of a Deployment end, executors of an operator are killed, drained and rolled, and a virtual
-    machine grows into the room that its neighbour leaves. It needs no Kubernetes. The API server, the schedulers, the
-    executors and the agent run as processes of their own; the story acts through the API, and goes on until Ctrl-C.
+    machine grows after its neighbour has moved away. It needs no Kubernetes. The API server, the schedulers, the
+    executors and the agent are separate processes. The story acts through the API, and continues until Ctrl-C.
 
     \b
     situate demo
@@ -88,21 +89,23 @@ def simulate(
     ] = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Play a scenario for each variant or policy and show what it costs, moves and lacks. Needs no cluster.
+    """Play a scenario for each variant or policy and show its costs, moves and shortages. Needs no cluster.
 
-    vpod: USED: part of the Pods' capacity that was taken. PEAK: most Pods at once. MOVES: vreplicas that lost their
-    place. RAN: part of the demand that ran. LONGEST: the longest that one source lacked something. SKEW: most minus
-    fewest vreplicas of a source on a Pod, on average. With -o wide also ZONE-SHARE: part of a source in its fullest
-    zone. SCALED: scale-ups/scale-downs. SHORT: vreplica-time that did not run; UNPLACED: the part of it that was not
-    even placed.
+    vpod: USED: part of the Pods' capacity that was used. PEAK: most Pods at once. MOVES: vreplicas that lost their
+    place. RAN: part of the demand that ran. LONGEST: the longest shortage of one source. SKEW: most minus fewest
+    vreplicas of a source on a Pod, on average. With -o wide also ZONE-SHARE: part of a source in its fullest zone.
+    SCALED: scale-ups/scale-downs. SHORT: vreplica-time that did not run; UNPLACED: the part of it that was not even
+    placed.
 
-    spot: COST: of all Pods on demand. OUTAGE-S, HALF-S: seconds in which no Pod of a workload served, or half of them
-    at most. SHORT-POD-S: seconds, as often as Pods were missing. LEAST-READY: when fewest served. RESTARTS: Pods that
-    ended otherwise than by scaling or a rollout. All are means over the runs; -o wide and -o json tell how they vary.
+    spot: COST: share of the cost with all Pods on demand. OUTAGE-S, HALF-S: seconds in which no Pod of a workload
+    served, or half of them at most. SHORT-POD-S: seconds times the number of missing Pods. LEAST-READY: the fewest Pods
+    that served. RESTARTS: Pods that ended for other reasons than scaling or a rollout. All are means over the runs; -o
+    wide and -o json also show the spread.
 
-    vm: the reference's rules (compat) and ours (default). WISHES: for more than a machine has. P50, P99: seconds until
-    one is granted and used; of one that never is, as long as it was wished. FROZEN-S: machine-seconds in which a move
-    kept a size from changing. SHORT-S: machine-seconds with less than wished for, or not running.
+    vm: the rules of neondatabase/autoscaling (compat) and of situate (default). WISHES: requests for more than a
+    machine has. P50, P99: seconds until a request is granted and used; for a request that is never granted, its whole
+    duration. FROZEN-S: machine-seconds in which a move prevented a change of size. SHORT-S: machine-seconds with less
+    than requested, or not running.
 
     \b
     situate simulate rolling-waves
@@ -198,8 +201,8 @@ def crds(
 ) -> None:
     """Print the custom resource definitions, for kubectl apply.
 
-    ConsumerGroup, Consumer and KafkaSource have the shape of Knative's, VirtualMachine and
-    VirtualMachineMigration that of NeonVM's. A cluster with Knative or NeonVM has its own: leave these.
+    ConsumerGroup, Consumer and KafkaSource have the shape of Knative's, VirtualMachine and VirtualMachineMigration that
+    of NeonVM's. A cluster with Knative or NeonVM has these definitions already: do not apply them there.
 
     \b
     situate crds | kubectl apply --server-side -f -
@@ -280,8 +283,8 @@ def run(
 ) -> None:
     """Run the schedulers of the configuration against a cluster, until SIGTERM or Ctrl-C.
 
-    A change of the file takes effect while running, or the log says that it needs a restart; a bad one is reported
-    and changes nothing.
+    A change of the file takes effect while running, or the log says that it needs a restart. A file with mistakes is
+    reported and changes nothing.
 
     \b
     situate run -f situate.yaml

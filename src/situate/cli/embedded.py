@@ -1,4 +1,4 @@
-"""`situate embedded`: just the API server."""
+"""Implement `situate embedded`: run only the API server, with its controllers."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ from situate.kube.login.connection import Connection
 from situate.runtime.process.logs import configure_logging
 from situate.runtime.process.startup import run_process
 
-"""Some seconds of start; nodes come from a hand that slipped, or from a test of size."""
-
 
 def run(
     port: int,
@@ -44,13 +42,13 @@ def run(
     *,
     machines: bool,
 ) -> None:
-    """Serves until it is ended."""
+    """Run the server until it is stopped."""
     configure_logging("warning")
     with mendable_failures():
         images = _images(run_image, run_pods)
         settings = Settings(host=host, port=port, data=data, further=(_machines,) if machines else ())
         if run_pods is not None:
-            # so that webhooks and clients reach the processes by the addresses of their Pods
+            # webhooks and clients can then reach the processes by the addresses of their Pods
             kubelet = KubeletSettings(pod_network=POD_NETWORK)
             settings = replace(settings, machinery=MachinerySettings(kubelet=kubelet))
         known = _definitions_of_machines() if machines else ()
@@ -62,7 +60,7 @@ def run(
 
 
 def _images(texts: Sequence[str], folder: Path | None) -> dict[str, tuple[str, ...]]:
-    """Raises `WrongInput`."""
+    """Return the command of each image. Raises `WrongInput`."""
     if texts and folder is None:
         raise WrongInput(f"--run-image {texts[0]}: it goes with --run-pods FOLDER")
     try:
@@ -78,8 +76,8 @@ def _images(texts: Sequence[str], folder: Path | None) -> dict[str, tuple[str, .
 
 
 def _machines(cluster: Cluster) -> Controller:
-    # a server without machines is spared their import
-    from situate.embedded.virtual_machines import VirtualMachineController
+    # a server without VirtualMachines does not need these imports
+    from situate.cluster.controllers.virtual_machines import VirtualMachineController
     from situate.vm.emulator import Settings as MachinesSettings
 
     return VirtualMachineController(cluster, MachinesSettings())
@@ -104,7 +102,7 @@ async def _serve(
     for which in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(which, _settle, stopped)
     async with AsyncExitStack() as stack:
-        with progress("starting"):  # what is kept in a folder is read, and nodes are many
+        with progress("starting"):  # reading a stored state and creating many nodes take some time
             server = await stack.enter_async_context(EmbeddedServer(settings))
             server.create_definitions(definitions)
             server.create_nodes(nodes(node_count, zones=("a", "b", "c")))
@@ -137,7 +135,7 @@ def _settle(stopped: asyncio.Future[None]) -> None:
 async def _processes(
     server: EmbeddedServer, folder: Path, images: Mapping[str, Sequence[str]]
 ) -> AsyncIterator[PodProcesses]:
-    """Processes of the Pods that there are and will be; all have ended before the server stops."""
+    """Run the containers of current and future Pods as processes. All of them end before the server stops."""
     connection = Connection(server.url, "the embedded server")
     client = connect(connection, random.Random())
     programs = LocalPrograms(server.kubeconfig(), folder, images)

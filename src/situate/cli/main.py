@@ -1,4 +1,4 @@
-"""The `situate` command: one module a verb, see `verbs`."""
+"""Entry point of the `situate` command. `verbs` lists its commands."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def situate(
 
 
 def main() -> None:
-    """Entry point of the console script."""
+    """Run the console script."""
     with writable_output():
         app()

@@ -1,6 +1,6 @@
-"""The verbs of `situate`, each imported when it is asked for: help and completion are there at once.
+"""Commands of `situate`. Each is imported only when it is used, so that help and completion are fast.
 
-What a verb needs (an HTTP server, arrays, a client) takes longer to import than most verbs take to run.
+The imports of a command (an HTTP server, numpy, a client) take longer than most commands take to run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import typer.main
 
 
 class Group(StrEnum):
-    """What a person is at; help lists the commands by it."""
+    """Sections of the command list in help, named for the user's task."""
 
     TRY = "Try"
     INSPECT = "Inspect"
@@ -27,14 +27,14 @@ class Group(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """Where a verb is, and its line in the list of them."""
+    """Module of a command, and its line in the command list."""
 
     module: str
     group: Group
     short_help: str
 
     def command(self, name: str) -> Any:
-        """The module's function of the verb's name, or its `app` if the verb has verbs of its own."""
+        """Return the module's function with the command's name, or its `app` if the command has subcommands."""
         command = self._command(name)
         _hide_types(command)
         return command
@@ -51,7 +51,7 @@ class Verb:
 
 
 def _hide_types(command: Any) -> None:
-    """Arguments show their metavar alone: typer adds the Python type, which says nothing to a user."""
+    """Show only the metavar of arguments. typer adds the Python type, which means nothing to a user."""
     for parameter in command.params:
         if isinstance(parameter, typer.core.TyperArgument):
             parameter.display_type_rich = lambda ctx: None  # type: ignore[method-assign]  # noqa: ARG005
@@ -78,7 +78,7 @@ ALIASES: Final = {"shard": "sharding"}
 
 
 class _Commands(MutableMapping[str, Any]):
-    """A group's commands by name, made when they are looked up."""
+    """Commands of a group by name, created at the first lookup."""
 
     def __init__(self) -> None:
         self._made: dict[str, Any] = {}
@@ -103,18 +103,18 @@ class _Commands(MutableMapping[str, Any]):
 
 
 class VerbGroup(typer.core.TyperGroup):
-    """The root of the command line."""
+    """Root of the command line."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = _Commands()
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is typer's
-        """In the order in which help shows them."""
+        """Return the command names in the order of help."""
         return list(VERBS)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the signature is typer's
-        """A list for each group in the help."""
+        """Write one list for each group."""
         for group in Group:
             with formatter.section(group.value):
                 formatter.write_dl([(name, verb.short_help) for name, verb in VERBS.items() if verb.group is group])

@@ -1,1 +1,1 @@
-"""Histories on a virtual clock: events, workloads, faults, invariants after every step, shrinking. No I/O."""
+"""Simulations on a virtual clock: events, workloads, faults, invariants after every step, shortening. No I/O."""

@@ -1,5 +1,8 @@
-"""Shortens a failing history: delta debugging (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing
-Input", 2002) over its steps, one-minimal at the end, bounded by a number of tries."""
+"""Shorten a failing history by delta debugging over its steps.
+
+The algorithm is that of Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002. The result is
+one-minimal, unless the number of tries runs out.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ Step = TypeVar("Step")
 def shrink(
     steps: Sequence[Step], fails: Callable[[Sequence[Step]], bool], *, most_tries: int = 400
 ) -> tuple[Step, ...]:
-    """The shortest sub-sequence found that still fails, in the original order.
+    """Return the shortest sub-sequence found that still fails, in the original order.
 
-    `steps` itself must fail. Without running out of tries, no single step of the result can be left out.
+    `steps` itself must fail. If the tries suffice, removing any single step of the result makes it pass.
     """
     current = tuple(steps)
     pieces = 2

@@ -1,7 +1,7 @@
-"""The virtual clock and the heap of what is due: the one source of time in a simulated history.
+"""The virtual clock and the heap of due calls: the single source of time in a simulated history.
 
-Nothing here runs by itself: a driver calls `advance`, so the same seed gives the same order of events everywhere.
-Processes with event loops of their own are `situate.testing.virtual_time.processes`.
+Nothing runs by itself: a driver calls `advance`, so the same seed always gives the same order of events. Processes with
+their own event loops are in `situate.testing.virtual_time.processes`.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import msgspec
 
 
 class Due(msgspec.Struct, eq=False):
-    """Something that happens at `when` seconds; things of equal time run in the order in which they were added."""
+    """A call at `when` seconds. Calls of equal time run in the order in which they were added."""
 
     when: float
     call: Callable[[], object] | None
 
     def cancel(self) -> None:
-        """It will not happen. Harmless when it already has."""
+        """Cancel the call. Do nothing if it has run already."""
         self.call = None
 
 
 class Timeline:
-    """Virtual seconds since the start of a history, and what is to happen when."""
+    """Virtual seconds since the start of a history, and the planned calls."""
 
     def __init__(self, start: float = 0.0) -> None:
         self.now = start
@@ -32,7 +32,7 @@ class Timeline:
         self._added = 0
 
     def at(self, when: float, call: Callable[[], object]) -> Due:
-        """Runs `call` at `when`, or at once if that is past."""
+        """Run `call` at `when`, or at once if that time is past."""
         self._added += 1
         if when < self.now:
             when = self.now
@@ -41,18 +41,18 @@ class Timeline:
         return due
 
     def after(self, seconds: float, call: Callable[[], object]) -> Due:
-        """Runs `call` that many seconds from now."""
+        """Run `call` in this many seconds."""
         return self.at(self.now + seconds, call)
 
     def next_due(self) -> float | None:
-        """When the next thing happens; None when nothing is planned."""
+        """Return the time of the next call, or None if none is planned."""
         heap = self._heap
         while heap and heap[0][2].call is None:
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
     def advance(self, until: float) -> bool:
-        """Moves on to the next thing due no later than `until` and runs it; with none left, to `until` and False."""
+        """Run the next call due no later than `until`. If there is none, advance to `until` and return False."""
         heap = self._heap
         while heap and heap[0][0] <= until:
             when, _, due = heapq.heappop(heap)

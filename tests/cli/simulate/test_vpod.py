@@ -52,7 +52,7 @@ def test_the_example_shows_what_its_faults_cost_each_variant() -> None:
     assert pod_hours["pack"] <= pod_hours["spread"]
     assert ran["knative"] < ran["spread"] - 1
     assert skew["zones"] < skew["spread"] < skew["pack"]
-    on_page = figures(re.findall(r"```\n\$ situate simulate .*?\n(.*?)```", PAGE.read_text(), re.DOTALL)[0])
+    on_page = figures(re.findall(r"```console\n\$ situate simulate .*?\n(.*?)```", PAGE.read_text(), re.DOTALL)[0])
     assert on_page[0] == pytest.approx(pod_hours, rel=0.02)
     assert on_page[1] == pytest.approx(ran, abs=0.3)
 

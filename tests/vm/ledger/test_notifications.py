@@ -10,8 +10,8 @@ import pytest
 from situate.vm.model.actions import Action, Evict, StartMove, Tell
 from situate.vm.model.events import Beat, Written
 from situate.vm.model.policy import Deadlines, Rules
+from tests.vm.ledger.grants.test_pod_resize import pending
 from tests.vm.objects import container, node, pod
-from tests.vm.test_step_wishes import pending
 from tests.vm.town import Town, both, only
 from tests.vm.yard import Yard, running
 

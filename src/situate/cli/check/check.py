@@ -1,4 +1,4 @@
-"""`situate check`: whether a configuration is in order, and whether a cluster is ready for it."""
+"""Implement `situate check`: check that a configuration is valid, and that a cluster is ready for it."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ from situate.vpod.config.settings import StatefulSetSettings
 from situate.vpod.policy.configmap import parse_policy
 
 _OLDEST = (1, 32)
-"""The oldest Kubernetes that we try; older ones may do."""
+"""Oldest Kubernetes version that is tested. Older versions may work."""
 _COLUMNS = (Column("check"), Column("result"), Column("next-step"))
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """Result of one check."""
 
     check: str
     ok: bool
     next_step: str = ""
-    """Empty if all is well."""
+    """Empty if the check passed."""
 
 
 def run(
@@ -79,7 +79,7 @@ def run(
     schema: bool,
     in_force: bool,
 ) -> None:
-    """Prints findings, the schema or what is in force; ends with 1 if a check failed."""
+    """Print findings, the JSON Schema or the settings in force; exit with 1 if a check failed."""
     if schema:
         print_data(configuration_schema(SECTIONS), Format.YAML if output is Format.YAML else Format.JSON)
         return
@@ -107,21 +107,21 @@ def run(
 
 
 def _in_force(configuration: Configuration, folder: Path) -> dict[str, Any]:
-    """Every key with the value that `situate run` takes, wherever it is written."""
+    """Return every setting with the value that `situate run` uses, from any source."""
     shown = as_plain(configuration)
     settings = scheduler_settings(configuration)
     if settings is not None:
-        # plugins are arrays' business: what has no scheduler is spared their import
+        # plugins import numpy: skip this import if there is no scheduler section
         from situate.cli.run.scheduler_setup import scheduler_in_force
 
         shown["scheduler"] = scheduler_in_force(settings, folder)
     for entry, plain_entry in zip(vpod_entries(configuration), shown.get("vpod") or (), strict=True):
-        plain_entry["retryPeriod"] = entry.options().retry_period  # 0 stands for a default of its own
+        plain_entry["retryPeriod"] = entry.options().retry_period  # 0 means its own default
     return shown
 
 
 def _prices(configuration: Configuration, file: Path) -> Iterator[Finding]:
-    """Of a file; those of a ConfigMap are named by the process, and by `situate spot status`."""
+    """Check a prices file. The process and `situate spot status` report mistakes in a ConfigMap of prices."""
     settings = spot_settings(configuration)
     if settings is None or settings.prices.file is None:
         return
@@ -165,7 +165,7 @@ async def _check_cluster(
 
 
 async def _further_kinds(client: Client, configuration: Configuration) -> AsyncIterator[Finding]:
-    """Of workloads that spot looks after and that not every cluster serves."""
+    """Check the kinds of spot's workloads that not every cluster serves."""
     settings = spot_settings(configuration)
     for kind in settings.kinds if settings is not None else ():
         if kind.kind in DEFAULT_KINDS:
@@ -176,7 +176,7 @@ async def _further_kinds(client: Client, configuration: Configuration) -> AsyncI
 
 
 async def _placing(client: Client, namespace: str) -> AsyncIterator[Finding]:
-    """Whether API servers ask spot's webhook and are answered, and refuse values that it cannot read."""
+    """Check that API servers reach spot's webhook, and that they refuse annotation values that it cannot read."""
     trials = (
         (f"webhook {WEBHOOK} answers", await check_webhook(client, namespace)),
         (f"unreadable {ON_DEMAND} is refused", await check_on_demand_policy(client)),
@@ -189,7 +189,7 @@ async def _placing(client: Client, namespace: str) -> AsyncIterator[Finding]:
 
 
 async def _machines(client: Client, settings: VmSettings) -> AsyncIterator[Finding]:
-    """Without them vm places pods, and there is nothing that grows or moves."""
+    """Check the kinds of VMs and of migrations. Without them vm schedules Pods only, and nothing grows or moves."""
     system = system_of(settings)
     for resource in (system.machines, system.backend(settings.rules()).resource):
         request = Request("GET", resource.path(), (("limit", "1"),), {"accept": "application/json"})
@@ -203,7 +203,7 @@ async def _version(client: Client) -> Finding:
         version = await server_version(client)
     except Forbidden:
         return Finding("Kubernetes, whose version is kept from this account", ok=True)
-    digits = [re.match(r"[0-9]{1,4}", part) for part in (version.major, version.minor)]  # providers write 30+
+    digits = [re.match(r"[0-9]{1,4}", part) for part in (version.major, version.minor)]  # some providers write 30+
     known = tuple(int(found[0]) for found in digits if found)
     ok = len(known) < 2 or known >= _OLDEST
     step = "" if ok else f"tried with {_OLDEST[0]}.{_OLDEST[1]} and later; try it on a copy first"
@@ -226,7 +226,7 @@ async def _entry(client: Client, entry: StatefulSetSettings) -> AsyncIterator[Fi
 
 
 async def _shard(client: Client, settings: ShardSettings) -> AsyncIterator[Finding]:
-    """Its resource, whether status is a subresource of it, and whether the server fences it."""
+    """Check the resource, its status subresource, and its fencing policy."""
     what = f"resource {settings.resource}"
     try:
         served = await discover(client, *settings.group_version_plural)
@@ -283,7 +283,7 @@ async def _policy(client: Client, namespace: str, name: str) -> Finding:
 
 
 async def _rights(client: Client, wanted: tuple[Permission, ...]) -> AsyncIterator[Finding]:
-    """One line for each right, also where several products need it; all verbs of it are asked for."""
+    """Check each permission once, with all its verbs; several products may need the same one."""
     reasons: dict[Permission, list[str]] = {}
     for each in wanted:
         reasons.setdefault(replace(each, why=""), []).append(each.why)

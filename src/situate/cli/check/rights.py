@@ -1,4 +1,4 @@
-"""What a configuration needs in a cluster: the rights of all its products, and the files that it names."""
+"""Collect the permissions of all products of a configuration, and the files that the configuration names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from situate.vpod.permissions import permissions as vpod_permissions
 
 
 def needed_rights(configuration: Configuration, file: Path, namespace: str) -> tuple[Permission, ...]:
-    """Without duplicates. `file`: of the configuration, if there is one; `namespace`: where the process runs."""
+    """Return the permissions that a configuration needs, without duplicates.
+
+    `file` is the path of the configuration, if it is a file. `namespace` is the namespace in which the process runs.
+    """
     leases = configuration.runtime.leader_election.namespace or namespace
     found: dict[Permission, None] = {}
     entries = vpod_entries(configuration)
@@ -33,12 +36,12 @@ def needed_rights(configuration: Configuration, file: Path, namespace: str) -> t
         found.update(dict.fromkeys(vpod_permissions(entries, leases)))
     settings = scheduler_settings(configuration)
     if settings is not None:
-        # plugins are arrays' business: what has no scheduler is spared their import
+        # plugins import numpy: skip this import if there is no scheduler section
         from situate.cli.run.scheduler_setup import require_setup
         from situate.scheduler.permissions import permissions as scheduler_permissions
 
         setup = require_setup(settings, file)
-        # a shadow writes nothing that two of them could undo for each other, and stands for no election
+        # a shadow scheduler needs no Lease: its writes do not conflict with those of a second one
         lease = None if setup.shadow or setup.election is None else setup.election.lease(leases)
         found.update(dict.fromkeys(scheduler_permissions(lease, shadow=setup.shadow, allots=setup.allots)))
     spot = spot_settings(configuration)
@@ -56,7 +59,7 @@ def needed_rights(configuration: Configuration, file: Path, namespace: str) -> t
 
 
 def rights_of_supervisor(settings: ShardSettings, leases: str) -> tuple[Permission, ...]:
-    """`leases`: the namespace of its Lease, unless it says another one."""
+    """Return the permissions of a supervisor. `leases` is the namespace of its Lease, if the entry names none."""
     group, _, plural = settings.group_version_plural
     lease = settings.leader_elect_namespace or leases, settings.lease_name
     return supervisor_permissions(
@@ -77,7 +80,7 @@ def _of_spot(settings: SpotSettings, namespace: str, leases: str) -> tuple[Permi
 
 
 def files_beside(configuration: Configuration, file: Path) -> dict[str, str]:
-    """The files that the configuration names, by their names. Raises `WrongInput` where one cannot be read."""
+    """Return the text of each file that the configuration names, by name. Raises `WrongInput` if one cannot be read."""
     scheduler, spot, vm = scheduler_settings(configuration), spot_settings(configuration), vm_settings(configuration)
     named = (
         scheduler.configuration if scheduler is not None else None,

@@ -38,7 +38,7 @@ _RESOURCE = "SITUATE_RESOURCE"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One line of `situate check`."""
+    """One line of the output of `situate check`."""
 
     check: str
     ok: bool
@@ -47,11 +47,11 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class _Supervisor:
-    """One entry of the configuration with its Lease."""
+    """Entry of the configuration with its Lease."""
 
     entry: ShardSettings
     namespace: str
-    """Of the Lease."""
+    """The Lease's namespace."""
     lease: Lease | None
     problem: str
     """Why no supervisor holds the Lease; empty if one does."""
@@ -60,7 +60,7 @@ class _Supervisor:
 async def supervision(
     client: Client, connection: Connection, entries: Sequence[ShardSettings], installation: str
 ) -> AsyncIterator[Checked]:
-    """`installation`: the namespace of Leases that exist nowhere yet."""
+    """Check the supervisors of all entries. `installation` is the namespace of Leases that do not exist yet."""
     wall = datetime.now(UTC)
     groups: dict[tuple[str, str], list[ShardSettings]] = {}
     for entry in entries:
@@ -101,7 +101,7 @@ async def _supervisor(client: Client, entry: ShardSettings, installation: str, w
 
 
 def _running(found: Sequence[_Supervisor]) -> Iterable[Checked]:
-    """Before an installation no supervisor runs at all, and that is in order."""
+    """Check that each entry has a supervisor. A fresh installation, where no supervisor has run yet, passes."""
     begun = any(each.lease is not None and each.lease.spec.holder_identity for each in found)
     for each in found:
         what = f"supervisor of {each.entry.name}"
@@ -118,7 +118,7 @@ def _running(found: Sequence[_Supervisor]) -> Iterable[Checked]:
 
 
 async def _tables(client: Client, found: Sequence[_Supervisor], wall: datetime) -> AsyncIterator[Checked]:
-    """Whether each table is there, and each of its partitions has an entry or a supervisor elsewhere."""
+    """Check that each partition table exists, and that each partition has an entry or a supervisor elsewhere."""
     by_table: dict[str, list[_Supervisor]] = {}
     for each in found:
         if each.entry.partition_table is not None:
@@ -159,7 +159,7 @@ async def _foreign_partition(
 
 
 async def _writing(client: Client, connection: Connection, supervisor: _Supervisor) -> Checked:
-    """Try an assignment as the account under which the leader runs. Nothing is stored."""
+    """Try an assignment in a dry run, as the account under which the leader runs. Nothing is stored."""
     entry, lease = supervisor.entry, supervisor.lease
     assert lease is not None, "held"
     what = f"the fence lets the supervisor of {entry.name} write"
@@ -198,7 +198,7 @@ _GROUPS = ("system:serviceaccounts", "system:authenticated")
 
 
 async def _account(client: Client, lease: Lease, namespace: str) -> str:
-    """`NAMESPACE:NAME` of the ServiceAccount of the leader's Pod; without one, as `situate manifests` names it."""
+    """Return the leader's ServiceAccount as `NAMESPACE:NAME`, from its Pod, else as `situate manifests` names it."""
     pod = lease.spec.holder_identity.rpartition("_")[0] or lease.spec.holder_identity
     try:
         found = await client.get(_PODS, pod, namespace)
@@ -208,7 +208,7 @@ async def _account(client: Client, lease: Lease, namespace: str) -> str:
 
 
 async def _leftovers(client: Client, found: Sequence[_Supervisor], wall: datetime) -> AsyncIterator[Checked]:
-    """Executors of this resource and pool that no supervisor has: an earlier output made them, for other partitions."""
+    """Find executors of this resource and pool without a supervisor, from an earlier output for other partitions."""
     first = found[0]
     group, _, plural = first.entry.group_version_plural
     what = f"executors of {first.entry.resource} pool {first.entry.pool}"
@@ -238,7 +238,7 @@ async def _leftovers(client: Client, found: Sequence[_Supervisor], wall: datetim
 
 
 def _of_executors(deployment: Mapping[str, Any]) -> tuple[Mapping[str, str], str]:
-    """Labels of the Pods, and the resource that their first container is told; empty if it is told none."""
+    """Return the labels of the Pods, and the resource in their first container's environment; empty if it has none."""
     template = deployment["spec"]["template"]
     variables = template["spec"]["containers"][0].get("env") or ()
     resource = next((each.get("value", "") for each in variables if each.get("name") == _RESOURCE), "")

@@ -1,7 +1,7 @@
 """Check that an installation of vm works: it has a leader, agents find and reach its port, and its webhook answers.
 
-Nothing is changed: the permit port is asked without a token, and the eviction is a dry run. Where a trial proves
-nothing, such as from a computer that cannot reach Pods, the line says so and counts as no failure.
+Nothing is changed: the request to the permit port has no token, and the eviction is a dry run. A check that proves
+nothing, such as one from a computer that cannot reach Pods, says so and counts as passed.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _CONFIGURATIONS: Final = unstructured(
 )
 _ASKED: Final = "/explain"
 _WITHOUT_TOKEN: Final = "no token"  # noqa: S105 - words of an answer
-"""The permit port refuses a caller that sends none with these words, and only where it leads."""
+"""Words with which the permit port refuses a request without a token. Only the leader's port answers so."""
 _REACH_S: Final = 3.0
 
 
 async def working(client: Client, settings: VmSettings, namespace: str) -> AsyncIterator[Checked]:
-    """`namespace`: of the installation. Without its Lease nothing is installed there, and nothing is tried."""
+    """Check an installation of vm. `namespace` is its namespace; without its Lease there, nothing more is checked."""
     name = f"Lease {settings.lease_name} in namespace {namespace}"
     what = f"vm has a leader ({name})"
     try:
@@ -91,7 +91,11 @@ async def _port(client: Client, settings: VmSettings, namespace: str) -> Checked
 
 
 async def _through_api_server(client: Client, settings: VmSettings, pod: Pod) -> str | None:
-    """The port's words, or why API servers cannot reach it; None: this cluster or account has no such way."""
+    """Request the permit port through the API server.
+
+    Returns the port's answer, or the reason why API servers cannot reach it. Returns None if this cluster or account
+    has no Pod proxy.
+    """
     scheme = "http" if _plain(settings) else "https"
     name = f"{scheme}:{pod.metadata.name}:{_number(settings)}"
     path = f"{PODS.path(pod.metadata.namespace, name)}/proxy{_ASKED}"
@@ -107,9 +111,12 @@ async def _through_api_server(client: Client, settings: VmSettings, pod: Pod) ->
 
 
 async def _directly(settings: VmSettings, pod: Pod) -> str | None:
-    """None: no connection, which proves nothing from outside the cluster."""
+    """Request the permit port at the Pod's address. Returns None without a connection.
+
+    A failed connection proves nothing: the command may run outside the cluster.
+    """
     host = f"[{pod.status.pod_ip}]" if ":" in pod.status.pod_ip else pod.status.pod_ip
-    # the certificate is not checked: what is asked is whether anything answers there
+    # the certificate is not verified: this checks only that something answers at the address
     trusting: ssl.SSLContext | bool = False
     url = f"{'http' if _plain(settings) else 'https'}://{host}:{_number(settings)}{_ASKED}"
     try:
@@ -124,7 +131,7 @@ async def _directly(settings: VmSettings, pod: Pod) -> str | None:
 
 
 async def _evictions(client: Client, settings: VmSettings, namespace: str) -> Checked:
-    """A machine's Pod is evicted in a dry run: only the webhook refuses that with its name."""
+    """Check the eviction webhook: evict a VM's Pod in a dry run. Only the webhook refuses that with its name."""
     name = configuration_name(namespace)
     what = f"webhook {WEBHOOK} answers"
     try:
@@ -155,7 +162,7 @@ async def _evictions(client: Client, settings: VmSettings, namespace: str) -> Ch
 
 
 async def _migratable(client: Client, settings: VmSettings) -> Pod | None:
-    """A Pod of one that runs."""
+    """Return the Pod of a running VM that may be live-migrated."""
     listed = await client.list_all(MACHINES, None, label_selector=f"{AUTO_MIGRATION_LABEL}=true")
     for each in listed.items:
         status: dict[str, Any] = each.content.get("status") or {}
@@ -166,7 +173,7 @@ async def _migratable(client: Client, settings: VmSettings) -> Pod | None:
 
 
 def _plain(settings: VmSettings) -> bool:
-    """Whether the port speaks HTTP."""
+    """Return whether the port speaks HTTP without TLS."""
     return settings.compat and settings.permits.certificate is None
 
 

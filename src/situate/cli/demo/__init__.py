@@ -1,1 +1,1 @@
-"""`situate demo`: a story on a cluster, played by clients of its API and drawn while it happens."""
+"""Implement `situate demo`: play a story on a cluster through its API, and draw the cluster meanwhile."""

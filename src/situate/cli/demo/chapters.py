@@ -1,4 +1,4 @@
-"""What a story is made of: chapters that act, wait until what they promise can be seen, and say so or fail."""
+"""Parts of a story: chapters that act, wait until their outcome is visible, and return it or fail."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from situate.cli.demo.vpod.cast import Cast
 S = TypeVar("S")
 
 LOOK_S: Final = 0.1
-"""Between two looks at the cluster."""
+"""Interval between two reads of the cluster."""
 WITHIN_S: Final = 120.0
-"""For whatever a chapter waits for: a busy machine needs many times what a quiet one does."""
+"""Time limit of every wait in a chapter. A busy machine needs many times as long as an idle one."""
 
 
 class Unfulfilled(Exception):
-    """A chapter's outcome did not come about in time; the text says what was still missing."""
+    """Outcome of a chapter that is missing after the time limit. The text names the missing part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """One episode: what is done, and what must be seen afterwards."""
+    """One episode: its actions, and the outcome that must be visible afterwards."""
 
     title: str
     caption: str
     play: Callable[[Cast], Awaitable[str]]
-    """Returns the outcome in a sentence."""
+    """Returns the outcome as a sentence."""
 
 
 async def until(
@@ -38,7 +38,7 @@ async def until(
     described: Callable[[S], str],
     within_s: float = WITHIN_S,
 ) -> S:
-    """The first scene in which `holds`. Every look is shown, so the picture follows the story.
+    """Return the first scene in which `holds`. Every scene that is read is shown, so the picture follows the story.
 
     Raises `Unfulfilled` after `within_s` seconds.
     """

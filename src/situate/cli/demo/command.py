@@ -1,4 +1,4 @@
-"""`situate demo`: sets the stage, plays the story, draws it or prints a line a chapter."""
+"""Implement `situate demo`: prepare the cluster, play the story, and draw it or print a line for each chapter."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from situate.vpod.config.settings import StatefulSetSettings
 
 _TERMINATED = 128 + signal.SIGTERM
 _PAUSE_S = 2.5
-"""Between two chapters, where somebody watches."""
+"""Pause between two chapters on a terminal."""
 
 
 def run(kubeconfig: Path | None, *, once: bool) -> None:
-    """Plays it; ends with 1 if a chapter did not hold."""
+    """Play the story; exit with 1 if a chapter failed."""
     with mendable_failures(), tempfile.TemporaryDirectory(prefix="situate-demo-") as folder:
         try:
             raise typer.Exit(asyncio.run(_play(Path(folder), kubeconfig, once=once)))
         except KeyboardInterrupt:
             if once:
                 raise
-            raise typer.Exit(ExitCode.DONE) from None  # it is how the demo ends
+            raise typer.Exit(ExitCode.DONE) from None  # this is the normal end of the demo
         except asyncio.CancelledError:
             raise typer.Exit(_TERMINATED) from None
 
@@ -55,7 +55,7 @@ async def _play(folder: Path, kubeconfig: Path | None, *, once: bool) -> ExitCod
     started = time.monotonic()
     playing = asyncio.current_task()
     assert playing is not None
-    for end in (signal.SIGTERM, signal.SIGHUP):  # else the processes would outlive the story
+    for end in (signal.SIGTERM, signal.SIGHUP):  # without these handlers the processes would outlive the story
         asyncio.get_running_loop().add_signal_handler(end, playing.cancel)
     if not once:
         say("starting an API server and two schedulers; Ctrl-C ends everything")
@@ -79,7 +79,7 @@ async def _play(folder: Path, kubeconfig: Path | None, *, once: bool) -> ExitCod
                         if not once and not failed:
                             await teller.linger(cast)
                     finally:
-                        if kubeconfig is not None:  # somebody's cluster: nothing of ours stays, however it ends
+                        if kubeconfig is not None:  # a user's own cluster: delete all objects of the demo
                             await _leave(cast, products)
                     return ExitCode.NO if failed else ExitCode.DONE
             finally:
@@ -90,7 +90,10 @@ async def _play(folder: Path, kubeconfig: Path | None, *, once: bool) -> ExitCod
 
 
 async def _tell(cast: Cast, built: Stage, teller: _Teller, started: float) -> int:
-    """Plays every chapter; how many did not hold. A chapter that fails ends the story: the next ones build on it."""
+    """Play every chapter, and return the number that failed.
+
+    A failed chapter ends the story, because the next chapters build on it.
+    """
     for number, chapter in enumerate(STORY, 1):
         teller.begin(chapter)
         try:
@@ -104,20 +107,24 @@ async def _tell(cast: Cast, built: Stage, teller: _Teller, started: float) -> in
 
 
 async def played(chapter: Chapter, cast: Cast, built: Stage) -> str:
-    """Raises `Unfulfilled` also where all came about, but a process was refused a right; `DidNotStart` if one ended."""
+    """Play a chapter and return its outcome.
+
+    Raises `Unfulfilled`, even if the outcome is reached, if a process lacked a permission. Raises `DidNotStart` if a
+    process ended.
+    """
     missed = []
     try:
         outcome = await chapter.play(cast)
     except Unfulfilled as problem:
         outcome, missed = "", [str(problem)]
-    built.check()  # the end of a process says more than what stayed undone for want of it
+    built.check()  # the end of a process explains more than the missing outcome that it causes
     if problems := [*missed, *built.refusals()]:
         raise Unfulfilled("; ".join(problems))
     return outcome
 
 
 async def _leave(cast: Cast, products: Products) -> None:
-    """Processes first, while they may still do what they do at their end. One that fails holds up no other step."""
+    """End the processes while their accounts exist, then delete the objects. A failing step blocks no other."""
     async with AsyncExitStack() as last_first:
         last_first.push_async_callback(products.accounts.remove)
         last_first.push_async_callback(cast.clear_the_stage)
@@ -126,13 +133,13 @@ async def _leave(cast: Cast, products: Products) -> None:
 
 
 class _Teller:
-    """Prints a line a chapter; with a terminal, draws as well."""
+    """Prints a line for each chapter, and draws on a terminal."""
 
     def __init__(self, hints: Sequence[str], live: Live | None) -> None:
         self._hints = hints
         self._live = live
         self.done: list[str] = []
-        """The outcomes of the chapters so far."""
+        """Outcomes of the chapters so far."""
         self._chapter: Chapter | None = None
         self._scene: Seen | None = None
 
@@ -155,7 +162,7 @@ class _Teller:
             await asyncio.sleep(_PAUSE_S)
 
     async def linger(self, cast: Cast) -> None:
-        """The story is over; the cluster stays, and so does the picture, until Ctrl-C."""
+        """Draw the cluster after the story, until Ctrl-C."""
         self._chapter = Chapter("The cluster is yours", "Change a source with kubectl and watch.", _nothing)
         while True:
             await cast.look()
@@ -179,7 +186,7 @@ def _teller(hints: Sequence[str], *, quiet: bool) -> Iterator[_Teller]:
             teller = _Teller(hints, live)
             yield teller
     finally:
-        for outcome in teller.done if teller is not None else ():  # the screen is gone with all that it showed
+        for outcome in teller.done if teller is not None else ():  # the closed screen has hidden them
             say(outcome)
 
 

@@ -1,4 +1,4 @@
-"""Starts our products as a user would: installed as `situate manifests` prints them, as processes of their own."""
+"""Start the products as a user would: with the objects that `situate manifests` prints, each as its own process."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SCHEDULERS: Final = ("scheduler-1", "scheduler-2")
 
 
 class Products:
-    """On one stage."""
+    """Products on one stage."""
 
     def __init__(self, stage: Stage, accounts: Accounts) -> None:
         self.stage = stage
         self.accounts = accounts
 
     async def start_schedulers(self) -> None:
-        """Two of them with one account, as replicas have it; their identities are their names here."""
+        """Start two schedulers with one account, as replicas have it. Their names are their identities."""
         file = self.write("situate", CONFIGURATION)
         (account,) = await self.install(None, file)
         for name in SCHEDULERS:
@@ -33,13 +33,13 @@ class Products:
     async def start(
         self, name: str, content: Mapping[str, Any], product: Product | None = None, namespace: str = SYSTEM
     ) -> None:
-        """Another process, which looks after what this configuration names, and nothing else."""
+        """Start another process with this configuration only."""
         file = self.write(name, content)
         account, *_ = await self.install(product, file, namespace)
         await self._run(name, file, account)
 
     async def install(self, product: Product | None, file: Path | None, namespace: str = SYSTEM) -> list[Account]:
-        """What is printed for it there, but for its pods; the accounts."""
+        """Create the printed objects in a namespace, except the Pods, and return the accounts."""
         return await self.accounts.make(printed(product, file, Installation(namespace, "example.com/situate:1", 2)))
 
     def write(self, name: str, content: Mapping[str, Any]) -> Path:

@@ -1,7 +1,7 @@
-"""As whom the demo's processes act: ServiceAccounts with the rights that `situate manifests` prints, and no others.
+"""ServiceAccounts of the demo's processes, with exactly the rights that `situate manifests` prints.
 
-The story itself acts as whoever plays it. The embedded server knows the accounts by their tokens and enforces no RBAC;
-a real one does.
+The story itself uses the user's credentials. The embedded server authenticates the accounts by their tokens and
+enforces no RBAC; a real API server does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _KINDS: Final[Mapping[str, ResourceType[Any]]] = {
     "ClusterRole": unstructured(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False),
     "ClusterRoleBinding": unstructured(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
 }
-"""Of what is printed: the rest is for pods, and here processes take their place."""
+"""Printed kinds that the demo creates. The other kinds are for Pods, which processes replace here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,28 +46,28 @@ class Account:
     namespace: str
     name: str
     token: str
-    """For a day."""
+    """Valid for one day."""
     kubeconfig: Path
 
 
 class Accounts:
-    """Remembers what it has made in the cluster."""
+    """Creates accounts, and records the created objects for their removal."""
 
     def __init__(self, client: Client, connection: Connection, folder: Path) -> None:
-        """`connection`: of the client; `folder`: for the accounts' kubeconfigs."""
+        """`connection` is the client's; `folder` is for the accounts' kubeconfigs."""
         self._client = client
         self._connection = connection
         self._folder = folder
         self._made: list[tuple[ResourceType[Any], str, str | None]] = []
 
     def kubeconfig_of(self, account: str) -> Path:
-        """Where it will be once the account is made."""
+        """Return the path of an account's kubeconfig, which exists once the account is created."""
         return self._folder / f"{account}.kubeconfig"
 
     async def make(self, printed: Iterable[Mapping[str, Any]]) -> list[Account]:
-        """The accounts among what is printed, in its order, once the API server grants them what is printed for them.
+        """Create the accounts among the printed objects, and wait until the API server grants their rights.
 
-        Raises `WrongInput` if it does not.
+        Returns them in the printed order. Raises `WrongInput` if the API server does not grant the rights in time.
         """
         objects = [each for each in printed if each["kind"] in _KINDS]
         for each in objects:
@@ -83,7 +83,7 @@ class Accounts:
         return [await self._account(each["metadata"]) for each in objects if each["kind"] == "ServiceAccount"]
 
     async def remove(self) -> None:
-        """All that was made, in whatever namespace."""
+        """Delete all created objects, in every namespace."""
         while self._made:
             resource, name, namespace = self._made.pop()
             with suppress(NotFound):
@@ -109,7 +109,10 @@ class Accounts:
 
 
 def granted(objects: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ResourceAttributes]]:
-    """One action of each role, and to whom its binding grants it: API servers see a role and a binding apart."""
+    """Return one action of each role, and the user that its binding grants it to.
+
+    API servers learn of roles and bindings separately, so each pair is checked.
+    """
     roles: dict[tuple[str, str | None], Mapping[str, Any]] = {}
     for each in objects:
         kind, namespace = each["kind"], each["metadata"].get("namespace")
@@ -131,7 +134,7 @@ def granted(objects: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Resourc
 
 
 def content(connection: Connection, namespace: str, account: str, token: str) -> dict[str, Any]:
-    """A kubeconfig that leads to the same API server with that token."""
+    """Return a kubeconfig for the same API server with that token."""
     cluster: dict[str, Any] = {"server": connection.server}
     if connection.ca is not None and connection.ca.path is not None:
         cluster["certificate-authority"] = str(connection.ca.path.absolute())

@@ -1,5 +1,8 @@
-"""The processes of the demo: an API server, and schedulers. Each is one of ours, started as a user would start it; the
-story can kill them, and everything is stopped and waited for at the end."""
+"""Processes of the demo: an API server, and schedulers.
+
+Each process is a `situate` command, started as a user would start it. The story can kill them. All of them are stopped
+and awaited at the end.
+"""
 
 from __future__ import annotations
 
@@ -21,23 +24,23 @@ from situate.cli.terminal.failures import ExitCode
 _READY_S: Final = 120.0
 _STOP_S: Final = 20.0
 _NOT_GRANTED: Final = re.compile(r'forbidden: User \\?"system:serviceaccount:[^;\n]*')
-"""What API servers say of an account that lacks a right, also as logs in JSON have it."""
+"""Error message of API servers for an account that lacks a permission, also in JSON logs."""
 
 
 class DidNotStart(Exception):
-    """A process of the demo ended or did not answer; the text ends with what it last said."""
+    """Process of the demo that ended or did not answer. The text ends with the last line of its log."""
 
 
 @dataclass(slots=True)
 class Stage:
-    """What runs, and where its logs are."""
+    """Running processes, and the folder of their logs."""
 
     folder: Path
     kubeconfig: Path
     processes: dict[str, asyncio.subprocess.Process] = field(default_factory=dict)
 
     async def start(self, name: str, *arguments: str, namespace: str = SYSTEM) -> None:
-        """Starts `situate ARGUMENTS` as in a pod of that namespace, its output in a log file of its own."""
+        """Start `situate ARGUMENTS` as in a Pod of that namespace, with its output in its own log file."""
         with self.log_of(name).open("ab") as log:
             self.processes[name] = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "situate", *arguments),
@@ -48,19 +51,19 @@ class Stage:
             )
 
     async def kill(self, name: str) -> None:
-        """SIGKILL: no good-bye, the Lease stays as it is."""
+        """Kill a process with SIGKILL: it cleans up nothing, and its Lease remains unchanged."""
         process = self.processes.pop(name)
         process.send_signal(signal.SIGKILL)
         await process.wait()
 
     async def explain(self, namespace: str, pod: str) -> dict[str, Any]:
-        """What `situate scheduler explain` prints about a pod, as a program reads it."""
+        """Return the JSON output of `situate scheduler explain` for a Pod."""
         asked = ("scheduler", "explain", pod, "-n", namespace, "-o", "json", "--kubeconfig", str(self.kubeconfig))
         answer: dict[str, Any] = json.loads(await self.call("explain", *asked))
         return answer
 
     async def call(self, name: str, *arguments: str) -> str:
-        """What `situate ARGUMENTS` prints. Its complaints are in the log of that name."""
+        """Return the output of `situate ARGUMENTS`. Its standard error is in the log of that name."""
         with self.log_of(name).open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "situate", *arguments),
@@ -74,13 +77,13 @@ class Stage:
         return told.decode()
 
     def check(self) -> None:
-        """Raises `DidNotStart` if a process has ended by itself."""
+        """Raise `DidNotStart` if a process has ended by itself."""
         for name, process in self.processes.items():
             if process.returncode is not None:
                 raise DidNotStart(f"{name} ended with code {process.returncode}: {self.last_words(name)}")
 
     def refusals(self) -> list[str]:
-        """What processes, pods' as well, were refused for want of a right, as their logs tell it."""
+        """Return the refusals for a missing permission, from the logs of processes and Pods."""
         return [
             f"{log.stem} was refused something: {found[0]}"
             for log in sorted(self.folder.glob("*.log"))
@@ -95,7 +98,7 @@ class Stage:
         return lines[-1] if lines else "it said nothing"
 
     async def stop(self) -> None:
-        """Schedulers first, so that they can hand in their Lease; then the server."""
+        """Stop schedulers first, so that they can release their Lease; then the server."""
         for name in reversed(list(self.processes)):
             process = self.processes.pop(name)
             if process.returncode is None:
@@ -109,7 +112,7 @@ class Stage:
 
 @asynccontextmanager
 async def stage(folder: Path, kubeconfig: Path | None) -> AsyncIterator[Stage]:
-    """Everything but the schedulers runs: the embedded server, unless a kubeconfig names a cluster."""
+    """Start the embedded server, unless a kubeconfig names a cluster. Schedulers are started later."""
     built = Stage(folder, kubeconfig or folder / "kubeconfig")
     try:
         if kubeconfig is None:
@@ -121,7 +124,7 @@ async def stage(folder: Path, kubeconfig: Path | None) -> AsyncIterator[Stage]:
 
 
 async def _until_written(built: Stage) -> None:
-    """The server writes the kubeconfig when it answers."""
+    """Wait for the kubeconfig, which the server writes when it answers."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + _READY_S
     while not built.kubeconfig.exists():
@@ -132,7 +135,7 @@ async def _until_written(built: Stage) -> None:
 
 
 def hints(kubeconfig: Path) -> tuple[str, ...]:
-    """How to look at the same cluster from another terminal, and how the demo ends."""
+    """Return how to access the same cluster from another terminal, and how to end the demo."""
     relative = os.path.relpath(kubeconfig)
     shown = kubeconfig if relative.startswith("..") else relative
     return (

@@ -1,4 +1,4 @@
-"""Waits for what the stage needs before the story begins."""
+"""Wait for the objects that the stage needs before the story begins."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 from situate.cli.terminal.failures import WrongInput
 
 PREPARED_S: Final = 120.0
-"""For each thing that the stage needs, such as the end of an earlier demo's namespace."""
+"""Time limit for each condition, such as the end of an earlier demo's namespace."""
 
 
 async def until_usable(holds: Callable[[], Awaitable[bool]], otherwise: str) -> None:
-    """Raises `WrongInput` if it does not hold in time."""
+    """Wait until the condition holds. Raises `WrongInput` if it does not hold in time."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + PREPARED_S
     while not await holds():

@@ -1,4 +1,4 @@
-"""The configuration file of `situate vm agent`, for the process and for what installs it."""
+"""Read the configuration file of `situate vm agent`, for the agent and for `situate manifests vm-agent`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from situate.vm.agent.model.settings import AgentSettings
 
 
 def agent_settings(file: Path | None, assignments: Iterable[str]) -> AgentSettings:
-    """Raises `BadConfiguration` with every mistake, and `WrongInput` without the file."""
+    """Return the agent's settings. Raises `BadConfiguration` with every mistake, `WrongInput` for a bad file."""
     text = ""
     if file is not None:
         try:
@@ -35,6 +35,6 @@ def agent_settings(file: Path | None, assignments: Iterable[str]) -> AgentSettin
 
 
 def _of_the_file(text: str, mistakes: tuple[Mistake, ...]) -> tuple[Mistake, ...]:
-    """One alone for a file of another kind."""
+    """Return the mistakes, or only one for a file of another kind."""
     of_another_kind = misplaced(text, AGENT) if mistakes else None
     return mistakes if of_another_kind is None else (of_another_kind,)

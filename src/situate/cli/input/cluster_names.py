@@ -1,6 +1,6 @@
 """Complete names of objects from the cluster, for the shell.
 
-The shell waits for the answer, so the cluster has `WITHIN_S` to give it. Without a cluster, or if it refuses, the list
+The shell waits for the answer, so the request is limited to `WITHIN_S`. Without a cluster, or after a refusal, the list
 is empty and nothing is printed.
 """
 
@@ -28,10 +28,10 @@ from situate.runtime.process.logs import configure_logging
 
 WITHIN_S: Final = 1.5
 _MOST: Final = 500
-"""Names that are asked for; nobody chooses from a longer list."""
+"""Number of names that are requested from the API server. Longer lists are of no use for completion."""
 Names = Callable[[Client], Awaitable[list[str]]]
 Types = Sequence[tuple[ObjectType, str]]
-"""Each with its version."""
+"""Each type with its version."""
 
 
 def names_of_nodes(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -45,7 +45,7 @@ def names_of_namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
 def complete_objects(ctx: typer.Context, incomplete: str, types: Callable[[], Types]) -> list[str]:
     """Complete an object: NAME with -n, else NAMESPACE/NAME. TYPE/NAME is completed in the context's namespace.
 
-    `types` may read the configuration that the command line names. Files of objects are not looked into.
+    `types` may read the configuration that the command line names. With `--objects` nothing is completed.
     """
     if ctx.params.get("objects"):
         return []
@@ -77,7 +77,7 @@ def complete_objects(ctx: typer.Context, incomplete: str, types: Callable[[], Ty
 async def _names(
     client: Client, resource: ResourceType[Any], namespace: str | None, *, qualified: bool = False
 ) -> list[str]:
-    """None of a resource that the cluster does not have, or does not show."""
+    """Return the names of a resource's objects. Empty if the cluster does not serve it or refuses to list it."""
     try:
         page = await client.list(resource, namespace, limit=_MOST)
     except KubeError as problem:
@@ -89,21 +89,21 @@ async def _names(
 
 
 def offered(ctx: typer.Context, incomplete: str, names: Names) -> list[str]:
-    """Those of the names that begin so, within the time that a shell has; none on any failure."""
+    """Return the names that begin with `incomplete`; empty on any failure, or after `WITHIN_S`."""
     silence = io.StringIO()
     with redirect_stderr(silence):
         configure_logging("error", stream=silence)
         try:
             found = asyncio.run(_asked(ctx.params.get("kubeconfig"), ctx.params.get("context"), names))
         except (KubeError, WrongInput, BadConfiguration, TimeoutError, OSError):
-            return []  # a shell that completes has no place for a sentence
+            return []  # a shell cannot show an error message during completion
     return sorted(each for each in found if each.startswith(incomplete))
 
 
 async def _asked(kubeconfig: Path | None, context: str | None, names: Names) -> list[str]:
     async with asyncio.timeout(WITHIN_S):
         connection = find_connection(kubeconfig, context)
-        if connection.exec is not None:  # it must not ask for a password while a line is typed
+        if connection.exec is not None:  # a credential plugin must not prompt for a password during completion
             connection = replace(connection, exec=replace(connection.exec, interactive_mode="Never"))
         client = connect(connection, random.Random())
         try:

@@ -1,4 +1,4 @@
-"""Reads the configuration file for a command: the sections of every product, the environment, `--set`."""
+"""Read the configuration file for a command: the sections of every product, the environment, `--set`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from situate.scheduler.config.setup import Setup
 
 ReadText = Callable[[Path], str]
-"""Raises `OSError` or `UnicodeDecodeError`."""
+"""Function that reads a file. Raises `OSError` or `UnicodeDecodeError`."""
 
 SECTIONS = (
     Section("vpod", list[StatefulSetSettings], ENVIRONMENT),
@@ -45,11 +45,14 @@ SECTIONS = (
     Section("sharding", list[ShardSettings]),
     Section("vm", VmSettings),
 )
-"""One for each product."""
+"""Sections of the configuration, one for each product."""
 
 
 def configuration_file(file: Path, assignments: Iterable[str] = ()) -> ConfigurationFile:
-    """A file whose content is overridden by the environment, and that by `--set`. Raises `WrongInput` without one."""
+    """Return a configuration file. `--set` overrides the environment, which overrides the file.
+
+    Raises `WrongInput` if the file does not exist.
+    """
     try:
         mode = file.stat().st_mode
     except FileNotFoundError:
@@ -65,12 +68,12 @@ def configuration_file(file: Path, assignments: Iterable[str] = ()) -> Configura
 
 
 def without_file(assignments: Iterable[str]) -> Configuration:
-    """What `--set` and the environment say alone. Raises `BadConfiguration` with every mistake."""
+    """Return a configuration from `--set` and the environment alone. Raises `BadConfiguration` with every mistake."""
     return from_text(f"apiVersion: {API_VERSION}\nkind: {KIND}\n", "the command line", assignments)
 
 
 def from_text(text: str, source: str, assignments: Iterable[str] = ()) -> Configuration:
-    """What a text says that is no file of ours. Raises `BadConfiguration` with every mistake."""
+    """Return the configuration in a text that is not a local file. Raises `BadConfiguration` with every mistake."""
     configuration, mistakes = _parser(Path(), assignments)(text)
     if configuration is None:
         raise BadConfiguration(source, mistakes)
@@ -78,9 +81,9 @@ def from_text(text: str, source: str, assignments: Iterable[str] = ()) -> Config
 
 
 def assignments_of(file: Path | None, product: str) -> tuple[str, ...]:
-    """What `--set` has to say for one product alone: its section of the file, and what all products share.
+    """Return the `--set` arguments for one product: its section of the file, and the settings that all products share.
 
-    Raises what `load` raises. Without a file the product runs on its defaults.
+    Raises the errors of `load`. Without a file the product runs with its defaults.
     """
     if file is None:
         return (f"{product}={{}}",)
@@ -94,7 +97,10 @@ def assignments_of(file: Path | None, product: str) -> tuple[str, ...]:
 
 
 def _parser(folder: Path, assignments: Iterable[str], named: NamedFiles | None = None) -> Parse:
-    """`folder`: what names of files are relative to. `named`: reads those files and keeps them."""
+    """Return a parser for a configuration's text.
+
+    Names of files are relative to `folder`. `named` reads those files and caches their content.
+    """
     read = (named or NamedFiles()).text
     from_environment, wrong_environment = environment_overrides(os.environ, SECTIONS)
     from_flags, wrong_flags = flag_overrides(assignments)
@@ -116,7 +122,7 @@ def _parser(folder: Path, assignments: Iterable[str], named: NamedFiles | None =
 
 
 def _named_twice(entries: Iterable[StatefulSetSettings]) -> Iterator[Mistake]:
-    """One writer a StatefulSet: two entries for one would undo each other's work."""
+    """Find StatefulSets with two entries: two writers would undo each other's changes."""
     seen: dict[str, int] = {}
     for number, entry in enumerate(entries):
         name = f"{entry.stateful_set_namespace}/{entry.stateful_set_name}"
@@ -130,7 +136,7 @@ def _wrong_profiles(configuration: Configuration, folder: Path, read: ReadText) 
     settings = scheduler_settings(configuration)
     if settings is None:
         return ()
-    # plugins are arrays' business: what has no scheduler is spared their import
+    # plugins import numpy: skip this import if there is no scheduler section
     from situate.cli.run.scheduler_setup import scheduler_setup
 
     setup, mistakes = scheduler_setup(settings, folder, read)
@@ -139,7 +145,7 @@ def _wrong_profiles(configuration: Configuration, folder: Path, read: ReadText) 
 
 
 def _shared_name(setup: Setup, vm: VmSettings) -> Iterator[Mistake]:
-    """Two schedulers for one name would bind the same pods."""
+    """Find a scheduler name or Lease that `vm` shares with `scheduler`: both would bind the same Pods."""
     if vm.scheduler_name in setup.names:
         allowed = "a name that no profile of scheduler has: vm is a scheduler of its own"
         yield Mistake("vm.schedulerName", vm.scheduler_name, allowed)
@@ -150,7 +156,7 @@ def _shared_name(setup: Setup, vm: VmSettings) -> Iterator[Mistake]:
 def _with_reference(
     configuration: Configuration, folder: Path, read_text: ReadText
 ) -> tuple[Configuration, tuple[Mistake, ...]]:
-    """With what a file of the scheduler says for which ours stands in."""
+    """Apply the settings of neondatabase/autoscaling's scheduler from the file that `vm.configuration` names."""
     settings = vm_settings(configuration)
     if settings is None or settings.configuration is None:
         return configuration, ()
@@ -168,12 +174,12 @@ def _with_reference(
 
 
 def load(file: Path, assignments: Iterable[str] = ()) -> Configuration:
-    """The configuration of a file. Raises `BadConfiguration` with every mistake, `WrongInput` without a file."""
+    """Load the configuration of a file. Raises `BadConfiguration` with every mistake, `WrongInput` without a file."""
     return configuration_file(file, assignments).load()
 
 
 def require_product(configuration: Configuration, file: Path | None) -> None:
-    """Raises `WrongInput` for a configuration that names nothing to run. `file` None: there is `--set` alone."""
+    """Raise `WrongInput` for a configuration without a product. `file` is None if there is only `--set`."""
     entries = (*vpod_entries(configuration), *sharding_entries(configuration))
     alone = (scheduler_settings(configuration), spot_settings(configuration), vm_settings(configuration))
     if not entries and all(each is None for each in alone):
@@ -182,25 +188,25 @@ def require_product(configuration: Configuration, file: Path | None) -> None:
 
 
 def vpod_entries(configuration: Configuration) -> tuple[StatefulSetSettings, ...]:
-    """The StatefulSets that vpod looks after; empty if the file does not name the product."""
+    """Return the StatefulSets that vpod manages; empty if the file has no vpod section."""
     return tuple(configuration.section("vpod", list) or ())
 
 
 def sharding_entries(configuration: Configuration) -> tuple[ShardSettings, ...]:
-    """The supervisors; empty if the file does not name the product."""
+    """Return the supervisors; empty if the file has no sharding section."""
     return tuple(configuration.section("sharding", list) or ())
 
 
 def scheduler_settings(configuration: Configuration) -> SchedulerSettings | None:
-    """None if the file does not name the product."""
+    """Return the scheduler section; None if the file has none."""
     return configuration.section("scheduler", SchedulerSettings)
 
 
 def spot_settings(configuration: Configuration) -> SpotSettings | None:
-    """None if the file does not name the product."""
+    """Return the spot section; None if the file has none."""
     return configuration.section("spot", SpotSettings)
 
 
 def vm_settings(configuration: Configuration) -> VmSettings | None:
-    """None if the file does not name the product."""
+    """Return the vm section; None if the file has none."""
     return configuration.section("vm", VmSettings)

@@ -1,4 +1,4 @@
-"""Objects from files, as `kubectl get -o yaml` and `-o json` print them: documents, Lists, several files, folders."""
+"""Read objects from files and folders, as `kubectl get -o yaml` and `-o json` print them, Lists included."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from situate.objects.settings.section import shown
 from situate.objects.settings.yaml_text import Document, load_yaml_documents
 
 _MOST_NODES: Final = 2_000_000
-"""Of a file in YAML, which takes 2 GB of memory then, and minutes: some 10,000 pods. JSON may be larger."""
+"""Largest YAML file, in YAML nodes: some 10,000 Pods. It takes 2 GB of memory, and minutes. JSON may be larger."""
 _LARGER: Final = "write it as JSON (kubectl get -o json), which takes a twentieth of the time and memory"
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 
 
 @dataclass(frozen=True, slots=True)
 class Dumped:
-    """One object as plain data, and where it stands."""
+    """One object as plain data, with its position in the files."""
 
     place: str
-    """`--objects cluster.yaml: document 2, line 40, items[3]`, for messages; JSON has no lines."""
+    """Position for messages, such as `--objects cluster.yaml: document 2, line 40, items[3]`; JSON has no lines."""
     content: Mapping[str, Any]
 
     @property
@@ -39,7 +39,7 @@ class Dumped:
 
     @property
     def name(self) -> str:
-        """`shop/web`, or as much as the object says."""
+        """`shop/web`, or the part of it that the object has."""
         metadata = self.content.get("metadata")
         if not isinstance(metadata, Mapping):
             return ""
@@ -47,10 +47,10 @@ class Dumped:
 
 
 def read_objects(paths: Iterable[Path], option: str) -> Iterator[Dumped]:
-    """The objects of files, and of the YAML and JSON files of folders in the order of their names.
+    """Read the objects of files, and of the YAML and JSON files of folders, sorted by file name.
 
-    Raises `WrongInput`, which names `option` (empty: the files are arguments) and the file. What is no object at all is
-    an error, not skipped.
+    Raises `WrongInput`, which names `option` (empty: the files are arguments) and the file. Content that is no
+    Kubernetes object is an error and is not skipped.
     """
     for path in paths:
         try:
@@ -64,16 +64,17 @@ def read_objects(paths: Iterable[Path], option: str) -> Iterator[Dumped]:
 
 
 def _files(path: Path) -> list[Path]:
-    """The path itself, unless it is a folder."""
+    """Return the files of a folder, or the path itself if it is a file."""
     if not path.is_dir():
         return [path]
     return sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES and each.is_file())
 
 
 def _objects_of(path: Path, option: str, *, alone: bool) -> Iterator[Dumped]:
-    """Raises `WrongInput` for a part without `apiVersion` or `kind`, as the last part of a truncated file is.
+    """Read the objects of one file.
 
-    `alone`: the file was named, so that it has to hold objects; a folder may hold other files of ours.
+    Raises `WrongInput` for a part without `apiVersion` or `kind`, as the last part of a truncated file is. `alone`
+    means that the user named the file, so it must hold objects. A folder may hold other files of situate.
     """
     documents = _documents(path, option)
     if alone and not documents:
@@ -102,7 +103,7 @@ def _objects_of(path: Path, option: str, *, alone: bool) -> Iterator[Dumped]:
             within = _place(path, option, number, line, f"items[{place}]")
             if not isinstance(item, Mapping):
                 raise WrongInput(f"{within}: found {shown(item)}, allowed: a Kubernetes object")
-            # the items of a typed list, such as a PodList, do not repeat what they are
+            # items of a typed list, such as a PodList, do not repeat apiVersion and kind
             known = {"apiVersion": content["apiVersion"], "kind": kind} if kind and "kind" not in item else {}
             whole = {**known, **item}
             _require_type(within, whole)
@@ -110,13 +111,13 @@ def _objects_of(path: Path, option: str, *, alone: bool) -> Iterator[Dumped]:
 
 
 def _place(path: Path, option: str, document: str, line: int, item: str = "") -> str:
-    """`--objects cluster.yaml: document 2, line 40, items[3]`, as far as it is known."""
+    """Return the position, such as `--objects cluster.yaml: document 2, line 40, items[3]`, as far as it is known."""
     parts = [each for each in (document, f"line {line}" if line else "", item) if each]
     return _told(option, path) + (f": {', '.join(parts)}" if parts else "")
 
 
 def _told(option: str, path: Path) -> str:
-    """The file as it was given, to an option or as an argument."""
+    """Return the file as the command line names it, with its option unless it is an argument."""
     return f"{option} {path}".strip()
 
 
@@ -132,7 +133,7 @@ def _require_type(where: str, content: Mapping[str, Any]) -> None:
 
 
 def _documents(path: Path, option: str) -> list[Document]:
-    """As JSON if it is that, since reading a large dump as YAML takes minutes; JSON has no lines."""
+    """Parse a file as JSON if possible: a large dump takes minutes as YAML. Documents in JSON have no line numbers."""
     try:
         content = path.read_bytes()
     except OSError as problem:

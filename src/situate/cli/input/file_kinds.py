@@ -20,12 +20,12 @@ from situate.runtime.configuration.file import KIND
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """A kind of file, and the command for it."""
+    """Kind of file, and the command for it."""
 
     name: str
-    """`a scenario`."""
+    """Name with its article, such as `a scenario`."""
     taken_by: str
-    """The command that takes such a file, as a sentence."""
+    """Sentence that names the command for such a file."""
 
 
 CONFIGURATION: Final = FileKind(
@@ -63,7 +63,7 @@ _SITUATE: Final = "situate.dev/"
 
 
 def misplaced(text: str, *wanted: FileKind) -> Mistake | None:
-    """The one mistake of a text that is of another kind than `wanted`; None if its kind is not recognized."""
+    """Return one mistake for a text of another kind than `wanted`; None if its kind is not recognized."""
     kind = _of_lines(text)
     documents: Sequence[object] = ()
     if kind is None:
@@ -73,7 +73,7 @@ def misplaced(text: str, *wanted: FileKind) -> Mistake | None:
 
 
 def misplaced_document(content: object, *wanted: FileKind) -> Mistake | None:
-    """As `misplaced`, for a text that has been read already."""
+    """Return the same as `misplaced`, for a parsed text."""
     return _mistake(_of_document(content), (content,), wanted)
 
 
@@ -85,7 +85,7 @@ def _mistake(kind: FileKind | None, documents: Sequence[object], wanted: Sequenc
 
 
 def _first_of(documents: Sequence[object]) -> str:
-    """`Deployment web and 2 more`, of documents that are mappings."""
+    """Describe documents that are mappings, such as `Deployment web and 2 more`."""
     first: Any = documents[0]
     metadata = first.get("metadata")
     name = metadata.get("name", "") if isinstance(metadata, Mapping) else ""
@@ -94,14 +94,14 @@ def _first_of(documents: Sequence[object]) -> str:
 
 
 def _documents(text: str) -> list[object]:
-    """None of a text that is neither JSON nor YAML."""
+    """Parse a text; empty if it is neither JSON nor YAML."""
     with suppress(ValueError, RecursionError):
         return [msgspec.json.decode(text)]
     return [each.content for each in load_yaml_documents(text)[0]]
 
 
 def _of_lines(text: str) -> FileKind | None:
-    """By the first line, if that is JSON by itself."""
+    """Recognize the kind by the first line, if that line alone is JSON."""
     with suppress(ValueError, RecursionError):
         first = msgspec.json.decode(text.lstrip("\ufeff").lstrip().partition("\n")[0])
         if isinstance(first, dict) and "situateRecording" in first:
@@ -138,7 +138,7 @@ def _of_document(content: object) -> FileKind | None:
 
 
 def _by_keys(content: Mapping[Any, Any]) -> FileKind | None:
-    """Of a document that does not say what it is: the kind that knows most of its keys, and more than any other."""
+    """Recognize a document without a `kind`: the kind must know most of its keys, and more than any other kind."""
     fits = {kind: len(keys & content.keys()) for kind, keys in _keys().items()}
     most = max(fits.values())
     found = [kind for kind, count in fits.items() if count == most]
@@ -147,8 +147,8 @@ def _by_keys(content: Mapping[Any, Any]) -> FileKind | None:
 
 @cache
 def _keys() -> Mapping[FileKind, frozenset[str]]:
-    """The keys at the top of each kind of file that needs no `kind`."""
-    # most files are of the right kind: a command is spared these imports until it meets a wrong one
+    """Return the top-level keys of each kind of file that needs no `kind`."""
+    # most files are of the right kind, so these imports wait for a wrong one
     from situate.cli.input.configuration import SECTIONS
     from situate.runtime.configuration.file import configuration_schema
     from situate.sim.spot.settings import SpotScenarioSettings

@@ -1,4 +1,4 @@
-"""Read an object's name from an argument: NAMESPACE/NAME, and TYPE/NAME as kubectl has it."""
+"""Read an object's name from an argument: NAMESPACE/NAME, or TYPE/NAME as in kubectl."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from situate.objects.settings.section import shown
 
 @dataclass(frozen=True, slots=True)
 class ObjectType:
-    """A type of objects, under every word that kubectl takes for it."""
+    """Type of objects, with every word that kubectl accepts for it."""
 
     kind: str
     plural: str
@@ -20,7 +20,7 @@ class ObjectType:
     short: tuple[str, ...] = ()
 
     def called(self, word: str) -> bool:
-        """Whether `word` is its kind, plural or short name, with or without version and group."""
+        """Return whether `word` is its kind, plural or short name, with or without version and group."""
         name, _, group = word.lower().partition(".")
         if name not in (self.kind.lower(), self.plural, *self.short):
             return False
@@ -49,12 +49,12 @@ _OTHERS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ObjectName:
-    """The object that an argument names."""
+    """Object that an argument names."""
 
     type: ObjectType | None
-    """None: the argument does not say."""
+    """None if the argument names no type."""
     namespace: str
-    """Empty: neither the argument nor `-n` says."""
+    """Empty if neither the argument nor `-n` names one."""
     name: str
 
 
@@ -88,7 +88,7 @@ def readings(text: str, namespace: str | None, types: Sequence[ObjectType]) -> t
 
 
 def require_explained(text: str, types: Sequence[ObjectType]) -> None:
-    """Raise `WrongInput` for an argument that names no object if it begins with a type that is not explained."""
+    """Raise `WrongInput` for an argument that matches no object and begins with a type that is not explained."""
     first, slash, _ = text.partition("/")
     if slash and any(each.called(first) for each in _OTHERS) and not any(each.called(first) for each in types):
         raise WrongInput(_not_explained(text, first, types))

@@ -1,4 +1,4 @@
-"""Products by the names that `situate manifests` and `situate crds` take."""
+"""Names of products for `situate manifests` and `situate crds`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 
 class Product(StrEnum):
-    """Those that can be installed without a configuration file."""
+    """Products that can be installed without a configuration file."""
 
     SPOT = "spot"
     ARCHIVE = "archive"
@@ -19,7 +19,7 @@ class Product(StrEnum):
 
 
 class Placed(StrEnum):
-    """Products whose objects are of kinds that a cluster does not have by itself."""
+    """Products whose custom resource definitions `situate crds` prints."""
 
     VPOD = "vpod"
     VM = "vm"
@@ -30,7 +30,7 @@ _ALIASES: Final = {"shard": Product.SHARDING}
 
 
 def product_of(text: str) -> Product:
-    """The product of a name or former name. Raises `BadParameter`."""
+    """Return the product with this name or former name. Raises `BadParameter`."""
     if text in _ALIASES:
         return _ALIASES[text]
     try:
@@ -40,5 +40,5 @@ def product_of(text: str) -> Product:
 
 
 def product_names() -> list[str]:
-    """For completion."""
+    """Return the names for completion."""
     return list(Product)

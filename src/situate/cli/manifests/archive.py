@@ -1,7 +1,7 @@
-"""What `situate sharding archive serve` needs in a cluster: rights to ask about its users, two Secrets, a port.
+"""Objects that `situate sharding archive serve` needs: rights to review its users, a Deployment, a Service.
 
-The Secrets are made by whoever installs it: `situate-archive-tls` of the type `kubernetes.io/tls`, for the name of the
-Service, and `situate-archive-url` with the archive's URL under the key `url`.
+The installer creates two Secrets: `situate-archive-tls` of the type `kubernetes.io/tls`, for the name of the Service,
+and `situate-archive-url` with the archive's URL under the key `url`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PORT: Final = 8443
 
 
 def server_arguments(resources: Sequence[str]) -> tuple[str, ...]:
-    """Of the process. `WrongInput` if nothing is to be served."""
+    """Return the arguments of the process. Raises `WrongInput` without a resource to serve."""
     if not resources:
         raise WrongInput("name what is served with --resource, as batch.example.com/v1/reports")
     named = [each for resource in resources for each in ("--resource", resource)]
@@ -41,7 +41,7 @@ def server_arguments(resources: Sequence[str]) -> tuple[str, ...]:
 
 
 def server_rights(resources: Sequence[str]) -> tuple[Permission, ...]:
-    """`WrongInput` for what is no resource."""
+    """Return the permissions of the server. Raises `WrongInput` for a malformed resource."""
     found: dict[Permission, None] = {}
     for each in resources:
         group, _, rest = each.partition("/")
@@ -53,7 +53,7 @@ def server_rights(resources: Sequence[str]) -> tuple[Permission, ...]:
 
 
 def server_deployment(deployment: Mapping[str, Any]) -> dict[str, Any]:
-    """A Deployment of situate as this server needs it."""
+    """Return a Deployment of situate, adapted to this server."""
     changed: dict[str, Any] = deepcopy(dict(deployment))
     pod = changed["spec"]["template"]["spec"]
     (container,) = pod["containers"]

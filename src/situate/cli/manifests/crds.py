@@ -1,4 +1,4 @@
-"""`situate crds`: the custom resources that the products place."""
+"""Implement `situate crds`: print the custom resource definitions of the products."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from situate.vpod.sources import crds as vpod_crds
 
 
 def show(products: Sequence[Placed], output: DataFormat) -> None:
-    """Prints those of the products, or of all."""
+    """Print the definitions of the given products, or of all."""
     chosen = list(dict.fromkeys(products or Placed))
     if output is DataFormat.YAML:
         sys.stdout.write("".join(f"# {_origin(each)}\n" for each in chosen))

@@ -1,7 +1,6 @@
-"""`situate manifests`: everything that must exist in a cluster before situate can run there.
+"""Implement `situate manifests`: print every object that a cluster needs before situate can run there.
 
-The rights are those of `situate.cli.check.rights`, so what is printed here is what `situate check` asks for and what
-the tests run under.
+The rights are those of `situate.cli.check.rights`: the same that `situate check` checks and that the tests run under.
 """
 
 from __future__ import annotations
@@ -57,10 +56,10 @@ from situate.spot.model.object_names import NAME as SPOT
 ACCOUNT = "situate"
 Object: TypeAlias = dict[str, Any]
 _NAMESPACE_LABELS = {"app.kubernetes.io/name": "situate", "app.kubernetes.io/managed-by": "situate"}
-"""Whatever is installed in it: two products may share one."""
+"""Labels of the namespace, independent of the product: two products may share one namespace."""
 _PORT = 8080
 _MEMORY_OF_SCHEDULER = "1536Mi"
-"""15,000 nodes and 150,000 pods take less than 1 GiB."""
+"""Memory limit of a scheduler. 15,000 nodes and 150,000 Pods take less than 1 GiB."""
 
 
 _WITHOUT_FILE = frozenset({Product.ARCHIVE, Product.VM_MACHINES})
@@ -68,15 +67,15 @@ _WITHOUT_FILE = frozenset({Product.ARCHIVE, Product.VM_MACHINES})
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """Where the objects go and what they run."""
+    """Namespace, image and arguments of an installation."""
 
     namespace: str
     image: str
     replicas: int
     memory: str = "512Mi"
-    """What a container may use at most."""
+    """Memory limit of a container."""
     name: str = ACCOUNT
-    """Of the Deployment, the ServiceAccount and the rest."""
+    """Name of the Deployment, the ServiceAccount and the other objects."""
     arguments: tuple[str, ...] = ("run", "-f", "/etc/situate/situate.yaml")
 
     @property
@@ -92,7 +91,7 @@ def show(
     executor_image: str,
     output: DataFormat,
 ) -> None:
-    """Prints them, and on standard error which objects of earlier versions are to be deleted."""
+    """Print the objects, and on standard error the objects of earlier versions to delete."""
     with mendable_failures():
         _check_names(where)
         _check_files(product, file)
@@ -104,7 +103,7 @@ def show(
 
 
 def _check_names(where: Installation) -> None:
-    """Raises `WrongInput` for a namespace or an image that the cluster would refuse object by object."""
+    """Raise `WrongInput` for a namespace or an image that the cluster would refuse object by object."""
     kind: Any = NamespaceName
     _, mistakes = parse_section(where.namespace, kind, "--installation-namespace")
     if mistakes:
@@ -114,7 +113,10 @@ def _check_names(where: Installation) -> None:
 
 
 def _check_files(product: Product | None, file: Path | None) -> None:
-    """Raises `WrongInput` where pods would look for files that are on this computer alone, and what reading raises."""
+    """Raise `WrongInput` if Pods would need files that exist only on this computer.
+
+    Raises the errors of reading `file`, too.
+    """
     if product is Product.VM_AGENT:
         check_files_of_agent(file)
     if product is None and file is not None and (vm := vm_settings(load(file))) is not None:
@@ -128,9 +130,10 @@ def printed(
     resources: Sequence[str] = (),
     executor_image: str = "",
 ) -> list[Object]:
-    """All of it, in the order in which it may be applied. `product` None: those of the configuration file.
+    """Return all objects, in the order in which they may be applied.
 
-    Raises what reading the file raises, and `WrongInput`.
+    If `product` is None, the products are those of the configuration file. Raises the errors of reading the file, and
+    `WrongInput`.
     """
     if product in _WITHOUT_FILE and file is not None:
         raise WrongInput(f"{product} is installed without a configuration file; leave -f {file} out")
@@ -150,7 +153,7 @@ def printed(
 
 
 def _together(file: Path, where: Installation) -> list[Object]:
-    """All products of a configuration file, in one Deployment."""
+    """Return all products of a configuration file, in one Deployment."""
     configuration = load(file)
     files = {"situate.yaml": file.read_text(encoding="utf-8"), **files_beside(configuration, file)}
     if scheduler_settings(configuration) is not None or vm_settings(configuration) is not None:
@@ -159,7 +162,7 @@ def _together(file: Path, where: Installation) -> list[Object]:
 
 
 def _alone(product: Product, file: Path | None, where: Installation) -> list[Object]:
-    """One product, whose settings are arguments of its process: nothing is printed besides what it needs."""
+    """Return one product whose settings are arguments of its process, with only the objects that it needs."""
     given = assignments_of(file, str(product))
     configuration = without_file(given)
     settings = spot_settings(configuration)
@@ -176,7 +179,7 @@ def _alone(product: Product, file: Path | None, where: Installation) -> list[Obj
 
 
 def _archive(where: Installation, resources: Sequence[str]) -> Iterator[Object]:
-    """The server of what is live and archived, by itself."""
+    """Return the server of live and archived objects."""
     where = replace(where, name=ARCHIVE, arguments=server_arguments(resources))
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _NAMESPACE_LABELS}}
     yield _object("v1", "ServiceAccount", where, where.namespace)
@@ -186,7 +189,7 @@ def _archive(where: Installation, resources: Sequence[str]) -> Iterator[Object]:
 
 
 def _shard(where: Installation, file: Path | None, resources: Sequence[str], image: str) -> Iterator[Object]:
-    """Supervisors by themselves, with the executors of each."""
+    """Return supervisors, and the executors of each."""
     given = shard_assignments(file, resources, where.namespace)
     configuration = without_file(given)
     arguments = ["run"]
@@ -205,7 +208,7 @@ def _shard(where: Installation, file: Path | None, resources: Sequence[str], ima
 
 
 def _vm_agent(where: Installation, file: Path | None) -> Iterator[Object]:
-    """The agents of virtual machines, one on each node. `file` is theirs."""
+    """Return the agents of VMs, one on each node. `file` is their configuration."""
     where = replace(where, name=VM_AGENT, arguments=agent_arguments(file, _PORT, where.namespace))
     rights = agent_rights(file, where.namespace)
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _NAMESPACE_LABELS}}
@@ -218,7 +221,7 @@ def _vm_agent(where: Installation, file: Path | None) -> Iterator[Object]:
 
 
 def _vm_machines(where: Installation) -> Iterator[Object]:
-    """What lets virtual machines live without a hypervisor."""
+    """Return the emulator that runs VMs without a hypervisor."""
     where = replace(where, name=VM_MACHINES, arguments=machines_arguments(where.namespace, _PORT))
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _NAMESPACE_LABELS}}
     yield _object("v1", "ServiceAccount", where, where.namespace)
@@ -229,7 +232,10 @@ def _vm_machines(where: Installation) -> Iterator[Object]:
 def installation(
     where: Installation, configuration: Configuration, files: Mapping[str, str], rights: Sequence[Permission]
 ) -> Iterator[Object]:
-    """The objects in the order in which they may be applied. `files`: of the ConfigMap; none makes none."""
+    """Return the objects in the order in which they may be applied.
+
+    `files` is the content of the ConfigMap; without files there is none.
+    """
     spot = spot_settings(configuration)
     metadata = {"name": where.namespace, "labels": _NAMESPACE_LABELS}
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
@@ -261,9 +267,9 @@ def installation(
 
 
 def access(where: Installation, rights: Iterable[Permission]) -> Iterator[Object]:
-    """A role and its binding for each namespace concerned, and one for the whole cluster.
+    """Return a role and a binding for each namespace concerned, and one pair for the whole cluster.
 
-    Named after the account's namespace, so that a second installation in the cluster does not take them over.
+    Names contain the account's namespace, so that a second installation in the cluster does not take over the roles.
     """
     by_namespace: dict[str | None, list[Permission]] = defaultdict(list)
     for right in rights:
@@ -296,7 +302,7 @@ def _rule(right: Permission) -> Object:
 def _object(
     api_version: str, kind: str, where: Installation, namespace: str | None, name: str = "", **content: Any
 ) -> Object:
-    """Named after the installation unless it says otherwise."""
+    """Return an object, named after the installation unless `name` is given."""
     metadata: Object = {"name": name or where.name} | ({"namespace": namespace} if namespace else {})
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata | {"labels": where.labels}, **content}
 

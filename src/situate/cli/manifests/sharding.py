@@ -1,7 +1,7 @@
-"""What an installation needs besides where supervisors are part of it: executors, their rights, and the fence.
+"""Objects that supervisors add to an installation: executors, their rights, and the fence.
 
-The Leases of supervisors are made empty: the policy's parameter is there before anybody leads, so that terms are judged
-from the first write on. The executors' image is whoever's operator it is.
+The Leases of supervisors are created empty. The policy's parameter thus exists before the first leader, and the policy
+checks terms from the first write on. The executors' image is the image of the user's operator.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from situate.sharding.supervisor.controller.config.section import ShardSettings
 
 NAME: Final = "situate-shard"
 URL_FOLDER: Final = PurePosixPath("/etc/situate/archive")
-"""Where `archive.urlFile` has to be for the Secret to be mounted."""
+"""Folder of `archive.urlFile` for which the Secret is mounted."""
 URL_SECRET: Final = "situate-archive-url"  # noqa: S105 - the name of a Secret
 _PATHS: Final = FieldPaths.__slots__
 _AFTER_DRAIN_S: Final = 15.0
-"""For the Lease to be given back, and the process to end."""
+"""Time to release the Lease and to end the process."""
 
 
 def shard_assignments(file: Path | None, resources: Sequence[str], namespace: str) -> tuple[str, ...]:
-    """What `--set` says of supervisors alone: those of the file, or one for each resource. Raises `WrongInput`.
+    """Return the `--set` arguments for supervisors: those of the file, or one for each resource. Raises `WrongInput`.
 
-    Executors are in one namespace, so that their ids are pods' names; an entry may name another one than this.
+    Executors are in one namespace, because their ids are the names of Pods. An entry may name another namespace.
     """
     if file is None:
         if not resources:
@@ -57,7 +57,7 @@ def shard_assignments(file: Path | None, resources: Sequence[str], namespace: st
 
 
 def _check(entries: Sequence[Mapping[str, Any]]) -> None:
-    """What flags say, told by their names."""
+    """Raise `WrongInput` for unusable flags, with their names."""
     for entry in entries:
         try:
             ShardSettings.of(entry)
@@ -66,7 +66,7 @@ def _check(entries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def earlier_outputs(entries: Sequence[ShardSettings]) -> Iterator[str]:
-    """A note for each partitioned resource: applying deletes nothing, such as executors of other partitions."""
+    """Return a note for each partitioned resource: applying deletes nothing, such as executors of other partitions."""
     for resource in dict.fromkeys(each.resource for each in entries if each.partition is not None):
         yield (
             f"note: {resource}: executors of an earlier output with other partitions, or without, are not deleted by "
@@ -75,7 +75,7 @@ def earlier_outputs(entries: Sequence[ShardSettings]) -> Iterator[str]:
 
 
 def lease_objects(entries: Sequence[ShardSettings], leases: str, labels: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """A second apply leaves what stands in them as it is."""
+    """Return empty Leases. A second apply leaves the content of existing Leases unchanged."""
     for entry in entries:
         metadata = {
             "name": entry.lease_name,
@@ -88,7 +88,10 @@ def lease_objects(entries: Sequence[ShardSettings], leases: str, labels: Mapping
 def fencing_objects(
     entries: Sequence[ShardSettings], supervisors: str, namespace: str, leases: str, labels: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
-    """One set of policies for each resource, however many supervisors it has. `supervisors`: `NAMESPACE:NAME`."""
+    """Return one set of policies for each resource, however many supervisors it has.
+
+    `supervisors` is the account as `NAMESPACE:NAME`.
+    """
     by_resource: dict[tuple[str, str], list[ShardSettings]] = {}
     for entry in entries:
         group, _, plural = entry.group_version_plural
@@ -112,7 +115,7 @@ def fencing_objects(
 
 
 def executor_name(entry: ShardSettings) -> str:
-    """Of the Deployment and the ServiceAccount."""
+    """Return the name of the Deployment and the ServiceAccount."""
     plural = entry.group_version_plural[2]
     parts = [plural, *([] if entry.pool == "default" else [entry.pool]), "executor"]
     return "-".join([*parts, *([entry.partition_name] if entry.partition_name else [])])
@@ -124,9 +127,9 @@ def executor_rights(entry: ShardSettings, namespace: str) -> tuple[Permission, .
 
 
 def executor_deployment(deployment: Mapping[str, Any], entry: ShardSettings) -> dict[str, Any]:
-    """A Deployment of the operator: who it is comes from its pod, what it is told from the entry.
+    """Return a Deployment of the operator. Its identity comes from its Pod, its settings from the entry.
 
-    A pod that is to go is drained first, by the same path as a node is: it asks for it itself, and waits.
+    A Pod is drained before it ends, as for a node drain: its preStop hook requests the drain and waits.
     """
     changed: dict[str, Any] = deepcopy(dict(deployment))
     spec = changed["spec"]
@@ -164,7 +167,7 @@ def executor_deployment(deployment: Mapping[str, Any], entry: ShardSettings) -> 
 
 
 def with_archive_url(deployment: Mapping[str, Any], entries: Sequence[ShardSettings]) -> dict[str, Any]:
-    """The supervisors' Deployment with the Secret that holds the archive's URL, where an entry names a file there."""
+    """Mount the Secret with the archive's URL into the supervisors' Deployment, if an entry names a file there."""
     files = [PurePosixPath(each.archive.archive_url_file) for each in entries if each.archive.archive_url_file]
     changed: dict[str, Any] = deepcopy(dict(deployment))
     if not any(each.parent == URL_FOLDER for each in files):

@@ -1,7 +1,7 @@
-"""What an installation needs besides where spot is part of it: a webhook, and pods that hardly anything can stop.
+"""Objects that spot adds to an installation: a webhook, and Pods that stay available.
 
-One of its pods answers, whatever it is that loses the others: they stay on demand, apart from each other, and before
-everything else (P4). Of a rollout two pods come and go at once, so that a node short of room does not hold it up (P1).
+The Pods run on on-demand nodes, apart from each other, and with the highest priority (P4). One of them thus survives
+most failures. A rollout replaces two Pods at once, so that a full node does not block it (P1).
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ from situate.spot.nodes.known_signals import on_demand_requirement
 
 _PORT_NAME: Final = "webhook"
 POD_VARIABLE: Final = "SITUATE_POD"
-"""Environment variable with the name of the process's own pod."""
+"""Environment variable with the name of the process's own Pod."""
 MEMORY: Final = "512Mi"
-"""20,000 pods take less than 400 MiB."""
+"""Memory limit. 20,000 Pods take less than 400 MiB."""
 
 
 def admission_objects(
     namespace: str, lease_namespace: str, labels: Mapping[str, str], settings: SpotSettings
 ) -> Iterator[dict[str, Any]]:
-    """Secret, ConfigMap and Lease are empty: the leader fills them, and a second apply leaves them as they are."""
+    """Return the objects for admission.
+
+    Secret, ConfigMap and Lease are empty: the leader fills them, and a second apply leaves their content unchanged.
+    """
 
     def metadata(name: str, within: str) -> dict[str, Any]:
         return {"name": name, "namespace": within, "labels": dict(labels)}
@@ -59,7 +62,7 @@ def admission_objects(
 
 
 def deployment_with_webhook(deployment: Mapping[str, Any], settings: SpotSettings) -> dict[str, Any]:
-    """The Deployment as it has to be where its pods answer for the whole cluster. Raises `WrongInput` (P9)."""
+    """Return the Deployment, adapted to serve the webhook. Raises `WrongInput` (P9)."""
     changed: dict[str, Any] = deepcopy(dict(deployment))
     spec = changed["spec"]
     if settings.strict is not None and spec["replicas"] < 2:
@@ -70,7 +73,7 @@ def deployment_with_webhook(deployment: Mapping[str, Any], settings: SpotSetting
     port = int(settings.webhook.address.rpartition(":")[2])
     container["ports"].append({"name": _PORT_NAME, "containerPort": port})
     container["env"].append({"name": POD_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})
-    # certificates pass through a file that exists for a moment
+    # certificates are loaded from a temporary file
     container.setdefault("volumeMounts", []).append({"name": "tmp", "mountPath": "/tmp"})  # noqa: S108 - of the container
     pod.setdefault("volumes", []).append({"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
     pod["priorityClassName"] = "system-cluster-critical"
@@ -79,7 +82,10 @@ def deployment_with_webhook(deployment: Mapping[str, Any], settings: SpotSetting
 
 
 def _affinity(on_demand: NodeSelectorRequirement, labels: Mapping[str, str]) -> dict[str, Any]:
-    """Apart from each other if possible: with one on-demand node two pods are better than one that waits for ever."""
+    """Return the affinity: on on-demand nodes, and preferably apart from each other.
+
+    On a single on-demand node, two Pods are better than one Pod that stays Pending.
+    """
     terms = [{"matchExpressions": [msgspec.to_builtins(on_demand)]}]
     apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": dict(labels)}}
     return {

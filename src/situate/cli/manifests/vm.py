@@ -1,7 +1,6 @@
-"""What an installation needs where vm is part of it: a port for agents, one for API servers, and pods that know their
-own names (B44, B48).
+"""Objects that vm adds to an installation: a port for agents, a port for API servers, and Pods with their own names.
 
-Of a rollout two pods come and go at once, so that one that has caught up is there when the other goes.
+A rollout replaces two Pods at once, so that a Pod that has caught up exists when the other one ends (B44, B48).
 """
 
 from __future__ import annotations
@@ -19,15 +18,18 @@ from situate.vm.protocol.eviction_webhook_objects import CERTIFICATES, webhook_c
 from situate.vm.protocol.eviction_webhook_objects import SERVICE as SERVICE
 
 SECRET: Final = "situate-permits"  # noqa: S105 - a name, no secret
-"""Of type `kubernetes.io/tls`, made by others: mounted where `vm.permits.certificate` says, if that is a whole path.
-Without that setting the permit port shows what the Secret `CERTIFICATES` holds, as the webhook does."""
+"""Secret of type `kubernetes.io/tls`, which situate does not create.
+
+It is mounted at the path of `vm.permits.certificate`, if that path is absolute. Without that setting, the permit port
+uses the certificate in the Secret `CERTIFICATES`, as the webhook does.
+"""
 _PORT_NAME: Final = "permits"
 _EVICTIONS_PORT_NAME: Final = "evictions"
 _TMP: Final = "tmp"
 
 
 def check_files(settings: VmSettings) -> None:
-    """Raises `WrongInput` where pods would look for a certificate that none of them has."""
+    """Raise `WrongInput` if Pods would need a certificate that none of them has."""
     for name, file in (("certificate", settings.permits.certificate), ("key", settings.permits.key)):
         if file is not None and not PurePosixPath(file).is_absolute():
             raise WrongInput(
@@ -37,7 +39,7 @@ def check_files(settings: VmSettings) -> None:
 
 
 def permit_service_spec(labels: Mapping[str, str], settings: VmSettings) -> dict[str, Any]:
-    """Of the Service that leads to the replica that decides: it bears the scheduler's name."""
+    """Return the spec of the Service that selects the leader. It has the scheduler's name."""
     ports = [{"name": _PORT_NAME, "port": _port(settings.permits.address), "targetPort": _PORT_NAME}]
     if settings.moves_evicted is not None:
         ports.append({"name": _EVICTIONS_PORT_NAME, "port": 443, "targetPort": _EVICTIONS_PORT_NAME})
@@ -47,7 +49,10 @@ def permit_service_spec(labels: Mapping[str, str], settings: VmSettings) -> dict
 def leading_objects(
     namespace: str, lease_namespace: str, labels: Mapping[str, str], settings: VmSettings
 ) -> Iterator[dict[str, Any]]:
-    """Secret and Lease are empty: the leader fills them, and a second apply leaves them as they are."""
+    """Return the Lease, the Secret and the webhook configuration.
+
+    Secret and Lease are empty: the leader fills them, and a second apply leaves their content unchanged.
+    """
     lease = {"name": settings.lease_name, "namespace": lease_namespace, "labels": dict(labels)}
     yield {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": lease, "spec": {}}
     if settings.keeps_certificates:
@@ -58,7 +63,7 @@ def leading_objects(
 
 
 def deployment_with_permits(deployment: Mapping[str, Any], settings: VmSettings) -> dict[str, Any]:
-    """The Deployment as it has to be where agents ask its pods."""
+    """Return the Deployment, adapted to serve agents."""
     changed: dict[str, Any] = deepcopy(dict(deployment))
     spec = changed["spec"]
     spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
@@ -69,7 +74,7 @@ def deployment_with_permits(deployment: Mapping[str, Any], settings: VmSettings)
         port = {"name": _EVICTIONS_PORT_NAME, "containerPort": _port(settings.moves_evicted.address)}
         container["ports"].append(port)
     if settings.keeps_certificates and all(each["name"] != _TMP for each in pod.get("volumes", ())):
-        # certificates pass through a file that exists for a moment
+        # certificates are loaded from a temporary file
         container.setdefault("volumeMounts", []).append({"name": _TMP, "mountPath": "/tmp"})  # noqa: S108 - of the container
         pod.setdefault("volumes", []).append({"name": _TMP, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
     if all(each["name"] != POD_VARIABLE for each in container["env"]):

@@ -1,7 +1,7 @@
-"""What `situate vm agent` needs in a cluster: a pod on each node, its rights, and its configuration if there is one.
+"""Objects that `situate vm agent` needs: a Pod on each node, its rights, and its configuration if there is one.
 
-What it is not told it finds as an installation of ours in the same namespace has it: the scheduler's pods there, and
-whom to trust in the Secrets that their certificate may come from.
+Missing settings are completed for an installation in the same namespace: the scheduler's Pods there, and the
+authorities in the Secrets from which its certificate may come.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from situate.vm.protocol.eviction_webhook_objects import AUTHORITY_KEYS, CERTIFI
 NAME: Final = AGENT
 FILE: Final = "agent.yaml"
 AUTHORITIES: Final = "/etc/situate-permits"
-"""Where those of the scheduler's certificate are mounted."""
+"""Mount path of the authorities of the scheduler's certificate."""
 _VOLUME: Final = "permits"
 
 
 def agent_assignments(file: Path | None, namespace: str) -> tuple[str, ...]:
-    """Settings beside those of the file, as flags have them. Raises what `agent_settings` raises.
+    """Return settings in addition to those of the file, as flags. Raises the errors of `agent_settings`.
 
-    `namespace`: of the installation, whose scheduler answers no agent of the reference's protocol without TLS.
+    `namespace` is the namespace of the installation. Its scheduler serves TLS only, unless it uses the protocol of
+    neondatabase/autoscaling.
     """
     settings = agent_settings(file, ()).scheduler
     if settings.url is not None:
@@ -44,7 +45,10 @@ def agent_assignments(file: Path | None, namespace: str) -> tuple[str, ...]:
 
 
 def check_files_of_agent(file: Path | None) -> None:
-    """Raises `WrongInput` where its pods would look for what none of them has, and what `agent_settings` raises."""
+    """Raise `WrongInput` if its Pods would need files that none of them has.
+
+    Raises the errors of `agent_settings`, too.
+    """
     settings = agent_settings(file, ()).scheduler
     for name, path in (("caFile", settings.ca_file), ("tokenFile", settings.token_file)):
         if path is not None and not PurePosixPath(path).is_absolute():
@@ -53,19 +57,19 @@ def check_files_of_agent(file: Path | None) -> None:
 
 
 def agent_arguments(file: Path | None, port: int, namespace: str) -> tuple[str, ...]:
-    """Of the process; the file is mounted under `/etc/situate`."""
+    """Return the arguments of the process. The file is mounted under `/etc/situate`."""
     given = () if file is None else ("-f", f"/etc/situate/{FILE}")
     told = tuple(part for each in agent_assignments(file, namespace) for part in ("--set", each))
     return ("vm", "agent", *given, *told, "--health-address", f":{port}")
 
 
 def agent_rights(file: Path | None, namespace: str) -> tuple[Permission, ...]:
-    """Raises `BadConfiguration` and `WrongInput` for a file that no agent would take."""
+    """Return the permissions of an agent. Raises `BadConfiguration` and `WrongInput` for an unusable file."""
     return permissions(agent_settings(file, agent_assignments(file, namespace)))
 
 
 def agent_daemon_set(deployment: Mapping[str, Any]) -> dict[str, Any]:
-    """One on each node, from a Deployment of situate; also where nodes are kept for machines by a taint (B8)."""
+    """Return a DaemonSet, made from a Deployment of situate. It tolerates taints that reserve nodes for VMs (B8)."""
     changed: dict[str, Any] = deepcopy(dict(deployment))
     changed["kind"] = "DaemonSet"
     changed["spec"].pop("replicas")
@@ -82,8 +86,11 @@ def agent_daemon_set(deployment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sources() -> Iterator[dict[str, Any]]:
-    """Authorities alone, for keys are the scheduler's: of the certificates that the installation makes, those before
-    and after the present one too; and of one that others made. Which of them there are is not known here."""
+    """Return the volume's sources: authorities only, because the keys belong to the scheduler.
+
+    They are the authorities of the installation's own certificates (previous, current and next), and that of a
+    certificate that situate did not create. All are optional, because this command does not know which ones exist.
+    """
     own = [{"key": key, "path": key} for key in AUTHORITY_KEYS]
     others = [{"key": AUTHORITY_KEYS[0], "path": f"{SECRET}.crt"}]
     for secret, items in ((CERTIFICATES, own), (SECRET, others)):
@@ -91,7 +98,7 @@ def _sources() -> Iterator[dict[str, Any]]:
 
 
 def _said(file: Path | None) -> Mapping[str, Any]:
-    """What the file says of the scheduler, which is one that agents take."""
+    """Return the `scheduler` section of a valid file."""
     data = {} if file is None else load_yaml(file.read_text(encoding="utf-8"))[0]
     said = data.get("scheduler") if isinstance(data, Mapping) else None
     return said if isinstance(said, Mapping) else {}

@@ -1,4 +1,4 @@
-"""What `situate vm machines` needs in a cluster: a Deployment of which one pod works, and its rights."""
+"""Objects that `situate vm machines` needs: a Deployment, of which one Pod leads, and its rights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAME: Final = "situate-vm-machines"
 
 
 def machines_arguments(namespace: str, port: int) -> tuple[str, ...]:
-    """Of the process; `namespace`: of its Lease."""
+    """Return the arguments of the process. `namespace` is the namespace of its Lease."""
     return ("vm", "machines", "--installation-namespace", namespace, "--health-address", f":{port}")
 
 

@@ -1,1 +1,1 @@
-"""Where a question's objects come from: the API server of a kubeconfig, or files that hold a copy of them."""
+"""Read objects for a command: from the API server of a kubeconfig, or from files that hold a copy."""

@@ -1,4 +1,4 @@
-"""What the options of `situate spot` and `situate vm` say of the installation, and of the cluster or files to read."""
+"""Options of `situate spot` and `situate vm` that name the installation, and the cluster or files to read."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from situate.cli.read_cluster.where import Where
 
 @dataclass(frozen=True, slots=True)
 class AskedOfInstallation:
-    """A product reads it with its own settings and stores."""
+    """Options that name an installation. Each product reads it with its own settings and stores."""
 
     file: Path | None
     assignments: tuple[str, ...]
     installation: str
-    """Namespace of the installation whose settings, Lease and records count."""
+    """Namespace of the installation whose settings, Lease and records apply."""
     where: Where
 
     @classmethod
@@ -30,10 +30,10 @@ class AskedOfInstallation:
         context: str | None,
         objects: Iterable[Path] | None,
     ) -> Self:
-        """Of options, whose lists may be None."""
+        """Create it from options, whose lists may be None."""
         return cls(file, tuple(assignments or ()), installation, Where.of(kubeconfig, context, objects))
 
     @property
     def reading(self) -> str:
-        """What is shown while it is read."""
+        """Text that the progress bar shows while the cluster or the files are read."""
         return f"reading {', '.join(map(str, self.where.objects)) or 'the cluster'}"

@@ -1,7 +1,7 @@
-"""Answers reads from files of objects as an API server would, so that a command reads files and clusters alike.
+"""Answer reads from files of objects as an API server would, so that a command reads files and clusters alike.
 
-Only GET of an object, a list, or the resources of a group and version is answered. A type without an object in the
-files is an empty list; the resources are those that have an object or a definition in the files.
+It answers only GET of an object, a list, or the resources of a group and version. A type without an object in the files
+is an empty list. The resources are those that have an object or a definition in the files.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Named = dict[tuple[str, str], Mapping[str, Any]]
 
 
 class FileTransport:
-    """The objects of files, in memory."""
+    """Transport that serves the objects of files from memory."""
 
     def __init__(self, paths: Iterable[Path], option: str = "--objects") -> None:
-        """Reads the files at once. Raises `WrongInput`, which names `option`, the file and the line.
+        """Read the files at once. Raises `WrongInput`, which names `option`, the file and the line.
 
-        An object that several files hold is the one of the last file.
+        If several files hold an object, the last file counts.
         """
         given = tuple(paths)
         found = list(read_objects(given, option))
@@ -54,7 +54,7 @@ class FileTransport:
         self._objects = {type_: dict(sorted(named.items(), key=_key)) for type_, named in objects.items()}
 
     async def send(self, request: Request, *, timeout_s: float = 30.0) -> Response:  # noqa: ARG002
-        """405 for a write, 404 for an object that no file has."""
+        """Answer 405 for a write, and 404 for an object that no file has."""
         if request.method != "GET":
             return _failure(405, "MethodNotAllowed", f"{request.method} {request.path}: files of objects are only read")
         wanted = target(request.path)
@@ -65,14 +65,14 @@ class FileTransport:
         return self._one(wanted) if wanted.name else self._list(wanted, request)
 
     def stream(self, request: Request, *, timeout_s: float = 30.0) -> AbstractAsyncContextManager[Stream]:  # noqa: ARG002
-        """Commands that read files do so once."""
+        """Fail: commands that read files read them once and watch nothing."""
         raise AssertionError(f"{request.path}: a watch of files")
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
     def _discovery(self, api_version: str) -> Response:
-        """The types that have an object or a definition in the files."""
+        """List the types that have an object or a definition in the files."""
         resources = []
         for (served, plural), entry in self._served.items():
             if served == api_version:
@@ -110,7 +110,7 @@ class FileTransport:
 
 
 def guessed_plural(kind: str) -> str:
-    """The plural name of a kind without a definition (apimachinery pkg/api/meta, UnsafeGuessKindToResource)."""
+    """Return the plural name of a kind without a definition (apimachinery pkg/api/meta, UnsafeGuessKindToResource)."""
     singular = kind.lower()
     if singular.endswith("s") and singular != "endpoints":
         return singular + "es"
@@ -120,7 +120,7 @@ def guessed_plural(kind: str) -> str:
 
 
 def _defined(objects: Iterable[Dumped]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """The `apiVersion` and plural name of each version that a definition among the objects has, and its facts."""
+    """Return the `apiVersion`, the plural name and the facts of each version of each definition among the objects."""
     for each in objects:
         spec = each.content.get("spec")
         names = spec.get("names") if isinstance(spec, Mapping) else None
@@ -143,7 +143,7 @@ def _defined(objects: Iterable[Dumped]) -> Iterator[tuple[str, str, dict[str, An
 
 
 def _api_version(path: str) -> str:
-    """The group and version whose resources a path asks for; empty for any other path."""
+    """Return the group and version of a discovery path; empty for any other path."""
     parts = path.strip("/").split("/")
     if parts[0] == "apis" and len(parts) == 3:
         return f"{parts[1]}/{parts[2]}"
@@ -160,18 +160,18 @@ def _metadata(content: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _labels(content: Mapping[str, Any]) -> Mapping[str, str]:
-    """None of an object whose labels cannot be read: the reader of the object names the mistake."""
+    """Return the labels; empty if they cannot be read, because the reader of the object reports that mistake."""
     labels = _metadata(content).get("labels")
     return labels if isinstance(labels, Mapping) else {}
 
 
 def _key(named: tuple[tuple[str, str], object]) -> str:
-    """Of an object in etcd, by which an API server sorts a list."""
+    """Return the object's key in etcd, by which an API server sorts a list."""
     return "/".join(named[0])
 
 
 def _named(content: Mapping[str, Any]) -> tuple[str, str]:
-    """Namespace and name."""
+    """Return the namespace and the name."""
     metadata = _metadata(content)
     return str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
 

@@ -1,4 +1,4 @@
-"""Objects that a list leaves out because they are in other namespaces."""
+"""Report objects that a list omits because they are in other namespaces."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from situate.objects.values.counts import counted
 
 
 def tell_of_others(number: int, noun: str, listed: str | None) -> None:
-    """One line under a list of namespace `listed` that leaves out `number` objects; nothing if there are none."""
+    """Print one line if a list of namespace `listed` omits `number` objects; nothing if there are none."""
     if number and listed is not None:
         say(f"{counted(number, noun)} in other namespaces than {listed} not listed; -A lists all")

@@ -1,4 +1,4 @@
-"""Which cluster a command asks, or which files in its place."""
+"""Select the cluster that a command reads, or the files in its place."""
 
 from __future__ import annotations
 
@@ -15,29 +15,32 @@ from situate.kube.connect import connect, find_connection
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """As `--kubeconfig`, `--context` and `--objects` say."""
+    """Values of `--kubeconfig`, `--context` and `--objects`."""
 
     kubeconfig: Path | None = None
     context: str | None = None
     objects: tuple[Path, ...] = ()
-    """Files and folders that are read in place of a cluster; empty: a cluster is asked."""
+    """Files and folders to read in place of a cluster; empty for a cluster."""
 
     @classmethod
     def of(cls, kubeconfig: Path | None, context: str | None, objects: Iterable[Path] | None = None) -> Where:
-        """Of options, whose lists may be None."""
+        """Create it from options, whose lists may be None."""
         return cls(kubeconfig, context, tuple(objects or ()))
 
     def client(self) -> Client:
-        """Reads what is asked about. Raises `BadConnection`, or `WrongInput` for a file that holds no objects."""
+        """Return a client of the cluster or the files.
+
+        Raises `BadConnection`, or `WrongInput` for a file that holds no objects.
+        """
         if self.objects:
             return Client(FileTransport(self.objects), server=", ".join(map(str, self.objects)))
         return connect(find_connection(self.kubeconfig, self.context), random.Random())
 
     def listed(self, given: str | None, *, of_all: bool) -> str | None:
-        """The namespace that a list is about; None: all of them. Raises `WrongInput` and `BadConnection`.
+        """Return the namespace to list, or None for all. Raises `WrongInput` and `BadConnection`.
 
-        `given`: what `-n` says, else it is the context's; `of_all`: `-A`. Files know no context: without `-n` a list
-        of them is about all namespaces.
+        `given` is the value of `-n`, and `of_all` is `-A`. The default is the context's namespace. Files have no
+        context, so without `-n` all namespaces are listed.
         """
         if of_all and given is not None:
             raise WrongInput(f"-A lists all namespaces, and -n {given} only one: leave one of them out")
@@ -46,7 +49,7 @@ class Where:
         return self.namespace(given)
 
     def namespace(self, given: str | None) -> str:
-        """The namespace of a name that has none: what `-n` says, the context's, or `default` with files."""
+        """Return the namespace of a name without one: the value of `-n`, the context's, or `default` with files."""
         if given is not None:
             return given
         return "default" if self.objects else find_connection(self.kubeconfig, self.context).namespace

@@ -1,4 +1,4 @@
-"""How a process of services ends that nobody has asked to end."""
+"""End a process whose services stopped without a request."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def ended(
     *expected: type[Exception],
     reaching: Collection[str] = (Reaching.name,),
 ) -> ExitCode:
-    """Says why: what a person can mend, such as what is `expected`, in a sentence; a defect with its stack.
+    """Report why the process ends: one sentence for a problem that users can fix, a stack trace for a defect.
 
-    Raises the `KubeError` of a service of `reaching`, which is to say that the cluster is out of reach.
+    Fixable problems include the `expected` exceptions. Raises the `KubeError` of a service of `reaching`, which means
+    that the cluster is out of reach.
     """
     cause = failed.__cause__
     if failed.name in reaching and isinstance(cause, KubeError):

@@ -1,6 +1,6 @@
-"""The first thing that a process which runs does: find out whether the API server answers it at all.
+"""Check at the start of a process that the API server answers.
 
-Without this, every watch would complain for itself about an address or a credential that is wrong.
+Without this check, every watch would report a wrong address or credential itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RETRY: Final = Backoff(initial_s=0.5, cap_s=10.0)
 
 
 class Reaching:
-    """A service for the manager; what comes after it starts when `reached` returns."""
+    """Service for the manager. Later services start when `reached` returns."""
 
     name = "connection"
 
@@ -34,13 +34,13 @@ class Reaching:
         await self._answered.wait()
 
     def not_ready(self) -> str | None:
-        """For readiness."""
+        """Return why the service is not ready, or None."""
         return None if self._answered.is_set() else "the API server has not answered yet"
 
     async def run(self) -> None:
-        """Waits, for as long as it takes, for a server that cannot be reached; says so once.
+        """Wait without a limit for a server that cannot be reached, and log that once.
 
-        Raises `KubeError` for what no waiting cures: a refused certificate or credential, a server of another kind.
+        Raises `KubeError` for a permanent failure: a refused certificate or credential, a server of another kind.
         """
         failures = 0
         while not await self._answers(failures):
@@ -55,7 +55,7 @@ class Reaching:
         try:
             await server_version(self._client)
         except Forbidden:
-            return True  # known, and answered; some clusters keep their version to themselves
+            return True  # the server answered; some clusters hide their version
         except KubeError as problem:
             if not problem.retriable:
                 raise

@@ -1,4 +1,4 @@
-"""`situate run`: the composition root of the process that schedules."""
+"""Implement `situate run`: the composition root of the process that schedules."""
 
 from __future__ import annotations
 
@@ -71,27 +71,33 @@ if TYPE_CHECKING:
     from situate.vm.controller.controller import VmController
 
 _NO_FILE = Path("situate.yaml")
-"""What names of files are relative to where no file is given: the folder that we run in."""
+"""Names of files are relative to this path's folder, the working directory, if no configuration file is given."""
 _ANY_PORT = "127.0.0.1:0"
 _NODES, _ZONES = 3, ("a", "b", "c")
-"""Of the cluster that `--embedded` brings."""
+"""Nodes and zones of the cluster of `--embedded`."""
 _ELECTION_QPS = 20.0
-"""Of each client for Leases and Events: work never uses up what leadership depends on."""
+"""Calls per second of each client for Leases and Events. Other work cannot use up their rate."""
 _REVIEWS_QPS = 50.0
-"""Of questions whose a token is: each is remembered. Those that nobody knows hold up nothing but one another."""
+"""TokenReviews per second, for known and for unknown callers each.
+
+Results are cached. Reviews of unknown callers delay only one another.
+"""
 _WRITERS, _WRITERS_OF_MANY = 4, 12
-"""Events that are written at a time, without and with a scheduler: fewer than its calls, so that pods get their nodes
-first where the API server is what both wait for. kube-scheduler's Events lag farther behind (bench.e2e shows both)."""
+"""Number of Events written at a time, without and with a scheduler.
+
+It is smaller than the scheduler's number of calls, so that bindings come first where the API server is the bottleneck.
+kube-scheduler's Events lag farther behind (bench.e2e shows both).
+"""
 _MANY_EVENTS = 50_000
-"""Events that may wait where each binding brings one."""
+"""Largest number of waiting Events where each binding creates one."""
 _OTHER_CALLS = 8
-"""Calls of the scheduler beside those that `callsInFlight` bounds: relists, reads, what PreBind waits for."""
+"""Calls of the scheduler in addition to `callsInFlight`: relists, reads, calls that PreBind waits for."""
 
 
 def run_schedulers(
     file: Path | None, assignments: Sequence[str], kubeconfig: Path | None, context: str | None, *, embedded: bool
 ) -> None:
-    """Runs until it is ended, and ends with the process's exit code."""
+    """Run until the process is stopped, and exit with its exit code."""
     with mendable_failures():
         if embedded and (kubeconfig or context):
             raise WrongInput("--embedded brings a cluster of its own; leave out --kubeconfig and --context")
@@ -111,7 +117,7 @@ def run_schedulers(
 async def _run_embedded(
     source: ConfigurationFile | None, configuration: Configuration, setup: Setup | None
 ) -> ExitCode:
-    # who has a cluster is spared the import of another one
+    # only `--embedded` needs this import
     from situate.cluster.controllers.node.nodes import nodes
     from situate.embedded.embedded_server import EmbeddedServer
 
@@ -139,9 +145,10 @@ async def _run(
 
 
 def _health_address(configuration: Configuration, connection: Connection) -> str | None:
-    """As the configuration says; where it says nothing and the cluster is on this machine, a free port of loopback.
+    """Return the address of the health server, from the configuration.
 
-    Several processes on one machine, tried out by hand, would otherwise take port 8080 of all its addresses in turn.
+    The default on a cluster at a loopback address is a free loopback port. Otherwise several processes on one machine
+    would compete for port 8080.
     """
     given = configuration.given.get("health")
     says = isinstance(given, Mapping) and "address" in given
@@ -149,13 +156,13 @@ def _health_address(configuration: Configuration, connection: Connection) -> str
 
 
 class Closing(Protocol):
-    """What holds connections."""
+    """Owner of connections."""
 
     async def close(self) -> None: ...
 
 
 class _Composition:
-    """Everything that the process runs, in the order in which it starts."""
+    """All services of the process, in the order in which they start."""
 
     def __init__(
         self,
@@ -164,7 +171,7 @@ class _Composition:
         connection: Connection,
         to_close: list[Closing],
     ) -> None:
-        """`source`: None where there is nothing to follow. `to_close`: noted there is what has to be closed."""
+        """`source` is None if there is no file to follow. Objects to close at the end are added to `to_close`."""
         self._source = source
         self._configuration = configuration
         self._connection = connection
@@ -182,7 +189,7 @@ class _Composition:
         self._elections = self._client(_ELECTION_QPS)
 
     def manager(self, setup: Setup | None) -> Manager:
-        """`setup`: of the scheduler, if there is to be one."""
+        """Return the manager of all services. `setup` is None without a scheduler section."""
         manager = self._manager
         stop_on_signals(manager)
         self._health.add_readiness("stopping", lambda: "the process is stopping" if manager.stopping else None)
@@ -244,7 +251,7 @@ class _Composition:
         settings = spot_settings(self._configuration)
         if settings is None:
             return None
-        # a web server and cryptography: what answers nobody is spared their import
+        # a web server and cryptography: skip this import without a spot section
         from situate.spot.controller.controller import Place, SpotController
         from situate.spot.controller.observe.prices import Pricing
         from situate.spot.server.metrics import AdmissionMetrics
@@ -277,7 +284,7 @@ class _Composition:
         entries = sharding_entries(self._configuration)
         if not entries:
             return
-        # archives and strategies: what supervises nothing is spared their import
+        # archives and strategies: skip this import without a sharding section
         from situate.cli.run.supervise import SupervisorService
 
         rate = self._configuration.runtime.client
@@ -313,7 +320,7 @@ class _Composition:
         return controller
 
     def _vm(self, settings: VmSettings, recorder: EventRecorder) -> VmController:
-        # arrays and a scheduler of its own: what has no machines is spared their import
+        # numpy and a scheduler: skip this import without a vm section
         from situate.vm.controller.controller import VmController
         from situate.vm.controller.metrics import VmMetrics
         from situate.vm.controller.setup import vm_setup
@@ -359,13 +366,13 @@ class _Composition:
         return controller
 
     def _scheduler_metrics(self) -> SchedulerMetrics:
-        """One for all schedulers of the process."""
+        """Return the metrics that all schedulers of the process share."""
         if self._of_schedulers is None:
             self._of_schedulers = SchedulerMetrics(self._metrics.registry)
         return self._of_schedulers
 
     def _shadow(self, setup: Setup, recorder: EventRecorder) -> ShadowScheduler:
-        """Beside another scheduler: it has no performer, and so nothing that could bind."""
+        """Add a shadow of another scheduler. It has no performer, so nothing can bind."""
         work = self._client(setup.rate.qps, setup.rate.burst)
         reporter = ShadowReporter(self._metrics.registry, recorder.record if setup.shadow_events else None)
         extenders = read_only(setup.extenders)
@@ -393,7 +400,7 @@ class _Composition:
         return found
 
     def _recorder(self, rate: ClientRate | None) -> EventRecorder:
-        """`rate`: of bindings, each of which brings an Event; None where nothing is bound."""
+        """Add the recorder of Events. `rate` is the rate of bindings, which create Events; None without bindings."""
         client = self._client(_ELECTION_QPS) if rate is None else self._client(rate.qps, rate.burst)
         recorder = EventRecorder(
             client,
@@ -415,10 +422,10 @@ class _Composition:
 
 
 class _FirstListing:
-    """Spares the first listing of everything the garbage collections that would come to nothing."""
+    """Service that pauses the garbage collector during the first lists, when collections would free nothing."""
 
     name = "first listing"
-    _AT_MOST_S = 60.0  # a resource that is missing may never be listed, and the collector must come back
+    _AT_MOST_S = 60.0  # a missing resource may never be listed, and the collector must resume
 
     def __init__(self, listings: Sequence[Callable[[], Awaitable[None]]]) -> None:
         self._listings = listings
@@ -432,7 +439,7 @@ class _FirstListing:
 
 
 class _Reload:
-    """Follows the configuration file."""
+    """Service that applies changes of the configuration file."""
 
     name = "configuration"
 
@@ -475,7 +482,7 @@ class _Reload:
         self._log.info("the configuration was taken over")
 
     def _scheduler_of(self, configuration: Configuration) -> dict[str, Any] | None:
-        """Its values, wherever they are written: the section may name a file."""
+        """Return the scheduler's values in force, because the section may name a file."""
         settings = scheduler_settings(configuration)
         if settings is None:
             return None

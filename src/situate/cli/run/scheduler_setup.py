@@ -1,4 +1,4 @@
-"""From the `scheduler:` section to what a scheduler is made of: the file that it names, and the plugins of others."""
+"""Build a scheduler's setup from the `scheduler:` section: the file that it names, and third-party plugins."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ def read_text(path: Path) -> str:
 def scheduler_setup(
     settings: SchedulerSettings, folder: Path, read: ReadText = read_text
 ) -> tuple[Setup | None, tuple[Mistake, ...]]:
-    """The setup, or None and every mistake. `folder`: what the name of a file is relative to.
+    """Return the setup, or None and every mistake. The name of a file is relative to `folder`.
 
-    A plugin of somebody else that cannot be loaded is a mistake even if no profile names it: whoever installed it
-    expects it to be there.
+    A third-party plugin that cannot be loaded is a mistake even if no profile names it: its installation was intended.
     """
     loaded: KubeSchedulerConfiguration | None = None
     if settings.configuration is not None:
@@ -42,14 +41,14 @@ def scheduler_setup(
 
 
 def scheduler_in_force(settings: SchedulerSettings, folder: Path, read: ReadText = read_text) -> dict[str, Any]:
-    """The section with the values that a scheduler would run with. For a section without mistakes."""
+    """Return the section with the values that a scheduler would use. The section must have no mistakes."""
     loaded = None if settings.configuration is None else _loaded(folder / settings.configuration, read)[0]
     plugins, _ = registry(entry_points(group=GROUP))
     return in_force(settings, loaded, plugins)
 
 
 def require_setup(settings: SchedulerSettings, file: Path) -> Setup:
-    """For a configuration that has been read without mistakes. Raises `WrongInput` if that is so no more."""
+    """Return the setup of a valid configuration. Raises `WrongInput` if it has become invalid since it was read."""
     setup, mistakes = scheduler_setup(settings, file.parent)
     if setup is None:
         raise WrongInput("\n".join(f"{file}: {each}" for each in mistakes))

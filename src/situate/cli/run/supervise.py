@@ -1,4 +1,4 @@
-"""The supervisors of `situate run`: each finds its resource in the cluster, and says whether the policy is enforced."""
+"""Run the supervisors of `situate run`. Each finds its resource in the cluster, and logs the state of its fence."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from situate.sharding.supervisor.controller.supervisor import Supervisor
 
 _RETRY: Final = Backoff(initial_s=1.0, cap_s=30.0)
 _FENCE_AGAIN_S: Final = 60.0
-"""Until there is an object to try the policy on."""
+"""Interval between tries of the policy until an object exists to try it on."""
 
 
 class SupervisorService:
-    """One entry of `sharding:`. Runs until `stop`."""
+    """Service for one entry of `sharding:`. Runs until `stop`."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class SupervisorService:
         metrics: Metrics,
         environment: dict[str, str] | None = None,
     ) -> None:
-        """Raises `WrongInput` for an archive that cannot be opened."""
+        """Open the archive. Raises `WrongInput` if that fails."""
         self.settings = settings
         self.name = f"supervisor of {settings.name}"
         self._connect = connect
@@ -57,7 +57,7 @@ class SupervisorService:
         self._log = structlog.get_logger().bind(controller=self.name)
 
     def not_ready(self) -> str | None:
-        """For readiness."""
+        """Return why the service is not ready, or None."""
         return self._problem if self._supervisor is None else self._supervisor.not_ready()
 
     def stop(self) -> None:
@@ -66,7 +66,7 @@ class SupervisorService:
             self._supervisor.stop()
 
     async def run(self) -> None:
-        """Waits for the resource as long as it takes; then supervises."""
+        """Wait for the resource without a limit; then supervise."""
         client = self._connect()
         try:
             served = await self._found(client)
@@ -93,7 +93,7 @@ class SupervisorService:
             settings.archive,
             status_subresource=served.has_status,
         )
-        if scope.election == ElectionTimes(waits=scope.election.waits):  # the entry says nothing of its own
+        if scope.election == ElectionTimes(waits=scope.election.waits):  # the entry sets no times of its own
             scope = replace(scope, election=replace(candidacy.times, waits=scope.election.waits))
         return Supervisor(
             settings.paths(),
@@ -106,7 +106,7 @@ class SupervisorService:
         )
 
     async def _found(self, client: Client) -> Served | None:
-        """None: it was stopped before."""
+        """Find the resource in the cluster. Returns None if the service was stopped before."""
         failures = 0
         while not self._stop.is_set():
             try:
@@ -129,7 +129,10 @@ class SupervisorService:
         return None
 
     async def _tell_fence(self, client: Client, resource: ResourceType[Unstructured]) -> None:
-        """Once, as soon as it can be found out (sharding.md, 8.2)."""
+        """Log once whether the fencing policy is enforced, when an object exists to try it on.
+
+        See docs/spec/sharding.md, 8.2.
+        """
         while True:
             found = await check_fence(client, resource, self.settings.namespace)
             match found.fence:
@@ -146,7 +149,7 @@ class SupervisorService:
 
 
 def opened(settings: ShardSettings, environment: dict[str, str] | None = None) -> Archiver | None:
-    """The archive of an entry; None: it has none. Raises `WrongInput`."""
+    """Open the archive of an entry; None if it has none. Raises `WrongInput`."""
     try:
         return settings.archive.open(dict(os.environ) if environment is None else environment)
     except (BadArchiveUrl, BadOptions) as wrong:

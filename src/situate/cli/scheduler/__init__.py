@@ -1,1 +1,4 @@
-"""`situate scheduler`: why Pods go where they go, what if, and what another profile would do. Begin at `commands`."""
+"""Implement `situate scheduler`: explain placements, answer what-if questions, compare profiles.
+
+Begin at `commands`.
+"""

@@ -1,4 +1,4 @@
-"""The commands of `situate scheduler`: their arguments and help. What they do is imported when one runs."""
+"""Commands of `situate scheduler`: their arguments and help. The implementation is imported when one runs."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def status(
     watch: WatchOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show what Pods request of each node, and for each Pod that waits where it would go, or why nowhere."""
+    """Show the requests on each node, and for each pending Pod the node that it would get, or why it gets none."""
     from situate.cli.read_cluster.where import Where
     from situate.cli.scheduler.status import show
 
@@ -107,10 +107,11 @@ def explain(
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Say why a Pod goes where it goes, or why nowhere: plugin by plugin, node by node, with all scores.
+    """Say why a Pod gets its node, or why it gets none: plugin by plugin, node by node, with all scores.
 
-    For a Pod without a node also the least that would have to change, found by asking the plugins again with the
-    change made. A Pod that has a node is explained as if it were to be placed now. Exits with 1 if no node will do.
+    For a Pod without a node, also show the smallest changes that would make it fit. They are found by running the
+    plugins with the change. A Pod that has a node is explained as if it were scheduled now. Exits with 1 if no node
+    fits.
     """
     from situate.cli.read_cluster.where import Where
     from situate.cli.scheduler.explain import show
@@ -168,16 +169,16 @@ def what_if(
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show where Pods would go, which would have to leave for them, and how many more would fit.
+    """Show the node that each Pod would get, the Pods that it would preempt, and how many more would fit.
 
     \b
     situate scheduler what-if deployment.yaml
     situate scheduler what-if --pending --add-nodes 3 --like node-1
     situate scheduler what-if --drain node-1 --objects cluster.json
 
-    Pods are decided on in the order of the scheduling queue, each counting for those behind it, as if bindings and
-    evictions succeeded at once. MORE-FIT counts Pods of the same kind after all of these, without preemption. -n is
-    the namespace of Pods whose file names none. Exits with 1 if a Pod would find no node.
+    Pods are decided in the order of the scheduling queue. Each decision counts for the later ones, as if bindings and
+    evictions succeeded at once. MORE-FIT counts Pods of the same kind after all of these, without preemption. -n is the
+    namespace of Pods whose file names none. Exits with 1 if a Pod would find no node.
     """
     from situate.cli.read_cluster.where import Where
     from situate.cli.scheduler.what_if import Changes, show
@@ -209,8 +210,8 @@ def record(
     situate scheduler record day.jsonl.gz --for 24h
     situate scheduler replay day.jsonl.gz -f packing.yaml
 
-    Each part of a recording stands alone; older ones, and what had the name before, are called FILE.1, FILE.2. What is
-    in the file can be read even if this process is killed, up to its last second.
+    Each part of a recording is complete by itself. Older parts, and an older file of the same name, become FILE.1,
+    FILE.2. The file can be read up to its last second, even if this process is killed.
     """
     from situate.cli.scheduler.record import run
 
@@ -225,11 +226,11 @@ def replay(
     file: ProfileOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Replay a recording under a profile, and compare it with what was recorded, placement by placement.
+    """Replay a recording under a profile, and compare it with the recorded decisions, placement by placement.
 
-    "There" is the recorded cluster, "here" the same arrivals under the profile. Pods stay where they were put here, so
-    that the clusters drift apart: "why" tells the difference at the moment of the decision, by plugin. A profile file
-    with one profile answers for Pods of every scheduler.
+    "There" is the recorded cluster, "here" the same arrivals under the profile. A Pod stays on its node here, so the
+    two clusters drift apart: "why" explains the difference at the moment of the decision, by plugin. A file with one
+    profile is used for Pods of every scheduler.
     """
     from situate.cli.scheduler.replay import show
 
@@ -248,11 +249,11 @@ def shadow(
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Watch another scheduler decide, decide about the same Pods, and tell the differences.
+    """Watch another scheduler's decisions, decide about the same Pods, and report the differences.
 
-    A node of theirs that is as good as ours agrees; -o wide shows those as well. Extenders of the profile are asked,
-    but never to bind. To do the same all the time, with metrics, set `shadow: true` in the scheduler section of the
-    configuration. Exits with 1 if there was a difference.
+    Their node agrees if it is as good as ours; -o wide shows those decisions as well. Extenders of the profile are
+    asked, but never to bind. To do the same all the time, with metrics, set `shadow: true` in the scheduler section of
+    the configuration. Exits with 1 if there was a difference.
     """
     from situate.cli.scheduler.shadow import run
 

@@ -1,4 +1,4 @@
-"""How long a command is to run."""
+"""Parse the time that a command runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from situate.objects.values.durations import BadDuration, parse_duration
 
 
 def seconds_of(text: str, option: str) -> float:
-    """More than none. Raises `WrongInput`, which names the option."""
+    """Return a positive number of seconds. Raises `WrongInput`, which names the option."""
     try:
         seconds = parse_duration(text)
     except BadDuration as problem:

@@ -1,4 +1,4 @@
-"""`situate scheduler explain`: why a pod goes where it goes, or nowhere, and the least that would have to change."""
+"""Implement `situate scheduler explain`: why a Pod gets its node or none, and the smallest changes that would help."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _GROUPS: Final = (
 )
 _SCORES: Final = (Column("node"), Column("total", right=True), Column("scores"))
 _BEST: Final = 10
-"""Nodes whose scores a table shows; `-o wide` shows all."""
+"""Number of nodes whose scores a table shows; `-o wide` shows all."""
 _NAMES: Final = 3
 CHANGES_UNASKED: Final = "extenders are not asked about changes: they may refuse the nodes that one opens"
 
@@ -52,7 +52,7 @@ def complete_pods(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def show(pod: str, profile: Path | None, where: Where, namespace: str | None, output: Format) -> None:
-    """Prints it; ends with 1 if no node will do."""
+    """Print the explanation; exit with 1 if no node fits."""
     with mendable_failures():
         profiles = read_profiles(profile)
         world = observe(where, whole=bool(profiles.extenders))
@@ -173,7 +173,7 @@ def _shares(score: NodeScore, form: Format) -> str:
 
 
 def change_lines(change: LeastChange) -> Iterator[str]:
-    """What would have to change, for people."""
+    """Return the changes as sentences."""
     if change.changes:
         several = len(change.changes) > 1
         yield "any one of these would make it fit, the least first:" if several else "this would make it fit:"
@@ -192,7 +192,7 @@ def _change_line(change: Change) -> str:
 
 
 def as_data(pod: Pod, told: Explanation, change: LeastChange, remarks: Sequence[str]) -> dict[str, Any]:
-    """Everything, for programs."""
+    """Return the whole explanation as plain data."""
     return {
         "pod": str(told.question.pod),
         "schedulerName": pod.spec.scheduler_name,
@@ -249,7 +249,7 @@ def as_data(pod: Pod, told: Explanation, change: LeastChange, remarks: Sequence[
 
 
 def change_data(change: LeastChange) -> dict[str, Any]:
-    """What would have to change, for programs."""
+    """Return the changes as plain data."""
     return {
         "changes": [_change_data(each) for each in change.changes],
         "changesTogether": [_change_data(each) for each in change.together],

@@ -1,7 +1,7 @@
-"""Asks the extenders of a profile on behalf of a question: to filter, score and preempt, never to bind.
+"""Call the extenders of a profile for a command: to filter, score and preempt, never to bind.
 
-What they are shown is what was read of the cluster; pods and nodes that there are not yet are shown as far as their
-fields are known here. An extender that does not answer is named, and the answer is without it.
+Extenders receive objects as read from the cluster. Hypothetical Pods and nodes are sent with their known fields only.
+An extender that does not answer is named in a remark, and the result is without it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,20 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=str)
 
 
 class Extending:
-    """Of one question."""
+    """Extenders for one question."""
 
     def __init__(self, extenders: Sequence[Extender], world: World, engine: Engine, made: Iterable[Pod] = ()) -> None:
-        """`extenders`: as `read_only` has them. `engine`: the one that decides; `made`: pods that there are not yet."""
+        """Prepare the calls.
+
+        `extenders` are those of `read_only`. `engine` is the engine that decides. `made` are Pods that do not exist
+        yet.
+        """
         self._extenders = extenders
         self._documents = _Documents(world, engine, made)
         self._remarks = world.remarks
 
     def answered(self, steps: Steps[R]) -> R:
-        """The result of a computation that may ask. Must not be called where an event loop runs."""
+        """Return the result of a computation that may call extenders. Must not be called while an event loop runs."""
         if not self._extenders:
             return finished(steps)
         return asyncio.run(self._answered(noting(steps, self._note)))
@@ -60,7 +64,7 @@ class Extending:
 
 
 class _Documents:
-    """Whole where they were read, and as far as they are known where they were made up."""
+    """JSON of objects: complete if they were read, and with the known fields if they are hypothetical."""
 
     def __init__(self, world: World, engine: Engine, made: Iterable[Pod]) -> None:
         self._world = world

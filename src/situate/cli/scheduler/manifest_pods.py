@@ -1,7 +1,7 @@
-"""The pods that manifests would bring: pods as they are, and those that a controller would make from a template.
+"""Pods that manifests would create: those in the files, and those that a controller would create from a template.
 
-Each pod is admitted by the API server of `situate.cluster`: checked field by field, with defaults filled in and the
-priority of its class, as if it had been created. Nothing leaves this process.
+Each Pod is admitted by the API server of `situate.cluster`, as if it had been created: it is validated field by field,
+gets defaults, and the priority of its class. Nothing leaves this process.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _COUNTED: Final = {
     ("v1", "ReplicationController"): "replicas",
     ("batch/v1", "Job"): "parallelism",
 }
-"""Where a workload says how many pods it wants at a time."""
+"""Field of each workload that holds the number of Pods."""
 _OWNERS: Final[Mapping[str, ResourceType[Any]]] = {
     "Deployment": REPLICASETS,
     "ReplicaSet": REPLICASETS,
@@ -51,19 +51,19 @@ _OWNERS: Final[Mapping[str, ResourceType[Any]]] = {
     "ReplicationController": REPLICATIONCONTROLLERS,
 }
 _MOST: Final = 1_000_000
-"""Pods, of one workload and of all: they take 2 GB of memory."""
+"""Largest number of Pods, of one workload and of all: they take 2 GB of memory."""
 _JSON: Final[Mapping[str, str]] = {"content-type": "application/json", "accept": "application/json"}
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestPods:
-    """What manifests would bring."""
+    """Objects that manifests would create."""
 
     pods: tuple[Pod, ...] = ()
     others: tuple[tuple[ResourceType[Any], Any], ...] = ()
-    """Nodes, and objects that plugins read: Services, budgets, the owners of the pods."""
+    """Nodes, and objects that plugins read: Services, PodDisruptionBudgets, the owners of the Pods."""
     ignored: tuple[str, ...] = ()
-    """Objects that no scheduler looks at: `ConfigMap shop/web`."""
+    """Objects that no scheduler reads: `ConfigMap shop/web`."""
 
 
 def pods_of(
@@ -72,9 +72,10 @@ def pods_of(
     classes: Iterable[PriorityClass],
     known: Iterable[ResourceType[Any]],
 ) -> ManifestPods:
-    """Their pods, in order. Raises `WrongInput` with file, object and field.
+    """Return the Pods of files, in order. Raises `WrongInput` with file, object and field.
 
-    `namespace`: of who names none. `known`: resources whose objects count as if they had been applied.
+    `namespace` is the namespace of objects that name none. `known` are resources whose objects count as if they had
+    been applied.
     """
     objects = list(read_objects(files, ""))
     kinds = {(each.api_version, each.kind): each for each in known if each is not PODS}
@@ -105,7 +106,7 @@ def pods_of(
 
 
 def _unused(each: Dumped) -> str:
-    """`ConfigMap shop/web (web.yaml: line 9)`; the version, if the kind is known in another one."""
+    """Return `ConfigMap shop/web (web.yaml: line 9)`, with the version if the kind is known in another one."""
     told = f"{each.kind} of {each.api_version}" if each.kind in {kind for _, kind in _COUNTED} else each.kind
     return f"{told} {each.name}".strip() + f" ({each.place})"
 
@@ -122,7 +123,7 @@ def _decoded(resource: ResourceType[T], each: Dumped) -> T:
 
 
 def _owner(each: Dumped, namespace: str) -> Iterator[tuple[ResourceType[Any], Any]]:
-    """Whom the pods belong to, by whose selector they are spread by default; of a Deployment its ReplicaSet."""
+    """Return the owner of the Pods, whose selector spreads them by default; for a Deployment its ReplicaSet."""
     resource = _OWNERS.get(each.kind)
     if resource is not None:
         kept = {key: value for key, value in each.content.items() if key != "status"}
@@ -145,7 +146,7 @@ def _of_workload(each: Dumped, namespace: str, admission: _Admission, most: int)
     if count > most:
         raise WrongInput(f"{each.place}: {each.kind} {name}: found {count} pods, allowed: {_MOST} with those before it")
     owner = {**each.content, "metadata": {"uid": f"{each.kind} {namespace}/{name}", **metadata}}
-    if each.kind == "Deployment":  # its pods belong to a ReplicaSet, which has its selector
+    if each.kind == "Deployment":  # its Pods belong to a ReplicaSet, which has the same selector
         owner = {**owner, "apiVersion": "apps/v1", "kind": "ReplicaSet"}
     content = pod_from_template(dict(template), owner)
     content["metadata"] = {**content["metadata"], "name": f"{name}-0"}
@@ -173,7 +174,7 @@ def _metadata(each: Dumped) -> dict[str, Any]:
 
 
 def _named(pod: Pod, name: str) -> Pod:
-    """With a uid that tells it from others, and under another name."""
+    """Return the Pod with another name and with a unique uid."""
     meta = pod.metadata
     name = name or meta.name
     uid = f"what if {meta.namespace}/{name}"
@@ -181,7 +182,7 @@ def _named(pod: Pod, name: str) -> Pod:
 
 
 class _Admission:
-    """An API server with nothing in it but namespaces and priority classes."""
+    """API server that holds only namespaces and priority classes."""
 
     def __init__(self, classes: Iterable[PriorityClass]) -> None:
         self._api = ApiServer(Names(random.Random(0)), now=0.0, tracks_managers=False)
@@ -197,7 +198,7 @@ class _Admission:
             self._post("/apis/scheduling.k8s.io/v1/priorityclasses", body)
 
     def admitted(self, content: Mapping[str, Any], source: Dumped) -> Pod:
-        """As the server would have stored it."""
+        """Return the Pod as the server would store it."""
         namespace = content["metadata"]["namespace"]
         self._post("/api/v1/namespaces", {"metadata": {"name": namespace}})
         kept = {key: value for key, value in content.items() if key != "status"}
@@ -217,7 +218,7 @@ class _Admission:
             message = msgspec.json.decode(answer.body).get("message", "")
             raise WrongInput(f"{source.place}: {' '.join(filter(None, (source.kind, source.name)))}: {message}")
         pod = decode(PODS, answer.body)
-        if isinstance(priority, int):  # the server would only take it from a class, but here it says what is meant
+        if isinstance(priority, int):  # the server accepts it only from a class; here the file's value counts
             return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=priority))
         return pod
 

@@ -1,4 +1,4 @@
-"""Under which profiles a question is asked: those of a file, or kube-scheduler's plugins for any schedulerName."""
+"""Profiles for a command: those of a file, or kube-scheduler's plugins for any schedulerName."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from situate.scheduler.config.setup import Setup, kube_configuration, set_up
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """What is asked, and what has to be said about it."""
+    """Profiles, queue settings and extenders, with remarks to print."""
 
     source: str
-    """The file; empty for the defaults."""
+    """File of the profiles; empty for the defaults."""
     profiles: tuple[Profile, ...]
     queue: QueueSettings
     extenders: tuple[Extender, ...] = ()
-    """To be asked about nodes, scores and victims alone; see `read_only`."""
+    """Extenders to call for nodes, scores and victims only; see `read_only`."""
     remarks: tuple[str, ...] = ()
 
     def answer_for(self, name: str) -> bool:
-        """Whether there is a profile for pods of this scheduler: its own, or the only one."""
+        """Return whether there is a profile for Pods of this scheduler: its own, or the only one."""
         return len(self.profiles) == 1 or any(profile.scheduler_name == name for profile in self.profiles)
 
     def for_names(self, names: Iterable[str]) -> Profiles:
-        """So that every one of these scheduler names has a profile.
+        """Return profiles for every one of these scheduler names.
 
-        Where there is one profile alone, it answers for all names. Raises `WrongInput` where several do not say.
+        A single profile is used for all names. Raises `WrongInput` if there are several and one name is missing.
         """
         known = {profile.scheduler_name for profile in self.profiles}
         missing = sorted({name for name in names if name not in known})
@@ -65,21 +65,21 @@ class Profiles:
         return replace(self, profiles=(only, *more), remarks=(*self.remarks, said) if self.source else self.remarks)
 
     def engine(self) -> Engine:
-        """One that asks no extenders."""
+        """Return an engine that calls no extenders."""
         return Engine(self.profiles, self.queue)
 
     def extended_engine(self) -> Engine:
-        """One that asks them; whoever has decisions of it has to answer."""
+        """Return an engine with extenders, whose questions to them the caller must answer."""
         return Engine(self.profiles, self.queue, extenders=self.extenders)
 
     def unextended(self) -> Profiles:
-        """The same without extenders, and with a word about that where there are some."""
+        """Return the same profiles without extenders, with a remark if there are some."""
         said = ("extenders are not asked: the answer is what the plugins alone would decide",) if self.extenders else ()
         return replace(self, extenders=(), remarks=(*self.remarks, *said))
 
 
 def read_profiles(file: Path | None) -> Profiles:
-    """Raises `BadConfiguration` with every mistake, `WrongInput` where the file is none of the two kinds."""
+    """Read a file. Raises `BadConfiguration` with every mistake, `WrongInput` for a file of another kind."""
     if file is None:
         plain = KubeSchedulerConfiguration(percentage_of_nodes_to_score=ALL_NODES, profiles=(SchedulerProfile(),))
         return _profiles("", _set_up(plain, ""))

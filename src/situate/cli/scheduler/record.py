@@ -1,4 +1,4 @@
-"""`situate scheduler record`: writes down what a scheduler sees and decides, to be played again."""
+"""Implement `situate scheduler record`: write a scheduler's input and decisions to a file, for replay."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from situate.scheduler.recordings.recorder import Recorder
 
 _SMALLEST: Final = 1024
 _DOUBTFUL_S: Final = 5.0
-"""What cannot be watched after so long will not be so soon."""
+"""Time after which a resource that cannot be watched is reported."""
 
 
 def run(file: Path, length: str | None, most: str, parts: int, kubeconfig: Path | None, context: str | None) -> None:
-    """Records until `length` is over or somebody ends it."""
+    """Record until `length` is over or the user stops the command."""
     with mendable_failures():
         seconds = None if length is None else seconds_of(length, "--for")
         code = run_process(_record(file, seconds, _bytes(most), parts, kubeconfig, context))
@@ -55,7 +55,7 @@ async def _record(
     rng = random.Random()
     client = connect(find_connection(kubeconfig, context), rng)
     try:
-        with contextlib.suppress(Forbidden):  # some clusters keep their version to themselves
+        with contextlib.suppress(Forbidden):  # some clusters hide their version
             await server_version(client)
         try:
             file = RecordingFile(path, most, parts)
@@ -65,7 +65,7 @@ async def _record(
         try:
             return await _until_stopped(recorder, seconds, path)
         finally:
-            with contextlib.suppress(OSError):  # it is the same that has been said already
+            with contextlib.suppress(OSError):  # the same error has been reported already
                 file.close()
     finally:
         await client.close()
@@ -105,7 +105,7 @@ async def _say_what_is_missing(recorder: Recorder) -> None:
 
 
 def _cause(failed: BaseException | None) -> BaseException | None:
-    """The first of a group."""
+    """Return the first exception of a group."""
     while isinstance(failed, BaseExceptionGroup):
         failed = failed.exceptions[0]
     return failed

@@ -1,4 +1,4 @@
-"""`situate scheduler replay`: a recording under another profile, compared placement by placement."""
+"""Implement `situate scheduler replay`: a recording under another profile, compared placement by placement."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MEANING: Final = {
 
 
 def show(recording: Path, profile: Path | None, output: Format) -> None:
-    """Prints the comparison."""
+    """Print the comparison."""
     with mendable_failures():
         profiles = read_profiles(profile).unextended()
         read = _read(recording)
@@ -72,7 +72,7 @@ def _read(path: Path) -> Recording:
 
 
 def _names(read: Recording) -> set[str]:
-    """The schedulers of the pods that waited."""
+    """Return the schedulers of the Pods that waited."""
     found = set()
     for entry in read.entries:
         if isinstance(entry, Seen) and entry.resource is PODS:
@@ -145,7 +145,7 @@ def _time(seconds: float) -> str:
 
 
 def as_data(result: Replay, profiles: Profiles, remarks: list[str]) -> dict[str, Any]:
-    """Everything, for programs."""
+    """Return the whole comparison as plain data."""
     return {
         "profile": profiles.source,
         "seconds": result.seconds,

@@ -1,4 +1,4 @@
-"""`situate scheduler shadow`: beside a running scheduler, where and why another profile would choose differently."""
+"""Implement `situate scheduler shadow`: compare a running scheduler's choices with those of another profile."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from situate.scheduler.shadow.comparison import Decided, summary
 from situate.scheduler.shadow.service import ShadowScheduler
 
 _DOUBTFUL_S: Final = 5.0
-"""What cannot be watched after so long will not be so soon."""
+"""Time after which a resource that cannot be watched is reported."""
 _COLUMNS: Final = (Column("pod"), Column("theirs"), Column("ours"), Column("result"), Column("why"))
 
 
@@ -49,7 +49,7 @@ def run(
     context: str | None,
     output: Format,
 ) -> None:
-    """Prints differences as they come, until `length` is over; ends with 1 if there was one."""
+    """Print the differences until `length` is over; exit with 1 if there was one."""
     with mendable_failures():
         configure_logging("error")
         seconds = None if length is None else seconds_of(length, "--for")
@@ -60,7 +60,7 @@ def run(
 
 
 class _Watching:
-    """What was seen, and what is shown of it as it comes."""
+    """Decisions seen so far, with their remarks."""
 
     def __init__(self, profiles: Profiles, of: str, most: int | None, form: Format) -> None:
         self.remarks = Remarks(list(profiles.remarks))
@@ -96,7 +96,7 @@ async def _watch(watching: _Watching, seconds: float | None, kubeconfig: Path | 
     )
     whole = asyncio.ensure_future(_watch_whole(watching.extenders, client, nodes))
     try:
-        with contextlib.suppress(Forbidden):  # some clusters keep their version to themselves
+        with contextlib.suppress(Forbidden):  # some clusters hide their version
             await server_version(client)
         running = asyncio.ensure_future(service.run())
         watched = asyncio.ensure_future(service.watched.wait_synced())
@@ -122,7 +122,7 @@ async def _watch(watching: _Watching, seconds: float | None, kubeconfig: Path | 
 
 
 async def _watch_whole(extenders: Sequence[Extender], client: Client, nodes: Store[Unstructured]) -> None:
-    """For extenders that are shown nodes as they are."""
+    """Watch complete nodes for extenders that need them."""
     if wants_whole_nodes(extenders):
         await Reflector(client, WHOLE_NODES, nodes, rng=random.Random()).run()
 

@@ -1,4 +1,4 @@
-"""`situate scheduler status`: how full the nodes are, and which pods wait for what."""
+"""Implement `situate scheduler status`: the requests on the nodes, and the reasons of pending Pods."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _NODES: Final = (
 )
 _PODS: Final = (Column("pod"), Column("priority", right=True), Column("scheduler", wide=True), Column("answer"))
 _LISTED: Final = 40
-"""Nodes, and pods, that a table shows; `-o wide` shows all. The fullest nodes come first."""
+"""Number of nodes, and of Pods, that a table shows; `-o wide` shows all. The fullest nodes come first."""
 
 
 def show(
     profile: Path | None, where: Where, namespace: str | None, output: Format, *, of_all: bool, watch: bool
 ) -> None:
-    """Prints it, again at each change with `watch`."""
+    """Print the status, with `watch` again at each change."""
 
     def once() -> None:
         with mendable_failures():
@@ -69,7 +69,7 @@ def show(
 
 
 def _nodes(world: World, snapshot: Snapshot) -> list[dict[str, Any]]:
-    """The fullest first: by the largest part of a resource that is asked for."""
+    """Return the nodes, the fullest first: sorted by the largest requested share of a resource."""
     names = snapshot.nodes.vocabulary.resources.names
     found = []
     for index, name in enumerate(snapshot.nodes.names):
@@ -96,7 +96,10 @@ def _nodes(world: World, snapshot: Snapshot) -> list[dict[str, Any]]:
 
 
 def _answers(engine: Engine, pods: Sequence[Pod]) -> list[dict[str, Any]]:
-    """Where each would go by itself, or why nowhere; pods that no plugin can tell apart share an answer."""
+    """Return the node of each Pod alone, or the reason why it gets none.
+
+    Pods that are equal for all plugins share an answer.
+    """
     known: dict[tuple[object, ...], dict[str, str]] = {}
     answers = []
     for pod in pods:
@@ -117,7 +120,7 @@ def _answers(engine: Engine, pods: Sequence[Pod]) -> list[dict[str, Any]]:
 
 def _alike(engine: Engine, pod: Pod) -> tuple[object, ...]:
     waiting = engine.queue.get(pod.metadata.uid)
-    if waiting is None:  # it cannot be read
+    if waiting is None:  # the Pod cannot be read
         return (pod.metadata.uid,)
     info = waiting.info
     shared = id(info.template), id(info.labels), id(info.spread)

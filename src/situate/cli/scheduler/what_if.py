@@ -1,4 +1,4 @@
-"""`situate scheduler what-if`: where pods would go, and how many more of them. Nothing is written."""
+"""Implement `situate scheduler what-if`: the nodes that Pods would get, and how many more fit. Nothing is written."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ _KINDS: Final = (
 )
 _PODS: Final = (Column("pod"), Column("node"), Column("remark"))
 _LISTED: Final = 20
-"""Pods that a table names one by one; `-o wide` names all."""
+"""Number of Pods that a table names one by one; `-o wide` names all."""
 _CHANGED: Final = 5
-"""Kinds of pods for which it is told what would have to change."""
+"""Number of kinds of Pods for which changes that would help are shown."""
 Unplaceable = tuple[str, str]
-"""`shop/web`, and the sentence that says why the Pod cannot be read."""
+"""`shop/web`, and a sentence with the reason why the Pod cannot be read."""
 _MOST: Final = 10_000
 _MOST_NODES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is to be otherwise."""
+    """Changes of the cluster to assume."""
 
     add_nodes: int
     like: str | None
@@ -77,7 +77,7 @@ def show(
     pending: bool,
     most: int,
 ) -> None:
-    """Prints it; ends with 1 if a Pod would find no node. `most`: of those that would fit besides, counted up to it."""
+    """Print the outcome; exit with 1 if a Pod would find no node. `most` limits the count of further Pods."""
     with mendable_failures():
         if not files and not pending and not changes.drain:
             raise WrongInput(
@@ -128,7 +128,7 @@ def _left(asked: ManifestPods) -> list[str]:
 
 
 def _changed(world: World, engine: Engine, changes: Changes) -> Engine:
-    """A branch on which all of it is so."""
+    """Return a branch of the engine with all changes."""
     trial = engine.branch(extenders=engine.extenders)
     if changes.add_nodes:
         pattern = _node(world, changes.like, "--like") if changes.like is not None else None
@@ -166,7 +166,7 @@ def _node(world: World, name: str, option: str) -> Node:
 
 
 def _copy(node: Node, name: str) -> Node:
-    """Another node like it: open, empty, with a host name of its own."""
+    """Return an empty copy of the node, with its own name and host name label. Its spec stays the same."""
     labels = {**node.metadata.labels}
     if "kubernetes.io/hostname" in labels:
         labels["kubernetes.io/hostname"] = name
@@ -175,7 +175,7 @@ def _copy(node: Node, name: str) -> Node:
 
 
 def _moved(world: World, drained: Iterable[str]) -> list[Pod]:
-    """What a drain would have to place elsewhere: not the pods of DaemonSets, nor those of the node itself."""
+    """Return the Pods that a drain would evict: all except Pods of DaemonSets and mirror Pods."""
     names = frozenset(drained)
     if not names:
         return []
@@ -192,7 +192,7 @@ def _moved(world: World, drained: Iterable[str]) -> list[Pod]:
 def _play(
     trial: Engine, pods: Sequence[Pod], world: World, extending: Extending
 ) -> tuple[list[Outcome], list[Unplaceable]]:
-    """In the order of decision; and the pods about which nothing can be decided."""
+    """Decide about the Pods in queue order. Returns the outcomes, and the Pods that cannot be read."""
     unplaceable = []
     for pod in pods:
         try:
@@ -204,13 +204,13 @@ def _play(
 
 
 def _rooms(trial: Engine, outcomes: Sequence[Outcome], most: int) -> dict[str, Room]:
-    """By uid of the first pod of each kind."""
+    """Return the number of further Pods that fit, by uid of the first Pod of each kind."""
     firsts = (same[0] for same in kinds(each.pod for each in outcomes))
     return {pod.uid: room_for(trial, pod, 0.0, most) for pod in firsts}
 
 
 def _least_changes(trial: Engine, outcomes: Sequence[Outcome], extending: Extending) -> dict[str, LeastChange]:
-    """For the first pod without a node of each kind: what would have to change for it now that all others are there."""
+    """Return the smallest changes for the first Pod without a node of each kind, after all other decisions."""
     refused = [same[0] for same in kinds(each.pod for each in outcomes if each.short and not each.node)]
     found = {}
     for pod in refused[:_CHANGED]:
@@ -260,7 +260,7 @@ def _print_kinds(outcomes: Sequence[Outcome], rooms: dict[str, Room], form: Form
 
 
 def _by_kind(outcomes: Sequence[Outcome]) -> list[tuple[PodInfo, list[Outcome]]]:
-    """The first pod of each kind, and what becomes of all of them."""
+    """Return the first Pod of each kind, with the outcomes of all Pods of the kind."""
     by_uid = {each.pod.uid: each for each in outcomes}
     return [(same[0], [by_uid[pod.uid] for pod in same]) for same in kinds(each.pod for each in outcomes)]
 
@@ -281,7 +281,7 @@ def _remark(outcome: Outcome) -> str:
 
 
 def _short(outcome: Outcome) -> str:
-    """Why there is no node, without what every PostFilter has to say about it."""
+    """Return why there is no node, without the messages of the PostFilter plugins."""
     return outcome.short or outcome.why
 
 

@@ -1,6 +1,6 @@
-"""The cluster that a question is about: as an API server lists it now, or as a dump has it. Nothing is ever written.
+"""Cluster of a command: as an API server lists it now, or as a dump holds it. Nothing is ever written.
 
-Objects go through the same intake as in the live scheduler, so that they mean the same here.
+Objects pass through the same intake as in the live scheduler, so that they have the same meaning here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(slots=True)
 class Remarks:
-    """What could not be acted on, a sentence each."""
+    """Sentences about input that could not be used."""
 
     said: list[str] = field(default_factory=list)
 
@@ -61,12 +61,12 @@ class Remarks:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A Pod that does not decode."""
+    """Pod that does not decode."""
 
     namespace: str
     name: str
     problem: str
-    """A sentence that names the Pod, the field and the value."""
+    """Sentence that names the Pod, the field and the value."""
     waits: bool
     """Whether the Pod has no node yet."""
 
@@ -79,17 +79,17 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What is known of the cluster."""
+    """Known state of the cluster."""
 
     stores: Stores
     priority_classes: tuple[PriorityClass, ...]
     remarks: Remarks
     unread: tuple[Unread, ...] = ()
-    """Pods that do not decode; they count nowhere else."""
+    """Pods that do not decode. They count nowhere else."""
     ended: frozenset[tuple[str, str]] | None = None
-    """Namespace and name of Pods that have ended; None from an API server, which is not asked for them."""
+    """Namespace and name of Pods that have ended; None for an API server, which lists only the others."""
     whole: Mapping[tuple[str, str, str], bytes] = field(default_factory=dict)
-    """The JSON of pods and nodes, by plural, namespace and name, where extenders are to see it."""
+    """JSON of Pods and nodes for extenders, by plural, namespace and name."""
 
     @property
     def pending(self) -> list[Pod]:
@@ -106,12 +106,12 @@ class World:
         return [each for each in self.unread if each.waits]
 
     def put(self, objects: Iterable[tuple[ResourceType[Any], Any]]) -> None:
-        """As if these had been applied."""
+        """Add objects as if they had been applied."""
         for resource, found in objects:
             _put(self.stores, resource, found)
 
     def engine(self, profiles: Profiles, asked: Iterable[Pod]) -> Engine:
-        """An engine that knows all of it, with profiles for the pods that are `asked` about, and their extenders."""
+        """Return an engine with the whole state, and with profiles and extenders for the Pods in `asked`."""
         chosen = profiles.for_names(each.spec.scheduler_name for each in asked)
         for remark in chosen.remarks:
             self.remarks.say(remark)
@@ -121,7 +121,7 @@ class World:
 
 
 def observe(where: Where, *, whole: bool = False) -> World:
-    """What a cluster or a dump shows; `whole`: pods and nodes with all their fields, too.
+    """Read a cluster or a dump; with `whole` also the complete JSON of Pods and nodes.
 
     Raises `KubeError` or `WrongInput`.
     """
@@ -176,7 +176,7 @@ def _from_files(paths: tuple[Path, ...], *, whole: bool) -> World:
 
 
 def _in_a_namespace(content: Mapping[str, Any], resource: ResourceType[Any]) -> Mapping[str, Any]:
-    """An object that was written by hand may leave its namespace out, as for kubectl."""
+    """Return the object with a namespace. As for kubectl, a namespaced object without one is in `default`."""
     metadata = content.get("metadata")
     if not resource.namespaced or not isinstance(metadata, Mapping) or metadata.get("namespace"):
         return content
@@ -216,17 +216,17 @@ async def _from_cluster(where: Where, *, whole: bool) -> World:
 
 
 async def _unread(client: Client, problem: Malformed) -> Unread:
-    """With a second read of the Pod: an error of decoding says nothing of its node."""
+    """Read the Pod again: a decoding error does not say whether the Pod has a node."""
     namespace, name = named(problem)
     try:
         found = await client.get(WHOLE_PODS, name, namespace)
-    except NotFound:  # deleted since
+    except NotFound:  # the Pod has been deleted meanwhile
         return Unread.of({}, problem)
     return Unread.of(found.content, problem)
 
 
 def named(problem: Malformed) -> tuple[str, str]:
-    """Namespace and name of an object that does not decode: `pods default/web-0` names default and web-0."""
+    """Return namespace and name of an object that does not decode: `pods default/web-0` names default and web-0."""
     namespace, _, name = problem.object.rpartition(" ")[2].rpartition("/")
     return namespace, name
 
@@ -247,14 +247,14 @@ def _put(stores: Stores, resource: ResourceType[Any], found: Any) -> None:
 
 
 def _put_pods(stores: Stores, pods: Iterable[Pod]) -> None:
-    """The oldest first, which is the order in which they wait; those that have ended hold nothing."""
+    """Add Pods, the oldest first, which is their queue order. Pods that have ended are left out."""
     for pod in sorted(pods, key=lambda each: each.metadata.creation_timestamp or _EPOCH):
         if not pod.finished:
             stores.pods.put(_identified(pod))
 
 
 def _identified(pod: Pod) -> Pod:
-    """A pod that was written by hand may lack a uid."""
+    """Return the Pod with a uid, which a hand-written Pod may lack."""
     meta = pod.metadata
     if meta.uid:
         return pod

@@ -1,1 +1,4 @@
-"""`situate sharding`: custom resources on executors, and an archive of completed ones. Begin at `commands`."""
+"""Implement `situate sharding`: custom resources on executors, and an archive of completed ones.
+
+Begin at `commands`.
+"""

@@ -1,4 +1,4 @@
-"""Find what keeps a supervisor from carrying out a decision: no leader, or an API server that refuses its writes."""
+"""Find the reason why a supervisor cannot carry out a decision: no leader, or an API server that refuses its writes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from situate.objects.kinds.events import CoreEvent
 from situate.sharding.supervisor.report import supervisor_report
 
 RECENT: Final = timedelta(minutes=10)
-"""A refused write is retried at least this often, so an older Event tells of the past."""
+"""Age limit of Events. A refused write is retried at least this often, so an older Event is obsolete."""
 _REFUSED: Final = "WriteRefused"
 
 
 def warnings_of(events: Iterable[CoreEvent], wall: datetime) -> list[dict[str, Any]]:
-    """Recent Events of type Warning about one object, the latest first, as data."""
+    """Return recent Events of type Warning about one object, the latest first, as plain data."""
     found = [(seen, each) for each in events if each.type == "Warning" and (seen := _last_seen(each)) is not None]
     return [
         {
@@ -31,7 +31,7 @@ def warnings_of(events: Iterable[CoreEvent], wall: datetime) -> list[dict[str, A
 
 
 def blocked_by(warnings: Sequence[Mapping[str, Any]], observed: Observed) -> Iterator[str]:
-    """A sentence for each reason why the supervisor's next action will not happen."""
+    """Return a sentence for each reason why the supervisor's next action will not happen."""
     if observed.supervisor_problem:
         part = f" for partition {observed.settings.partition}" if observed.settings.partition is not None else ""
         yield f"no supervisor runs{part}: {observed.supervisor_problem}"
@@ -41,7 +41,7 @@ def blocked_by(warnings: Sequence[Mapping[str, Any]], observed: Observed) -> Ite
 
 
 def write_refused(observed: Observed) -> str:
-    """Why the fencing policy refuses the leader's writes, as its Lease says; empty if it does not."""
+    """Return why the fencing policy refuses the leader's writes, from the leader's Lease; empty if it does not."""
     report = None if observed.leader is None else supervisor_report(observed.leader)
     return "" if report is None else report.write_refused
 

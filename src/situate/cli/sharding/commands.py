@@ -1,4 +1,4 @@
-"""The commands of `situate sharding`: their arguments and help. Their work is imported when one runs."""
+"""Commands of `situate sharding`: their arguments and help. The implementation is imported when one runs."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def init(
     ] = Path(),
     dry_run: DryRunOption = False,
 ) -> None:
-    """Write a small operator to start from: its kind, a reconciler, two mains, manifests, and a test of it all.
+    """Write a small operator to start from: its kind, a reconciler, two mains, manifests, and a test.
 
     \b
     situate sharding init reports --group batch.example.com
@@ -114,7 +114,7 @@ def status(
 ) -> None:
     """Show each executor with its status and open objects, and the number of objects in each state.
 
-    Objects of all namespaces count. NotReady: the executor's Lease has run out, so its objects go to others.
+    Objects of all namespaces count. NotReady: the executor's Lease has expired, so its objects go to others.
     """
     from situate.cli.read_cluster.where import Where
     from situate.cli.sharding.find_supervisor import Asked
@@ -157,9 +157,10 @@ def explain(
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show which executor has an object and why, or why it waits, and each executor's place in the choice.
+    """Show which executor has an object and why, or why it waits, and each executor's rank in the choice.
 
-    PLACE 1 would be chosen now. Of several partitions, the object's own is taken. Exits with 1 if the object waits.
+    The executor with PLACE 1 would be chosen now. With several partitions, the object's own is used. Exits with 1 if
+    the object waits.
     """
     from situate.cli.read_cluster.where import Where
     from situate.cli.sharding.explain import show
@@ -206,10 +207,10 @@ def plan(
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show the fewest moves after which executors are as equal as the goal asks. Nothing is moved.
+    """Show the fewest moves after which executors are as equal as the goal requires. Nothing is moved.
 
     Targets are examples: the strategy chooses the executor when the object moves. All objects are planned; -n and -A
-    choose those that are listed. Exits with 1 if the goal cannot be reached, or no executor may have an object.
+    select the listed ones. Exits with 1 if the goal cannot be reached, or no executor may have an object.
     """
     from situate.cli.read_cluster.where import Where
     from situate.cli.sharding.find_supervisor import Asked
@@ -254,7 +255,7 @@ def drain(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Give an executor no new objects, and let it release those that it has; others take them over.
+    """Assign an executor no new objects, and let it release the objects that it has; other executors take them over.
 
     Exits with 1 if it still holds objects when --wait ends. In a PreStop hook: situate sharding drain --self --wait
     """
@@ -305,7 +306,7 @@ def uncordon(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Let an executor that was drained be assigned objects again."""
+    """Allow new assignments to a drained executor."""
     from situate.cli.read_cluster.where import Where
     from situate.cli.sharding.drain import uncordon
     from situate.cli.sharding.find_supervisor import Asked

@@ -1,4 +1,4 @@
-"""Cordon an executor by its Lease, so that its supervisor moves the executor's objects; or lift that."""
+"""Cordon an executor by its Lease, so that its supervisor moves the executor's objects; or uncordon it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LOOK_S: Final = 1.0
 
 
 def complete_executors(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Executors of the pool that the command line names."""
+    """Complete executors of the pool that the command line names."""
 
     async def names(client: Client) -> list[str]:
         given = ctx.params
@@ -47,7 +47,7 @@ def complete_executors(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def drain(executor: str, asked: Asked, *, wait: bool, timeout: str, dry_run: bool) -> None:
-    """Cordon an executor; ends with 1 if it still holds objects after `timeout`."""
+    """Cordon an executor; exit with 1 if it still holds objects after `timeout`."""
     with mendable_failures():
         seconds = timeout_s(timeout)
         how = _How(seconds if wait and not dry_run else None, dry_run=dry_run)
@@ -57,7 +57,7 @@ def drain(executor: str, asked: Asked, *, wait: bool, timeout: str, dry_run: boo
 
 
 def drain_own(pool: str, where: Where, *, wait: bool, timeout: str, dry_run: bool) -> None:
-    """As `drain`, of the executor in this Pod."""
+    """Drain the executor in this Pod."""
     with mendable_failures():
         seconds = timeout_s(timeout)
         how = _How(seconds if wait and not dry_run else None, dry_run=dry_run)
@@ -67,17 +67,17 @@ def drain_own(pool: str, where: Where, *, wait: bool, timeout: str, dry_run: boo
 
 
 def uncordon(executor: str, asked: Asked, *, dry_run: bool) -> None:
-    """Let an executor be assigned objects again."""
+    """Allow new assignments to an executor."""
     with mendable_failures():
         asyncio.run(_uncordon(asked.where, asked.entry(), executor, dry_run=dry_run))
 
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """The options of a drain."""
+    """Options of a drain."""
 
     wait_s: float | None
-    """How long to wait until nothing is held; None: not at all, infinite: without an end."""
+    """How long to wait until no object is held; None: not at all, infinite: without a limit."""
     dry_run: bool = field(kw_only=True)
 
 
@@ -90,7 +90,7 @@ async def _drain(where: Where, settings: ShardSettings, executor: str, how: _How
         uid = lease.metadata.annotations.get(EXECUTOR_UID) or lease.spec.holder_identity
 
         async def held(_: Lease) -> int:
-            """By the objects: what its Lease says of itself is some seconds old."""
+            """Count open objects of the executor. The number in its Lease is some seconds old."""
             page = await client.list_all(resource, settings.namespace, label_selector=selector)
             views = (view_of(each.content, settings.paths()) for each in page.items)
             return sum(not view.completed and view.executor_uid == uid for view in views)
@@ -114,7 +114,7 @@ async def _uncordon(where: Where, settings: ShardSettings, executor: str, *, dry
 
 
 async def _drain_own(pool: str, where: Where, how: _How) -> bool:
-    """Needs no more rights than the executor has."""
+    """Drain with the executor's own permissions only."""
     pod, namespace, uid = (os.environ.get(name, "") for name in ("POD_NAME", "POD_NAMESPACE", "POD_UID"))
     if not (pod and namespace and uid):
         raise WrongInput("--self: POD_NAME, POD_NAMESPACE and POD_UID must be given through the downward API")
@@ -143,7 +143,7 @@ async def _cordoned(
         return True
     ends = time.monotonic() + wait_s
     looked = False
-    while left != 0 or not looked:  # what was on its way when it was cordoned has arrived by the second look
+    while left != 0 or not looked:  # objects that were being assigned at the cordon are visible at the second read
         if left != 0 and time.monotonic() >= ends:
             complain(f"executor {executor} still holds {'an unknown number of' if left is None else left} objects")
             return False
@@ -160,18 +160,21 @@ async def _cordoned(
 
 
 async def _reported(lease: Lease) -> int | None:
-    """As it says itself; None: it does not. For `--self`, whose process releases what is left at its end."""
+    """Return the number in the executor's own report, or None.
+
+    It is used for `--self`, whose process releases the remaining objects at its end.
+    """
     return report_of(lease.metadata.annotations.get(STATUS))[0].open
 
 
 async def _mark(client: Client, lease: Lease, value: str | None, *, dry_run: bool) -> None:
-    """`dry_run`: the API server checks the change, and does not store it."""
+    """Set or remove the cordon. With `dry_run` the API server checks the change, but does not store it."""
     patch = MergePatch({"metadata": {"annotations": {CORDON: value}}})
     await client.patch(LEASES, lease.metadata.name, patch, lease.metadata.namespace, dry_run=dry_run)
 
 
 async def _leases_by_id(client: Client, settings: ShardSettings) -> dict[str, list[Lease]]:
-    """The Leases of each executor of the pool, of all its incarnations."""
+    """Return the Leases of each executor of the pool, including earlier incarnations."""
     watch = ExecutorWatch(settings.selector, settings.executor_namespace)
     found: dict[str, list[Lease]] = {}
     for lease in (await executor_leases(settings, client)).values():
@@ -181,7 +184,7 @@ async def _leases_by_id(client: Client, settings: ShardSettings) -> dict[str, li
 
 
 async def _lease_of(client: Client, settings: ShardSettings, executor: str) -> Lease:
-    """Of several incarnations the one that holds its Lease, the youngest first. Raises `WrongInput`."""
+    """Return the held Lease of an executor, of several incarnations the youngest. Raises `WrongInput`."""
     found = await _leases_by_id(client, settings)
     if executor not in found:
         known = sorted(found)

@@ -1,7 +1,7 @@
-"""Print why an object is where it is, or why it waits, executor by executor (B11).
+"""Print why an object is on its executor, or why it waits, executor by executor (B11).
 
-Decided by the supervisor's own functions on what the cluster shows now; what only a running supervisor remembers, such
-as since when the executors have not changed, is not in the cluster.
+The supervisor's own functions decide, on the current state of the cluster. State that only a running supervisor has,
+such as the time of the last change of executors, is not in the cluster.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _COLUMNS = (
 
 
 def complete_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of objects of the resource that the command line names."""
+    """Complete names of objects of the resource that the command line names."""
 
     def types() -> list[tuple[ObjectType, str]]:
         given = ctx.params
@@ -63,7 +63,7 @@ def complete_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def show(name: str, asked: Asked, namespace: str | None, output: Format) -> None:
-    """Print it; ends with 1 if the object waits for an executor."""
+    """Print the explanation; exit with 1 if the object waits for an executor."""
     with mendable_failures():
         meant = asked.entries()
         within = asked.where.namespace(namespace)
@@ -75,7 +75,7 @@ def show(name: str, asked: Asked, namespace: str | None, output: Format) -> None
         view = _found(observed, name, namespace, within)
         events = events_about(view, asked.where)
     placer = observed.placer(without=view.uid)
-    standing = placer.explain(facts_of(view))  # before a choice is made: ties go to the least recently chosen
+    standing = placer.explain(facts_of(view))  # before decide(): its choice changes the order of ties
     decision = decide(view, NEW, observed.situation(placer))
     told = _as_data(view, decision, standing, observed, events)
     if output in (Format.JSON, Format.YAML):
@@ -91,7 +91,7 @@ def show(name: str, asked: Asked, namespace: str | None, output: Format) -> None
 def _entry_for(
     entries: Sequence[ShardSettings], asked: Asked, name: str, namespace: str | None, within: str
 ) -> ShardSettings:
-    """The entry whose partition has the object. `within`: the namespace of a name that has none."""
+    """Return the entry whose partition has the object. `within` is the namespace of a name without one."""
     found = entries[0]
     for each in readings(name, namespace, _types(entries[0])):
         found, there = entry_for(entries, asked, each.namespace or within, each.name)
@@ -101,13 +101,13 @@ def _entry_for(
 
 
 def _types(settings: ShardSettings) -> tuple[ObjectType, ...]:
-    """The objects' own type, which is named before the cluster is asked for its kind."""
+    """Return the type of the objects, before the cluster is asked for their kind."""
     group, _, plural = settings.group_version_plural
     return (ObjectType(_singular(plural), plural, group),)
 
 
 def _singular(plural: str) -> str:
-    """In English: `report`, `policy`, `class`."""
+    """Return the English singular: `report`, `policy`, `class`."""
     for end, single in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("s", "")):
         if plural.endswith(end):
             return plural.removesuffix(end) + single
@@ -115,11 +115,11 @@ def _singular(plural: str) -> str:
 
 
 def _found(observed: Observed, name: str, namespace: str | None, within: str) -> ObjectView:
-    """`within`: the namespace of a name that has none. Raises `WrongInput`."""
+    """Return the object. `within` is the namespace of a name without one. Raises `WrongInput`."""
     types = _types(observed.settings)
     last = ""
     for each in readings(name, namespace, types):
-        places, last = ("", each.namespace or within), each.name  # of the cluster's own objects none has a namespace
+        places, last = ("", each.namespace or within), each.name  # a cluster-scoped object has no namespace
         for view in observed.views:
             if view.name == last and view.namespace in places:
                 return view
@@ -201,7 +201,7 @@ def _state(view: ObjectView) -> str:
 
 
 def _waits(view: ObjectView, decision: Decision, observed: Observed) -> bool:
-    """For an executor that it has not got, and will not get in a moment."""
+    """Return whether the object waits for an executor, and is not about to get one."""
     if view.completed:
         return False
     if decision.verdict is None:
@@ -210,7 +210,7 @@ def _waits(view: ObjectView, decision: Decision, observed: Observed) -> bool:
 
 
 def _said(action: Action) -> str:
-    """In words, as the next thing that a supervisor does."""
+    """Describe an action as the supervisor's next step."""
     match action:
         case Assign(placement):
             return f"assign to {placement.holder.executor}, because {placement.why}"

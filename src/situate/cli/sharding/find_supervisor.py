@@ -16,7 +16,7 @@ from situate.sharding.supervisor.controller.config.section import ShardSettings
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The options of a command that say which supervisor it is about, and where its cluster is."""
+    """Options of a command that select the supervisor and the cluster."""
 
     file: Path | None
     assignments: Sequence[str]
@@ -25,7 +25,7 @@ class Asked:
     partition: str | None
     executor_namespace: str | None
     installation: str
-    """The namespace of the supervisors' Lease and of the table of partitions."""
+    """Namespace of the supervisors' Lease and of the partition table."""
     where: Where
 
     @classmethod
@@ -45,17 +45,17 @@ class Asked:
         return cls(file, given, resource, pool, partition, executor_namespace, installation, where)
 
     def entry(self) -> ShardSettings:
-        """The one entry that is meant. Raises `WrongInput` and `BadConfiguration`."""
+        """Return the only selected entry. Raises `WrongInput` and `BadConfiguration`."""
         return entry_of(self.file, self.assignments, self.resource, self.pool, self.partition, self.executor_namespace)
 
     def entries(self) -> list[ShardSettings]:
-        """All that are meant, at least one. Raises as `entry`."""
+        """Return all selected entries, at least one. Raises the same errors as `entry`."""
         return entries_of(
             self.file, self.assignments, self.resource, self.pool, self.partition, self.executor_namespace
         )
 
     def entry_of_table(self, table: str) -> ShardSettings:
-        """One of those that share a table of partitions. Raises as `entry`."""
+        """Return one of the entries that share a partition table. Raises the same errors as `entry`."""
         return entry_of_table(table, self.file, self.assignments, self.resource, self.pool)
 
 
@@ -67,7 +67,7 @@ def entry_of(
     partition: str | None = None,
     executor_namespace: str | None = None,
 ) -> ShardSettings:
-    """The one that flags and file mean. Raises `WrongInput` and `BadConfiguration`."""
+    """Return the only entry that flags and file select. Raises `WrongInput` and `BadConfiguration`."""
     meant = entries_of(file, assignments, resource, pool, partition, executor_namespace)
     if len(meant) == 1:
         return meant[0]
@@ -77,7 +77,7 @@ def entry_of(
 
 
 def only_partitions_differ(entries: Sequence[ShardSettings]) -> bool:
-    """Whether the entries are the partitions of one resource."""
+    """Return whether the entries are the partitions of one resource."""
     alike = {(each.resource, each.pool, each.namespace, each.partition_table) for each in entries}
     return len(alike) == 1 and all(each.partition is not None for each in entries)
 
@@ -90,7 +90,7 @@ def entries_of(
     partition: str | None = None,
     executor_namespace: str | None = None,
 ) -> list[ShardSettings]:
-    """All that flags and file mean, at least one. Raises as `entry_of`."""
+    """Return all entries that flags and file select, at least one. Raises the same errors as `entry_of`."""
     given = {
         "resource": resource,
         "pool": pool,
@@ -114,7 +114,10 @@ def entries_of(
 def entry_of_table(
     table: str, file: Path | None, assignments: Sequence[str] | None, resource: str | None, pool: str | None
 ) -> ShardSettings:
-    """One of those that share a table of partitions: they differ in their partition alone. As `entry_of`."""
+    """Return one of the entries that share a partition table. They differ only in their partition.
+
+    Raises the same errors as `entry_of`.
+    """
     known = {key: value for key, value in {"resource": resource, "pool": pool}.items() if value is not None}
     if file is None:
         return _of_flags(known, assignments)
@@ -145,5 +148,5 @@ def _of_flags(known: Mapping[str, str], assignments: Sequence[str] | None) -> Sh
 
 
 def _flag(key: str) -> str:
-    """Of a key of the file."""
+    """Return the flag for a key of the file."""
     return "--" + re.sub("[A-Z]", lambda capital: f"-{capital[0].lower()}", key)

@@ -1,4 +1,4 @@
-"""`situate sharding init`: a small operator to start from, written from the templates in `project`."""
+"""Implement `situate sharding init`: write a small operator to start from, from the templates in `project`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from situate.sharding.fencing.admit import Fence
 
 _SUFFIX: Final = ".template"
 _PACKAGE: Final = "package"
-"""The folder of the templates that gets the module's name."""
+"""Folder of the templates that is renamed to the module's name."""
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,49}")
 _GROUP: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
 _LONGEST_GROUP: Final = 150
-"""With a plural it is the name of a definition, of at most 253 characters."""
+"""Length limit. Group and plural together form the name of a definition, which has at most 253 characters."""
 _PROTECTED: Final = re.compile(r"(.*\.)?(k8s|kubernetes)\.io")
 _TAKEN: Final = frozenset({*sys.stdlib_module_names, *keyword.kwlist, "situate", "tests", "kopf", "pytest"})
 
@@ -49,7 +49,7 @@ def create(name: str, group: str, kind: str, folder: Path, *, dry_run: bool) -> 
 
 
 def words_of(name: str, group: str, kind: str) -> dict[str, str]:
-    """What stands for each word of the templates. Raises `WrongInput` with every mistake."""
+    """Return the value of each word in the templates. Raises `WrongInput` with every mistake."""
     if mistakes := [*_mistakes(name, group, kind)]:
         raise WrongInput("\n".join(mistakes))
     kind = kind or "".join(part.capitalize() for part in _singular(name).split("-"))
@@ -66,7 +66,7 @@ def words_of(name: str, group: str, kind: str) -> dict[str, str]:
 
 
 def write(target: Path, words: Mapping[str, str]) -> int:
-    """How many files were written. Nothing that is there is touched: raises `WrongInput`."""
+    """Write the files and return their number. Overwrites nothing: raises `WrongInput` if the folder exists."""
     try:
         target.mkdir(parents=True)
     except FileExistsError:
@@ -88,7 +88,7 @@ def _taken(target: Path) -> str:
 
 
 def fence(words: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The policies with which the server itself refuses whoever is late, and the Lease that they look at."""
+    """Return the policies with which the API server refuses outdated writers, and the Lease that they check."""
     namespace = words["name"]
     resource = unstructured(words["group"], "v1", words["kind"], words["plural"])
     lease = LeaderLease(namespace, f"{resource.group_resource}.default.supervisor")
@@ -131,7 +131,7 @@ def _mistakes(name: str, group: str, kind: str) -> Iterator[str]:
 
 
 def _singular(name: str) -> str:
-    """As `_plural` takes it, where the ending says that there are several; `--kind` is for what it cannot know."""
+    """Return the singular for `_plural`, if the ending shows a plural. `--kind` is for other cases."""
     if name.endswith("ies"):
         return f"{name[:-3]}y"
     if name.endswith(("sses", "xes", "shes", "tches", "rches", "nches")):

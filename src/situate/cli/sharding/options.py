@@ -1,4 +1,4 @@
-"""Options that the commands of `situate sharding` share. Only the parser of the command line is imported."""
+"""Options that the commands of `situate sharding` share. This module imports only the parser of the command line."""
 
 from __future__ import annotations
 
@@ -36,4 +36,4 @@ PartitionByOption = Annotated[
     typer.Option("--by", help="The field of an object that is hashed; default: as the file says, or uid."),
 ]
 Goal = Literal["even", "bounded", "two-sided"]
-"""As in `situate.sharding.rebalancing`."""
+"""Goals of `situate.sharding.rebalancing`."""

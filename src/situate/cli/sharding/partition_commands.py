@@ -1,4 +1,4 @@
-"""The commands of `situate sharding partitions`: their arguments and help. Their work is imported when one runs."""
+"""Commands of `situate sharding partitions`: their arguments and help. The implementation is imported when one runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from situate.cli.sharding.find_supervisor import Asked
 
 _MOST: Final = 4096
-"""Slots, and so partitions, of a table."""
+"""Largest number of slots, and so of partitions, of a table."""
 _FORMER: Final = {
     "--create": "create TABLE --count N",
     "--count": "resize TABLE --count N",
@@ -32,12 +32,12 @@ _FORMER: Final = {
     "--hand-over": "hand-over TABLE",
     "--thaw": "thaw TABLE",
 }
-"""Flags of the one command that there was before, and the commands in their place."""
+"""Flags of the former single command, and the commands that replace them."""
 
 
 class _Group(typer.core.TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Point to the command in place of a former flag."""
+        """Name the command that replaces a former flag."""
         if args and args[0] not in self.commands:
             given = next((each for each in _FORMER if any(arg.partition("=")[0] == each for arg in args)), None)
             command = "show TABLE" if given is None else _FORMER[given]
@@ -102,7 +102,7 @@ def show(
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show the slots, open objects and supervisor of each partition, and what a hand-over waits for."""
+    """Show the slots, open objects and supervisor of each partition, and the conditions that a hand-over waits for."""
     from situate.cli.sharding.partitions import show
 
     show(table, _asked(file, assignments, resource, pool, installation_namespace, kubeconfig, context), by, output)
@@ -145,7 +145,7 @@ def resize(
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Freeze the fewest slots that have to move for another number of partitions; then hand them over.
+    """Freeze the fewest slots that must move for another number of partitions; then hand them over.
 
     Exits with 1 if a receiving partition has no running supervisor.
     """
@@ -227,9 +227,9 @@ def hand_over(
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Give frozen slots to their new partitions, once no executor holds an object of theirs.
+    """Give frozen slots to their new partitions, if no executor holds an object of these slots.
 
-    Exits with 1 if that has to wait, and names the reason; repeat the command then.
+    Exits with 1 if this must wait, and names the reason; repeat the command later.
     """
     from situate.cli.sharding.partitions import handing_over, write
 
@@ -251,7 +251,7 @@ def thaw(
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Leave frozen slots with the partitions that have them, and so take a change back."""
+    """Leave frozen slots with their current partitions, which cancels a change."""
     from situate.cli.sharding.partitions import thawing, write
 
     asked = _asked(file, assignments, resource, pool, installation_namespace, kubeconfig, context)

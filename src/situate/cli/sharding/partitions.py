@@ -1,7 +1,8 @@
-"""Show the elastic table of partitions, and change it: split, merge, another number of partitions.
+"""Show the partition table, and change it: split, merge, another number of partitions.
 
-A change takes two versions. The first freezes the slots that move, and their supervisors stop assigning; the second
-gives them to their new owners, once everybody has confirmed the first and nothing of the slots is held any more.
+A change takes two versions. The first one freezes the slots that move, and their supervisors stop assigning. The second
+one gives them to their new owners, when every supervisor has confirmed the first one and no executor holds an object of
+these slots.
 """
 
 from __future__ import annotations
@@ -58,24 +59,24 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The table, and what bears on its hand-over."""
+    """Partition table, and the state that its hand-over depends on."""
 
     found: ConfigMap | None
     table: SlotTable | None
     open_by_slot: Mapping[int, int]
     confirmed: Mapping[int, int]
     supervisors: Mapping[int, str]
-    """By partition, the holder of its supervisors' Lease; partitions without a live supervisor are absent."""
+    """Holder of the supervisor's Lease by partition. Partitions without a live supervisor are absent."""
     missing: Mapping[int, str]
-    """By partition, why it has no supervisor."""
+    """Reason why a partition has no supervisor, by partition."""
 
     def waits(self, table: SlotTable, *, force: bool) -> list[str]:
-        """What a hand-over of this table has to wait for. `force`: not for supervisors of receiving partitions."""
+        """Return the conditions that a hand-over waits for. `force` ignores supervisors of receiving partitions."""
         waits = hand_over_waits_for(table, self.confirmed, self.open_by_slot)
         return waits if force else [*waits, *self.without_supervisor(table)]
 
     def without_supervisor(self, table: SlotTable) -> list[str]:
-        """A sentence for each partition that receives slots and has no supervisor to assign their objects."""
+        """Return a sentence for each partition that receives slots and has no supervisor to assign their objects."""
         receiving = sorted({each.to for each in table.frozen if each.to is not None})
         return [
             f"partition {each} has no supervisor: {self.missing[each]}" for each in receiving if each in self.missing
@@ -83,11 +84,11 @@ class Read:
 
 
 Change = Callable[[Read, str], SlotTable | None]
-"""The next version of the table of this name; None: it has to wait. Raises `WrongInput` and `BadTable`."""
+"""Returns the next version of the table with this name, or None if it must wait. Raises `WrongInput` and `BadTable`."""
 
 
 def creation(count: int) -> Change:
-    """A table of `count` equal partitions."""
+    """Return a change to a new table of `count` equal partitions."""
 
     def change(read: Read, name: str) -> SlotTable:
         if read.found is not None:
@@ -99,7 +100,7 @@ def creation(count: int) -> Change:
 
 
 def resizing(count: int) -> Change:
-    """Another number of partitions, by moving as few slots as possible."""
+    """Return a change to another number of partitions that moves as few slots as possible."""
 
     def change(read: Read, name: str) -> SlotTable:
         table = table_of(read.found, name)
@@ -115,7 +116,7 @@ def resizing(count: int) -> Change:
 
 
 def splitting(partition: int, into: int | None) -> Change:
-    """Half of a partition's slots go to another one. `into` None: to the first number that is free."""
+    """Return a change that moves half of a partition's slots. If `into` is None, they go to the first free number."""
 
     def change(read: Read, name: str) -> SlotTable:
         table = table_of(read.found, name)
@@ -126,7 +127,7 @@ def splitting(partition: int, into: int | None) -> Change:
 
 
 def merging(partition: int, into: int) -> Change:
-    """All slots of a partition go to another one."""
+    """Return a change that moves all slots of a partition to another one."""
 
     def change(read: Read, name: str) -> SlotTable:
         table = table_of(read.found, name)
@@ -136,7 +137,7 @@ def merging(partition: int, into: int) -> Change:
 
 
 def handing_over(*, force: bool) -> Change:
-    """Frozen slots go to their new owners."""
+    """Return a change that gives frozen slots to their new owners."""
 
     def change(read: Read, name: str) -> SlotTable | None:
         table = table_of(read.found, name)
@@ -146,7 +147,7 @@ def handing_over(*, force: bool) -> Change:
 
 
 def thawing(read: Read, name: str) -> SlotTable:
-    """Frozen slots stay with their owners."""
+    """Leave frozen slots with their current owners."""
     return thawed(table_of(read.found, name))
 
 
@@ -160,7 +161,7 @@ def show(table: str, asked: Asked, by: str | None, output: Format) -> None:
 def write(
     table: str, asked: Asked, by: str | None, change: Change, output: Format, *, dry_run: bool, force: bool = False
 ) -> None:
-    """Make one change and print the table; ends with 1 if the change is refused or has to wait."""
+    """Apply one change and print the table; exit with 1 if the change is refused or must wait."""
     with mendable_failures():
         read, after, refused = _asked(table, asked, by, change, dry_run=dry_run, force=force)
     for each in refused:
@@ -199,7 +200,7 @@ async def _done(
     dry_run: bool,
     force: bool,
 ) -> tuple[Read, SlotTable | None, list[str]]:
-    """The table before, the one that has been written (None: nothing was), and why a change is refused."""
+    """Return the table before, the written one (None: no write), and the reasons of a refusal."""
     client = cluster.client()
     try:
         read = await _read(client, settings, where, by)
@@ -241,7 +242,7 @@ async def _read(client: Client, settings: ShardSettings, where: tuple[str, str],
 async def _with_supervisors(
     client: Client, settings: ShardSettings, namespace: str, read: Read, table: SlotTable
 ) -> Read:
-    """Adds what the supervisors of the table's partitions say in their Leases."""
+    """Add the reports in the Leases of the supervisors of the table's partitions."""
     group, _, plural = settings.group_version_plural
     leases, supervisors, missing = {}, {}, {}
     for partition in table.partitions:
@@ -263,7 +264,7 @@ def _free(taken: Sequence[int]) -> int:
 
 
 async def _write(client: Client, where: tuple[str, str], found: ConfigMap | None, after: SlotTable) -> None:
-    """Against the version that was read: of two changes at once one fails."""
+    """Write with the version that was read, so that one of two concurrent changes fails."""
     namespace, name = where
     if found is None:
         content = {"metadata": {"name": name, "namespace": namespace}, "data": {ENTRY: after.to_text()}}

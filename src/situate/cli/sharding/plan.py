@@ -1,4 +1,4 @@
-"""Print the fewest moves to a goal, where new objects would go, and how many executors are wanted."""
+"""Print the fewest moves to a goal, an example target of each, and the desired number of executors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def show(
     goal: str | None,
     without: Sequence[str],
 ) -> None:
-    """Print it; ends with 1 if the moves do not reach the goal, or no executor may have an object."""
+    """Print the plan; exit with 1 if the moves do not reach the goal, or no executor may have an object."""
     with mendable_failures():
         settings = asked.entry()
         listed = asked.where.listed(namespace, of_all=of_all)
@@ -70,7 +70,7 @@ def show(
 
 
 def _held(observed: Observed) -> list[Held]:
-    """As the supervisor's balancing sees the open objects; those that nobody has are placed anyway."""
+    """Return the open objects as the supervisor's rebalancing sees them. Objects without a holder are placed anyway."""
     living = observed.members.living
     held = []
     for view in observed.views:
@@ -115,7 +115,7 @@ def _name(view: ObjectView) -> str:
 
 
 def _left(found: Plan, live: Collection[str], observed: Observed) -> Iterator[tuple[ObjectView, str]]:
-    """Objects that no live executor may have, and why. Whether all of them fit at once is not looked at."""
+    """Return objects that no live executor may have, with the reason. Whether all fit at once is not checked."""
     placer = observed.placer()
     forced = {move.uid for move in found.forced}
     for view in observed.views:
@@ -128,7 +128,7 @@ def _left(found: Plan, live: Collection[str], observed: Observed) -> Iterator[tu
 
 
 def _why_forced(view: ObjectView, observed: Observed) -> str:
-    """Why an object has to move, or to be assigned, whatever the load."""
+    """Return why an object must move, or be assigned, independently of the load."""
     if not view.executor:
         return "unassigned"
     if view.executor_uid not in observed.members.living:
@@ -139,7 +139,7 @@ def _why_forced(view: ObjectView, observed: Observed) -> str:
 
 
 def _desired(observed: Observed) -> int | None:
-    """None: the configuration does not say what one executor takes."""
+    """Return the desired number of executors; None if the configuration sets no load for one executor."""
     settings = observed.settings
     if settings.desired_per_executor is None:
         return None
@@ -149,7 +149,7 @@ def _desired(observed: Observed) -> int | None:
 
 
 def _print(told: dict[str, Any], total: int, form: Format) -> None:
-    """`total`: the number of moves in all namespaces."""
+    """`total` is the number of moves in all namespaces."""
     moves = told["moves"]
     if moves:
         print_table(_COLUMNS, [(each["object"], each["from"] or "-", each["to"], each["why"]) for each in moves], form)

@@ -1,7 +1,7 @@
-"""What a supervisor would see of a cluster now, read once. Nothing is ever written.
+"""Read the state that a supervisor would see, once. Nothing is ever written.
 
-Objects, Leases and pods are judged by the same code as in the supervisor. One thing differs: a supervisor measures how
-long a Lease has not changed, and a command reads it once. So it goes by the time that the executor wrote, and says so.
+The supervisor's own code interprets objects, Leases and Pods, with one difference. A supervisor measures how long a
+Lease has not changed, but a command reads it once. So it uses the time that the executor wrote, and reports that.
 """
 
 from __future__ import annotations
@@ -44,32 +44,32 @@ from situate.sharding.supervisor.controller.config.section import ShardSettings
 from situate.sharding.supervisor.scope import Scope
 
 ENTRY: Final = "table"
-"""Of the ConfigMap with the partitions."""
+"""Key of the ConfigMap that holds the partitions."""
 _TERM: Final = 0
-"""Of nobody: no decision that is made here is ever carried out."""
+"""Term of no leader: no decision of a command is ever carried out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Everything, as of one moment."""
+    """State of the cluster at one moment."""
 
     settings: ShardSettings
     scope: Scope
     views: tuple[ObjectView, ...]
-    """Of this partition, by namespace and name."""
+    """Objects of this partition, by namespace and name."""
     members: Members
     leases: Mapping[str, Lease]
-    """Of executors, by UID of the pod."""
+    """Leases of executors, by UID of the Pod."""
     leader: Lease | None
-    """Of the supervisors; None where there is none, or it may not be read."""
+    """Lease of the supervisors; None if it does not exist or may not be read."""
     owned: Owned
-    """What the partition says about an object."""
+    """Function that returns whether the partition owns an object."""
     now: float
     wall: datetime
     remarks: tuple[str, ...]
-    """What could not be read or looks odd, and what follows from that; a sentence each."""
+    """Sentences about unreadable or unusual input and its consequences."""
     table: SlotTable | None = None
-    """Of the partitions; None where they are fixed, or there are none."""
+    """Partition table; None if partitions are fixed or absent."""
     foreign: tuple[ObjectView, ...] = ()
     """Objects of other partitions."""
     leader_known: bool = True
@@ -77,22 +77,25 @@ class Observed:
 
     @property
     def supervisor_problem(self) -> str:
-        """Why no supervisor holds the Lease of this partition; empty if one does, or it is not known."""
+        """Why no supervisor holds the Lease of this partition; empty if one does, or if the Lease is not readable."""
         return supervisor_problem(str(self.scope.lease), self.leader, self.wall) if self.leader_known else ""
 
     def partition_of(self, obj: Identified) -> str:
-        """The partition that an object belongs to, for people; empty where there are none."""
+        """Return the partition of an object as text; empty without partitions."""
         return partition_text(self.settings, self.table, obj)
 
     def placer(self, without: str = "") -> Placer:
-        """As the supervisor's, told everything but the object with this UID."""
+        """Return a placer like the supervisor's, with every object except the one with this UID."""
         placer = Placer(self.settings.make_strategy(self.scope.resource.kind), self.scope.rules)
         facts = [facts_of(view) for view in self.views if view.uid != without]
         rebuild(placer, facts, self.members.current.values())
         return placer
 
     def situation(self, placer: Placer) -> Situation:
-        """For a decision that is only looked at: executors count as settled, for nobody knows here since when."""
+        """Return the situation for a hypothetical decision.
+
+        Executors count as settled, because the time of their last change is unknown here.
+        """
         config = replace(self.settings.config(self.settings.archive), scheduler_jitter=0.0)
         return Situation(
             now=self.now,
@@ -112,7 +115,7 @@ class Observed:
 
 
 def observe(settings: ShardSettings, asked: Asked) -> Observed:
-    """The state that a cluster, or a copy of its objects, shows now. Raises `KubeError`, `WrongInput`."""
+    """Return the current state of a cluster, or of a copy of its objects. Raises `KubeError`, `WrongInput`."""
     configure_logging("warning")
     files = asked.where.objects
     with progress(f"reading {', '.join(map(str, files))}" if files else "reading the cluster"):
@@ -130,7 +133,7 @@ async def _observe(settings: ShardSettings, asked: Asked) -> Observed:
 
 
 async def _require_in_files(settings: ShardSettings, client: Client, where: Where) -> None:
-    """Raise `WrongInput` for files that say nothing of the resource."""
+    """Raise `WrongInput` for files without the resource."""
     if where.objects and await discover(client, *settings.group_version_plural) is None:
         files = ", ".join(map(str, where.objects))
         raise WrongInput(
@@ -140,7 +143,7 @@ async def _require_in_files(settings: ShardSettings, client: Client, where: Wher
 
 
 async def _latest_renewal(client: Client) -> datetime:
-    """When files of objects were written, as nearly as the Leases in them say."""
+    """Estimate when files of objects were written: the latest renewal of a Lease in them."""
     renewed = [each.spec.renew_time for each in (await client.list_all(LEASES)).items]
     return max((each for each in renewed if each is not None), default=datetime.now(UTC))
 
@@ -148,7 +151,10 @@ async def _latest_renewal(client: Client) -> datetime:
 async def observed(
     settings: ShardSettings, client: Client, installation: str, wall: datetime | None = None
 ) -> Observed:
-    """As `observe`, with a client of the caller's. `wall`: the time at which Leases are judged; None: now."""
+    """Return the state, read with the caller's client.
+
+    `wall` is the time for which Leases are evaluated; None: now.
+    """
     remarks: list[str] = []
     served = await required(settings, client)
     scope = settings.scope(
@@ -187,9 +193,10 @@ async def observed(
 
 
 def entry_for(entries: Sequence[ShardSettings], asked: Asked, namespace: str, name: str) -> tuple[ShardSettings, bool]:
-    """The entry of several, alike but for their partition, whose partition has the object; whether there is one object.
+    """Return the entry whose partition has the object, and whether exactly one object has the name.
 
-    Where no entry has that partition, one like the others is given. Raises `KubeError`, `WrongInput`.
+    The entries differ only in their partition. If none has that partition, the result is a copy of the first with it.
+    Raises `KubeError`, `WrongInput`.
     """
     configure_logging("warning")
     return asyncio.run(_entry_for(entries, asked, namespace, name))
@@ -206,7 +213,7 @@ async def _entry_for(
         within = namespace if served.resource.namespaced else None
         found = await client.list(served.resource, within, field_selector=f"metadata.name={name}")
         if len(found.items) != 1:
-            return first, False  # what is said of a missing or ambiguous name is the same in each partition
+            return first, False  # the error for a missing or ambiguous name is the same in each partition
         view = view_of(found.items[0].content, first.paths())
         table = None
         if first.partition_table is not None:
@@ -219,7 +226,7 @@ async def _entry_for(
 
 
 def partition_number(settings: ShardSettings, table: SlotTable | None, obj: Identified) -> str | None:
-    """As `partition` of the entry that has the object says it; None where there are no partitions."""
+    """Return `partition` of the entry that has the object; None without partitions."""
     if settings.partition is None:
         return None
     hashed = hash_of(obj, PartitionBy(settings.partition_by))
@@ -230,7 +237,7 @@ def partition_number(settings: ShardSettings, table: SlotTable | None, obj: Iden
 
 
 def partition_text(settings: ShardSettings, table: SlotTable | None, obj: Identified) -> str:
-    """The partition of an object, for people; empty where there are none."""
+    """Return the partition of an object as text; empty without partitions."""
     number = partition_number(settings, table, obj)
     if number is None or table is None:
         return number or ""
@@ -252,12 +259,12 @@ async def _events(view: ObjectView, where: Where) -> list[CoreEvent] | str:
 
 
 def events_about(view: ObjectView, where: Where) -> list[CoreEvent] | str:
-    """Events about one object; a sentence if they may not be read. Raises `KubeError`."""
+    """Return the Events about one object, or a sentence if they may not be read. Raises `KubeError`."""
     return asyncio.run(_events(view, where))
 
 
 async def required(settings: ShardSettings, client: Client) -> Served:
-    """Raises `WrongInput` where the cluster has no such resource."""
+    """Return the resource. Raises `WrongInput` if the cluster does not have it."""
     served = await discover(client, *settings.group_version_plural)
     if served is None:
         raise WrongInput(f"the cluster has no {settings.resource}; apply its definition, or correct --resource")
@@ -265,7 +272,7 @@ async def required(settings: ShardSettings, client: Client) -> Served:
 
 
 async def executor_leases(settings: ShardSettings, client: Client) -> dict[str, Lease]:
-    """Of the pool, by UID of the pod."""
+    """Return the Leases of the pool, by UID of the Pod."""
     selector = f"{POOL}={settings.pool}"
     page = await client.list_all(LEASES, settings.executor_namespace, label_selector=selector)
     found = {each.metadata.annotations.get(EXECUTOR_UID) or each.spec.holder_identity: each for each in page.items}
@@ -273,7 +280,7 @@ async def executor_leases(settings: ShardSettings, client: Client) -> dict[str, 
 
 
 async def read_table(settings: ShardSettings, client: Client, installation: str) -> ConfigMap | None:
-    """None: there is none, or the partitions are fixed."""
+    """Return the ConfigMap of the partition table; None if it does not exist, or if partitions are fixed."""
     if settings.partition_table is None:
         return None
     try:
@@ -283,7 +290,7 @@ async def read_table(settings: ShardSettings, client: Client, installation: str)
 
 
 def table_of(found: ConfigMap | None, name: str) -> SlotTable:
-    """Raises `WrongInput` where there is none that can be read."""
+    """Parse the partition table. Raises `WrongInput` if it is missing or malformed."""
     if found is None:
         hint = f"situate sharding partitions create {name} --count 4"
         raise WrongInput(f"ConfigMap {name}: there is no such table of partitions; {hint}")
@@ -296,7 +303,7 @@ def table_of(found: ConfigMap | None, name: str) -> SlotTable:
 async def _membership(
     scope: Scope, leases: Mapping[str, Lease], client: Client, remarks: list[str], now: float, wall: datetime
 ) -> Membership:
-    """Leases count as last changed when their holders say that they renewed them; a time to come counts as now."""
+    """Return the membership. A Lease's last change is the renewal time in it; a future time counts as now."""
     membership = Membership(scope.executors, scope.times, scope.pool, scope.partition)
     for uid, lease in leases.items():
         remarks += membership.saw_lease(lease, now - max(0.0, age_s(lease, wall) or 0.0))
@@ -317,7 +324,7 @@ async def _membership(
 async def _leader(
     settings: ShardSettings, lease: LeaseName, client: Client, remarks: list[str]
 ) -> tuple[Lease | None, bool]:
-    """The supervisors' Lease, and whether it could be read."""
+    """Return the supervisors' Lease, and whether it could be read."""
     try:
         return await client.get(LEASES, lease.name, lease.namespace), True
     except NotFound:
@@ -335,7 +342,7 @@ async def _leader(
 
 
 async def _partitions_there(settings: ShardSettings, lease: LeaseName, client: Client) -> list[str]:
-    """Partitions of this resource and pool whose supervisors have a Lease there."""
+    """Return the partitions of this resource and pool whose supervisors have a Lease in that namespace."""
     group, _, plural = settings.group_version_plural
     before, after = f"{plural}.{group}.{settings.pool}.", ".supervisor"
     names = [each.metadata.name for each in (await client.list_all(LEASES, lease.namespace)).items]

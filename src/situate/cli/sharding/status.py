@@ -1,4 +1,4 @@
-"""`situate sharding status`: executors with what they hold, objects by what becomes of them, and who leads."""
+"""Implement `situate sharding status`: executors with their objects, the state of objects, and the leader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from situate.sharding.model.executors import Ending, Executor
 from situate.sharding.model.object_view import ObjectView
 
 NOT_READY: Final = "NotReady"
-"""In place of a status, for an executor whose Lease has run out; Kubernetes says so of nodes."""
+"""Status of an executor whose Lease has expired; Kubernetes uses the same word for nodes."""
 _COLUMNS = (
     Column("executor"),
     Column("status"),
@@ -36,7 +36,7 @@ _COLUMNS = (
 
 
 def show(asked: Asked, output: Format, *, watch: bool) -> None:
-    """Print it."""
+    """Print the status, with `watch` again at each change."""
 
     def once() -> None:
         with mendable_failures():
@@ -95,7 +95,7 @@ def _executor(each: Executor, observed: Observed) -> dict[str, Any]:
 
 
 def _not_ready(observed: Observed) -> Iterator[dict[str, Any]]:
-    """Executors whose Lease has run out, or that are proven dead, until their Lease is deleted or released."""
+    """Return executors whose Lease has expired, or that are proven dead, until their Lease is deleted or released."""
     for each in observed.members.removed.values():
         lease = observed.leases.get(each.uid)
         if each.ending is Ending.RELEASED or lease is None:
@@ -115,7 +115,7 @@ def _not_ready(observed: Observed) -> Iterator[dict[str, Any]]:
 
 
 def _age_s(lease: Lease | None, wall: datetime) -> float | None:
-    """By the executor's clock and ours: for people, never for a decision."""
+    """Return the age by the executor's clock and ours: for display, never for a decision."""
     age = None if lease is None else age_s(lease, wall)
     return None if age is None else round(age, 1)
 

@@ -1,4 +1,4 @@
-"""`situate simulate` for waves of spot nodes: each policy over many futures, side by side."""
+"""Simulate waves of spot nodes: each policy over many random runs, side by side."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from situate.sim.spot.simulation import Simulation
 
 BASELINE: Final = "baselines"
 BUILT_IN: Final = (*BY_NAME, BASELINE)
-"""Names that stand for scenarios."""
+"""Names of built-in scenarios."""
 _COLUMNS: Final = (
     Column("policy"),
     Column("cost", right=True),
@@ -55,12 +55,12 @@ _BASELINE_COLUMNS: Final = (
 
 
 def built_in(name: str) -> Plan:
-    """The scenario of that name, for all policies."""
+    """Return the built-in scenario with this name, for all policies."""
     return Plan(name, BY_NAME[name], POLICIES)
 
 
 def chosen(plan: Plan, policies: Sequence[str], runs: int | None, seed: int | None) -> Plan:
-    """With what the options say."""
+    """Return the plan with the values of the options."""
     known = {each.name: each for each in plan.policies}
     for name in policies:
         if name not in known:
@@ -75,7 +75,7 @@ def chosen(plan: Plan, policies: Sequence[str], runs: int | None, seed: int | No
 
 
 def played(plan: Plan) -> list[Report]:
-    """One report a policy. Run `n` of each has the same chances."""
+    """Return one report for each policy. Run `n` of each policy has the same random numbers."""
     samples = sample_times(plan.scenario)
     reports = []
     with progress("simulating", len(plan.policies) * plan.runs) as bar:
@@ -99,12 +99,12 @@ def show(plan: Plan, reports: Sequence[Report], output: Format) -> None:
 
 
 def drawn(plan: Plan, reports: Sequence[Report]) -> str:
-    """The SVG."""
+    """Return the chart as SVG."""
     return picture(plan.title, plan.scenario, reports)
 
 
 def baselines(runs: int, seed: int, output: Format) -> None:
-    """Plays the table of the reference and shows it beside what that says."""
+    """Play the baseline waves, and show the figures beside the expected ones of `BASELINES`."""
     found = []
     with progress("simulating", len(BASELINES) * runs) as bar:
         for number, line in enumerate(BASELINES):
@@ -126,7 +126,7 @@ def _tell(bar: Bar, name: str, before: int, done: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One line of the table, played."""
+    """One baseline wave with its simulated figures."""
 
     line: Baseline
     figures: Figures

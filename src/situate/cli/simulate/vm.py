@@ -1,4 +1,4 @@
-"""`situate simulate` for loads of virtual machines: the reference's rules and ours, side by side."""
+"""Simulate loads of VMs: the rules of neondatabase/autoscaling and those of situate, side by side."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from situate.sim.vm.trace import Trace, read_trace
 from situate.vm.model.policy import Rules
 
 SUFFIX: Final = ".jsonl"
-"""Of files with a trace."""
+"""Suffix of files with a trace."""
 BUILT_IN: Final[Mapping[str, Callable[[Chance, int], Trace]]] = {f"vm-{name}": SCENARIOS[name] for name in SCENARIOS}
-"""By the names that stand for loads."""
+"""Built-in loads by name."""
 NODES: Final = 6
 _COLUMNS: Final = (
     Column("variant"),
@@ -58,12 +58,12 @@ _FIGURES: Final = (
 
 
 def built_in(name: str, seed: int) -> Trace:
-    """The load of that name."""
+    """Return the built-in load with this name."""
     return BUILT_IN[name](random.Random(seed), NODES)
 
 
 def traced(file: Path) -> Trace:
-    """Raises `BadConfiguration` with every mistake, `WrongInput` if the file cannot be read."""
+    """Read a trace. Raises `BadConfiguration` with every mistake, `WrongInput` if the file cannot be read."""
     try:
         content = file.read_bytes()
     except OSError as problem:
@@ -81,7 +81,7 @@ def traced(file: Path) -> Trace:
 
 
 def simulate(trace: Trace, variants: Sequence[str], output: Format) -> None:
-    """Plays it with each of the variants, all where none is named, and shows what came of it."""
+    """Play the trace with each of the variants (all if none is named), and show the results."""
     chosen = _chosen(variants)
     found: dict[str, Outcome] = {}
     with progress("simulating", len(chosen) * trace.duration_s) as bar:

@@ -1,4 +1,4 @@
-"""`situate simulate`: the shipped decisions on a simulated cluster, for several settings side by side."""
+"""Implement `situate simulate`: a product's decisions on a simulated cluster, for several settings side by side."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from situate.sim.vpod.report import Report, time_text
 from situate.sim.vpod.scenario import Scenario, Variant, parse_scenario
 from situate.sim.vpod.simulation import Simulation
 
-_COLUMNS = (  # what is not wide fits a terminal of 80 columns
+_COLUMNS = (  # the columns that are not wide fit a terminal of 80 columns
     Column("variant"),
     Column("pod-hours", right=True),
     Column("cost", right=True),
@@ -51,7 +51,7 @@ _Parsed = TypeVar("_Parsed")
 def show(
     scenario: Path, variant: list[str], runs: int | None, seed: int | None, plot: Path | None, output: Format
 ) -> None:
-    """Prints what came of it."""
+    """Simulate a scenario and print the results."""
     with mendable_failures():
         if plot is not None:
             _check_picture(plot)
@@ -92,7 +92,7 @@ def _simulate_spot(
     plot: Path | None,
     output: Format,
 ) -> None:
-    """`plan`: what a file says; without one the built-in scenario of that name."""
+    """Simulate the plan of a file, or the built-in scenario `name` if `plan` is None."""
     if plan is None and name == spot.BASELINE:
         if policies or plot is not None:
             option = "--variant" if policies else "--plot"
@@ -121,7 +121,7 @@ def _simulate_vm(
 
 
 def _document(file: Path) -> object:
-    """Raises `BadConfiguration` if it is no YAML, `WrongInput` if the file cannot be read."""
+    """Read a YAML file. Raises `BadConfiguration` if it is not YAML, `WrongInput` if it cannot be read."""
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -141,7 +141,7 @@ def _document(file: Path) -> object:
 
 
 def _parsed(file: Path, data: object, parse: Callable[[object], tuple[_Parsed | None, tuple[Mistake, ...]]]) -> _Parsed:
-    """Raises `BadConfiguration` with every mistake."""
+    """Parse a scenario. Raises `BadConfiguration` with every mistake."""
     found, mistakes = parse(data)
     if found is None:
         of_another_kind = misplaced_document(data, SCENARIO)
@@ -195,7 +195,7 @@ def _row(report: Report) -> tuple[object, ...]:
 
 
 def _check_picture(file: Path) -> None:
-    """Refuse what cannot be drawn before minutes are spent on the simulation."""
+    """Refuse a file that cannot hold the chart, before minutes are spent on the simulation."""
     if file.suffix.lower() != ".svg":
         raise WrongInput(f"--plot {file}: found {file.suffix or 'no ending'}, allowed: a file that ends in .svg")
     if not file.parent.is_dir():

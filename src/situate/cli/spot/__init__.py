@@ -1,1 +1,1 @@
-"""`situate spot`: which Pods are on demand, why, what would be moved and at what cost; and ungating Pods."""
+"""Implement `situate spot`: which Pods are on demand and why, planned moves and their cost; and ungating Pods."""

@@ -1,4 +1,4 @@
-"""The commands of `situate spot`: their arguments and help. What they do is imported when one runs."""
+"""Commands of `situate spot`: their arguments and help. The implementation is imported when one runs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def status(
     watch: WatchOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show each workload with its target and its Pods, nodes that end, the cost, and the capacity for a wave.
+    """Show each workload with its target and its Pods, ending nodes, the cost, and the capacity for a wave.
 
     Nodes, cost and capacity are those of the whole cluster. -o wide also shows workloads that spot does not manage, and
     nodes without a problem.
@@ -96,9 +96,9 @@ def explain(
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Say how many on-demand Pods a workload asks for, how each Pod counts, and what stays if all spot nodes end.
+    """Say how many on-demand Pods a workload asks for, how each Pod counts, and how many stay if all spot nodes end.
 
-    TURN is a Pod's place in the order of moves. Exits with 1 if the workload has too few on-demand Pods, a move is
+    TURN is a Pod's position in the order of moves. Exits with 1 if the workload has too few on-demand Pods, a move is
     blocked, or a Pod waits for a node.
     """
     from situate.cli.spot.explain import show
@@ -133,8 +133,8 @@ def plan(
 ) -> None:
     """Show every Pod that would be moved, in order and with the reason, and the cost before and after.
 
-    All workloads are planned for; -n and -A choose those that are listed. Cool-downs, windows and budgets only take
-    time and are not shown.
+    All workloads are planned; -n and -A select the listed ones. Cool-downs, windows and budgets only delay moves and
+    are not shown.
 
     Exits with 1 if a listed workload keeps too few on-demand Pods, a move is blocked, or a Pod waits for a node.
     """

@@ -1,4 +1,4 @@
-"""`situate spot explain`: why Pods of a workload are where they are, which would be moved, what a wave would leave."""
+"""Implement `situate spot explain`: the nodes of a workload's Pods, planned moves, and the effect of a wave."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def complete_workloads(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def show(name: str, asked: Asked, namespace: str | None, output: Format) -> None:
-    """Prints it; ends with 1 if the workload lacks on-demand Pods, a move is blocked, or a Pod waits."""
+    """Print the explanation; exit with 1 if the workload lacks on-demand Pods, a move is blocked, or a Pod waits."""
     with mendable_failures():
         meant = readings(name, namespace, _TYPES)
         asked.check()
@@ -83,7 +83,7 @@ def show(name: str, asked: Asked, namespace: str | None, output: Format) -> None
 
 
 def _left_over(story: Story) -> bool:
-    """Of a managed workload: it lacks on-demand Pods, a move is blocked, or a Pod has no node."""
+    """Return whether a managed workload lacks on-demand Pods, has a blocked move, or has a Pod without a node."""
     report = story.report
     if report.phase is Phase.UNMANAGED:
         return False
@@ -92,7 +92,7 @@ def _left_over(story: Story) -> bool:
 
 
 def _found(observed: Observed, text: str, meant: tuple[ObjectName, ...], default: str) -> tuple[Owner, str]:
-    """The workload, and the uid of the Pod if one was named; empty for a workload. Raises `WrongInput`."""
+    """Return the workload, and the uid of the Pod if the name is that of a Pod, else "". Raises `WrongInput`."""
     key = PodKey("", "")
     for each in meant:
         key = PodKey(each.namespace or default, each.name)
@@ -199,7 +199,7 @@ def _ready(each: PodStory) -> str:
 
 
 def _why(each: PodStory, observed: Observed) -> str:
-    """What admission noted."""
+    """Return the reason that the webhook wrote on the Pod."""
     pod = observed.pods.get(each.pod.uid)
     found = read_decision(pod.metadata.annotations) if pod is not None else {}
     return str(found.get("why", "")) or "-"

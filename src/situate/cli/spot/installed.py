@@ -1,4 +1,4 @@
-"""The settings of an installation, as its Deployment starts it: what is shown without a file goes by them."""
+"""Read the settings of an installation from its Deployment. Commands without a file use them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from situate.spot.model.object_names import NAME
 
 _DEPLOYMENTS: Final = unstructured("apps", "v1", "Deployment", "deployments")
 _FILE: Final = "situate.yaml"
-"""Key of the ConfigMap that is mounted."""
+"""Key of the mounted ConfigMap."""
 
 
 class Unknown(Exception):
-    """The settings cannot be had; the text says why."""
+    """Settings that cannot be read. The text gives the reason."""
 
 
 async def installed_settings(client: Client, namespace: str, assignments: Iterable[str]) -> SpotSettings | None:
-    """With the assignments of `--set` on top; None where nothing is installed. Raises `Unknown`."""
+    """Return the settings, with the assignments of `--set`. None without an installation. Raises `Unknown`."""
     given = tuple(assignments)
-    for name in (NAME, ACCOUNT):  # alone, or with other products
+    for name in (NAME, ACCOUNT):  # spot alone, or together with other products
         try:
             found = await client.get(_DEPLOYMENTS, name, namespace)
         except NotFound:
@@ -56,6 +56,6 @@ async def _settings(
 
 
 def _arguments(deployment: dict[str, Any]) -> list[str]:
-    """Of the first container."""
+    """Return the arguments of the first container."""
     containers = deployment.get("spec", {}).get("template", {}).get("spec", {}).get("containers") or [{}]
     return [str(each) for each in containers[0].get("args") or ()]

@@ -1,4 +1,4 @@
-"""`situate spot plan`: what the controller would move from here on, and the cost before and after."""
+"""Implement `situate spot plan`: the moves that the controller would make, and the cost before and after."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ _ADVICE = (
 
 @dataclass(frozen=True, slots=True)
 class Extras:
-    """Options of the plan alone."""
+    """Options of this command only."""
 
     compare: bool = False
     balloons: bool = False
     image: str | None = None
-    """Of the Pods of `--balloons`; None: of this version."""
+    """Image of the Pods of `--balloons`; None: the image of this version."""
 
 
 def show(asked: Asked, namespace: str | None, output: Format, extras: Extras, *, of_all: bool) -> None:
-    """Prints it; ends with 1 if a listed workload lacks on-demand Pods or is blocked, or a Pod of it has no node."""
+    """Print the plan; exit with 1 if a listed workload lacks on-demand Pods, is blocked, or has a Pod without node."""
     with mendable_failures():
         asked.check()
         listed = asked.where.listed(namespace, of_all=of_all)
@@ -98,13 +98,13 @@ def show(asked: Asked, namespace: str | None, output: Format, extras: Extras, *,
 
 
 def _waiting(found: Plan, chosen: Iterable[Workload]) -> list[str]:
-    """Pods of the workloads that would have no node after all moves; by name."""
+    """Return the names of the workloads' Pods that would have no node after all moves."""
     pods = (pod for each in chosen for pod in found.after.pods.get(each.owner.uid, ()))
     return sorted(str(pod.key) for pod in pods if pod.live and not pod.node)
 
 
 def _managed(observed: Observed) -> list[Workload]:
-    """Those that spot manages."""
+    """Return the workloads that spot manages."""
     reports = decide(observed.state, observed.situation, observed.now).reports
     return [each for each in workloads(observed) if reports[each.owner.uid].phase is not Phase.UNMANAGED]
 
@@ -114,7 +114,7 @@ def _within(namespace: str | None, listed: Iterable[Workload]) -> list[Workload]
 
 
 def _narrowed(found: Plan, namespace: str) -> Plan:
-    """What becomes of one namespace; room and cost stay those of the cluster, which its workloads share."""
+    """Return the plan of one namespace. Capacity and cost stay those of the cluster, which its workloads share."""
 
     def here(workload: str) -> bool:
         return workload.partition(" ")[2].startswith(f"{namespace}/")
@@ -219,7 +219,7 @@ def _compared(each: Workload, observed: Observed) -> tuple[Means, ...]:
 
 
 def _unread(chosen: Iterable[Workload], observed: Observed) -> list[str]:
-    """A sentence for each workload with annotations of other tools that are not read."""
+    """Return a sentence for each workload with annotations of other tools that spot does not read."""
     situation = observed.situation
     if situation.rules.import_keys:
         return []
@@ -289,7 +289,7 @@ def _as_data(
 
 
 def _print_balloons(room: WaveRoom, observed: Observed, namespace: str, image: str, form: Format) -> None:
-    """As many as are missing, each as large as the largest of the pods that would wait."""
+    """Print one Pod for each missing one, each as large as the largest Pod that would wait."""
     if not room.missing:
         complain(room_line(room, observed.history))
         return
@@ -304,7 +304,7 @@ def _print_balloons(room: WaveRoom, observed: Observed, namespace: str, image: s
 
 
 def _requests(observed: Observed, uid: str) -> dict[str, Quantity]:
-    """Of the pod's containers together."""
+    """Return the sum of the requests of the Pod's containers."""
     total: dict[str, Quantity] = {}
     for container in observed.pods[uid].spec.containers:
         for name, amount in container.resources.requests.items():

@@ -1,7 +1,7 @@
-"""What spot would see of a cluster now, read once. Nothing is ever written.
+"""Read the state that spot would see, once. Nothing is ever written.
 
-The objects go through the same stores, cache and picture of rooms as in the controller, so that they mean the same
-here. What only the leader remembers (reservations, cool-downs, notices without a time) is not in the cluster.
+Objects pass through the same stores, cache and capacity model as in the controller, so that they have the same meaning
+here. State that only the leader has (reservations, cool-downs, notices without a time) is not in the cluster.
 """
 
 from __future__ import annotations
@@ -44,52 +44,52 @@ from situate.spot.workloads.on_demand_policy import Policy
 from situate.spot.workloads.policy_record import KEY, from_text
 
 _NEEDED: Final = frozenset(("pods", "nodes", "deployments.apps", "replicasets.apps", "statefulsets.apps"))
-"""Without these no workload can be counted."""
+"""Resources without which no workload can be counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Everything, as of one moment."""
+    """State of the cluster at one moment."""
 
     settings: SpotSettings
     situation: Situation
-    """For one decision: places that are asked for in it are taken."""
+    """For a single decision, because the decision reserves the places that it uses."""
     places: FilteredRoom
-    """For anything else."""
+    """For all other purposes."""
     state: State
     now: float
     pods: dict[str, Pod]
     """By uid."""
     lease: Lease | None
-    """Of the installation; None where there is none, or none that may be read."""
+    """Lease of the installation; None if it does not exist or may not be read."""
     history: History
     price_mistakes: Sequence[Mistake]
     remarks: tuple[str, ...]
-    """What could not be read, and what follows from that; a sentence each."""
+    """Sentences about unreadable input and its consequences."""
 
     @property
     def owners(self) -> list[Owner]:
-        """By namespace, name and kind."""
+        """Workloads by namespace, name and kind."""
         return sorted(self.situation.cluster.owners.values(), key=lambda each: (each.namespace, each.name, each.kind))
 
 
 class Asked(AskedOfInstallation):
-    """What the options of a command say."""
+    """Options of a command."""
 
     __slots__ = ()
 
     def check(self) -> None:
-        """Reads the settings: what is wrong with them needs no cluster. Raises `WrongInput` and `BadConfiguration`."""
+        """Check the settings before the cluster is read. Raises `WrongInput` and `BadConfiguration`."""
         _of_file(self.file, self.assignments)
 
     def observed(self) -> Observed:
-        """The cluster or the files now, by the settings of the file with those of `--set`.
+        """Return the current state, read with the settings of the file and of `--set`.
 
-        Without a file by those of the installation, or the defaults where there is none. Raises `KubeError`,
+        Without a file, use the settings of the installation, or the defaults if there is none. Raises `KubeError`,
         `WrongInput`, `BadConfiguration` or `NotAllowed`.
         """
         settings = _of_file(self.file, self.assignments)
-        configure_logging("warning")  # what cannot be read on the way is told on standard error
+        configure_logging("warning")  # unreadable objects are reported on standard error
         with progress(self.reading):
             return asyncio.run(_observe(settings, self))
 
@@ -172,10 +172,10 @@ class _Remarks:
 
 
 async def _fill(client: Client, reflector: Reflector[Any], remarks: _Remarks, named: Collection[str]) -> None:
-    """The store as a first listing would fill it.
+    """Fill the store as a first list would.
 
-    A cluster without a resource has none of its objects. Only if the resource is among the `named`, those of the
-    setting `ownerKinds`, is there something to mend.
+    A missing resource counts as empty. It is reported only if it is among the `named` ones, which the setting
+    `ownerKinds` lists.
     """
     scope = reflector.scope
     resource = scope.resource.group_resource
@@ -202,7 +202,7 @@ async def _fill(client: Client, reflector: Reflector[Any], remarks: _Remarks, na
 
 
 async def _valid_policies(client: Client, installation: str, remarks: _Remarks) -> dict[str, Policy]:
-    """The policies that the leader goes by where a value cannot be read."""
+    """Return the last valid policies, which the leader uses for unreadable values."""
     try:
         found = await client.get(CONFIGMAPS, POLICIES, installation)
     except NotFound:

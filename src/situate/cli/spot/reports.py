@@ -1,4 +1,4 @@
-"""What is told of workloads, nodes, money and room, as data that every form of output is made of."""
+"""Reports on workloads, nodes, cost and capacity, as plain data for every form of output."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from situate.spot.workloads.cluster_view import NO_MEMORY, workload_of
 
 ASSUMED: Final = "no prices are known: spot is taken to cost {part:.0%} less than on demand"
 _OLD_DAYS: Final = 90
-"""Prices that are older are said to be."""
+"""Age in days from which prices are reported as old."""
 
 
 def workloads(observed: Observed) -> list[Workload]:
-    """As they are to be now, also those that take no part."""
+    """Return the workloads in their current state, including those that spot does not manage."""
     cluster, rules, memories = observed.situation.cluster, observed.situation.rules, observed.state.memories
     return [workload_of(cluster, owner, rules, memories.get(owner.uid, NO_MEMORY)) for owner in observed.owners]
 
@@ -64,7 +64,7 @@ def workload_data(owner: Owner, report: Report, workload: Workload, observed: Ob
 
 
 def blocked_text(each: dict[str, Any], now: float) -> str:
-    """Of the data of a workload: what blocks it, and for how long if that is known."""
+    """Return the reason that blocks a workload, with the remaining time if it is known."""
     if each["blockedUntil"] is None:
         return each["blocked"] or "-"
     left = datetime.fromisoformat(each["blockedUntil"]).timestamp() - now
@@ -86,7 +86,7 @@ def node_data(node: NodeFacts, pods: int, now: float) -> dict[str, Any]:
 
 
 def notices_data(notices: Iterable[Notice], observed: Observed, namespace: str | None = None) -> list[dict[str, str]]:
-    """Those about workloads of the namespace; None: of all."""
+    """Return the notices about workloads of the namespace; None: of all namespaces."""
     owners = observed.situation.cluster.owners
     about = [(owners[notice.owner], notice) for notice in notices if notice.owner in owners]
     return [
@@ -97,7 +97,10 @@ def notices_data(notices: Iterable[Notice], observed: Observed, namespace: str |
 
 
 def cost_of(observed: Observed, chosen: Iterable[Workload]) -> CostReport:
-    """How often all spot nodes are expected to end together is what was recorded: waves that took all of them."""
+    """Return the cost report.
+
+    The expected rate of losing all spot nodes is the recorded rate of such waves.
+    """
     history = observed.history
     whole = sum(wave.share >= 1 for wave in history.waves)
     months = max(history.months(observed.now), 1.0)
@@ -132,7 +135,7 @@ def cost_data(report: CostReport, observed: Observed) -> dict[str, Any]:
 
 
 def cost_lines(report: CostReport, observed: Observed) -> list[str]:
-    """Sentences for people; each figure says what it rests on."""
+    """Return sentences for people. Each figure names its basis."""
     prices = observed.situation.prices
     assumed = "" if report.date else f"; {ASSUMED.format(part=prices.default_discount)}"
     lines = [f"saving: {report.saving:.0%} of all on demand, {report.achievable:.0%} achievable{assumed}"]
@@ -172,7 +175,7 @@ def room_data(room: WaveRoom, history: History, nodes: int, now: float) -> dict[
 
 
 def room_line(room: WaveRoom, history: History) -> str:
-    """Whether on-demand nodes have the capacity for the Pods that a wave would displace."""
+    """Return whether on-demand nodes have the capacity for the Pods that a wave would displace."""
     wave = "if all spot nodes ended" if history.largest is None else f"in a wave of {history.largest} spot nodes"
     if not room.displaced:
         return f"{wave}: no Pod would need another node"
@@ -195,7 +198,7 @@ def loss_data(loss: Loss) -> dict[str, Any]:
 
 
 def recorded_wave(history: History) -> str:
-    """What the leader has recorded of spot nodes that ended."""
+    """Return the interruptions of spot nodes that the leader has recorded."""
     if history.since is None:
         return "interruptions: none recorded; the leader writes them on its Lease"
     since = f"since {moment(history.since)}"

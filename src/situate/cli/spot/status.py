@@ -1,4 +1,4 @@
-"""`situate spot status`: workloads with their floors, nodes that are not as they should be, money and room."""
+"""Implement `situate spot status`: workloads with their floors, nodes with a problem, cost and capacity."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _NODES = (
 
 
 def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool, watch: bool) -> None:
-    """Prints it."""
+    """Print the status, with `watch` again at each change."""
 
     def once() -> None:
         with mendable_failures():
@@ -82,7 +82,7 @@ def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool, w
 
 
 def _as_data(observed: Observed) -> tuple[dict[str, Any], list[str]]:
-    """Of all namespaces, with `notices` as they are; and sentences about money and room for people."""
+    """Return the data of all namespaces, with unformatted `notices`, and sentences about cost and capacity."""
     situation = observed.situation
     decision = decide(observed.state, situation, observed.now)
     every = workloads(observed)
@@ -115,7 +115,7 @@ def _print(
     now: float,
     listed: str | None,
 ) -> None:
-    """`every`: the workloads of all namespaces; `listed`: the namespace of those that are shown, None for all."""
+    """`every` holds the workloads of all namespaces. `listed` is the namespace to show, None for all."""
     part = [each for each in every if each["phase"] != Phase.UNMANAGED]
     held = sum(each["need"] <= 0 for each in part)
     led = f"led by {told['leader']}" if told["leader"] else "no leader"

@@ -1,6 +1,6 @@
-"""`situate spot ungate`: removes the gate of strict mode from Pods that wait behind it without a class.
+"""Implement `situate spot ungate`: remove the gate of strict mode from Pods that wait behind it without a class.
 
-It is for a cluster without a leader, and for uninstalling: a Pod whose gate stays waits for ever.
+It is for a cluster without a leader, and for uninstalling: a Pod with the gate waits for ever.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from situate.spot.model.pods_nodes_workloads import GATE
 
 _AT_ONCE: Final = 16
 _TRIES: Final = 3
-"""A pod may change between reading and writing."""
+"""Number of tries, because a Pod may change between reading and writing."""
 _COLUMNS: Final = (Column("pod"), Column("result"), Column("why"))
 
 
@@ -39,13 +39,13 @@ class Result(StrEnum):
     LET_GO = "let go"
     WOULD_BE = "would be let go"
     GONE = "gone"
-    """Deleted meanwhile, or somebody else was quicker."""
+    """Deleted meanwhile, or ungated by another client."""
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Ungated:
-    """What became of one pod."""
+    """Result for one Pod."""
 
     pod: str
     result: Result
@@ -53,7 +53,7 @@ class Ungated:
 
 
 def show(where: Where, namespace: str | None, output: Format, *, of_all: bool, dry_run: bool) -> None:
-    """Does it and prints it; ends with 1 if a Pod keeps its gate."""
+    """Remove the gates and print the results; exit with 1 if a Pod keeps its gate."""
     with mendable_failures(), progress("removing gates"):
         chosen = where.listed(namespace, of_all=of_all)
         found = asyncio.run(_ungate(where, chosen, dry_run=dry_run))
@@ -103,7 +103,7 @@ async def _ungate(where: Where, namespace: str | None, *, dry_run: bool) -> list
 
 
 async def _let_go(client: Client, pod: Pod, lane: asyncio.Semaphore) -> Ungated:
-    """What the API has refused is read anew: gates may be fewer by now, or the pod another one."""
+    """Remove the gate of one Pod. After a refusal, read the Pod again: it may have fewer gates, or another uid."""
     namespace, name = pod.metadata.namespace, pod.metadata.name
     present, why = pod, ""
     async with lane:
@@ -137,6 +137,6 @@ def _name(pod: Pod) -> str:
 
 
 def _as_json(pod: Pod) -> dict[str, Any]:
-    """What taking a gate away looks at."""
+    """Return the part of the Pod that `released` reads."""
     gates = [{"name": gate.name} for gate in pod.spec.scheduling_gates]
     return {"metadata": {"uid": pod.metadata.uid}, "spec": {"schedulingGates": gates}}

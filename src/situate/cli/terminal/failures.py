@@ -1,15 +1,15 @@
-"""How a command ends: every failure that a person can mend is one sentence on standard error and an exit code.
+"""Exit codes of commands. Every failure that a user can fix is one sentence on standard error and an exit code.
 
 | code | meaning |
 | --- | --- |
 | 0 | done |
-| 1 | the answer is no: a check failed, a chapter of the demo did not hold; or it could not be done |
+| 1 | the answer is no: a check failed, a chapter of the demo did not hold; or the command failed |
 | 2 | the command line or the configuration is wrong |
 | 3 | the cluster or the archive cannot be reached, or refused |
 | 130 | interrupted |
-| 141 | nobody reads the output any more, as at the end of a pipe |
+| 141 | broken pipe: the reader of the output has ended |
 
-A traceback is shown for defects of ours only.
+A traceback is shown only for defects of situate.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class ExitCode(IntEnum):
 
 
 class WrongInput(Exception):
-    """What the person typed or wrote cannot be used; the text says what to do."""
+    """Unusable input on the command line or in a file. The text names the next step."""
 
 
 class NotAllowed(Exception):
-    """Something that is needed may not be read; the text is a sentence for each."""
+    """Missing permissions to read needed objects. The text has one sentence for each."""
 
 
 @contextmanager
 def mendable_failures() -> Iterator[None]:
-    """Turns the failures that people can mend into a sentence and an exit code."""
+    """Turn failures that users can fix into a sentence and an exit code."""
     try:
         yield
     except (BadConfiguration, WrongInput) as wrong:
@@ -60,7 +60,7 @@ def mendable_failures() -> Iterator[None]:
 
 
 def _end_for_the_archive(failed: Exception) -> None:
-    """Few commands have an archive: the others are spared its import, unless they fail."""
+    """End the command for a failure of an archive. Few commands use one, so its import waits for a failure."""
     from situate.archive.protocol import ArchiveCorrupt, ArchiveError, NotArchived
 
     if isinstance(failed, NotArchived | ArchiveCorrupt):

@@ -1,4 +1,4 @@
-"""The forms in which commands print, as `-o` names them."""
+"""Output formats of commands, as `-o` names them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Format(StrEnum):
-    """`-o`."""
+    """Values of `-o`."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -15,7 +15,7 @@ class Format(StrEnum):
 
 
 class DataFormat(StrEnum):
-    """`-o` of commands that print objects."""
+    """Values of `-o` for commands that print objects."""
 
     YAML = "yaml"
     JSON = "json"

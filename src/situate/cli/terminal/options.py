@@ -1,6 +1,6 @@
-"""The options of all commands: one meaning a flag, and one flag a meaning.
+"""Options that several commands share: each flag has one meaning, and each meaning one flag.
 
-Only the parser of the command line is imported here, since every `--help` imports it.
+This module imports only the parser of the command line, because every `--help` imports it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a command prints: a table for people, JSON or YAML for programs; colours on a terminal only."""
+"""Print the output of a command: a table for people, JSON or YAML for programs; colours on a terminal only."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from situate.cli.terminal.formats import DataFormat, Format
 from situate.cli.terminal.streams import bold, printable
 
 _GAP = "   "
-"""Between two columns, as wide as kubectl's."""
+"""Space between two columns, as wide as kubectl's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table."""
+    """Column of a table."""
 
     title: str
     wide: bool = False
     """Shown with `-o wide` only."""
     right: bool = False
-    """Numbers stand to the right."""
+    """Whether the cells are aligned to the right, as numbers are."""
 
 
 def print_data(data: Any, form: Format | DataFormat) -> None:
-    """JSON or YAML; keys keep their order."""
+    """Print JSON or YAML; keys keep their order."""
     if form in (Format.JSON, DataFormat.JSON):
         sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
     else:
@@ -38,7 +38,7 @@ def print_data(data: Any, form: Format | DataFormat) -> None:
 
 
 def print_objects(objects: Sequence[Mapping[str, Any]], form: DataFormat) -> None:
-    """Kubernetes objects for `kubectl apply`: YAML documents, or a JSON List."""
+    """Print Kubernetes objects for `kubectl apply`: YAML documents, or a JSON List."""
     if form is DataFormat.JSON:
         print_data({"apiVersion": "v1", "kind": "List", "items": list(objects)}, form)
     else:
@@ -46,12 +46,12 @@ def print_objects(objects: Sequence[Mapping[str, Any]], form: DataFormat) -> Non
 
 
 def yaml_text(data: Any) -> str:
-    """One YAML document."""
+    """Return one YAML document."""
     return yaml.dump(data, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[object]], form: Format = Format.TABLE) -> None:
-    """A table as kubectl's: capital titles, no lines. Nothing is cut: what is too wide for a terminal goes on below."""
+    """Print a table in kubectl's style: capital titles, no lines. Nothing is truncated; a terminal wraps long lines."""
     shown = [index for index, column in enumerate(columns) if form is Format.WIDE or not column.wide]
     head = [columns[index].title.upper() for index in shown]
     cells = [["" if row[index] is None else printable(str(row[index])) for index in shown] for row in rows]
@@ -70,7 +70,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[object]], for
 
 
 class _PlainDumper(yaml.SafeDumper):
-    """YAML as people write it: no anchors, lists below their key, long texts as blocks."""
+    """YAML in the usual style: no anchors, lists below their key, long texts as blocks."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is PyYAML's
         return True

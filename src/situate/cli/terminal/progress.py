@@ -1,4 +1,4 @@
-"""Progress on standard error: only where a person looks on, only once a command has taken a while, gone at its end."""
+"""Show progress on standard error: only on a terminal, only after `AFTER_S`, and removed at the end."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 AFTER_S: Final = 2.0
-"""What is done by then shows nothing."""
+"""Time without a progress bar. A command that ends within it shows none."""
 
 
 class Bar:
-    """How far a command has come. It may be told at any time, and costs next to nothing while it is not shown."""
+    """Progress of a command. Updates are allowed at any time, and cost little while the bar is hidden."""
 
     def __init__(self, console: Console, doing: str, total: float | None) -> None:
-        """`total` is what `tell` counts to; None: nobody knows how long it takes."""
+        """`total` is the number that `tell` counts up to; None if the duration is unknown."""
         known = (TaskProgressColumn(), TimeRemainingColumn()) if total is not None else (TimeElapsedColumn(),)
         columns = (TextColumn("{task.description}"), BarColumn(), *known)
         self._shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
@@ -37,7 +37,10 @@ class Bar:
 
 @contextmanager
 def progress(doing: str, total: float | None = None) -> Iterator[Bar]:
-    """Shows `doing` while the block runs, from `AFTER_S` on. The bar draws itself: the block may be busy or wait."""
+    """Show `doing` while the block runs, from `AFTER_S` on.
+
+    The bar draws itself: the block may use the CPU or wait.
+    """
     bar = Bar(Console(file=sys.stderr), doing, total)
     timer = Timer(AFTER_S, bar.show)
     timer.daemon = True
@@ -46,5 +49,5 @@ def progress(doing: str, total: float | None = None) -> Iterator[Bar]:
         yield bar
     finally:
         timer.cancel()
-        timer.join()  # else it might begin to show after the end
+        timer.join()  # else the bar might appear after the end
         bar.end()

@@ -1,6 +1,7 @@
-"""Standard output and standard error as commands may use them: nothing that is printed can do harm or come to any.
+"""Write to standard output and standard error safely.
 
-What is printed may come from anybody who can write a status, and where it goes to is the caller's choice.
+Printed text may come from any writer of a status, so control sequences are escaped. The caller chooses the output,
+which may be a closed pipe or a full disk.
 """
 
 from __future__ import annotations
@@ -14,40 +15,40 @@ from contextlib import contextmanager
 from typing import Final, TextIO
 
 UNREAD: Final = 141
-"""128 and SIGPIPE: the exit code of a program that ends because nobody reads what it says."""
+"""Exit code 128 + SIGPIPE, of a program whose output has no reader any more."""
 UNWRITABLE: Final = 1
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def printable(text: str) -> str:
-    """The text with every character escaped that does not show: control sequences, reversed writing, line ends."""
+    """Escape every character that is not visible: control sequences, reversed writing, line ends."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
 
 
 def bold(line: str) -> str:
-    """Emphasized on a terminal that can; elsewhere, or where NO_COLOR is set, as it is."""
+    """Return the line in bold for a terminal that supports it; unchanged elsewhere, or if NO_COLOR is set."""
     plain = not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb" or "NO_COLOR" in os.environ
     return line if plain else f"\x1b[1m{line}\x1b[0m"
 
 
 def say(line: str = "") -> None:
-    """One line for people."""
+    """Print one line for people."""
     print(printable(line))
 
 
 def complain(sentence: str) -> None:
-    """On standard error, line by line."""
+    """Print to standard error, line by line."""
     for line in sentence.splitlines():
         print(f"situate: {printable(line)}", file=sys.stderr)
 
 
 @contextmanager
 def writable_output() -> Iterator[None]:
-    """Around a whole command: whatever becomes of standard output, no traceback comes of it.
+    """Wrap a whole command, so that a failing standard output causes no traceback.
 
-    It may have been closed, encode in ASCII, be a pipe that nobody reads to its end, or a file on a full disk.
+    Standard output may be closed, encode in ASCII, be a pipe without a reader, or be a file on a full disk.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -62,7 +63,7 @@ def writable_output() -> Iterator[None]:
         finally:
             output.flush()
     except SystemExit:
-        if sys.stdout is not output:  # so the command line's parser leaves it when the pipe has broken
+        if sys.stdout is not output:  # the command line's parser does this when the pipe has broken
             raise SystemExit(UNREAD) from None
         raise
     except BrokenPipeError:
@@ -77,7 +78,7 @@ def writable_output() -> Iterator[None]:
 
 
 def _forget(output: TextIO) -> None:
-    """What is buffered cannot be written, and Python would try again at the end of the process."""
+    """Discard buffered output that cannot be written. Python would try again at the end of the process."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, output.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""How long a command waits, as `--timeout` says."""
+"""Parse `--timeout`, the time that a command waits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from situate.objects.values.durations import BadDuration, parse_duration
 
 
 def timeout_s(text: str) -> float:
-    """Seconds; infinite for 0. Raises `WrongInput`."""
+    """Return seconds; infinite for 0. Raises `WrongInput`."""
     try:
         found = parse_duration(text)
     except BadDuration as bad:

@@ -27,11 +27,11 @@ INTERVAL_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The output of one run of a command."""
+    """Output of one run of a command."""
 
     output: str
     complaints: str
-    """On standard error."""
+    """Standard error."""
 
 
 Draw = Callable[[Frame], None]
@@ -47,9 +47,9 @@ def show_status(show: Callable[[], None], form: Format, *, watch: bool) -> None:
 
 
 def follow(show: Callable[[], None], draw: Draw, wait: Callable[[], None]) -> None:
-    """Run `show` and draw what it prints, again after each `wait`, until one of them raises.
+    """Run `show` and draw its output, again after each `wait`, until one of them raises.
 
-    A failure ends the command at the first run alone. Later the last status stays, with the failure above it: an API
+    A failure ends the command only at the first run. Later the last status stays, with the failure above it: an API
     server may be restarted, and a StatefulSet may be created.
     """
     last: Frame | None = None
@@ -69,7 +69,7 @@ def follow(show: Callable[[], None], draw: Draw, wait: Callable[[], None]) -> No
 
 @contextmanager
 def drawing(console: Console, form: Format) -> Iterator[Draw]:
-    """In place on a terminal that can; else as a new table, or document, for each change."""
+    """Draw in place on a terminal that supports it, else print a new table or document for each change."""
     if not console.is_terminal or console.is_dumb_terminal or form in (Format.JSON, Format.YAML):
         yield _Sequence(form).draw
         return
@@ -78,7 +78,7 @@ def drawing(console: Console, form: Format) -> Iterator[Draw]:
 
 
 class _Sequence:
-    """One after the other; mutable."""
+    """Prints one frame after the other; mutable."""
 
     def __init__(self, form: Format) -> None:
         self._between = {Format.JSON: "", Format.YAML: "---\n"}.get(form, "\n")
@@ -95,7 +95,7 @@ class _Sequence:
 
 
 class _Captured(io.StringIO):
-    """Takes what is printed; a table is bold where the terminal behind it can."""
+    """Captures printed text; a table is bold if the terminal behind it supports that."""
 
     def __init__(self, *, terminal: bool) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class _Captured(io.StringIO):
 
 
 def _captured(show: Callable[[], None]) -> tuple[Frame, int]:
-    """And the exit code with which the command would end."""
+    """Return the output of one run, and the exit code with which the command would end."""
     output, complaints = _Captured(terminal=sys.stdout.isatty()), _Captured(terminal=False)
     code = 0
     with redirect_stdout(output), redirect_stderr(complaints):

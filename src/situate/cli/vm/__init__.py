@@ -1,1 +1,1 @@
-"""`situate vm`: virtual machines that grow, shrink and move."""
+"""Implement `situate vm`: virtual machines that grow, shrink and move."""

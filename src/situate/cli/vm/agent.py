@@ -1,4 +1,4 @@
-"""`situate vm agent`: the autoscaler-agent of a node, or of all nodes of a cluster without guests."""
+"""Implement `situate vm agent`: the autoscaler-agent of a node, or of all nodes of a cluster without guests."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run(
     *,
     all_nodes: bool,
 ) -> None:
-    """Runs it until a signal, and ends the command."""
+    """Run the agent until a signal, and end the command."""
     with mendable_failures():
         if bool(node) == all_nodes:
             raise WrongInput(f"name one node with --node (or ${NODE_VARIABLE}), or say --all-nodes")
@@ -67,7 +67,7 @@ def run(
 async def _run(settings: AgentSettings, node: str | None, health_address: str, connection: Connection) -> ExitCode:
     client = connect(connection, random.Random(), qps=_QPS, burst=_BURST)
     events = connect(connection, random.Random(), qps=_EVENTS_QPS)
-    # every monitor holds a connection
+    # every monitor needs a connection
     session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), trust_env=False)
     pods = SchedulerPods(client, settings.scheduler, random.Random()) if settings.scheduler.url is None else None
     permits: PermitClient | None = None
@@ -132,7 +132,7 @@ def _recorder(client: Client) -> EventRecorder:
 
 
 def _steady_clock() -> Callable[[], int]:
-    """Milliseconds of the epoch, going on as the loop's clock does: a jump of the wall clock changes no wait."""
+    """Return a clock in milliseconds of the epoch that ignores jumps of the wall clock, as the loop's clock does."""
     loop = asyncio.get_running_loop()
     ahead_s = time.time() - loop.time()
     return lambda: round((loop.time() + ahead_s) * 1000)

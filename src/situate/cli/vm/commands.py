@@ -1,4 +1,4 @@
-"""The commands of `situate vm`: their arguments and help. What they do is imported when one runs."""
+"""Commands of `situate vm`: their arguments and help. The implementation is imported when one runs."""
 
 from __future__ import annotations
 
@@ -107,10 +107,10 @@ def explain(
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Say what a VM or a Pod is short of and why, which others wait on its node, and what would help.
+    """Say how much a VM or a Pod is short and why, which others wait on its node, and which changes would help.
 
-    The leader alone knows since when each waits; its permit port says it at GET /explain/pod/NAMESPACE/NAME. Exits with
-    1 if it has less than it asks for, or no node.
+    Only the leader knows how long each has waited; its permit port returns that at GET /explain/pod/NAMESPACE/NAME.
+    Exits with 1 if it has less than it asks for, or no node.
     """
     from situate.cli.vm.explain import show
     from situate.cli.vm.reading import Asked
@@ -132,10 +132,10 @@ def plan(
 ) -> None:
     """Show the moves that would begin now: for VMs that are short, and from nodes that drain or exceed their watermark.
 
-    All VMs are planned for; -n and -A choose those that are listed. Moves under way are listed apart. Limits and
-    cool-downs count, as they do for the leader.
+    All VMs are planned; -n and -A select the listed ones. Moves in progress are listed separately. Limits and
+    cool-downs apply, as they do for the leader.
 
-    Exits with 1 if a listed VM stays short or has no node, or a VM cannot leave a node that it is to leave.
+    Exits with 1 if a listed VM stays short or has no node, or a VM cannot leave a node that it has to leave.
     """
     from situate.cli.vm.plan import show
     from situate.cli.vm.reading import Asked
@@ -158,7 +158,7 @@ def drain(
     """Live-migrate every VM that may move away from a node, cheapest first and within the limits; other Pods stay.
 
     It sets the annotation vm.situate.dev/drain, and the leader moves the VMs. No VM is placed on the node while the
-    annotation is there. Other Pods still are: kubectl cordon prevents that.
+    annotation is set. Other Pods still are: kubectl cordon prevents that.
 
     Exits with 1 if a VM is left on the node at the end of --timeout.
     """
@@ -175,7 +175,7 @@ def uncordon(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Take a drain back: VMs may stay on the node and be placed there. Moves that have begun go on."""
+    """Cancel a drain: VMs may stay on the node and be placed there. Moves in progress continue."""
     from situate.cli.read_cluster.where import Where
     from situate.cli.vm.drain import end
 
@@ -206,7 +206,7 @@ def agent(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Size VMs by their load, until SIGTERM or Ctrl-C: ask the scheduler for what each needs, and resize it.
+    """Size VMs by their load, until SIGTERM or Ctrl-C: request each size from the scheduler, and resize the VM.
 
     Without guests, as on an embedded cluster: --set monitor.kind=standIn --set metrics.source=annotation, and the load
     in the annotation vm.situate.dev/load of each VirtualMachine, as {"load1": 1.5, "memoryUsed": "1Gi"}.
@@ -260,17 +260,17 @@ def machines(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Play VM controller and migrator on a cluster without a hypervisor, until SIGTERM or Ctrl-C.
+    """Act as VM controller and migrator on a cluster without a hypervisor, until SIGTERM or Ctrl-C.
 
     VirtualMachines get runner Pods, grow and shrink by their spec, and move by VirtualMachineMigrations. No guest runs.
-    The annotation vm.situate.dev/hypervisor of a VirtualMachine describes its hypervisor, such as
-    {"usedMemory": "2Gi", "dirtyRate": "50Mi", "failAtPercent": 99}.
+    The annotation vm.situate.dev/hypervisor of a VirtualMachine describes its hypervisor, such as {"usedMemory": "2Gi",
+    "dirtyRate": "50Mi", "failAtPercent": 99}.
 
     \b
     situate crds vm | kubectl apply --server-side -f -
     situate vm machines
 
-    Never run it in a cluster with NeonVM: both would act upon the same objects. `situate manifests vm-machines` prints
+    Never run it in a cluster with NeonVM: both would act on the same objects. `situate manifests vm-machines` prints
     the objects that a cluster needs for it.
 
     Page: docs/guides/vm/hypervisors.md

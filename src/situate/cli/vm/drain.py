@@ -1,4 +1,4 @@
-"""`situate vm drain` and `uncordon`: have the VMs of a node moved away, or let them stay."""
+"""Implement `situate vm drain` and `uncordon`: let the leader move the VMs of a node away, or let them stay."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_NAMES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """As `--wait` and `--timeout` say."""
+    """Values of `--wait` and `--timeout`."""
 
     wait: bool
     timeout: str
@@ -42,7 +42,7 @@ class Waiting:
 def start(
     node: str, where: Where, file: Path | None, assignments: Iterable[str] | None, waiting: Waiting, *, dry_run: bool
 ) -> None:
-    """Sets the annotation; ends with 1 if it is to wait, and a VM is left at the time-out."""
+    """Set the annotation; with `--wait`, exit with 1 if a VM is left at the time-out."""
     with mendable_failures():
         within_s = timeout_s(waiting.timeout)
         system = system_of(settings_of(file, assignments or ()))
@@ -56,13 +56,13 @@ def start(
 
 
 def end(node: str, where: Where, *, dry_run: bool) -> None:
-    """Removes the annotation."""
+    """Remove the annotation."""
     with mendable_failures():
         asyncio.run(_end(where, node, dry_run=dry_run))
 
 
 async def _start(where: Where, name: str, system: System[Any], within_s: float | None, *, dry_run: bool) -> list[str]:
-    """The VMs that are left; none if nothing is waited for."""
+    """Return the VMs that are left; empty without waiting."""
     client = where.client()
     try:
         if dry_run:
@@ -99,14 +99,14 @@ async def _end(where: Where, name: str, *, dry_run: bool) -> None:
 
 
 async def _emptied(client: Client, name: str, system: System[Any], within_s: float) -> list[str]:
-    """Says how many VMs are left as their number changes."""
+    """Wait until no VM is left, and print the number of VMs at each change."""
     ends = time.monotonic() + within_s
     said: int | None = None
     with progress(f"waiting for the VMs on node {name} to leave"):
         while left := await _machines(client, name, system):
             if len(left) != said:
                 say(f"{counted(len(left), 'VM is', 'VMs are')} left on node {name}")
-                sys.stdout.flush()  # a log shows it now, not when the wait is over
+                sys.stdout.flush()  # logs show it at once, not at the end of the wait
                 said = len(left)
             rest_s = ends - time.monotonic()
             if rest_s <= 0:
@@ -117,7 +117,7 @@ async def _emptied(client: Client, name: str, system: System[Any], within_s: flo
 
 
 async def _machines(client: Client, node: str, system: System[Any]) -> list[str]:
-    """`namespace/name` of the VMs whose Pods are on the node and have not ended."""
+    """Return `namespace/name` of the VMs whose Pods are on the node and have not ended."""
     pods = (await client.list_all(PODS, field_selector=f"spec.nodeName={node}")).items
     refs = (system.machine_of(pod) for pod in pods if not pod.finished)
     return sorted({str(ref) for ref in refs if ref is not None})

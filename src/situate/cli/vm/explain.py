@@ -1,4 +1,4 @@
-"""`situate vm explain`: why a VM or a Pod has less than it asks for, and what would help."""
+"""Implement `situate vm explain`: why a VM or a Pod has less than it requests, and which changes would help."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TYPES = (
     ObjectType("VirtualMachine", "virtualmachines", INSTANCES.group, ("vm", "vms")),
     ObjectType("VirtualMachineInstance", "virtualmachineinstances", INSTANCES.group, ("vmi", "vmis")),
 )
-"""A VirtualMachine of KubeVirt has the name of its instance."""
+"""Types of objects. A VirtualMachine of KubeVirt has the name of its instance."""
 _MOVES = (
     Column("machine"),
     Column("to"),
@@ -49,7 +49,7 @@ def complete_machines(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def show(name: str, asked: Asked, namespace: str | None, output: Format) -> None:
-    """Prints it; ends with 1 if the VM or Pod has less than it asks for, or no node."""
+    """Print the explanation; exit with 1 if the VM or Pod has less than it requests, or no node."""
     with mendable_failures():
         asked.check()
         meant = readings(name, namespace, _TYPES)
@@ -57,7 +57,7 @@ def show(name: str, asked: Asked, namespace: str | None, output: Format) -> None
         observed = asked.observed()
         told = next((found for each in meant if (found := _told(observed, each, default)) is not None), None)
         if told is None:
-            for remark in observed.remarks:  # what cannot be read may be just this
+            for remark in observed.remarks:  # an unreadable object may be the missing one
                 complain(remark)
             require_explained(name, _TYPES)
             raise WrongInput(_absent(observed, meant[-1].namespace or default, meant[-1].name))
@@ -72,14 +72,14 @@ def show(name: str, asked: Asked, namespace: str | None, output: Format) -> None
 
 
 def _lacks(told: dict[str, Any]) -> bool:
-    """Whether it has less than it asks for, or no node."""
+    """Return whether it has less than it requests, or no node."""
     if told["node"] is None or told.keys() & {"refused", "putOff"}:
         return True
     return any(amount != "0" for amount in told["shortBy"].values())
 
 
 def _told(observed: Observed, meant: ObjectName, default: str) -> dict[str, Any] | None:
-    """None: there is no such Pod or VM."""
+    """Return the explanation; None if there is no such Pod or VM."""
     namespace = meant.namespace or default
     name = _pod_name(observed, meant, namespace)
     if name:
@@ -92,7 +92,7 @@ def _told(observed: Observed, meant: ObjectName, default: str) -> dict[str, Any]
 
 
 def _pod_name(observed: Observed, meant: ObjectName, namespace: str) -> str:
-    """Of the pod on a node, or of the one that runs the machine; empty where there is none."""
+    """Return the name of the Pod on a node, or of the Pod that runs the VM; empty if there is none."""
     placed = [pod for node in observed.state.nodes.values() for pod in node.pods.values()]
     there = [pod for pod in placed if pod.ref.namespace == namespace]
     if meant.type in (None, POD) and any(pod.ref.name == meant.name for pod in there):
@@ -185,10 +185,10 @@ def _cost(seconds: float | None) -> str:
 
 
 def _some(amounts: dict[str, str]) -> str:
-    """Of what there is any of."""
+    """Return the amounts other than zero."""
     return _amounts({name: amount for name, amount in amounts.items() if amount != "0"})
 
 
 def _amounts(amounts: dict[str, str]) -> str:
-    """`2 cpu, 8Gi memory`."""
+    """Return text such as `2 cpu, 8Gi memory`."""
     return ", ".join(f"{amount} {name}" for name, amount in amounts.items())

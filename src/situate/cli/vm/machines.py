@@ -1,4 +1,4 @@
-"""`situate vm machines`: lets virtual machines of a cluster without a hypervisor live, grow and move."""
+"""Implement `situate vm machines`: run, resize and move virtual machines in a cluster without a hypervisor."""
 
 from __future__ import annotations
 
@@ -30,12 +30,15 @@ from situate.vm.emulator.controller import MachinesController
 _QPS, _BURST = 100.0, 200
 _ELECTION_QPS = 20.0
 _GIVES_UP, _RETRIES = 10 / 15, 2 / 15
-"""Of the Lease's duration: until a leader that cannot renew gives up, and between two attempts (client-go's)."""
+"""Shares of the Lease's duration, as in client-go.
+
+The first one is the time until a leader that cannot renew gives up, the second one is the retry interval.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds, as the options say."""
+    """Seconds from the options."""
 
     lease_s: float
     scale_s: float
@@ -52,7 +55,7 @@ def run(
     *,
     compat: bool,
 ) -> None:
-    """Runs it until a signal, and ends the command. `installation`: None for the context's namespace."""
+    """Run until a signal, and end the command. `installation` is None for the context's namespace."""
     with mendable_failures():
         settings = Settings(scale_s=seconds.scale_s, handover_s=seconds.handover_s, compat=compat)
         connection = find_connection(kubeconfig, context)

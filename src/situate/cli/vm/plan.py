@@ -1,4 +1,4 @@
-"""`situate vm plan`: the moves that would begin now, each with its reason and beneficiary. Nothing is written."""
+"""Implement `situate vm plan`: the moves that would begin now, with reason and beneficiary. Nothing is written."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COLUMNS = (
 
 
 def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool) -> None:
-    """Prints it; ends with 1 if a listed VM stays short or has no node, or a VM cannot leave its node."""
+    """Print the plan; exit with 1 if a listed VM stays short or has no node, or a VM cannot leave its node."""
     with mendable_failures():
         asked.check()
         listed = asked.where.listed(namespace, of_all=of_all)
@@ -71,7 +71,7 @@ def _print(told: dict[str, Any], output: Format) -> None:
 
 
 def _planned(step: Step, observed: Observed) -> dict[str, Any]:
-    """One plan as data, with whom it is about."""
+    """Return one plan as data, with the name of the VM, Pod or node."""
     made, about = step.made, step.about
     reasons = [{"about": about, "reason": each} for each in made.reasons]
     if made.needs_node is not None:
@@ -89,7 +89,7 @@ def _planned(step: Step, observed: Observed) -> dict[str, Any]:
 
 
 def _narrowed(planned: dict[str, Any], listed: str | None) -> dict[str, Any]:
-    """What concerns the listed namespace; a plan for a node keeps its reasons, since nodes are the cluster's."""
+    """Return the part for the listed namespace. A plan for a node keeps its reasons: nodes have no namespace."""
     if listed in (None, planned["namespace"]):
         return planned
     if planned["namespace"] is None:
@@ -124,19 +124,19 @@ def _under_way(each: dict[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One plan after the others."""
+    """One plan in the sequence."""
 
     about: str
-    """The VM or Pod that is short, or `node n1`."""
+    """VM or Pod that is short, or `node n1`."""
     namespace: str | None
     """None for a node."""
     made: Plan
     state: State
-    """Before it, with the moves of the former ones."""
+    """State before the plan, with the moves of earlier plans."""
 
 
 def _plans(observed: Observed) -> Iterator[Step]:
-    """One after the other, each with the moves of the former ones, as the ledger would have them made (B26)."""
+    """Return the plans in sequence, each with the moves of the earlier ones, as the ledger would make them (B26)."""
     state, planner, now, rules = decided(observed.state), Planner(), observed.now, observed.rules
     waiting = [(pod, waiter) for uid, waiter in state.waiters.items() if (pod := state.pod(uid)) is not None]
     for pod, _ in sorted(waiting, key=lambda each: (-each[0].priority, each[1].since, each[0].uid)):

@@ -1,8 +1,8 @@
-"""What vm would see of a cluster now, read once. Nothing is ever written.
+"""Read the state that vm would see, once. Nothing is ever written.
 
-The objects go through the same stores, readers and steps as in the controller, so that they count the same here. A
-ledger that was not told that it has seen everything takes in, and decides nothing. Who waits since when, and back-offs,
-are known to the leader alone.
+Objects pass through the same stores, readers and steps as in the controller, so that they count the same here. The
+ledger is not told that it has seen everything, so it only takes in objects and decides nothing. Only the leader knows
+waiting times and back-offs.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from situate.vm.model.policy import Rules
 from situate.vm.model.state import State
 
 _NEEDED: Final = frozenset(("pods", "nodes"))
-"""Without these nothing can be counted."""
+"""Resources without which nothing can be counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unplaced:
-    """A machine, or a pod that is none's, without a node."""
+    """VM without a node, or a Pod of no VM without one."""
 
     namespace: str
     machine: str
-    """Empty: the pod is none's."""
+    """Empty if the Pod runs no VM."""
     pod: str
-    """Empty: it has none."""
+    """Empty if the VM has no Pod."""
     why: str
 
     def as_data(self) -> dict[str, Any]:
@@ -67,31 +67,31 @@ class Unplaced:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Everything, as of one moment."""
+    """State of the cluster at one moment."""
 
     rules: Rules
     state: State
     now: float
     """Seconds of the epoch."""
     lease: Lease | None
-    """None where there is none, or none that may be read."""
+    """None if it does not exist or may not be read."""
     unplaced: tuple[Unplaced, ...]
     """By namespace and name."""
     remarks: tuple[str, ...]
-    """What could not be read, and what follows from that; a sentence each."""
+    """Sentences about unreadable input and its consequences."""
 
 
 class Asked(AskedOfInstallation):
-    """What the options of a command say."""
+    """Options of a command."""
 
     __slots__ = ()
 
     def check(self) -> None:
-        """Reads the settings: what is wrong with them needs no cluster. Raises `WrongInput` and `BadConfiguration`."""
+        """Check the settings before the cluster is read. Raises `WrongInput` and `BadConfiguration`."""
         settings_of(self.file, self.assignments)
 
     def observed(self) -> Observed:
-        """The cluster or the files now, by the settings of the file with those of `--set`, or the defaults.
+        """Return the current state, read with the settings of the file and of `--set`, or the defaults.
 
         Raises `KubeError`, `WrongInput`, `BadConfiguration` or `NotAllowed`.
         """
@@ -102,7 +102,7 @@ class Asked(AskedOfInstallation):
 
 
 def settings_of(file: Path | None, assignments: Iterable[str]) -> VmSettings:
-    """Raises `WrongInput` and `BadConfiguration`."""
+    """Return the settings. Raises `WrongInput` and `BadConfiguration`."""
     given = tuple(assignments)
     settings = vm_settings(without_file(given) if file is None else load(file, given))
     if settings is None and file is not None:
@@ -135,7 +135,10 @@ async def _observe(settings: VmSettings, asked: Asked) -> Observed:
 
 
 def _pair_targets(ledger: Ledger) -> None:
-    """Targets that are booked count once; a leader that starts finds them when all is listed."""
+    """Pair targets with their moves, so that each reservation counts once.
+
+    A starting leader does the same when the first lists are complete.
+    """
     for node in list(ledger.state.nodes.values()):
         for pod in node.pods.values():
             if pod.machine is not None and pod.machine.role is Role.TARGET:
@@ -143,9 +146,9 @@ def _pair_targets(ledger: Ledger) -> None:
 
 
 def _with_sources(state: State) -> State:
-    """Claims as they are once all is listed: nothing is held yet of one whose source is still there (B3).
+    """Correct claims whose source still exists: their capacity is not held yet (B3).
 
-    A target that is listed before its source has its claim taken in as if the source were gone.
+    The ledger takes a claim in as freed if the target is listed before its source.
     """
     early = [
         each for each in state.claims.values() if each.state is ClaimState.FREED and each.source_uid in state.where
@@ -156,7 +159,7 @@ def _with_sources(state: State) -> State:
 
 
 def _unplaced(watched: VmWatched, system: System[Any]) -> Iterator[Unplaced]:
-    """Machines none of whose pods has a node, then pods that are none's."""
+    """Return VMs whose Pods have no node, then Pods of no VM without a node."""
     runners: dict[str, list[Pod]] = defaultdict(list)
     alone: list[Pod] = []
     for pod in watched.all.pods.store.list():
@@ -183,7 +186,7 @@ def _why_it_waits(pod: Pod) -> str:
 
 
 def decided(state: State) -> State:
-    """The state as one that all is known of, so that what is told of it is told as the leader would tell it."""
+    """Return the state as started, so that its explanation is the same as the leader's."""
     return replace(state, started=True)
 
 
@@ -193,7 +196,7 @@ class _Remarks:
     fatal: list[str] = field(default_factory=list)
 
     def forget(self, resource: ResourceType[Any], uid: str) -> None:
-        """Objects are read once."""
+        """Do nothing: objects are read once."""
 
     def unreadable(self, resource: ResourceType[Any], each: KubernetesObject, wrong: Sequence[Unreadable]) -> None:  # noqa: ARG002
         for problem in wrong:
@@ -202,7 +205,7 @@ class _Remarks:
 
 
 async def _fill(client: Client, reflector: Reflector[Any], system: System[Any], remarks: _Remarks) -> None:
-    """The store as a first listing would fill it."""
+    """Fill the store as a first list would."""
     scope = reflector.scope
     resource = scope.resource.group_resource
     try:

@@ -1,4 +1,4 @@
-"""`situate vm status`: what is booked and held on nodes, what machines want, and what moves for whom."""
+"""Implement `situate vm status`: reserved and held capacity of nodes, requests of VMs, and moves with beneficiaries."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _MOVES = (
 
 
 def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool, watch: bool) -> None:
-    """Prints it."""
+    """Print the status, with `watch` again at each change."""
 
     def once() -> None:
         with mendable_failures():
@@ -84,7 +84,7 @@ def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool, w
 
 
 def _narrowed(told: dict[str, Any], listed: str | None) -> dict[str, Any]:
-    """With the VMs, Pods and moves of one namespace; nodes are the cluster's. None: of all."""
+    """Return the VMs, Pods and moves of one namespace, and all nodes. None: of all namespaces."""
     if listed is None:
         return told
     parts = ("machines", "pods", "withoutNode", "moves")
@@ -92,7 +92,7 @@ def _narrowed(told: dict[str, Any], listed: str | None) -> dict[str, Any]:
 
 
 def _as_data(observed: Observed) -> dict[str, Any]:
-    """Of all namespaces."""
+    """Return the data of all namespaces."""
     state = observed.state
     lease = observed.lease
     pods = [(pod, node.name) for node in state.nodes.values() for pod in node.pods.values()]
@@ -114,7 +114,7 @@ def _as_data(observed: Observed) -> dict[str, Any]:
 
 
 def _place(each: tuple[Pod, str]) -> tuple[str, str, bool, str]:
-    """By machine, which of two pods the one that it leaves first; a pod's own name ends in chance."""
+    """Return the sort key: the VM, and of its two Pods in a move the source first. Pod names end at random."""
     pod, _ = each
     machine = pod.machine
     name = pod.ref.name if machine is None else machine.ref.name
@@ -165,7 +165,7 @@ def _machine(pod: Pod, node: str, observed: Observed) -> dict[str, Any]:
 
 
 def _short(pod: Pod, node: str, observed: Observed) -> dict[str, Any]:
-    """A plain pod that wishes to be larger."""
+    """Return a plain Pod that requests a larger size."""
     return {
         "namespace": pod.ref.namespace,
         "name": pod.ref.name,
@@ -178,7 +178,7 @@ def _short(pod: Pod, node: str, observed: Observed) -> dict[str, Any]:
 
 
 def moves_as_data(observed: Observed, namespace: str | None) -> list[dict[str, Any]]:
-    """Moves that are under way, the oldest first; `namespace` None: of all machines."""
+    """Return the moves in progress, the oldest first; if `namespace` is None, of all VMs."""
     moves = sorted(observed.state.moves.values(), key=lambda each: (each.created_at, each.key))
     return [_move(each, observed) for each in moves if namespace in (None, each.machine.namespace)]
 
@@ -215,13 +215,13 @@ def _claim(claim: Claim, observed: Observed) -> dict[str, Any]:
 
 
 def machine_of(state: State, uid: str) -> str | None:
-    """`namespace/name` of the machine that the pod runs; None for every other pod."""
+    """Return `namespace/name` of the VM that the Pod runs; None for every other Pod."""
     pod = state.pod(uid)
     return None if pod is None or pod.machine is None else str(pod.machine.ref)
 
 
 def _quantities(amounts: Amounts, observed: Observed) -> dict[str, str]:
-    """As Kubernetes writes them."""
+    """Return the amounts as Kubernetes quantities."""
     names = observed.rules.resources
     return {
         name: str(cpu_value(amount) if name == RESOURCES[0] else memory_value(amount))
@@ -230,13 +230,13 @@ def _quantities(amounts: Amounts, observed: Observed) -> dict[str, str]:
 
 
 def _names(told: dict[str, Any]) -> set[tuple[str, str]]:
-    """Of the VMs: one that moves has two Pods."""
+    """Return the names of the VMs, because a moving VM has two Pods."""
     names = {(each["namespace"], each["name"]) for each in told["machines"]}
     return names | {(each["namespace"], each["machine"]) for each in told["withoutNode"]}
 
 
 def _print(told: dict[str, Any], everything: dict[str, Any], form: Format) -> None:
-    """The sums are those of all namespaces."""
+    """Print the status. The sums are those of all namespaces."""
     led = f"led by {told['leader']}" if told["leader"] else "no leader"
     nowhere = told["withoutNode"]
     short = (each for each in everything["machines"] if any(amount != "0" for amount in each["short"].values()))
@@ -262,7 +262,7 @@ def _print(told: dict[str, Any], everything: dict[str, Any], form: Format) -> No
 
 
 def _node_rows(each: dict[str, Any]) -> Iterator[tuple[object, ...]]:
-    """A line a resource."""
+    """Return one line for each resource."""
     states = [word for word in ("overBudget", "overWatermark", "draining") if each[word]]
     words = {"overBudget": "over budget", "overWatermark": "over watermark", "draining": "draining"}
     columns = ("total", "watermark", "reserved", "held", "incoming", "free", "committed", "migrating")
@@ -313,13 +313,13 @@ def _move_row(each: dict[str, Any]) -> tuple[object, ...]:
 
 
 def short_text(amounts: dict[str, str]) -> str:
-    """`2 4Gi`: CPUs and memory, and what else there is by its name; nothing of what is none."""
+    """Return `2 4Gi`: CPUs and memory, and other resources with their name; amounts of zero are left out."""
     named = ((name, shown(amount)) for name, amount in amounts.items() if amount != "0")
     return " ".join(amount if name in RESOURCES else f"{amount} {name}" for name, amount in named) or "0"
 
 
 def shown(amount: str) -> str:
-    """For people: thousandths as a fraction, and what is no round number of bytes is rounded."""
+    """Return a short form: thousandths as a fraction, and large numbers of bytes rounded."""
     if amount.endswith("m"):
         return f"{int(amount[:-1]) / 1000:g}"
     large = amount.isdigit() and int(amount) >= 2**20

@@ -1,8 +1,8 @@
-"""Variables of the environment that `situate vm` reads."""
+"""Environment variables of `situate vm`."""
 
 from __future__ import annotations
 
 from typing import Final
 
 NODE_VARIABLE: Final = "SITUATE_NODE"
-"""The node that the process runs on, where a Pod's fields set it."""
+"""Node on which the process runs, set from a Pod's fields."""

@@ -1,1 +1,1 @@
-"""`situate vpod`: what is placed where, why, and what would be done. Begin at `commands`."""
+"""Implement `situate vpod`: placements, their reasons, and the next decisions. Begin at `commands`."""

@@ -1,4 +1,4 @@
-"""The commands of `situate vpod`: their arguments and help. What they do is imported when one runs."""
+"""Commands of `situate vpod`: their arguments and help. The implementation is imported when one runs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def explain(
 ) -> None:
     """Say where a source's vreplicas are, Pod by Pod, and where they would be after the next decision.
 
-    Exits with 1 if vreplicas are left over, or the StatefulSet does not exist.
+    Exits with 1 if some vreplicas cannot be placed, or the StatefulSet does not exist.
     """
     from situate.cli.vpod.explain import show
     from situate.cli.vpod.reading import Asked
@@ -115,8 +115,8 @@ def plan(
 ) -> None:
     """Show where every source would be placed, and how many Pods the StatefulSet would get.
 
-    All sources are decided on; -n and -A choose those that are listed. Exits with 1 if vreplicas of a listed source
-    are left over, or a StatefulSet does not exist.
+    All sources are planned; -n and -A select the listed ones. Exits with 1 if some vreplicas of a listed source cannot
+    be placed, or a StatefulSet does not exist.
     """
     from situate.cli.vpod.plan import show
     from situate.cli.vpod.reading import Asked

@@ -1,4 +1,7 @@
-"""`situate vpod explain`: why one vpod is where it is, pod by pod, and what the autoscaler will do (B13)."""
+"""Implement `situate vpod explain`: why a vpod is placed as it is, Pod by Pod, and the autoscaler's next step.
+
+The decisions are those of rule B13.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ _PODS = (
 
 
 def complete_sources(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Of the configuration that the command line names."""
+    """Complete sources of the configuration that the command line names."""
 
     def types() -> list[tuple[ObjectType, str]]:
         file = ctx.params.get("file")
@@ -50,7 +53,7 @@ def complete_sources(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def show(vpod: str, asked: Asked, namespace: str | None, output: Format) -> None:
-    """Prints it; ends with 1 if vreplicas are left over, or the StatefulSet does not exist."""
+    """Print the explanation; exit with 1 if some vreplicas cannot be placed, or the StatefulSet does not exist."""
     with mendable_failures():
         entries = asked.entries()
         types = [_type(source) for entry in entries for source in entry.completed_sources()]
@@ -83,10 +86,10 @@ def _unknown(text: str, namespace: str) -> str:
 
 
 def _named(text: str, namespace: str | None, types: Sequence[ObjectType]) -> tuple[ObjectName, ...]:
-    """What may be meant. Raises `WrongInput`."""
+    """Return the objects that the name may mean. Raises `WrongInput`."""
     within, _, rest = text.partition("/")
     if rest.count("/") == 1 and any(each.plural == rest.partition("/")[0] for each in types):
-        return (ObjectName(None, within, rest),)  # as `status` names what is of a second kind
+        return (ObjectName(None, within, rest),)  # `status` prints sources after the first kind in this form
     return readings(text, namespace, types)
 
 
@@ -95,7 +98,7 @@ def _type(source: SourceSettings) -> ObjectType:
 
 
 def _keys(settings: StatefulSetSettings, meant: ObjectName, default: str) -> Iterator[Key]:
-    """Of the sources that a name may mean: those of the first kind have no prefix."""
+    """Return the keys of the sources that a name may mean. Keys of the first kind have no prefix."""
     namespace = meant.namespace or default
     if meant.type is None:
         yield Key(namespace, meant.name)

@@ -1,4 +1,4 @@
-"""`situate vpod plan`: what the scheduler would decide now, without writing anything (B13)."""
+"""Implement `situate vpod plan`: the scheduler's decisions now, without writing anything (B13)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _COLUMNS = (
 
 
 def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool) -> None:
-    """Prints it; ends with 1 if vreplicas are left over, or a StatefulSet does not exist."""
+    """Print the plan; exit with 1 if some vreplicas cannot be placed, or a StatefulSet does not exist."""
     with mendable_failures():
         entries = asked.entries()
         listed = asked.where.listed(namespace, of_all=of_all)
@@ -77,11 +77,11 @@ def _print(plans: Iterable[dict[str, Any]], output: Format) -> None:
 
 
 def _planned(observed: Observed) -> dict[str, Any]:
-    """The same decisions as the controller's, one after the other, and one beat of the autoscaler after them."""
+    """Return the controller's decisions one after the other, followed by one round of the autoscaler."""
     state = observed.state
     decided = {vpod.key: _decided(state, vpod) for vpod in observed.vpods}
     if returning := givers(state):
-        for vpod in observed.vpods:  # the room that spare copies leave is free once all of this is in the statuses
+        for vpod in observed.vpods:  # the capacity of spare copies is free only after all decisions are in the statuses
             _write(state, vpod, decided[vpod.key])
         for key in (*returning, *retry_order(state)):
             decided[key] = _decided(state, state.vpods[key].as_vpod())
@@ -121,7 +121,7 @@ def _decided(state: State, vpod: PlainVPod) -> Decision:
 
 
 def _write(state: State, vpod: PlainVPod, decision: Decision) -> None:
-    """Takes a decision for written into the status."""
+    """Apply a decision as if it were written into the status."""
     state.observe_vpod(replace(vpod, placements=decision.placements), state.now)
 
 
@@ -142,7 +142,7 @@ def _listed(placements: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _change(before: tuple[Placement, ...], after: tuple[Placement, ...]) -> str:
-    """`d-0 +2, d-3 -1`; empty if nothing changes."""
+    """Return the changes, such as `d-0 +2, d-3 -1`; empty if nothing changes."""
     held: dict[str, int] = {}
     for placement in before:
         held[placement.pod_name] = held.get(placement.pod_name, 0) - placement.vreplicas

@@ -1,6 +1,6 @@
-"""The state of one StatefulSet as a cluster, or a file of its objects, shows it. Nothing is ever written.
+"""Read the state of one StatefulSet from a cluster or from files. Nothing is ever written.
 
-The same reading and deciding functions as in the controller, on one listing instead of watches.
+The functions that read and decide are those of the controller, but work on one list instead of watches.
 """
 
 from __future__ import annotations
@@ -43,32 +43,32 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One StatefulSet and everything that matters to it."""
+    """State of one StatefulSet and its vpods."""
 
     settings: StatefulSetSettings
     exists: bool
-    """Whether the StatefulSet does."""
+    """Whether the StatefulSet exists."""
     state: State
     vpods: tuple[PlainVPod, ...]
     others: Mapping[Key, str]
-    """Objects of the same kinds that are no vpods of this StatefulSet, and why."""
+    """Objects of the same kinds that are not vpods of this StatefulSet, with the reason."""
     blocked: Blocked | None = None
-    """The pod that keeps an OrderedReady StatefulSet from having more."""
+    """Pod that keeps an OrderedReady StatefulSet from growing."""
 
     @property
     def missing(self) -> str:
-        """What to say of a StatefulSet that does not exist; empty if it does."""
+        """Message for a StatefulSet that does not exist; empty if it does."""
         return "" if self.exists else missing_statefulset(self.state.options.statefulset)
 
     @property
     def remarks(self) -> list[str]:
-        """What concerns the StatefulSet as a whole, a sentence each."""
+        """Sentences about the StatefulSet as a whole."""
         return [each for each in (self.missing, str(self.blocked or "")) if each]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the options of a command say."""
+    """Options of a command."""
 
     file: Path
     statefulset: str | None
@@ -88,12 +88,12 @@ class Asked:
         return cls(file, statefulset, tuple(assignments or ()), Where.of(kubeconfig, context, objects))
 
     def entries(self) -> tuple[StatefulSetSettings, ...]:
-        """Those of the configuration that are meant. Raises `WrongInput` and `BadConfiguration`."""
+        """Return the selected entries of the configuration. Raises `WrongInput` and `BadConfiguration`."""
         return chosen_entries(self.file, self.statefulset, self.assignments)
 
 
 def chosen_entries(file: Path, name: str | None, assignments: Iterable[str] | None) -> tuple[StatefulSetSettings, ...]:
-    """The entries of the configuration with the assignments of `--set`, or the one of that name."""
+    """Return the entries of the configuration, with the assignments of `--set`, or the one with that name."""
     entries = vpod_entries(load(file, assignments or ()))
     if not entries:
         raise WrongInput(f"{file}: there is no vpod section; add an entry for each StatefulSet")
@@ -107,13 +107,13 @@ def chosen_entries(file: Path, name: str | None, assignments: Iterable[str] | No
 
 
 def require_statefulsets(observed: Iterable[Observed]) -> None:
-    """Ends with 1 unless every StatefulSet exists; what is missing has been said."""
+    """Exit with 1 unless every StatefulSet exists. The missing ones have been reported."""
     if not all(each.exists for each in observed):
         raise typer.Exit(ExitCode.NO)
 
 
 def observe(entries: Iterable[StatefulSetSettings], where: Where) -> list[Observed]:
-    """What a cluster or a file shows now. Raises `KubeError` or `WrongInput`."""
+    """Return the current state of a cluster or of files. Raises `KubeError` or `WrongInput`."""
     if where.objects:
         with progress(f"reading {', '.join(map(str, where.objects))}"):
             listing = _FileListing(where.objects)
@@ -140,7 +140,7 @@ class _ClusterListing:
 
 
 class _FileListing:
-    """The objects of files; one that cannot be read is named by its place there."""
+    """Objects of files. An unreadable object is reported with its position there."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._objects = list(read_objects(paths, "--objects"))
@@ -154,7 +154,7 @@ class _FileListing:
             try:
                 item = decode(resource, msgspec.json.encode(each.content))
             except (ValueError, TypeError, RecursionError) as problem:
-                complain(f"{each.place}: left out: {problem}")  # it does not stop the others
+                complain(f"{each.place}: left out: {problem}")  # the other objects are still read
                 continue
             meta: ObjectMeta = item.metadata  # type: ignore[attr-defined]  # every model has metadata
             if (namespace is None or meta.namespace == namespace) and selector.matches(meta.labels):
@@ -172,7 +172,7 @@ async def _observed(entry: StatefulSetSettings, listing: _ClusterListing | _File
         nodes = []
     pods = [pod_facts(pod) for pod in await listing.list(PODS, namespace)]
     vpods, others = await _vpods(entry, listing)
-    # a state that is given no nodes would trust none of them; None says that they cannot be known
+    # with an empty list no node would be trusted; None means that nodes are unknown, and trusted
     replicas = 0 if found is None else found.spec.replicas
     state = State.rebuilt(await _options(entry, listing), replicas, pods, vpods, now=0.0, nodes=nodes or None)
     ordered = found is not None and found.spec.pod_management_policy != "Parallel"
@@ -212,7 +212,7 @@ def _why_not(source: SourceSettings, found: Unstructured) -> str:
 
 
 async def _options(entry: StatefulSetSettings, listing: _ClusterListing | _FileListing) -> Options:
-    """With the predicates and priorities of the ConfigMaps; one that is missing or wrong counts as not there."""
+    """Return the options with the predicates and priorities of the ConfigMaps. Invalid ConfigMaps are ignored."""
     options = entry.options()
     if options.policy is not PolicyName.POLICY:
         return options

@@ -1,4 +1,4 @@
-"""`situate vpod status`: the pods and what is on them, the vpods and what they lack."""
+"""Implement `situate vpod status`: the Pods with their load, and the vpods with their shortages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _VPODS = (
 
 
 def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool, watch: bool) -> None:
-    """Prints it; ends with 1 if a StatefulSet does not exist."""
+    """Print the status, with `watch` again at each change; exit with 1 if a StatefulSet does not exist."""
 
     def once() -> None:
         with mendable_failures():
@@ -78,7 +78,7 @@ def _print(observed: Observed, listed: str | None, form: Format) -> None:
 
 
 def _as_data(observed: Observed, listed: str | None) -> dict[str, Any]:
-    """With the vpods of one namespace; None: with all."""
+    """Return the data with the vpods of one namespace; None: with all."""
     state = observed.state
     vpods = []
     for vpod in observed.vpods:

@@ -1,1 +1,1 @@
-"""Waves on a simulated cluster: the shipped decisions of spot beside the other ways, with the same chance (B33)."""
+"""Waves on a simulated cluster: spot's shipped decisions and the alternatives, under the same random choices (B33)."""

@@ -1,6 +1,7 @@
-"""The table of the reference's section 7, played: one wave over a Deployment of ten, by policy, notice and room.
+"""The table of baselines of docs/spec/spot.md, simulated: one wave over a Deployment of ten pods.
 
-Each line carries what the reference says of it, so that a test and a command can hold the two side by side.
+The cases differ in policy, notice and free capacity. Each has the figures of the spec, so that tests and commands can
+compare them.
 """
 
 from __future__ import annotations
@@ -18,47 +19,47 @@ from situate.sim.spot.simulation import Simulation
 from situate.spot.nodes.savings import DEFAULT_DISCOUNT, cost_share
 
 RUNS: Final = 400
-"""Where nobody says how many; the reference has 4,000."""
+"""Default number of runs. The spec has 4,000."""
 APP: Final = "web"
-"""The workload that is played."""
+"""Name of the simulated workload."""
 _LASTING_S: Final = 900.0
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of one wave; the mean over the runs."""
+    """Figures of one wave: the mean over the runs."""
 
     cost: float
-    """Before the wave, of what all replicas would cost on demand."""
+    """Cost before the wave, as a share of the cost of all replicas on demand."""
     outage_s: float
     half_s: float
-    """At or under half."""
+    """Seconds with at most half of the replicas serving."""
     pod_s_short: float
     least_ready: float
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One wave: everything that decides what it does to a workload."""
+    """One wave, with all parameters that determine its effect on a workload."""
 
     on_demand: int = 0
-    """M."""
+    """Number of on-demand pods, M."""
     replicas: int = 10
     stateful: bool = False
     notice_s: float | None = None
-    """None: no notice."""
+    """Seconds of notice. None: no notice."""
     silent: bool = False
     reaction: Reaction = Reaction.DRAIN
     room: bool = True
-    """Whether on-demand nodes have room for all; otherwise each pod waits for a node of its own."""
+    """Whether on-demand nodes have capacity for all pods. If not, each pod waits for its own node."""
     grace_s: float = 0.0
     told_start_s: float | None = None
-    """What the configuration says of the pods' start; None: their median."""
+    """The start time of pods in the configuration. None: their median."""
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A line of the table."""
+    """One line of the table."""
 
     name: str
     case: Case
@@ -95,9 +96,9 @@ def expected(
     seed: int = 1,
     tell: Callable[[int], None] = lambda _done: None,
 ) -> tuple[Figures, Sequence[Played]]:
-    """What a wave does on average, and each run; with measured delays it foretells a real cluster.
+    """Return the mean effect of a wave, and each run. With measured delays it predicts a real cluster.
 
-    `tell` hears how many runs are done.
+    `tell` is called with the number of finished runs.
     """
     app = App(APP, "StatefulSet" if case.stateful else "Deployment", case.replicas, str(case.on_demand))
     wave = Wave(0.0, notice_s=case.notice_s, silent=case.silent)
@@ -129,12 +130,15 @@ def expected(
 
 
 def waves(chances: Chances, *, runs: int = RUNS, seed: int = 1, delays: Delays = BASELINE) -> Mapping[str, Figures]:
-    """Every line of the table by its name: what `make bench-spot` prints as `wave`."""
+    """Return every line of the table by its name, as `make bench-spot` prints it under `wave`."""
     return {each.name: expected(each.case, chances, delays=delays, runs=runs, seed=seed)[0] for each in BASELINES}
 
 
 def off(figures: Figures, reference: Figures) -> list[str]:
-    """The figures that are off by more than a tenth, or 5 s, or half a replica, whichever is more; the cost by any."""
+    """Return the names of the figures that differ too much.
+
+    The tolerance is a tenth, and at least 5 s or half a replica. The tolerance of the cost is 0.005.
+    """
     close = {"cost": 0.005, "outage_s": 5.0, "half_s": 5.0, "pod_s_short": 5.0, "least_ready": 0.5}
     found = []
     for name, least in close.items():

@@ -1,7 +1,7 @@
-"""The ways of placing a workload that are compared (B33): the note's own and its rejected ones, and ours in steps.
+"""The compared ways to place a workload (B33): those of the design goal, its rejected ones, and ours in steps.
 
-A policy says who places pods (our webhook, or the workload's own template), who reacts to a notice, and what else of
-the controller is switched on. The deciding functions are the shipped ones in every case.
+A policy defines the mechanism of placement (our webhook or the workload's template), the reaction to a notice, and the
+enabled parts of the controller. The deciding functions are always the shipped ones.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Final
 
 
 class Placement(Enum):
-    """Who says which pods must be on demand."""
+    """The mechanism that puts pods on demand."""
 
     WEBHOOK = "webhook"
     TWO_DEPLOYMENTS = "two deployments"
-    """S16: one of the floor's size that requires on demand, one with the rest that prefers spot."""
+    """S16: one Deployment with the floor requires on demand, one with the rest prefers spot."""
     SPREAD = "spread constraints"
-    """S18: wishes of weight 100 and 1 and a spread over capacities in the template."""
+    """S18: preferences of weight 100 and 1, and a spread over capacities, in the template."""
 
 
 class Reaction(Enum):
-    """Who does something about a notice."""
+    """The reaction to a notice."""
 
     DRAIN = "drained by others"
-    """Every pod of the node is evicted as soon as the notice is seen (S5: draining is done by others)."""
+    """Another tool evicts all pods of the node as soon as it sees the notice (S5)."""
     EVICT = "evicted by us"
     RELEASE = "make before break"
 
@@ -35,17 +35,17 @@ class Reaction(Enum):
 class Policy:
     name: str
     on_demand: str | None = None
-    """As the annotation says it; `floor`: the scenario's floor; None: the default."""
+    """Value of the annotation. `floor`: the scenario's floor. None: the default."""
     placement: Placement = Placement.WEBHOOK
     reaction: Reaction = Reaction.DRAIN
     returns: bool = False
-    """Whether pods that overflowed onto on demand go back (B26)."""
+    """Whether overflowed pods return to spot nodes (B26)."""
     headroom: bool = False
-    """Whether on-demand room for the largest wave is kept and paid for (B24)."""
+    """Whether on-demand capacity for the largest wave is reserved and paid for (B24)."""
 
     @property
     def reacts(self) -> bool:
-        """Whether our controller deals with nodes that end."""
+        """Return whether our controller reacts to nodes that end."""
         return self.reaction is not Reaction.DRAIN
 
 

@@ -1,4 +1,4 @@
-"""What happens in a simulated cluster: the scenarios of B33, as plain lists of events."""
+"""The scenarios of B33: events in a simulated cluster, as plain lists."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from situate.sim.spot.cluster.delays import BASELINE, Delays
 from situate.spot.nodes.savings import DEFAULT_DISCOUNT
 
 NOTICE_S: Final = 120.0
-"""What S5 promises."""
+"""Seconds of notice, by S5."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """Spot nodes end together."""
+    """Spot nodes that end together."""
 
     at_s: float
-    """When the notice comes; without one, when they end."""
+    """When the notice comes. Without a notice, when the nodes end."""
     share: float = 1.0
-    """Of the spot nodes that there are then, the oldest."""
+    """Share of the present spot nodes that end, oldest first."""
     notice_s: float | None = NOTICE_S
-    """None: they end without a word."""
+    """Seconds of notice. None: no notice."""
     silent: bool = False
-    """Whether their Node objects stay when the machines are gone."""
+    """Whether Node objects stay after their machines are gone."""
     back_after_s: float | None = None
-    """After their end as many new spot nodes come; None: none do."""
+    """Seconds after their end until the same number of new spot nodes comes. None: none come."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Every Deployment to so many times what it began with."""
+    """Scale every Deployment by a factor of its present replicas."""
 
     at_s: float
     factor: float
@@ -39,7 +39,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class RollOut:
-    """Every workload gets a new template."""
+    """Give every workload a new template."""
 
     at_s: float
 
@@ -55,12 +55,12 @@ class App:
     kind: str = "Deployment"
     replicas: int = 10
     floor: str | None = "2"
-    """What the policies with a floor say in its annotation; None: nothing, so the default holds."""
+    """Annotation under the policies with a floor. None: no annotation, so the default applies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One cluster and what happens to it, the same for every policy."""
+    """One cluster and its events, the same for every policy."""
 
     name: str
     duration_s: float
@@ -69,20 +69,20 @@ class Scenario:
     room: bool = True
     """Whether on-demand nodes have free places for every pod that may be displaced at the beginning."""
     autoscaling: bool = True
-    """Whether on-demand nodes come when pods wait for them."""
+    """Whether on-demand nodes are added when pods wait for them."""
     slots: int = 4
-    """Pods of a node."""
+    """Pods per node."""
     grown_slots: int = 1
-    """Pods of an on-demand node that comes because pods wait."""
+    """Pods per on-demand node that is added for waiting pods."""
     spot_places: float = 1.5
-    """Places on spot nodes for each pod at the beginning, 1 or more."""
+    """Places on spot nodes per pod at the beginning, at least 1."""
     grace_s: float = 0.0
-    """Of the pods. Ours are told to end so long, and 5 s, before their node does."""
+    """Grace period of the pods in seconds. Our pods are ended this time, plus 5 s, before their node ends."""
     told_start_s: float | None = None
-    """What the configuration says of the pods' start; None: their median."""
+    """The start time of pods in the configuration. None: their median."""
     discount: float = DEFAULT_DISCOUNT
     until_whole: bool = False
-    """Whether a run ends once every pod serves on a node that stays; what it costs is then of no use."""
+    """Whether a run ends once every pod serves on a node that stays. The cost is then meaningless."""
     delays: Delays = field(default=BASELINE)
 
 

@@ -1,6 +1,6 @@
-"""The keys of a scenario's file that has a `spot` section, and the scenario that they make.
+"""The keys of a scenario file with a `spot` section, and the resulting scenario.
 
-Times are seconds since the start. Reading the file is left to the command; what the policies mean is in `policies`.
+Times are seconds since the start. The command reads the file. `policies` defines the policies.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from situate.spot.workloads.on_demand_policy import BadPolicy, parse_policy
 
 MOST_PODS = 500
 RUNS = 20
-"""Where nobody says how many."""
+"""Default number of runs."""
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Places = Annotated[float, msgspec.Meta(ge=1, le=10)]
 Discount = Annotated[float, msgspec.Meta(ge=0, lt=1)]
@@ -39,32 +39,32 @@ Runs = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Nodes, and how long things take on them."""
+    """Nodes and their delays."""
 
     pods_per_node: Pods = 4
     spot_places: Places = 1.5
-    """Places on spot nodes for each pod at the beginning."""
+    """Places on spot nodes per pod at the beginning."""
     on_demand_room: bool = True
-    """Whether on-demand nodes have free places for all pods; else only for those that must be there."""
+    """Whether on-demand nodes have free places for all pods. If not, only for those that must be there."""
     autoscaling: bool = True
-    """Whether on-demand nodes come when pods wait for them."""
+    """Whether on-demand nodes are added when pods wait for them."""
     pods_per_new_node: Pods = 1
-    """Of the nodes that come so."""
+    """Pods per added node."""
     start_median: PositiveDuration = 25.0
-    """From being bound to a node until a pod serves."""
+    """Median time from the binding to a node until a pod serves."""
     start_p95: PositiveDuration = 60.0
-    """Nineteen of twenty pods take no longer."""
+    """95th percentile of that time."""
     node_start: PositiveDuration = 75.0
-    """From asking for a node until it takes pods, on average."""
+    """Mean time from the request for a node until it accepts pods."""
     node_start_deviation: Duration = 15.0
     detection: Duration = 55.0
-    """From the end of a node that takes its Node object along until its pods are removed."""
+    """From the end of a node that is deleted with its Node object until its pods are removed."""
     silent: Duration = 45.0
     """From the end of a node whose Node object stays until it is seen as unreachable."""
     pod_stop: Duration = 5.0
-    """From being deleted until a pod is gone; it serves for the first 1 s of that."""
+    """From its deletion until a pod is gone. The pod serves for the first seconds of that, at most 2 s."""
     grace: Duration = 30.0
-    """The pods' terminationGracePeriodSeconds: so long, and 5 s, before a node ends released pods are deleted."""
+    """terminationGracePeriodSeconds of the pods. Released pods are deleted this time, plus 5 s, before a node ends."""
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.start_p95 < self.start_median:
@@ -83,14 +83,14 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class SpotSection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is compared."""
+    """The compared policies and their settings."""
 
     policies: tuple[str, ...] = ()
-    """By name, in this order; empty: all of them."""
+    """Names of the policies, in this order. Empty: all of them."""
     discount: Discount = DEFAULT_DISCOUNT
-    """Of spot against on demand."""
+    """Discount of spot against on demand."""
     start: PositiveDuration | None = None
-    """What the configuration says of the pods' start; null: `startMedian`."""
+    """The start time of pods in the configuration. null: `startMedian`."""
 
     def mistakes(self) -> Iterable[Mistake]:
         for number, name in enumerate(self.policies):
@@ -105,7 +105,7 @@ class WorkloadSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     kind: Literal["Deployment", "StatefulSet"] = "Deployment"
     replicas: Replicas = 10
     floor: str | None = None
-    """What the policies with a floor write into its annotation; null: nothing, so the default of its kind holds."""
+    """Annotation under the policies with a floor. null: no annotation, so the default of its kind applies."""
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.floor is not None:
@@ -116,27 +116,27 @@ class WorkloadSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class WaveSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Spot nodes end together."""
+    """Spot nodes that end together."""
 
     share: Share = 1.0
-    """Of the spot nodes that there are then, the oldest."""
+    """Share of the present spot nodes that end, oldest first."""
     notice: PositiveDuration | None = NOTICE_S
-    """null: they end without a word."""
+    """Notice before they end. null: no notice."""
     silent: bool = False
-    """Whether their Node objects stay when the machines are gone."""
+    """Whether Node objects stay after their machines are gone."""
     back_after: Duration | None = None
-    """After their end as many new spot nodes come; null: none do."""
+    """Time after their end until the same number of new spot nodes comes. null: none come."""
 
 
 class EventSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One thing that happens at a time."""
+    """One event at a time."""
 
     at: Duration
     wave: WaveSettings | None = None
     scale: Factor | None = None
-    """Every Deployment to so many times what it has."""
+    """Factor by which every Deployment is scaled."""
     roll_out: Literal[True] | None = None
-    """Every workload gets a new template."""
+    """Whether every workload gets a new template."""
 
     def mistakes(self) -> Iterable[Mistake]:
         given = [name for name, value in self._things() if value is not None]
@@ -155,7 +155,7 @@ class EventSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SpotScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The file."""
+    """The scenario file."""
 
     api_version: Literal["situate.dev/v1alpha1"] = "situate.dev/v1alpha1"
     kind: Literal["Scenario"] = "Scenario"
@@ -163,7 +163,7 @@ class SpotScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     duration: PositiveDuration
     seed: int = 0
     runs: Runs = RUNS
-    """Of each policy, each with other chances; the same for all policies."""
+    """Runs of each policy, each with other random choices. They are the same for all policies."""
     cluster: ClusterSettings = ClusterSettings()
     spot: SpotSection
     workloads: Annotated[tuple[WorkloadSettings, ...], msgspec.Meta(min_length=1)]
@@ -185,7 +185,7 @@ class SpotScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="ca
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be played."""
+    """A scenario with the policies and runs to simulate."""
 
     title: str
     scenario: Scenario
@@ -195,7 +195,7 @@ class Plan:
 
 
 def parse_plan(data: object) -> tuple[Plan | None, tuple[Mistake, ...]]:
-    """The plan of a document, or None and every mistake in it."""
+    """Return the plan of a document, or None and all its mistakes."""
     settings, mistakes = parse_section(data, SpotScenarioSettings)
     if settings is None:
         return None, mistakes

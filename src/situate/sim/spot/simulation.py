@@ -1,4 +1,4 @@
-"""Runs of one policy in one scenario: a cluster that has settled, and from there as many futures as are asked for."""
+"""Runs of one policy in one scenario: a settled cluster, and any number of futures from there."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from situate.spot.workloads.on_demand_policy import Default, parse_policy, targe
 
 _EPOCH: Final = 1_750_000_000.0
 _SETTLING_S: Final = 900.0
-"""More than a start and a cool-down."""
+"""Longer than a start and a cool-down."""
 _ZONES: Final = ("a", "b")
 _OLD_S: Final = 30 * 86_400.0
 
 
 class _Certain:
-    """No chance: every time is its median."""
+    """A source without chance: every time is its median."""
 
     def gauss(self, mu: float, sigma: float) -> float:  # noqa: ARG002  # the protocol's
         return mu
 
 
 class Simulation:
-    """Settles once; `play` gives one run. Equal scenarios, policies and chances give equal runs."""
+    """Settles a cluster once. `play` gives one run. Equal scenarios, policies and chances give equal runs."""
 
     def __init__(self, scenario: Scenario, policy: Policy, samples: Sequence[float] = ()) -> None:
-        """`samples`: seconds at which to note how many pods serve."""
+        """`samples` are the seconds at which the number of serving pods is recorded."""
         self.scenario, self.policy = scenario, policy
         self._samples = samples
         timeline = Timeline(_EPOCH)
@@ -69,7 +69,7 @@ class Simulation:
         return self._kinds.setdefault(key, NodeKind(len(self._kinds), capacity, zone, slots))
 
     def _furnish(self) -> None:
-        """Nodes: spot for all pods and more, on demand for the floor, and where there is room for everything else."""
+        """Add the nodes: spot for all pods and more, on demand for the floor, or for all pods with `room`."""
         scenario, world = self.scenario, self._world
         pods = sum(app.replicas for app in scenario.apps)
         self._spot_nodes = math.ceil(scenario.spot_places * pods / scenario.slots)
@@ -81,7 +81,7 @@ class Simulation:
             world.grown = self._kind(Capacity.ON_DEMAND, _ZONES[0], scenario.grown_slots)
 
     def _add_on_demand(self, places: int) -> None:
-        """Exactly so many: the last node may be a smaller one."""
+        """Add exactly this many on-demand places. The last node may be smaller."""
         number = 0
         while places > 0:
             slots = min(places, self.scenario.slots)
@@ -90,13 +90,13 @@ class Simulation:
             number += 1
 
     def _must(self, app: App) -> int:
-        """Pods of it that have to be on demand."""
+        """Return the number of pods of a workload that must be on demand."""
         said = self._said(app)
         policy = parse_policy(said) if said is not None else Default()
         return target(policy, app.replicas, stateful=app.kind == "StatefulSet")
 
     def _said(self, app: App) -> str | None:
-        """What its annotation says under this policy."""
+        """Return the workload's annotation under this policy."""
         return app.floor if self.policy.on_demand == FLOOR else self.policy.on_demand
 
     def _add(self, app: App) -> None:
@@ -123,7 +123,7 @@ class Simulation:
         self._controllers.add(app.kind, name, replicas, on_demand, template)
 
     def _keep_headroom(self) -> None:
-        """On-demand nodes for what the largest wave would displace and they cannot take (B24)."""
+        """Add on-demand nodes for the pods that the largest wave displaces and that no node can take (B24)."""
         if not self.policy.headroom:
             return
         assert self._ours is not None, "the adviser is ours"
@@ -136,11 +136,11 @@ class Simulation:
 
     @property
     def on_demand(self) -> int:
-        """Pods that run on demand once it has settled."""
+        """Return the number of pods on demand after settling."""
         return self._world.account.on_demand
 
     def play(self, chance: Chance) -> Played:
-        """One future."""
+        """Play one run."""
         scenario = self.scenario
         timeline = Timeline(self._world.now)
         began = timeline.now
@@ -205,7 +205,7 @@ class _Future:
             self._world.timeline.after(wave.back_after_s, partial(self._back, kinds, struck))
 
     def _back(self, kinds: Sequence[NodeKind], struck: Sequence[str]) -> None:
-        """New machines come; what was left of silent ones goes."""
+        """Add new machines, and remove the Nodes of silent ones."""
         for name in struck:
             if name in self._world.nodes:
                 self._world.forget_node(name)
@@ -233,7 +233,10 @@ def _expression(capacity: Capacity) -> dict[str, Any]:
 
 
 def _spread(app: App, must: int) -> dict[str, Any]:
-    """At least so many on demand, by the greatest skew that this leaves (the note: 10 replicas, 2, so 6)."""
+    """Build a spread constraint with at least `must` pods on demand, by the largest possible skew.
+
+    In the design goal's example, 10 replicas with 2 on demand have a skew of 6 (S18).
+    """
     skew = app.replicas - 2 * must
     if skew < 1 or must < 1:
         return {}

@@ -1,1 +1,1 @@
-"""Machines on virtual time: the shipped `situate.vm.ledger.step` beside a cluster that only happens here."""
+"""VMs on virtual time: the shipped `situate.vm.ledger.step` with a simulated cluster."""

@@ -1,4 +1,4 @@
-"""What a simulated load cost: who waited how long, who moved, and what was short or too much, over time (section 6)."""
+"""The cost of a simulated load: waiting times, migrations, shortage and excess over time (docs/spec/vm.md)."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 WishKey: TypeAlias = tuple[str, float]
-"""Of a wish for more: who, and when. The same in every run of a trace."""
+"""VM and time of a request for more. Equal in every run of a trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waited:
     seconds: float
-    """From the wish until the machine uses it all; of one that never did, as long as it was wished."""
+    """Seconds from the request until the VM uses all of it. If it never does, how long the request lasted."""
     granted: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of one run."""
+    """The result of one run."""
 
     waits: dict[WishKey, Waited]
     denied: int
-    """Answers to agents that were less than asked for."""
+    """Number of answers to agents below the request."""
     moves: tuple[float, ...]
-    """When each was begun."""
+    """Start times of the migrations."""
     completed: int
-    """Of them."""
+    """Number of completed migrations."""
     bytes_moved: int
     frozen_s: float
-    """Machine-seconds in which a move kept a size from changing."""
+    """VM-seconds in which a migration blocked a resize."""
     short_s: float
-    """Machine-seconds with less than wished for, or not running."""
+    """VM-seconds with less than requested, or not running."""
     overcommitted_s: float
-    """Node-seconds with more booked than there is."""
+    """Node-seconds with more reserved than Total."""
     claims_broken: int
 
     def times(self, of: Collection[WishKey] | None = None) -> list[float]:
-        """Of these wishes, or of all, ascending."""
+        """Return the waiting times of these requests, or of all, ascending."""
         return sorted(waited.seconds for key, waited in self.waits.items() if of is None or key in of)
 
     def waited(self, share: float, of: Collection[WishKey]) -> Waited:
-        """Of these wishes the one that so many waited no longer than; of none, one that was granted at once."""
+        """Return the wait that this share of the requests does not exceed. Without requests, an immediate grant."""
         found = sorted((each.seconds, not each.granted) for key, each in self.waits.items() if key in of)
         if not found:
             return Waited(0.0, granted=True)
@@ -72,17 +72,17 @@ class Outcome:
 
 
 def quantile(ascending: Sequence[float], share: float) -> float:
-    """The smallest value that this share is not above; 0 of nothing."""
+    """Return the smallest value that this share does not exceed. 0 without values."""
     return ascending[rank(share, len(ascending))] if ascending else 0.0
 
 
 def rank(share: float, count: int) -> int:
-    """Place in ascending order, from 0, of the smallest that this share of so many is not above."""
+    """Return the index in ascending order of the smallest value that this share does not exceed."""
     return max(0, math.ceil(share * count) - 1)
 
 
 class Account:
-    """Mutable, of one run."""
+    """The mutable account of one run."""
 
     def __init__(self) -> None:
         self.denied = self.completed = self.bytes_moved = self.claims_broken = 0
@@ -92,13 +92,13 @@ class Account:
         self._frozen_s = self._short_s = self._over_s = 0.0
 
     def pass_time(self, seconds: float, frozen: int, short: int, over: int) -> None:
-        """So many machines and nodes were so for so long."""
+        """Add a period with these numbers of frozen VMs, short VMs and overcommitted nodes."""
         self._frozen_s += frozen * seconds
         self._short_s += short * seconds
         self._over_s += over * seconds
 
     def wished(self, who: str, now: float, *, more: bool) -> None:
-        """Another wish ends the one before; one for no more is nothing to wait for."""
+        """Record a request, which ends the previous one. A request for no more has no wait."""
         self._end(who, now, granted=False)
         if more:
             self._open[who] = (who, now)
@@ -128,7 +128,7 @@ class Account:
 
 
 def together(outcomes: Iterable[Outcome]) -> Outcome:
-    """Several runs as one: sums, and all wishes."""
+    """Combine several runs into one: sums, and all requests."""
     found = list(outcomes)
     waits = {(f"{number}/{who}", at): each for number, one in enumerate(found) for (who, at), each in one.waits.items()}
     return Outcome(

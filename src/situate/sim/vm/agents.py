@@ -1,6 +1,6 @@
-"""Agents of a simulation: they ask for what their machines wish, use what they are permitted, and ask again (C35-C39).
+"""Agents of a simulation: they request amounts for their VMs, use their permits, and ask again (C35-C39).
 
-Ours and the reference's differ in what D24 says: ours lower their own permit when they send a decrease.
+Ours and upstream's differ by D24: ours lower their own permit when they send a decrease.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from situate.vm.protocol.permit import answer, settled
 
 UNIT: Final = Amounts.of(250, GIB)
 TICK_S: Final = 15.0
-"""Between two requests, when nothing changes."""
+"""Seconds between two requests without changes."""
 AFTER_DENIAL_S: Final = 2.0
 ANSWER_S: Final = 1.0
 """How long an answer waits for a grant (C16)."""
 USE_S: Final = 0.1
-"""From a permit until the machine has that size."""
+"""Seconds from a permit until the VM has that size."""
 _FROZEN_S: Final = 1.0
 
 
@@ -36,9 +36,9 @@ class Agent:
     wanted: Amounts
     permit: Amounts
     waits_for: Asked | None = None
-    """The request that it waits for an answer of."""
+    """The request whose answer it waits for."""
     since: float = 0.0
-    """When it was sent."""
+    """When that request was sent."""
     sequence: int = 0
     next: Due | None = None
     """When it asks next."""
@@ -61,7 +61,7 @@ class Agents:
         scheduling.changed.append(self._look)
 
     def wants(self, machine: str, amount: Amounts) -> None:
-        """From now on."""
+        """Let a VM want this amount from now on."""
         held = self._world.machines[machine].use
         agent = self._agents.setdefault(machine, Agent(machine, amount, held))
         now, former, agent.wanted = self._timeline.now, agent.wanted, amount
@@ -71,7 +71,7 @@ class Agents:
         self._next(agent, 0.0)
 
     def wanted(self, machine: str) -> Amounts | None:
-        """None: of no machine that anybody asks for."""
+        """Return the wanted amount of a VM. None: it has no agent."""
         agent = self._agents.get(machine)
         return None if agent is None else agent.wanted
 
@@ -93,7 +93,7 @@ class Agents:
         agent.next = None
         vm = self._world.machines.get(agent.machine)
         known = None if vm is None else self._scheduling.state.pod(vm.runs_in)
-        # a pod with a place that is not bound yet is known as well
+        # a pod that is reserved but not bound yet is known as well
         if (
             vm is None
             or known is None
@@ -132,7 +132,7 @@ class Agents:
                 self._answered(agent, asked, permit)
 
     def _answer(self, agent: Agent, asked: Asked) -> Amounts | None:
-        """None: there is none yet (C16, `situate.vm.protocol.permit_response`)."""
+        """Return the answer to a request, or None if there is none yet (C16, `situate.vm.protocol.permit_response`)."""
         over = self._timeline.now >= agent.since + ANSWER_S
         last = asked.last_permit
         assert last is not None, "ours always say it"
@@ -169,7 +169,7 @@ class Agents:
             self._next(agent, again_s)
 
     def _use(self, agent: Agent) -> None:
-        """The machine gets its permit's size, once it is not moved any more."""
+        """Resize the VM to its permit, once it no longer migrates."""
         vm = self._world.machines.get(agent.machine)
         if vm is None or self._agents.get(agent.machine) is not agent:
             return

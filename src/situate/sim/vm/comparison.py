@@ -1,4 +1,4 @@
-"""A load under the reference's rules and under ours, side by side, and where ours must not be worse (section 6)."""
+"""Compare a load under upstream's rules and under ours, and find where ours are worse (docs/spec/vm.md)."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ from situate.sim.vm.trace import Trace
 from situate.vm.model.policy import Rules
 
 WAITED_S: Final = 2.0
-"""Whoever waits longer than this with either rules has waited: at once it takes an answer and a change of size."""
+"""Seconds above which a request counts as having waited. A prompt grant takes an answer and a resize."""
 VARIANTS: Final = {"compat": Rules(compat=True), "default": Rules()}
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Of equal traces."""
+    """The results of both rules on equal traces."""
 
     compat: Outcome
     default: Outcome
 
     @property
     def waited(self) -> set[tuple[str, float]]:
-        """The wishes that had to wait with either. Some of them were granted at once with the other: the mean tells."""
+        """Return the requests that waited under either rules.
+
+        Some of them were granted at once under the other rules, which shows in the mean.
+        """
         return self.compat.waiters(WAITED_S) | self.default.waiters(WAITED_S)
 
     def rows(self) -> list[Row]:
@@ -48,28 +51,28 @@ class Comparison:
         ]
 
     def _to_grant(self, name: str, share: float) -> Row:
-        """Wishes that were given up with either have no time to better: it is as long as they lasted."""
+        """Build the row of a quantile. If neither rules granted the request, its duration cannot improve."""
         ours, theirs = (each.waited(share, self.waited) for each in (self.default, self.compat))
         bound = Bound.BETTER if ours.granted or theirs.granted else Bound.NO_WORSE
         return Row(name, ours.seconds, theirs.seconds, bound)
 
     def worse(self) -> list[Row]:
-        """Of what must be no worse, or better."""
+        """Return the rows that miss their bound."""
         return [row for row in self.rows() if not row.met]
 
 
 class Bound(Enum):
-    """How ours must stand beside the reference's (section 6)."""
+    """The bound of our figure relative to upstream's (docs/spec/vm.md)."""
 
     NONE = "none"
     NO_WORSE = "no worse"
     BETTER = "better"
-    """Where there is anything to better: of nothing there is no less."""
+    """Strictly better. If upstream's figure is 0, ours must be 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Less is better in each."""
+    """One figure of both rules. Lower is better."""
 
     name: str
     ours: float
@@ -78,7 +81,7 @@ class Row:
 
     @property
     def most(self) -> float | None:
-        """What ours may be at most; None: nothing is said about it."""
+        """Return the maximum of our figure. None: no bound."""
         match self.bound:
             case Bound.NONE:
                 return None
@@ -101,7 +104,7 @@ def _mean(times: Sequence[float]) -> float:
 def compared(
     traces: Sequence[Trace], tick_s: float = TICK_S, tell: Callable[[str, float], object] = lambda *_: None
 ) -> Comparison:
-    """All traces with each; `tell` hears with which rules and how many seconds of it are over."""
+    """Play all traces under both rules. `tell` is called with the rules' name and the elapsed seconds."""
 
     def played(variant: str) -> Iterable[Outcome]:
         for trace in traces:

@@ -1,7 +1,7 @@
-"""What carries out moves in a simulation: NeonVM's controller and a hypervisor, as the stand-in models them (C34).
+"""Migrations in a simulation: NeonVM's controller and a hypervisor, as `situate.vm.emulator` models them (C34).
 
-A machine is frozen, its target pod placed and started, its memory copied by `situate.vm.emulator.hypervisor`, and its
-source deleted: at once, or, where room was claimed, when the scheduler has written who gets it (B10).
+The VM freezes, and its target pod is placed and started. `situate.vm.emulator.hypervisor` copies the memory, and then
+the source is deleted. With a claim, the source is deleted only when the scheduler has written the beneficiary (B10).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from situate.vm.model.policy import Rules
 
 _LOOK_S: Final = 0.1
 START_S: Final = 2.0
-"""From a pod's binding until it runs."""
+"""Seconds from a pod's binding until it runs."""
 STOP_S: Final = 1.0
 
 
@@ -30,9 +30,9 @@ class Migrating:
         self._timeline, self._world, self._scheduling, self._account = timeline, world, scheduling, account
         self._rules, self._pace = rules, pace
         self._begun: dict[str, float] = {}
-        """Uid of the migration: when copying began."""
+        """By UID of the migration: when copying began."""
         self._copied: dict[str, int] = {}
-        """Bytes sent of it."""
+        """By UID of the migration: bytes sent."""
         scheduling.migration_made = lambda name: self._later(_LOOK_S, name, self._world.migrations[name].uid)
 
     @property
@@ -43,7 +43,7 @@ class Migrating:
         self._timeline.after(seconds, lambda: self._come_on(name, uid))
 
     def _come_on(self, name: str, uid: str) -> None:
-        """By one step; of one that is gone there is nothing to be done."""
+        """Advance a migration by one step. Do nothing if it is gone."""
         move = self._world.migrations.get(name)
         if move is None or move.uid != uid:
             return
@@ -91,7 +91,7 @@ class Migrating:
         self._later(max(ends, 0.001), move.name, move.uid)
 
     def _leave(self, source: str) -> None:
-        """It is deleted, migration or not, if nobody has done that by now."""
+        """Delete the source pod if it still exists, even without its migration."""
         if source in self._world.pods:
             self._scheduling.tell(self._world.delete_pod(source, self._timeline.now))
 

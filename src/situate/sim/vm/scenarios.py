@@ -1,8 +1,9 @@
-"""Loads that a scheduler of machines must bear (section 6): steady, burst, full, unequal nodes, and a lost node.
+"""Loads for a scheduler of VMs: those of docs/spec/vm.md, and one more.
 
-One beyond them is the hardest for our rules: every node is at its watermark, so that none may take anybody (B13).
+The loads are steady, burst, full, unequal nodes, and a lost node. The further one is the hardest for our rules: every
+node is at its watermark, so that none may accept a VM (B13).
 
-Each machine has 4 GiB for each CPU, uses half of its memory, and dirties some of that while it is copied.
+Each VM has 4 GiB per CPU, uses half of its memory, and dirties some of it while it is copied.
 """
 
 from __future__ import annotations
@@ -19,32 +20,32 @@ DAY_S: Final = 24 * 3600.0
 
 
 class Chance(Protocol):
-    """Where numbers by chance come from (`random.Random` is one)."""
+    """A source of random numbers, such as `random.Random`."""
 
     def random(self) -> float: ...
     def randint(self, a: int, b: int, /) -> int: ...
 
 
 def cpus(number: float) -> Amounts:
-    """So many CPUs, and the memory that goes with them."""
+    """Return this many CPUs with their memory."""
     return Amounts.of(int(number * 1000), int(number * GIB_PER_CPU * GIB))
 
 
 def steady(chance: Chance, nodes: int = 6) -> Trace:
-    """A day in which nobody's wish changes; some nodes are over their watermark in the beginning."""
+    """Build a day without changed requests. Some nodes begin over their watermark."""
     begin = _Cluster(chance, [16] * nodes, lambda node: 0.97 if node % 3 == 0 else 0.6)
     return Trace("steady", DAY_S, tuple(begin.changes))
 
 
 def burst(chance: Chance, nodes: int = 6) -> Trace:
-    """Every few minutes some machines of one node want twice what they have, for ten minutes."""
+    """Build bursts: every few minutes some VMs of one node want twice their size for ten minutes."""
     cluster = _Cluster(chance, [16] * nodes, lambda _: 0.75)
     cluster.bursts(begin=600, end=6600, every=240, share=0.4, lasts=600)
     return Trace("burst", 7800, cluster.in_order())
 
 
 def full_cluster(chance: Chance, nodes: int = 6) -> Trace:
-    """All room is taken: who wants more waits until others of the node want less, which some of them do for a while."""
+    """Build a full cluster: a VM that wants more waits until other VMs of its node want less for a while."""
     cluster = _Cluster(chance, [16] * nodes, lambda _: 1.0)
     cluster.bursts(begin=600, end=6600, every=240, share=0.3, lasts=600)
     cluster.lulls(begin=800, end=6600, every=400, lasts=500)
@@ -52,21 +53,21 @@ def full_cluster(chance: Chance, nodes: int = 6) -> Trace:
 
 
 def at_watermark(chance: Chance, nodes: int = 6) -> Trace:
-    """Every node is as full as its watermark, and has a tenth left for those who grow; some want more for a while."""
+    """Build a cluster at its watermark: each node has a tenth left for growth, and some VMs want more for a while."""
     cluster = _Cluster(chance, [16] * nodes, lambda _: 0.9)
     cluster.bursts(begin=600, end=6600, every=240, share=0.3, lasts=600)
     return Trace("at-watermark", 7800, cluster.in_order())
 
 
 def heterogeneous(chance: Chance, nodes: int = 6) -> Trace:
-    """Nodes of 10 and of 40 CPUs: what fits on a large one may be too big for any small one."""
+    """Build nodes of 10 and of 40 CPUs: a VM that fits on a large node may be too big for any small one."""
     cluster = _Cluster(chance, [10 if number % 2 else 40 for number in range(nodes)], lambda _: 0.75)
     cluster.bursts(begin=600, end=6600, every=240, share=0.3, lasts=600)
     return Trace("heterogeneous", 7800, cluster.in_order())
 
 
 def node_loss(chance: Chance, nodes: int = 6) -> Trace:
-    """One node is lost while others burst, and comes back after half an hour, empty."""
+    """Build a loss: one node is lost during bursts, and returns empty after half an hour."""
     cluster = _Cluster(chance, [16] * nodes, lambda _: 0.65)
     cluster.bursts(begin=600, end=6600, every=300, share=0.4, lasts=600)
     lost = cluster.changes[0]
@@ -86,13 +87,13 @@ SCENARIOS: Final[Mapping[str, Callable[[Chance, int], Trace]]] = {
 
 
 class _Cluster:
-    """Changes in the making: nodes of so many CPUs, filled with machines up to a share."""
+    """The changes of a trace under construction: nodes of given CPUs, filled with VMs up to a share."""
 
     def __init__(self, chance: Chance, sizes: list[int], share: Callable[[int], float]) -> None:
         self._chance = chance
         self.changes: list[Change] = []
         self._machines: dict[int, list[tuple[str, float]]] = {}
-        """By node: uid and CPUs of each."""
+        """By node: UID and CPUs of each VM."""
         for number, size in enumerate(sizes):
             self.changes.append(Change(time=0, event="node-added", uid=f"n{number}", allocatable=Vector.of(cpus(size))))
         for number, size in enumerate(sizes):
@@ -102,7 +103,7 @@ class _Cluster:
         return tuple(sorted(self.changes, key=lambda change: change.time))
 
     def bursts(self, begin: float, end: float, every: float, share: float, lasts: float) -> None:
-        """`share` of the machines of one node after the other; nobody's wishes overlap."""
+        """Add bursts on a share of the VMs of one node after the other. Bursts of one VM never overlap."""
         at, free_at = begin, dict.fromkeys(self._machines, 0.0)
         while at < end:
             ready = [node for node, until in free_at.items() if until <= at]
@@ -117,7 +118,7 @@ class _Cluster:
             at += every
 
     def lulls(self, begin: float, end: float, every: float, lasts: float) -> None:
-        """The last machine of one node after the other needs half of what it has for a while."""
+        """Add lulls: the last VM of a random node needs half of its size for a while."""
         at, nodes = begin, list(self._machines)
         while at < end:
             uid, held = self._machines[nodes[self._chance.randint(0, len(nodes) - 1)]][-1]

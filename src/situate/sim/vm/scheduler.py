@@ -1,6 +1,7 @@
-"""The scheduler of a simulation: the shipped `step` with its beats and writes, and pods that wait for a node (N16-N27).
+"""The scheduler of a simulation: the shipped `step` with its `Beat` events, writes, and pods that wait for a node.
 
-Watches tell and writes arrive a little later, in order; nothing is lost. Who the pods are is the world's to say.
+The rules are N16-N27. Watch events and writes arrive a little later, in order, and none is lost. The world provides the
+pods.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ WRITE_S: Final = 0.02
 BIND_S: Final = 0.05
 _RETRY_S: Final = 1.0
 _BEAT_S: Final = 0.001
-"""Between two beats, where another one is due at once."""
+"""Seconds between two `Beat` events if another one is due at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,11 @@ class Pending:
     """A pod that waits for a node."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
-    """That its node has."""
+    """Labels that its node must have."""
     not_on: str = ""
-    """A node that it does not go to: the one that its machine leaves (C34)."""
+    """A node that it must not use: the source node of its VM (C34)."""
     move: str = ""
-    """Key of the move whose target it is."""
+    """Key of the migration whose target it is."""
     bound: Callable[[], object] = lambda: None
 
 
@@ -62,7 +63,7 @@ class Scheduling:
             self.step(event)
 
     def tell(self, events: Iterable[Event]) -> None:
-        """A watch tells of each a little later."""
+        """Deliver each event a little later, as a watch does."""
         for event in events:
             self._timeline.after(WATCH_S, lambda event=event: self.step(event))  # type: ignore[misc]  # bound early
 
@@ -102,7 +103,7 @@ class Scheduling:
         self._try()
 
     def _try(self) -> None:
-        """All that wait, in order; those that fit nowhere yet are tried again."""
+        """Try to place all waiting pods, in order. Pods that fit nowhere are retried later."""
         for uid, pending in list(self._pending.items()):
             if uid not in self._world.pods:
                 del self._pending[uid]
@@ -123,14 +124,17 @@ class Scheduling:
     def _bind(self, uid: str, node: str, pending: Pending) -> None:
         if uid not in self._world.pods:
             return
-        if node not in self._world.nodes:  # it is lost meanwhile
+        if node not in self._world.nodes:  # the node was lost meanwhile
             self.place(uid, pending)
             return
         self.tell(self._world.bind(uid, node))
         pending.bound()
 
     def _node_for(self, pod: Pod, pending: Pending) -> str:
-        """The best one that takes it, of equals the first by name; a target in hand goes where it is reserved (B14)."""
+        """Return the best fitting node, or the first by name among equals.
+
+        A target pod gets only its reserved node (B14).
+        """
         move = self.state.moves.get(pending.move)
         reserved = "" if move is None else move.target_node
         nodes = [
@@ -148,7 +152,7 @@ class Scheduling:
         return max(points, key=lambda name: points[name], default="")
 
     def _kept(self, node: Node, pod: Pod, move: Move | None) -> Amounts | None:
-        """What is kept there for others; what is reserved for the pod's own move is not (B4)."""
+        """Return the capacity held there for others, without that of the pod's own migration (B4)."""
         if self._rules.compat:
             return None
         kept = self.state.held(node.name, pod.uid) + self.state.incoming(node.name, pod.uid)

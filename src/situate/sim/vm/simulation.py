@@ -1,9 +1,9 @@
-"""A trace played on virtual time: the shipped decisions, the stand-in's moves, agents, and what all of that cost.
+"""A trace played on virtual time: the shipped decisions, emulated migrations, agents, and the resulting cost.
 
     outcome = Simulation(steady(Random(1)), Rules()).play()
 
-Equal traces and rules give equal outcomes; nothing here is random. Machines of a node that is lost begin anew elsewhere
-once their pods are evicted, as tolerations of NeonVM's runners have it (C33), unless the node is back by then.
+Equal traces and rules give equal outcomes, because nothing is random. When a node is lost, its VMs restart elsewhere
+once their pods are evicted, by the tolerations of NeonVM's runners (C33). If the node returns before, they stay.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
 
 LOST_S: Final = 30.0
-"""How long runner pods tolerate that their node is unreachable (C33)."""
+"""How long runner pods tolerate an unreachable node (C33)."""
 
 
 class Simulation:
@@ -40,16 +40,19 @@ class Simulation:
         pace: Settings = Settings(),  # noqa: B008  # frozen
         tell: Callable[[float], object] = lambda _: None,
     ) -> None:
-        """`tick_s`: between two requests of an agent whose wish is granted. `tell` hears how far it is, in seconds."""
+        """`tick_s` is the time between two requests of an agent whose request is granted.
+
+        `tell` is called with the elapsed seconds.
+        """
         self._trace, self._rules, self._told = trace, rules, tell
         self._timeline, self._world, self._account = Timeline(), World(sign=MADE), Account()
         self._scheduling = Scheduling(self._timeline, self._world, rules, self._account, self._fits)
         self._agents = Agents(self._timeline, self._world, self._scheduling, self._account, rules, tick_s)
         self._migrating = Migrating(self._timeline, self._world, self._scheduling, self._account, rules, pace)
         self._down: set[str] = set()
-        """Machines that wait for a node, or start there."""
+        """VMs that wait for a node, or start there."""
         self._lost: set[str] = set()
-        """Nodes; nothing runs there."""
+        """Lost nodes, where nothing runs."""
 
     def play(self) -> Outcome:
         first = [change for change in self._trace.changes if change.time == 0]
@@ -68,7 +71,7 @@ class Simulation:
         return self._account.outcome(end)
 
     def _pass_time(self, until: float) -> None:
-        """Until then everything stays as it is."""
+        """Account for the time until the next event, in which nothing changes."""
         seconds = until - self._timeline.now
         if seconds <= 0:
             return
@@ -85,10 +88,10 @@ class Simulation:
 
     def _is_short(self, machine: VirtualMachine) -> bool:
         wanted = self._agents.wanted(machine.name)
-        # most have exactly what they want, and are looked at between any two events
+        # most have exactly the wanted amount, and all are checked between any two events
         return wanted is not None and wanted.values != machine.use.values and wanted.exceeds(machine.use)
 
-    # what the trace says
+    # changes of the trace
 
     def _change(self, change: Change) -> None:
         match change.event:
@@ -125,7 +128,7 @@ class Simulation:
             self._timeline.after(LOST_S, lambda uid=uid: self._evicted(uid))  # type: ignore[misc]  # bound early
 
     def _evicted(self, uid: str) -> None:
-        """Not where the node is back in time."""
+        """Evict a pod, unless its node is back in time."""
         pod = self._world.pods.get(uid)
         if pod is None or pod.node not in self._lost:
             return
@@ -183,7 +186,7 @@ class Simulation:
         self._scheduling.place(machine.runs_in, Pending(machine.affinity, bound=bound))
 
     def _wish(self, change: Change) -> None:
-        """Of a machine within its bounds; a plain pod is resized by its owner."""
+        """Change the wanted amount of a VM within its bounds, or resize a plain pod."""
         machine = self._world.machines.get(change.uid)
         if machine is not None and change.bounds is not None:
             machine.minimum, machine.maximum = change.bounds.min.amounts, change.bounds.max.amounts
@@ -211,7 +214,7 @@ class Simulation:
         self._seen(self._world.delete_pod(uid, self._timeline.now))
 
     def _seen(self, events: list[Event]) -> None:
-        """Before the scheduler starts it lists them."""
+        """Notify the scheduler if it has started. Its first list covers all earlier events."""
         if self._scheduling.state.started:
             self._scheduling.tell(events)
 

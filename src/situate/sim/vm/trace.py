@@ -1,13 +1,13 @@
-"""Traces of pods and nodes, one change a line of JSON, in the order in which they happened (B42).
+"""Traces of pods and nodes: one change per line of JSON, in the order of the changes (B42).
 
     {"time":0,"event":"node-added","uid":"n1","allocatable":{"cpu":"16","memory":"64Gi"}}
     {"time":0,"event":"pod-added","uid":"a","node":"n1","resources":{"cpu":"2","memory":"8Gi"},
      "bounds":{"min":{"cpu":"1","memory":"4Gi"},"max":{"cpu":"8","memory":"32Gi"}},"priority":0}
     {"time":60,"event":"pod-changed","uid":"a","resources":{"cpu":"4","memory":"16Gi"}}
 
-A pod with bounds is a machine that grows and moves, and `resources` of a later change is what it wants; one without is
-a plain pod. A pod without a node waits for one that has its `affinity`, a mapping of the node's `labels`. What a line
-says that its event does not change is a mistake, and not passed over.
+A pod with bounds is a VM that grows and migrates, and `resources` of a later change is its request. A pod without
+bounds is a plain pod. A pod without a node waits for a node whose `labels` contain its `affinity`. A field that the
+event cannot change is a mistake, and is not ignored.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from situate.objects.values.quantity import BadQuantity, parse_quantity
 from situate.vm.model.resource_amounts import RESOURCES, Amounts
 
 LONGEST_S: Final = 366 * 86_400
-"""A year: whoever says more has written seconds since 1970, and would wait for decades of simulated time."""
+"""One year. A larger value is seconds since 1970, which would simulate decades."""
 MADE: Final = "#"
-"""In uids of pods that the simulation makes, and in none of a trace."""
+"""Part of the UIDs of pods that the simulation creates. A trace must not use it."""
 MOST_TOLD: Final = 20
-"""Mistakes of one trace: recorded lines are wrong by the million, or not at all."""
+"""Maximum number of reported mistakes. Recorded lines are wrong by the million, or not at all."""
 
 EventKind = Literal["node-added", "node-changed", "node-deleted", "pod-added", "pod-changed", "pod-deleted"]
 
 
 class Vector(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Quantities as Kubernetes writes them."""
+    """Quantities in Kubernetes' notation."""
 
     cpu: str
     memory: str
@@ -54,15 +54,15 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One line. What is absent stays as it is."""
+    """One line. An absent field stays unchanged."""
 
     time: Annotated[float, msgspec.Meta(ge=0)]
-    """Seconds since the begin of the trace."""
+    """Seconds since the beginning of the trace."""
     event: EventKind
     uid: Annotated[str, msgspec.Meta(min_length=1)]
-    """Of a node, its name."""
+    """UID of a pod, or name of a node."""
     node: str = ""
-    """Where a new pod runs already; empty: it waits for a node."""
+    """Node on which a new pod already runs. Empty: it waits for a node."""
     resources: Vector | None = None
     bounds: Bounds | None = None
     priority: int = 0
@@ -70,9 +70,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     labels: Mapping[str, str] = {}
     allocatable: Vector | None = None
     used_memory: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Bytes that moving it copies; 0: all that it has."""
+    """Bytes that a migration copies. 0: all its memory."""
     dirty_rate: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    """Bytes a second."""
+    """Bytes per second."""
     migratable: bool = True
 
 
@@ -86,13 +86,13 @@ _SAID: Final[Mapping[EventKind, frozenset[str]]] = {
     "pod-changed": frozenset(("resources", "bounds")),
     "pod-deleted": frozenset(),
 }
-"""What a line may say of each event, beside when and of whom."""
+"""Fields allowed for each event, besides time, event and UID."""
 _ALWAYS: Final = frozenset(("time", "event", "uid"))
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """`duration_s` goes on after the last change."""
+    """A trace. `duration_s` extends beyond the last change."""
 
     name: str
     duration_s: float
@@ -105,12 +105,14 @@ def lines(changes: Iterable[Change]) -> Iterator[str]:
 
 
 def read_trace(text: str, name: str, after_s: float = 600.0) -> tuple[Trace | None, tuple[Mistake, ...]]:
-    """`after_s`: how long it goes on after the last line. Mistakes are told with their lines, from 1; not read any
-    further is what has many."""
+    """Read a trace, which goes on for `after_s` seconds after the last line.
+
+    Mistakes name their lines, from 1. Reading stops after `MOST_TOLD` mistakes.
+    """
     changes: list[Change] = []
     mistakes: list[Mistake] = []
     known = _Known()
-    # not splitlines, which ends lines at what JSON may hold, too
+    # not splitlines, which also splits at characters that JSON may contain
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         if not line.strip():
             continue
@@ -145,19 +147,19 @@ def read_trace(text: str, name: str, after_s: float = 600.0) -> tuple[Trace | No
 
 @dataclass
 class _Known:
-    """What exists by a line: `node/n1`, and of pods whether they are machines."""
+    """Existing objects at a line, such as `node/n1`, and whether a pod is a VM."""
 
     machines: dict[str, bool] = field(default_factory=dict)
 
     def unread(self, data: object) -> None:
-        """A line that is told to be wrong; that later lines speak of what it adds is no mistake of theirs."""
+        """Record the object of a wrong line, so that later lines about it are no mistakes."""
         if isinstance(data, Mapping) and data.get("event") in ("node-added", "pod-added"):
             kind = str(data["event"]).partition("-")[0]
             self.machines.setdefault(f"{kind}/{data.get('uid')}", "bounds" in data)
 
 
 def _wrong(change: Change, where: str, before: float, known: _Known) -> Iterator[Mistake]:
-    """What the type alone does not say. `known` follows what exists by then."""
+    """Yield mistakes beyond the type, and update `known`."""
     if change.time < before:
         yield Mistake(f"{where}.time", shown(change.time), f"at least {before:.15g}, as of the line before")
     if change.time > LONGEST_S:
@@ -195,7 +197,7 @@ def _wrong(change: Change, where: str, before: float, known: _Known) -> Iterator
 
 
 def _beside(change: Change, where: str) -> Iterator[Mistake]:
-    """What the event does not change, and yet is said, other than as it is where nothing is said."""
+    """Yield mistakes for fields that the event cannot change and that differ from their defaults."""
     for each in msgspec.structs.fields(Change):
         value = getattr(change, each.name)
         if each.name in _ALWAYS or each.name in _SAID[change.event] or value == _unsaid(each):
@@ -211,7 +213,7 @@ def _unsaid(each: msgspec.structs.FieldInfo) -> object:
 
 
 def _wrong_bounds(bounds: Bounds, where: str) -> Iterator[Mistake]:
-    """As C5 has them: none below the other."""
+    """Yield mistakes in bounds (C5): no minimum is above its maximum."""
     found = [*_wrong_vector(bounds.min, f"{where}.min"), *_wrong_vector(bounds.max, f"{where}.max")]
     yield from found
     if found:

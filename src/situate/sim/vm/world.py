@@ -1,8 +1,8 @@
-"""A plain, honest cluster of machines, pods, nodes and migrations, for histories of `situate.vm.ledger.step` alone.
+"""A plain, honest cluster of VMs, pods, nodes and migrations, for histories of `situate.vm.ledger.step` alone.
 
-Everything happens when it is called, and each call says what a watch would tell of it. When it happens is the
-simulation's matter (`situate.sim.vm.simulation`), or that of random histories, which delay, repeat and lose it; so are
-agents, third parties and crashes.
+Each call takes effect at once and returns the events that a watch would deliver. The caller chooses the time: the
+simulation (`situate.sim.vm.simulation`), or random histories that also delay, repeat and lose events. Agents, third
+parties and crashes are the caller's task too.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from situate.vm.model.resource_amounts import Amounts
 
 NAMESPACE = "default"
 COPIED = 2**30
-"""Bytes that a migration copies, where its machine does not say how many."""
+"""Bytes that a migration copies if its VM gives no number."""
 
 
 @dataclass
 class VirtualMachine:
-    """`name` is also the name of its first pod, so that tests can speak of both."""
+    """A VM. `name` is also the name of its first pod, so that tests can use it for both."""
 
     name: str
     use: Amounts
@@ -61,15 +61,15 @@ class VirtualMachine:
     overcommit: int = 1000
     phase: Phase = Phase.RUNNING
     runs_in: str = ""
-    """Uid of a pod."""
+    """UID of its pod."""
     closed_claim: str = ""
     moved_at: tuple[float, ...] = ()
     minimum: Amounts | None = None
     affinity: Mapping[str, str] = field(default_factory=dict)
-    """Labels that its node has."""
+    """Labels that its node must have."""
     load: Load = Load()  # noqa: RUF009  # frozen
     shown: bool = True
-    """Whether its annotations of what is asked for and approved are there, as they are once its agent asked."""
+    """Whether its annotations of request and approval exist, as they do after its agent's first request."""
 
     @property
     def ref(self) -> Ref:
@@ -80,17 +80,17 @@ class VirtualMachine:
 class WorldPod:
     uid: str
     machine: str = ""
-    """Empty: a plain pod."""
+    """Name of its VM. Empty: a plain pod."""
     node: str = ""
     """Empty: not bound."""
     role: Role = Role.IDLE
     amount: Amounts | None = None
-    """Of a plain pod."""
+    """Size of a plain pod."""
     left_behind: Pod | None = None
-    """What it showed when its machine left it."""
+    """The last state of a pod that its VM has left."""
     priority: int = 0
     needs_node: bool = False
-    """By its condition."""
+    """Its condition NeedsNode."""
 
     @property
     def ref(self) -> Ref:
@@ -112,15 +112,15 @@ class Migration:
     claim: Claim | None = None
     target: str = ""
     phase: str = ""
-    """As NeonVM has them: "", Pending, Running, Succeeded, Failed."""
+    """Phase as in NeonVM: "", Pending, Running, Succeeded, Failed."""
     remaining: int = COPIED
     copied: int = COPIED
-    """Bytes in all."""
+    """Total bytes."""
     changed_at: float = 0.0
     rechosen_at: float | None = None
     for_node: bool = False
     reserves: Amounts | None = None
-    """What its annotation says of the room on its target."""
+    """Amount that it reserves on its target, by its annotation."""
 
 
 @dataclass
@@ -130,11 +130,11 @@ class World:
     pods: dict[str, WorldPod] = field(default_factory=dict)
     migrations: dict[str, Migration] = field(default_factory=dict)
     made: int = 0
-    """Objects so far: new ones get their uids from it."""
+    """Number of objects created so far. It gives new ones their UIDs."""
     sign: str = "-"
-    """Between the name of a machine and the number of a pod that is made for it."""
+    """Text between the name of a VM and the number of a pod created for it."""
 
-    # what there is
+    # objects
 
     def add_node(self, name: str, total: Amounts, watermark: Amounts | None = None) -> Event:
         nothing = total - total
@@ -148,7 +148,7 @@ class World:
         return self.seen(machine.runs_in)
 
     def add_waiting(self, machine: VirtualMachine) -> None:
-        """Its pod has no node yet, and nobody is told of it."""
+        """Add a VM whose pod has no node yet. Watches do not report it."""
         self.machines[machine.name] = machine
         self.pods[machine.runs_in] = WorldPod(machine.runs_in, machine.name)
 
@@ -157,7 +157,7 @@ class World:
         return self.seen(uid)
 
     def listing(self) -> Iterator[Event]:
-        """What a scheduler that starts is told."""
+        """Yield the events of a starting scheduler's first list."""
         for node in self.nodes.values():
             yield NodeSeen(node)
         for pod in self.pods.values():
@@ -173,11 +173,11 @@ class World:
         return PodSeen(self.pod(uid), pod.node)
 
     def _seen_where_bound(self, uid: str) -> list[Event]:
-        """One that has a place may be written of before it is bound."""
+        """Return the pod's event if it is bound. A reserved pod may be written before it is bound."""
         return [self.seen(uid)] if self.pods[uid].node else []
 
     def pod(self, uid: str) -> Pod:
-        """As the ledger reads it."""
+        """Return the pod as the ledger reads it."""
         pod = self.pods[uid]
         if pod.left_behind is not None:
             return pod.left_behind
@@ -246,10 +246,10 @@ class World:
             for_node=move.for_node,
         )
 
-    # what the scheduler writes
+    # writes of the scheduler
 
     def perform(self, action: Action, now: float) -> list[Event] | None:
-        """What is seen of it; None: a precondition does not hold, and nothing was written."""
+        """Carry out an action and return its events. None: a precondition failed, and nothing was written."""
         match action:
             case Approve(amount=amount, unit=unit, requested=requested, closed_claim=closed):
                 vm = next((each for each in self.machines.values() if each.ref == action.machine), None)
@@ -308,14 +308,14 @@ class World:
         return []
 
     def request(self, machine: str, unit: Amounts, amount: Amounts) -> list[Event]:
-        """What an agent asks for is written down before it is decided on (C15)."""
+        """Write an agent's request before it is decided (C15)."""
         vm = self.machines[machine]
         if (vm.unit, vm.requested) == (unit, amount):
             return []
         vm.unit, vm.requested = unit, amount
         return [self.seen(vm.runs_in)]
 
-    # what the controllers do
+    # acts of the controllers
 
     def start_by_hand(self, machine: str, now: float) -> list[Event]:
         self._migration(f"by-hand-{self._next()}", self.machines[machine], "", now, own=False)
@@ -353,7 +353,7 @@ class World:
         return self.made
 
     def freeze(self, name: str) -> list[Event]:
-        """From "" to Pending: the machine freezes, and a pod for it waits for a node."""
+        """Move from "" to Pending: the VM freezes, and its target pod waits for a node."""
         move = self.migrations[name]
         vm = self.machines[move.machine]
         vm.phase, move.phase = Phase.FROZEN, "Pending"
@@ -367,14 +367,14 @@ class World:
         return [self.seen(uid)]
 
     def copy(self, name: str, remaining: int, now: float) -> list[Event]:
-        """Into Running, or on in it."""
+        """Enter or continue Running."""
         move = self.migrations[name]
         move.phase, move.changed_at = "Running", now
         move.remaining = min(move.remaining, remaining)
         return [self.migration_seen(name)]
 
     def succeed(self, name: str) -> list[Event]:
-        """The machine runs at the target; its source has yet to be deleted."""
+        """Let the VM run at its target. The source is not deleted yet."""
         move = self.migrations[name]
         vm = self.machines[move.machine]
         source, target = self.pods[move.source], self.pods[move.target]
@@ -389,13 +389,13 @@ class World:
         return [self.migration_seen(name), *self._back(move, now)]
 
     def delete_migration(self, name: str, now: float) -> list[Event]:
-        """Before it is over that cancels it."""
+        """Delete a migration. If it is not over, this cancels it."""
         move = self.migrations.pop(name)
         gone: Event = MigrationGone(Ref(NAMESPACE, move.machine), name)
         return [gone] if move.phase in ("Succeeded", "Failed") else [gone, *self._back(move, now)]
 
     def _back(self, move: Migration, now: float) -> list[Event]:
-        """The machine runs on where it was, if this one has frozen it."""
+        """Let the VM continue on its source, if this migration froze it."""
         events: list[Event] = []
         vm = self.machines.get(move.machine)
         if move.target and vm is not None and move.source in self.pods:
@@ -407,7 +407,7 @@ class World:
         return events
 
     def delete_pod(self, uid: str, now: float) -> list[Event]:
-        """Of a machine that runs in it: the machine goes too."""
+        """Delete a pod. If a VM runs in it, the VM is deleted too."""
         pod = self.pods.pop(uid, None)
         if pod is None:
             return []
@@ -426,6 +426,6 @@ class World:
 
 
 def _left(pod: Pod) -> Pod:
-    """Whatever it asked for, its machine asks for it elsewhere."""
+    """Return the pod with its request capped at its reserved amount. Its VM requests more elsewhere."""
     assert pod.machine is not None, f"pod {pod.uid} is none of a machine"
     return replace(pod, machine=replace(pod.machine, limit=pod.reserved))

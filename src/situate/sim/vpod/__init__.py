@@ -1,1 +1,1 @@
-"""The vpod scheduler on a simulated cluster: what a day costs, moves and lacks, for several settings side by side."""
+"""The vpod scheduler on a simulated cluster: cost, moves and shortage of a day, for several settings in comparison."""

@@ -1,4 +1,4 @@
-"""What each source wants over time: the shapes of a scenario, turned into the moments at which a number changes."""
+"""The demand of each source over time: a scenario's shapes as the times at which the wanted number changes."""
 
 from __future__ import annotations
 
@@ -13,32 +13,35 @@ from situate.vpod.model.vpod import Key
 
 
 class Chance(Protocol):
-    """Where numbers by chance come from (`random.Random` is one)."""
+    """A source of random numbers, such as `random.Random`."""
 
     def random(self) -> float:
-        """At least 0, less than 1."""
+        """Return a number of at least 0 and below 1."""
         ...
 
 
 Chances = Callable[[str], Chance]
-"""A source of chance for a name; equal names, equal numbers."""
+"""Returns a source of random numbers for a name. Equal names give equal numbers."""
 Curve = list[tuple[float, float]]
-"""From each time on so many, ascending."""
+"""Times, ascending, with the number from each time on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """One source with all that it will ever want."""
+    """One source with its whole demand."""
 
     key: Key
     weight: int
     priority: int
     changes: tuple[tuple[float, int | None], ...]
-    """Time and vreplicas wanted from then on, ascending, no two alike in a row; None: the source is deleted."""
+    """Times, ascending, with the wanted vreplicas from then on.
+
+    No two in a row are equal. None: the source is deleted.
+    """
 
 
 def demands(scenario: ScenarioSettings, chances: Chances) -> Iterator[Demand]:
-    """Every source of the scenario, in its order. The same seed gives the same demand to every variant."""
+    """Yield every source of the scenario, in its order. The same seed gives every variant the same demand."""
     for source in scenario.sources:
         for number, name in enumerate(source.names()):
             key = Key(source.namespace, name)
@@ -52,7 +55,7 @@ def demands(scenario: ScenarioSettings, chances: Chances) -> Iterator[Demand]:
 
 
 def total(shapes: DemandSettings, duration: float, chance: Chance) -> Curve:
-    """The sum of the shapes, never below 0 and rounded to whole vreplicas."""
+    """Return the sum of the shapes, rounded to whole vreplicas and never below 0."""
     curves: list[Curve] = []
     if shapes.steady is not None:
         curves.append([(0.0, shapes.steady)])
@@ -80,7 +83,7 @@ def total(shapes: DemandSettings, duration: float, chance: Chance) -> Curve:
 
 
 def _within(curve: Curve, arrives: float, leaves: float) -> Iterator[tuple[float, int]]:
-    """What is wanted from arrival on; times at which nothing changes are left out."""
+    """Yield the demand from the arrival on, without times at which nothing changes."""
     if arrives >= leaves:
         return
     begun = bisect_right(curve, arrives, key=lambda point: point[0])

@@ -1,7 +1,7 @@
-"""The pods of one StatefulSet and the nodes under them, as small state machines on a timeline.
+"""The pods of one StatefulSet and their nodes, as small state machines on a timeline.
 
-Pods are managed in parallel, as Knative's dispatchers are. The node with the fewest pods of the emptiest zone gets the
-next one. A node that falls silent runs nothing from that moment on; that it is lost is seen only later.
+Pods are managed in parallel, like those of Knative's dispatchers. A new pod goes to the node with the fewest pods in
+the zone with the fewest pods. A silent node runs nothing from that moment on, and is seen as lost only later.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class SimulatedNode:
     name: str
     zone: str
     up: bool = True
-    """Whether anything runs on it; what is seen of that is `lost`."""
+    """Whether pods run on it. `lost` is the observed state."""
     lost: bool = False
     cordoned: bool = False
     silent_since: float | None = None
 
     def facts(self) -> NodeFacts:
-        """As the scheduler sees it."""
+        """Return the node as the scheduler sees it."""
         return NodeFacts(self.name, self.zone, self.cordoned, ready=not self.lost, unreachable=self.lost)
 
 
@@ -37,29 +37,32 @@ class SimulatedPod:
     name: str
     uid: str
     node: SimulatedNode | None = None
-    """None while it is Pending."""
+    """None while the pod is Pending."""
     started: bool = False
     starts: int = 0
-    """Attempts so far; only the last one counts."""
+    """Number of attempts so far. Only the last one counts."""
     deleting: bool = False
     marked: bool = False
-    """Carries the annotation that makes it unschedulable."""
+    """Whether it has the annotation that makes it unschedulable."""
 
     @property
     def running(self) -> bool:
-        """Whether what is on it works."""
+        """Return whether its vreplicas run."""
         return self.started and self.node is not None and self.node.up
 
 
 @dataclass(slots=True)
 class Fleet:
-    """Changed by its methods and by time; every change is told to `pod_changed` (by ordinal) or `node_changed`."""
+    """Pods and nodes that change by its methods and by time.
+
+    It calls `pod_changed` or `node_changed` for every change.
+    """
 
     timeline: Timeline
     cluster: ClusterSettings
     statefulset: str
     replicas: int = 0
-    pod_changed: Callable[[int], object] = bool  # nobody listens
+    pod_changed: Callable[[int], object] = bool  # no listener
     node_changed: Callable[[str], object] = bool
     full: bool = False
     pods: dict[int, SimulatedPod] = field(default_factory=dict)
@@ -70,20 +73,20 @@ class Fleet:
         self.nodes = {name: SimulatedNode(name, zone) for name, zone in self.cluster.node_names()}
 
     def scale(self, replicas: int) -> None:
-        """spec.replicas is so: what is missing is created, what is too much is deleted, highest first."""
+        """Set spec.replicas: create missing pods, and delete surplus ones, the highest first."""
         self.replicas = replicas
         for ordinal in sorted((o for o in self.pods if o >= replicas), reverse=True):
             self._delete(self.pods[ordinal])
         self._create_missing()
 
     def lose_pod(self, ordinal: int) -> None:
-        """The pod is gone at once, and created anew."""
+        """Remove a pod at once. It is created again."""
         pod = self.pods.get(ordinal)
         if pod is not None:
             self._remove(pod)
 
     def mark(self, ordinal: int, marked: bool) -> None:
-        """An operator sets or removes the annotation."""
+        """Set or remove the unschedulable annotation, as an operator does."""
         pod = self.pods.get(ordinal)
         if pod is not None:
             pod.marked = marked
@@ -95,12 +98,12 @@ class Fleet:
         self._bind_waiting()
 
     def fill(self, full: bool) -> None:
-        """Whether no node takes a new pod, because of others' pods."""
+        """Set whether no node accepts a new pod, because of other pods."""
         self.full = full
         self._bind_waiting()
 
     def lose_node(self, name: str) -> None:
-        """The node falls silent: it is seen as lost, then its pods are created elsewhere."""
+        """Silence a node. It is seen as lost later, and then its pods are created elsewhere."""
         node = self.nodes[name]
         if not node.up:
             return
@@ -110,7 +113,7 @@ class Fleet:
         self.timeline.after(self.cluster.pods_leave_after, lambda: self._pods_leave(node, since))
 
     def return_node(self, name: str) -> None:
-        """The node is back; pods that are still on it start again."""
+        """Return a node to service. Pods that are still on it start again."""
         node = self.nodes[name]
         if node.up:
             return
@@ -126,7 +129,7 @@ class Fleet:
         self._bind_waiting()
 
     def facts(self, ordinal: int) -> PodFacts | None:
-        """The pod as the scheduler sees it; None when there is none."""
+        """Return the pod as the scheduler sees it, or None."""
         pod = self.pods.get(ordinal)
         if pod is None:
             return None
@@ -201,7 +204,7 @@ class Fleet:
             self.timeline.after(self.cluster.pod_stop_delay, lambda: self._stopped(pod))
 
     def _stopped(self, pod: SimulatedPod) -> None:
-        """Nobody confirms the end on a node that is silent: the pod stays until the node returns or is given up."""
+        """Remove a stopped pod. On a silent node it stays until the node returns or is given up."""
         if self.pods.get(pod.ordinal) is pod and pod.node is not None and pod.node.up:
             self._remove(pod)
 

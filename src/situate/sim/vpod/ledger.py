@@ -1,7 +1,7 @@
-"""Keeps account of a simulated run: what was asked for, what ran, what was paid, and time series of it.
+"""The account of a simulated run: demand, running vreplicas, cost, and their time series.
 
-A vreplica runs where its status places it on a pod that runs. Amounts are integrals over time, exact to the event;
-evenness is looked at in each sample.
+A vreplica runs if its status places it on a running pod. Amounts are exact integrals over time. Evenness is measured at
+each sample.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from situate.vpod.model.vpod import Key, PlainVPod
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """Everything that is counted, at one moment."""
+    """All counts at one moment."""
 
     wanted: int = 0
     placed: int = 0
     running: int = 0
     units: int = 0
-    """Capacity that the placed ones take."""
+    """Capacity that the placed vreplicas use."""
     room: int = 0
     """Capacity of the pods that are on a node."""
     pods: int = 0
-    """On a node."""
+    """Pods on a node."""
     pending: int = 0
     """Pods without a node."""
     nodes: int = 0
-    """With at least one pod."""
+    """Nodes with at least one pod."""
     short: tuple[tuple[Key, int], ...] = ()
-    """Sources of which something does not run, and how much."""
+    """Sources with vreplicas that do not run, and their number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A source of which something did not run for a while."""
+    """A period in which vreplicas of a source did not run."""
 
     key: Key
     since: float
@@ -45,7 +45,7 @@ class Shortage:
 
 @dataclass(slots=True)
 class Series:
-    """A point each sample; `worst` is the most that did not run at any moment since the one before."""
+    """One point per sample. `worst` is the maximum of missing vreplicas since the sample before."""
 
     time: list[float] = field(default_factory=list)
     wanted: list[int] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Series:
 
 @dataclass(slots=True)
 class Ledger:
-    """Seconds multiplied by what there was."""
+    """Integrals over time, in seconds multiplied by the amount."""
 
     wanted: float = 0.0
     unplaced: float = 0.0
@@ -71,10 +71,10 @@ class Ledger:
     peak_pods: int = 0
     longest: Shortage | None = None
     skew: list[float] = field(default_factory=list)
-    """Per sample: the mean over the sources of the most minus the fewest on a running pod."""
+    """Per sample: the mean over the sources of the maximum minus the minimum on a running pod."""
     most_skewed: int = 0
     zone_share: list[float] = field(default_factory=list)
-    """Per sample: the mean over the sources of the part that is in their fullest zone."""
+    """Per sample: the mean over the sources of the share in their fullest zone."""
     series: Series = field(default_factory=Series)
     _now: float = 0.0
     _instant: Instant = Instant()
@@ -82,7 +82,7 @@ class Ledger:
     _worst: int = 0
 
     def until(self, now: float) -> None:
-        """Nothing has changed since the last instant, up to now."""
+        """Account for the time since the last instant, in which nothing changed."""
         seconds, is_so = now - self._now, self._instant
         self._now = now
         if seconds <= 0:
@@ -97,7 +97,7 @@ class Ledger:
         self._worst = max(self._worst, sum(vreplicas for _, vreplicas in is_so.short))
 
     def note(self, instant: Instant) -> None:
-        """From now on it is so."""
+        """Set the counts from now on."""
         self._instant = instant
         self.peak_pods = max(self.peak_pods, instant.pods)
         short = dict(instant.short)
@@ -116,7 +116,10 @@ class Ledger:
         self._worst = 0
 
     def sample_evenness(self, vpods: Iterable[PlainVPod], fleet: Fleet) -> None:
-        """How evenly the sources lie on the pods and zones that run. Sources of one vreplica say nothing."""
+        """Sample how evenly the sources are spread over running pods and zones.
+
+        Sources of one vreplica do not count.
+        """
         on = {pod.name: pod.node for pod in fleet.pods.values() if pod.running and pod.node is not None}
         zones = {node.zone for node in on.values()}
         skews, shares = [], []
@@ -137,7 +140,7 @@ class Ledger:
             self.zone_share.append(sum(shares) / len(shares))
 
     def close(self) -> None:
-        """The end: shortages that last until now count."""
+        """Close the account. Shortages that last until now count."""
         for key in list(self._short_since):
             self._ended(key)
 
@@ -149,7 +152,7 @@ class Ledger:
 
 
 def instant(vpods: Iterable[PlainVPod], fleet: Fleet, capacity: int) -> Instant:
-    """How things are."""
+    """Return the counts at this moment."""
     running_pods = {pod.name for pod in fleet.pods.values() if pod.running}
     wanted = placed = running = units = 0
     short = []

@@ -1,7 +1,7 @@
-"""What vpod's controller does between an event and a write, on a timeline instead of a network: the same decisions in
-the same order, each write done at once.
+"""vpod's controller between event and write, on a timeline instead of a network.
 
-It leads all the time; what it decides is `situate.vpod`'s, what happens to pods is `fleet`'s, what it costs `ledger`'s.
+It makes the same decisions in the same order, and each write takes effect at once. It always leads. `situate.vpod`
+decides, `fleet` changes pods, and `ledger` counts the cost.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from situate.vpod.scaling.autoscaler import Memory, apply, beat
 from situate.vpod.state.state import State
 
 SHORTAGE_RETRY_S = 5.0
-"""How often vpods that are short are tried again without any event, as in the controller."""
+"""Seconds between retries of short vpods without any event, as in the controller."""
 EVICTION = "eviction"
-"""Cause of moves beside those of `MoveCause`: what the evictor takes away."""
+"""Cause of moves besides those of `MoveCause`: the evictor removed a placement."""
 RESCALE = "rescale"
-"""The same for a policy that places all anew to grow (5.3 step 6)."""
+"""Cause of moves of a policy that places all vreplicas again in order to grow."""
 
 
 @dataclass(slots=True)
 class Deeds:
-    """What was done so far."""
+    """Counts of actions so far."""
 
     moves: Counter[str] = field(default_factory=Counter)
     """Vreplicas that lost their place, by cause."""
@@ -40,12 +40,12 @@ class Deeds:
 
 
 class Loop:
-    """One StatefulSet's scheduler. Changed by its methods and by time."""
+    """The scheduler of one StatefulSet. It changes by its methods and by time."""
 
     def __init__(self, timeline: Timeline, options: Options, fleet: Fleet) -> None:
         self.state = State(options, fleet.replicas, timeline.now)
         self.vpods: dict[Key, PlainVPod] = {}
-        """As their objects say: what is wanted, and the placements that were written."""
+        """The objects of the sources: wanted vreplicas, and written placements."""
         self.deeds = Deeds()
         self._timeline = timeline
         self._fleet = fleet
@@ -55,7 +55,7 @@ class Loop:
         self._beat_due: Due | None = None
         self._deadline: Due | None = None
         self._retry: Due | None = None
-        self._is_changed = True  # since the last retry: equal inputs give equal answers (S9), so nothing else is asked
+        self._is_changed = True  # since the last retry; equal inputs give equal answers (S9)
         self._shrink_due = timeline.now + options.refresh_period
         fleet.pod_changed, fleet.node_changed = self.pod_changed, self.node_changed
         for node in fleet.nodes.values():
@@ -65,7 +65,7 @@ class Loop:
             timeline.after(options.rebalance.interval, self._rebalance)
 
     def want(self, key: Key, vreplicas: int, weight: int, priority: int) -> None:
-        """A source asks for so many; it is created if it does not exist."""
+        """Set the wanted vreplicas of a source. Create the source if it does not exist."""
         known = self.vpods.get(key, PlainVPod(key, 0, weight=weight, priority=priority))
         self.vpods[key] = replace(known, vreplicas=vreplicas)
         self.state.observe_vpod(self.vpods[key], self._timeline.now)
@@ -73,7 +73,7 @@ class Loop:
         self._add(key)
 
     def delete(self, key: Key) -> None:
-        """A source is gone."""
+        """Delete a source."""
         if self.vpods.pop(key, None) is not None:
             self.state.vpod_gone(key, self._timeline.now)
             self._is_changed = True
@@ -95,7 +95,7 @@ class Loop:
         self._after_change(before)
 
     def reset_replicas(self, replicas: int) -> None:
-        """Somebody else writes spec.replicas."""
+        """Let another writer change spec.replicas."""
         if self.state.observe_replicas(replicas, self._timeline.now):
             self._wake()
         self._fleet.scale(replicas)
@@ -109,7 +109,7 @@ class Loop:
         self._wake()
 
     def fail_over(self) -> None:
-        """Another process leads, and knows what the objects say (B2)."""
+        """Let another process lead. It knows only the objects (B2)."""
         facts = (self._fleet.facts(ordinal) for ordinal in sorted(self._fleet.pods))
         self.state = State.rebuilt(
             self.state.options,
@@ -128,7 +128,7 @@ class Loop:
         self._wake()
 
     def _add(self, key: Key) -> None:
-        """Schedules a vpod soon; several calls are one."""
+        """Schedule a vpod soon. Several calls before then are one."""
         self._queue[key] = None
         if self._work is None:
             self._work = self._timeline.after(0.0, self._schedule_queued)
@@ -167,7 +167,7 @@ class Loop:
         self.deeds.moves.update({cause: vreplicas for cause, vreplicas in moves.items() if vreplicas})
 
     def _look_at_drain(self, key: Key) -> None:
-        """A vpod on pods that are drained is looked at again; the last one to leave lets the autoscaler cut."""
+        """Schedule a vpod on drained pods again later. When the last one has left, plan the scale-down."""
         state = self.state
         if state.drain is None:
             return
@@ -183,7 +183,7 @@ class Loop:
         return known is not None and known.running
 
     def _wake(self) -> None:
-        """A beat that may grow the set, soon."""
+        """Plan a round soon that may scale up."""
         self._plan_beat(self._timeline.now)
 
     def _shrink_at(self, when: float) -> None:
@@ -279,7 +279,7 @@ class Loop:
             self._retry_later()
 
     def _after_change(self, open_before: int | None = None) -> None:
-        """Looks again at whom a change concerns: those on pods that gave up, and those who wait for room."""
+        """Schedule the vpods that a change affects: those on pods that rejected, and those that wait for capacity."""
         state = self.state
         self._is_changed = True
         if state.ousted:
@@ -305,7 +305,7 @@ def _open_pods(state: State) -> int:
 
 
 def _replaced(before: Placements, after: Placements) -> Mapping[str, int]:
-    """Vreplicas that are elsewhere without a decision having said why: all were placed anew."""
+    """Return vreplicas that moved without a cause in the decision: the policy placed all of them again."""
     then = {each.pod_name: each.vreplicas for each in after}
     held = {each.pod_name: each.vreplicas for each in before}
     left = sum(max(0, vreplicas - then.get(pod, 0)) for pod, vreplicas in held.items())

@@ -1,4 +1,4 @@
-"""A simulation as a picture: for each variant what was asked for, what ran and the pods, over time. SVG, as text."""
+"""Render a simulation as SVG text: demand, running vreplicas and pods over time, for each variant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from situate.sim.vpod.scenario import Scenario
 from situate.sim.vpod.settings import EventSettings
 
 _WIDTH, _LEFT, _RIGHT = 1120, 62, 26
-_HEAD, _LOAD, _PODS, _GAP = 58, 170, 62, 34  # heights: a panel's title, its two charts, what is below it
+_HEAD, _LOAD, _PODS, _GAP = 58, 170, 62, 34  # heights: a panel's title, its two charts, the space below
 _LABEL_ROW = 16
 _TICKS_S = (60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000)
 _MOST_TICKS = 13
@@ -38,7 +38,7 @@ text { font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif; font-size:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Turns seconds into x, and values into y of a chart."""
+    """Maps seconds to x, and values to y of a chart."""
 
     duration: float
     top: float = 0.0
@@ -53,7 +53,7 @@ class _Axis:
 
 
 def picture(scenario: Scenario, reports: Sequence[Report]) -> str:
-    """One SVG document. Panels share the axes, so that variants can be compared by eye."""
+    """Return one SVG document. Panels share the axes, so that variants can be compared by eye."""
     settings = scenario.settings
     axis = _Axis(settings.duration)
     rows = _label_rows(axis, settings.events)
@@ -104,12 +104,12 @@ def _panel(axis: _Axis, report: Report, top: float, most: float, most_pods: floa
 
 
 def _existing(series: Series) -> list[int]:
-    """Pods with and without a node."""
+    """Return the number of pods with and without a node."""
     return [bound + pending for bound, pending in zip(series.pods, series.pending, strict=True)]
 
 
 def headline(report: Report) -> str:
-    """The few numbers that one looks for first."""
+    """Return the main numbers of a report."""
     cost = f"cost {report.cost:,.2f} · " if report.cost else ""
     longest = f", longest shortage {time_text(report.longest.seconds)}" if report.longest is not None else ""
     return (
@@ -144,7 +144,7 @@ def _labels(axis: _Axis, events: Sequence[EventSettings], rows: Sequence[int], t
 
 
 def _events(axis: _Axis, events: Sequence[EventSettings], top: float) -> Iterator[str]:
-    """Behind the charts of one panel."""
+    """Yield the events behind the charts of one panel."""
     height = _LOAD + _PODS
     for event in events:
         if event.at > axis.duration:
@@ -157,7 +157,7 @@ def _events(axis: _Axis, events: Sequence[EventSettings], top: float) -> Iterato
 
 
 def _label_rows(axis: _Axis, events: Sequence[EventSettings]) -> list[int]:
-    """A row for each label, so that none covers another one: the first that is free."""
+    """Return a row for each label: the first one in which it covers no other label."""
     taken: list[list[tuple[float, float]]] = []
     rows = []
     for event in events:
@@ -209,7 +209,10 @@ def _ticks(axis: _Axis) -> Iterator[str]:
 
 
 def _line(axis: _Axis, times: Sequence[float], values: Sequence[float]) -> str:
-    """Steps, each value since the sample before; points in which nothing changes are left out."""
+    """Return a step line, in which each value holds since the sample before.
+
+    Points at which nothing changes are left out.
+    """
     if not times:
         return ""
     path = [f"M{axis.x(0):.1f} {axis.y(values[0]):.1f}"]
@@ -220,7 +223,7 @@ def _line(axis: _Axis, times: Sequence[float], values: Sequence[float]) -> str:
 
 
 def _area(axis: _Axis, times: Sequence[float], upper: Sequence[float], lower: Sequence[float] | None = None) -> str:
-    """What is between two lines, or above the axis; runs in which there is nothing are left out."""
+    """Return the area between two lines, or above the axis, without empty runs."""
     below = lower if lower is not None else [0] * len(upper)
     path = []
     begin = 0
@@ -238,7 +241,7 @@ def _area(axis: _Axis, times: Sequence[float], upper: Sequence[float], lower: Se
 
 
 def _nice(value: float) -> float:
-    """The end of an axis: the next of 4, 8, 12 and so on with one or two digits that count."""
+    """Return the end of an axis: the next multiple of 4 with one or two significant digits."""
     for scale in (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000):
         for digits in range(4, 40, 4):
             if digits * scale >= value:

@@ -1,4 +1,4 @@
-"""What a variant cost, moved and lacked: the result of a simulation."""
+"""The result of a simulation: the cost, moves and shortage of a variant."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _HOUR_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Of one variant."""
+    """The report of one variant."""
 
     variant: str
     wanted_hours: float
-    """Vreplica-hours that were asked for."""
+    """Wanted vreplica-hours."""
     pod_hours: float
     node_hours: float
-    """Of nodes while they had a pod of the set."""
+    """Hours of nodes while they had a pod of the set."""
     cost: float
     utilisation: float
-    """Part of the pods' capacity that placements took."""
+    """Share of the pods' capacity that placements used."""
     moves: Mapping[str, int]
     """Vreplicas that lost their place, by cause."""
     short_seconds: float
-    """Vreplica-seconds that were asked for and did not run."""
+    """Vreplica-seconds that were wanted and did not run."""
     unplaced_seconds: float
-    """The part of it that had no place; the rest waited for its pod."""
+    """The part of them without a place. The rest waited for its pod."""
     longest: Shortage | None
     scale_ups: int
     scale_downs: int
@@ -39,10 +39,10 @@ class Report:
     peak_pods: int
     mean_pods: float
     skew: float
-    """Most minus fewest vreplicas of a source on a running pod: mean over sources and samples."""
+    """Maximum minus minimum vreplicas of a source on a running pod: mean over sources and samples."""
     most_skewed: int
     zone_share: float
-    """Part of a source that is in its fullest zone: mean over sources and samples."""
+    """Share of a source in its fullest zone: mean over sources and samples."""
     series: Series
 
     @property
@@ -51,11 +51,11 @@ class Report:
 
     @property
     def available(self) -> float:
-        """Part of what was asked for that ran."""
+        """Return the share of the demand that ran."""
         return 1 - self.short_seconds / _HOUR_S / self.wanted_hours if self.wanted_hours else 1.0
 
     def as_data(self) -> dict[str, Any]:
-        """For programs; camel case, seconds and hours as the names say."""
+        """Return plain data for programs: camel case, with seconds and hours as the names say."""
         longest = self.longest
         return {
             "variant": self.variant,
@@ -84,7 +84,7 @@ class Report:
 
 
 def report(variant: Variant, scenario: Scenario, ledger: Ledger, deeds: Deeds) -> Report:
-    """The account of a whole run."""
+    """Build the report of a whole run."""
     cluster, duration = scenario.settings.cluster, scenario.settings.duration
     pod_hours, node_hours = ledger.pods / _HOUR_S, ledger.nodes / _HOUR_S
     return Report(
@@ -111,7 +111,7 @@ def report(variant: Variant, scenario: Scenario, ledger: Ledger, deeds: Deeds) -
 
 
 def time_text(seconds: float) -> str:
-    """For people, to the second: `45s`, `22m23s`, `2h40m`."""
+    """Format seconds for people: `45s`, `22m23s`, `2h40m`."""
     whole = round(seconds)
     parts = ((whole // 3600, "h"), (whole % 3600 // 60, "m"), (whole % 60, "s"))
     return "".join(f"{amount}{unit}" for amount, unit in parts if amount) or "0"

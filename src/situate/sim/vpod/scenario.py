@@ -1,4 +1,4 @@
-"""A scenario: what is simulated, and the settings that are compared. Reading the file is left to the command."""
+"""A scenario: the simulated cluster and the compared settings. The command reads the file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from situate.vpod.policy.configmap import parse_policy
 from situate.vpod.policy.registry import Policy
 
 SAMPLES = 720
-"""Points of a time series when `sampleEvery` is left out."""
+"""Points of a time series if `sampleEvery` is absent."""
 _VPOD_DEFAULTS = {"statefulSetNamespace": "knative-eventing", "statefulSetName": "kafka-source-dispatcher"}
 
 
@@ -38,7 +38,7 @@ class Scenario:
         return self.settings.sample_every or max(1.0, round(self.settings.duration / SAMPLES))
 
     def sample_times(self) -> Iterator[float]:
-        """Ascending; the last one is the end."""
+        """Yield the sample times, ascending. The last one is the end."""
         number = 1
         while (when := number * self.sample_every) < self.settings.duration:
             yield when
@@ -47,11 +47,11 @@ class Scenario:
 
 
 def parse_scenario(data: object) -> tuple[Scenario | None, tuple[Mistake, ...]]:
-    """The scenario of a document, or None and every mistake in it."""
+    """Return the scenario of a document, or None and all its mistakes."""
     settings, mistakes = parse_section(data, ScenarioSettings)
     found = list(mistakes)
     variants: list[Variant] = []
-    # the variants are looked at even if something else is wrong, so that all is told at once
+    # the variants are parsed even after other mistakes, so that all mistakes are reported at once
     for name, changed in _variants(data).items():
         variant, wrong = _variant(name, data, changed)
         found += [each for each in wrong if str(each) not in map(str, found)]
@@ -91,7 +91,7 @@ def _variant(name: str, data: object, changed: Mapping[str, Any]) -> tuple[Varia
 
 
 def _policy(name: str | None, shipped: Policy, document: Mapping[str, Any]) -> tuple[Policy, tuple[Mistake, ...]]:
-    """What a ConfigMap of the scenario says; a mistake without path is one of the key that names it."""
+    """Read the policy in a ConfigMap of the scenario. A mistake without a path belongs to the key that names it."""
     if name is None:
         return shipped, ()
     maps = document.get("configMaps")
@@ -104,7 +104,7 @@ def _policy(name: str | None, shipped: Policy, document: Mapping[str, Any]) -> t
 
 
 def _merged(base: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
-    """The base with what differs laid over it, mappings inside mappings too."""
+    """Merge changes over a base, recursively in mappings."""
     merged = dict(base)
     for key, value in changed.items():
         below = merged.get(key)
@@ -113,6 +113,6 @@ def _merged(base: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, An
 
 
 def _origin(path: str, name: str, changed: Mapping[str, Any]) -> str:
-    """Where the person wrote what stands at this path of the merged settings."""
+    """Return where in the file the value at this path of the merged settings was written."""
     first = path.split(".")[0].split("[")[0]
     return f"variants.{name}" if first in changed else "vpod"

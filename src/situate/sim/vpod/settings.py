@@ -1,6 +1,6 @@
-"""The keys of a scenario's file: the cluster, the sources and their demand, and what goes wrong when.
+"""The keys of a scenario file: the cluster, the sources and their demand, and the faults.
 
-Times are seconds since the start. The variants are read in `scenario`; what demand means is in `demand`.
+Times are seconds since the start. `scenario` reads the variants, and `demand` computes the demand.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from situate.objects.settings.section import (
 )
 
 MOST_CHANGES = 2_000_000
-"""Changes of demand in one scenario; more are a mistake in a period, not a scenario."""
+"""Maximum changes of demand in one scenario. More of them come from a mistaken period."""
 
 MOST_SAMPLES = 100_000
-"""Points of one time series, of which each variant has several."""
+"""Maximum points of one time series. Each variant has several."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
 PositiveCount = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
@@ -43,26 +43,26 @@ Name = Annotated[
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Nodes, and how long things take on them."""
+    """Nodes and their delays."""
 
     zones: Annotated[dict[Name, NodeCount], msgspec.Meta(min_length=1)]
-    """Nodes by zone; they are called `<zone>-0`, `<zone>-1` and so on."""
+    """Number of nodes by zone. Their names are `<zone>-0`, `<zone>-1` and so on."""
     pods_per_node: PositiveCount | None = None
-    """Pods of the StatefulSet that fit on a node; null: any number."""
+    """Pods of the StatefulSet that fit on a node. null: any number."""
     pod_start_delay: Duration = 15.0
-    """From being bound to a node until it is ready."""
+    """From the binding to a node until a pod is ready."""
     pod_stop_delay: Duration = 5.0
-    """From being deleted until it is gone."""
+    """From its deletion until a pod is gone."""
     node_lost_after: Duration = 40.0
-    """From falling silent until the node is seen as unreachable (kube-controller-manager's grace period)."""
+    """From its silence until a node is seen as unreachable (kube-controller-manager's grace period)."""
     pods_leave_after: Duration = 300.0
-    """From falling silent until the pods of a node are gone and are created elsewhere."""
+    """From its silence until the pods of a node are gone and are created elsewhere."""
     pod_price_per_hour: Price = 0.0
     node_price_per_hour: Price = 0.0
-    """Of a node while at least one pod of the StatefulSet is on it."""
+    """Price of a node while at least one pod of the StatefulSet is on it."""
 
     def node_names(self) -> Iterator[tuple[str, str]]:
-        """Node and zone, in order."""
+        """Yield nodes with their zones, in order."""
         for zone, nodes in self.zones.items():
             for number in range(nodes):
                 yield f"{zone}-{number}", zone
@@ -74,14 +74,14 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class SineSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Up and down: `high` at `peakAt` and every period after it."""
+    """A sine curve: `high` at `peakAt` and every period after it."""
 
     low: Count
     high: Count
     period: PositiveDuration = 86_400.0
     peak_at: Duration = 50_400.0
     every: PositiveDuration = 300.0
-    """How often the number changes."""
+    """Time between two changes of the number."""
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.high < self.low:
@@ -89,15 +89,15 @@ class SineSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class BurstSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """So much more, again and again, for a while each time."""
+    """Repeated bursts of extra demand."""
 
     height: PositiveCount
     every: PositiveDuration
     lasting: PositiveDuration
     jitter: Duration = 0.0
-    """Each burst comes up to this much later, by chance."""
+    """Maximum random delay of each burst."""
     chance: Chance = 1.0
-    """That a burst happens at all."""
+    """Probability of each burst."""
 
 
 class WalkSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -107,7 +107,7 @@ class WalkSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     low: Count = 0
     high: Count
     step: PositiveCount = 1
-    """The largest change at once."""
+    """The largest change in one step."""
     every: PositiveDuration = 300.0
 
     def mistakes(self) -> Iterable[Mistake]:
@@ -116,11 +116,11 @@ class WalkSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class DemandSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Vreplicas wanted over time: the sum of the shapes that are named."""
+    """Wanted vreplicas over time: the sum of the given shapes."""
 
     steady: Count | None = None
     steps: Annotated[dict[Duration, Count], msgspec.Meta(min_length=1)] | None = None
-    """From each time on so many; none before the first."""
+    """Vreplicas from each time on. None before the first."""
     sine: SineSettings | None = None
     bursts: BurstSettings | None = None
     walk: WalkSettings | None = None
@@ -131,16 +131,16 @@ class DemandSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One source, or several alike."""
+    """One source, or several equal ones."""
 
     name: ObjectName
     demand: Count | DemandSettings
     namespace: NamespaceName = "default"
     count: PositiveCount = 1
-    """So many alike, called `<name>-0`, `<name>-1` and so on; each has its own chance."""
+    """Number of equal sources, named `<name>-0`, `<name>-1` and so on. Each has its own random choices."""
     arrives: Duration = 0.0
     stagger: Duration = 0.0
-    """Each further one arrives so much later."""
+    """Delay of each further source's arrival."""
     leaves: Duration | None = None
     weight: PositiveCount = 1
     priority: int = 0
@@ -157,29 +157,29 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class EventSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One thing that happens at a time; with `for`, it is over so much later."""
+    """One event at a time. With `for`, it ends after that time."""
 
     at: Duration
     lasts: PositiveDuration | None = msgspec.field(default=None, name="for")
     lose_pod: Count | None = None
-    """This ordinal's pod is gone, and created anew at once."""
+    """Ordinal whose pod is removed, and created again at once."""
     lose_node: str | None = None
     lose_zone: str | None = None
     cordon: str | None = None
-    """A node takes no new pods."""
+    """Node that accepts no new pods."""
     mark_unschedulable: Count | None = None
-    """An operator annotates this ordinal's pod."""
+    """Ordinal whose pod an operator annotates as unschedulable."""
     pod_capacity: PositiveCount | None = None
-    """The setting is changed while it runs."""
+    """New capacity of a pod, changed at run time."""
     cluster_full: Literal[True] | None = None
-    """No node takes a new pod."""
+    """Whether no node accepts a new pod."""
     reset_replicas: Count | None = None
-    """Somebody else writes spec.replicas."""
+    """spec.replicas that another writer sets."""
     fail_over: Literal[True] | None = None
-    """Another process takes the lead, with nothing but what the objects say."""
+    """Whether another process takes the lead. It knows only the objects."""
 
     def what(self) -> tuple[str, Any]:
-        """The key and its value; without mistakes there is one."""
+        """Return the key of the event and its value. An event without mistakes has one."""
         written = {each.name: each.encode_name for each in msgspec.structs.fields(type(self))}
         named = [(written[name], getattr(self, name)) for name in written if name not in ("at", "lasts")]
         return next(each for each in named if each[1] is not None)
@@ -196,7 +196,7 @@ class EventSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The file."""
+    """The scenario file."""
 
     api_version: Literal["situate.dev/v1alpha1"] = "situate.dev/v1alpha1"
     kind: Literal["Scenario"] = "Scenario"
@@ -204,12 +204,12 @@ class ScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     duration: PositiveDuration
     seed: int = 0
     sample_every: PositiveDuration | None = None
-    """Distance of the points of a time series; null: the 720th part of the duration, at least 1 s."""
+    """Time between points of a time series. null: the 720th part of the duration, at least 1 s."""
     cluster: ClusterSettings
     vpod: dict[str, Any]
-    """The settings that all variants share, by the keys of the configuration."""
+    """Settings that all variants share, by the keys of the configuration."""
     variants: dict[Name, dict[str, Any] | None] = msgspec.field(default_factory=dict)
-    """What differs, by name; empty: one variant called `vpod`."""
+    """Changed settings by variant. Empty: one variant named `vpod`."""
     config_maps: dict[ObjectName, dict[str, str]] = msgspec.field(default_factory=dict)
     """Data of the ConfigMaps that `schedulerConfig` and `deschedulerConfig` name."""
     sources: Annotated[tuple[SourceSettings, ...], msgspec.Meta(min_length=1)]

@@ -1,4 +1,4 @@
-"""One variant of a scenario, played from the beginning to the end."""
+"""One variant of a scenario, simulated from beginning to end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from situate.sim.vpod.settings import EventSettings
 
 
 class Simulation:
-    """Call `advance` with each of the scenario's sample times, then `report`. Equal inputs give equal reports."""
+    """Simulates a variant. Call `advance` with each sample time, then `report`. Equal inputs give equal reports."""
 
     def __init__(self, scenario: Scenario, variant: Variant, chances: Chances) -> None:
         self._scenario = scenario
@@ -34,7 +34,7 @@ class Simulation:
                 self._timeline.at(event.at + event.lasts, partial(self._end, event))
 
     def advance(self, until: float) -> None:
-        """Plays on to this time and samples there."""
+        """Simulate until this time and sample there."""
         timeline, ledger = self._timeline, self._ledger
         while (due := timeline.next_due()) is not None and due <= until:
             ledger.until(due)
@@ -47,7 +47,7 @@ class Simulation:
         ledger.sample_evenness(self._loop.vpods.values(), self._fleet)
 
     def report(self) -> Report:
-        """The account so far."""
+        """Return the report up to now."""
         self._ledger.close()
         return report(self._variant, self._scenario, self._ledger, self._loop.deeds)
 

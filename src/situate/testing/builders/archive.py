@@ -1,4 +1,4 @@
-"""Archivers in front of any other archiver: one that hands everything on, and one that fails as a test tells it to."""
+"""Archivers that wrap another archiver: one forwards each call, one fails calls as a test says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from situate.archive.records.record import ByName, ByUid, Record
 
 
 class Fault(Enum):
-    """How a call goes wrong."""
+    """A way in which a call fails."""
 
     ERROR = "it is not carried out, and may be tried again"
     LOST = "it is carried out, and no answer comes"
@@ -33,26 +33,26 @@ class Fault(Enum):
 
 
 PUTTING = (Fault.ERROR, Fault.LOST, Fault.REFUSED, Fault.TOO_LARGE)
-"""Those that a put can have and that end."""
+"""Faults that a put can have and that return."""
 GETTING = (Fault.ERROR, Fault.LOST, Fault.REFUSED, Fault.MISSING, Fault.CORRUPT)
-"""Those that a get can have and that end."""
+"""Faults that a get can have and that return."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call, as it was made."""
+    """One call to an archiver."""
 
     method: str
     """`put`, `get`, `search`, `delete` or `check`."""
     uid: str = ""
-    """Of the record; empty if it was not named by it."""
+    """UID of the record. Empty if the call did not name the record by UID."""
     resource_version: str = ""
-    """Of the record that was put; empty for other calls."""
+    """Resource version of the record of a put. Empty for other calls."""
     fault: Fault | None = None
 
 
 class ForwardingArchiver:
-    """Hands every call on: the base of those that do something besides, about some of them."""
+    """Forwards every call. A base for archivers that change some calls."""
 
     def __init__(self, archiver: Archiver) -> None:
         self._archiver = archiver
@@ -77,7 +77,7 @@ class ForwardingArchiver:
 
 
 class FaultyArchiver(ForwardingArchiver):
-    """Asks `fault` about each call, with the number of all calls so far, before it is made; None lets it be."""
+    """Calls `fault` with each call and its number before the call is made. The result None lets the call pass."""
 
     def __init__(self, archiver: Archiver, fault: Callable[[Call, int], Fault | None]) -> None:
         super().__init__(archiver)

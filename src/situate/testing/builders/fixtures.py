@@ -1,6 +1,6 @@
-"""Fixtures for pytest: `pytest_plugins = ["situate.testing.builders.fixtures"]` in a conftest.py makes them known.
+"""Fixtures for pytest: register them with `pytest_plugins = ["situate.testing.builders.fixtures"]` in a conftest.py.
 
-pytest itself is not installed with situate.
+situate does not install pytest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from situate.testing.virtual_time.processes import World
 
 @pytest.fixture
 def virtual_world() -> Iterator[World]:
-    """Processes on virtual time; each must have ended without complaint, or have been killed, at the end."""
+    """Provide processes on virtual time. At the end, each must have no complaints."""
     with World() as world:
         yield world
         for process in world.processes:
@@ -29,14 +29,14 @@ def virtual_world() -> Iterator[World]:
 
 @pytest_asyncio.fixture
 async def embedded_server() -> AsyncIterator[EmbeddedServer]:
-    """An API server with controllers on a free port of this machine, gone after the test."""
+    """Provide an API server with controllers on a free port of this machine. It ends with the test."""
     async with EmbeddedServer(Settings(seed=0)) as server:
         yield server
 
 
 @pytest_asyncio.fixture
 async def embedded_client(embedded_server: EmbeddedServer) -> AsyncIterator[Client]:
-    """A client of `embedded_server`, as its administrator."""
+    """Provide a client of `embedded_server` with administrator rights."""
     client = connect(Connection(embedded_server.url, "the fixture embedded_client"), random.Random(0))
     yield client
     await client.close()

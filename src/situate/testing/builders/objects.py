@@ -1,4 +1,4 @@
-"""Kubernetes objects as a client sends them: say only what matters, the rest is filled in.
+"""Kubernetes objects as a client sends them: the caller gives the values that matter, and defaults fill the rest.
 
 client.create(PODS, pod("web", cpu="500m", node="n1"), "default")
 """
@@ -22,7 +22,7 @@ def pod(
     labels: Mapping[str, str] | None = None,
     scheduler: str = "default-scheduler",
 ) -> dict[str, Any]:
-    """One container that asks for the given amounts; with a node it is bound already."""
+    """Build a Pod with one container that requests the given amounts. With `node` it is already bound."""
     requests = {name: amount for name, amount in (("cpu", cpu), ("memory", memory)) if amount}
     container = {"name": "main", "image": "example.com/app:1", "resources": {"requests": requests} if requests else {}}
     spec: dict[str, Any] = {"schedulerName": scheduler, "containers": [container]}
@@ -32,7 +32,7 @@ def pod(
 
 
 def stateful_set(name: str, *, replicas: int = 0, parallel: bool = True) -> dict[str, Any]:
-    """Its pods are NAME-0, NAME-1 …, selected by the label `app: NAME`."""
+    """Build a StatefulSet with Pods NAME-0, NAME-1 … and the selector `app: NAME`."""
     labels = {"app": name}
     template = pod(name, labels=labels)
     return {
@@ -50,7 +50,7 @@ def stateful_set(name: str, *, replicas: int = 0, parallel: bool = True) -> dict
 def consumer_group(
     name: str, vreplicas: int, *, kind: str = "kafkasource", placements: Iterable[tuple[str, int]] = ()
 ) -> dict[str, Any]:
-    """A source for vpod; `kind` is the kind label that chooses its StatefulSet. A create drops the status."""
+    """Build a source for vpod. The kind label `kind` chooses its StatefulSet. A create call drops the status."""
     labels = {"kafka.eventing.knative.dev/metadata.kind": kind}
     content: dict[str, Any] = {
         "metadata": {"name": name, "labels": labels},

@@ -1,11 +1,11 @@
-"""A cluster in memory whose pods are processes here, for tests of operators: their manifests run as they are written.
+"""An in-memory cluster whose Pods run as local processes, for tests of operators with their manifests unchanged.
 
     async with local_cluster(folder) as cluster:
         await cluster.create(*documents(Path("crd.yaml"), Path("manifests.yaml")))
         await cluster.run_pods("reports", "app=executor", "--health-address=127.0.0.1:0")
         await cluster.eventually("all are done", lambda: cluster.all("example.com/v1/reports", "reports"), completed)
 
-Accounts and rights are taken and not enforced; volumes and probes are not played.
+The server accepts service accounts and rights but does not enforce them. Volumes and probes do not run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from situate.objects.settings.yaml_text import load_yaml_documents
 
 T = TypeVar("T")
 WITHIN_S: Final = 120.0
-"""For whatever a test waits for: a busy machine needs many times what a quiet one does."""
+"""Default time limit in seconds. A busy machine needs many times as long as an idle one."""
 _LOOK_S: Final = 0.1
 
 
@@ -40,12 +40,15 @@ class LocalCluster:
     def __init__(self, client: Client, folder: Path, stack: AsyncExitStack) -> None:
         self.client = client
         self.folder = folder
-        """Where logs and the kubeconfig are."""
+        """Folder of logs and the kubeconfig."""
         self._stack = stack
         self._processes: list[PodProcesses] = []
 
     async def create(self, *contents: Mapping[str, Any], namespace: str = "default") -> None:
-        """In this order. `namespace`: of those that do not say theirs. Waits until the server has their kinds."""
+        """Create objects in this order. Each waits until the server serves its kind.
+
+        `namespace` applies to objects without a namespace of their own.
+        """
         for each in contents:
             kind = (each["apiVersion"], each["kind"])
             served = await self.eventually(f"{kind} is served", partial(discover_kind, self.client, *kind))
@@ -54,9 +57,10 @@ class LocalCluster:
             await self.client.create(served.resource, each, within)
 
     async def run_pods(self, namespace: str, selector: str, *arguments: str, path: Path | None = None) -> PodProcesses:
-        """Processes for the pods that there are and will be, until the end.
+        """Run processes for the present and future Pods of a selector until the cluster ends.
 
-        `arguments` come after each pod's own. `path`: where Python finds the operator's modules, beside where it does.
+        Each process gets its Pod's own arguments, then `arguments`. `path` is a folder with the operator's modules,
+        added to the Python path.
         """
         paths = [str(path)] if path is not None else []
         environment = {
@@ -70,7 +74,7 @@ class LocalCluster:
     async def eventually(
         self, what: str, ask: Callable[[], Awaitable[T]], holds: Callable[[T], Any] = bool, within_s: float = WITHIN_S
     ) -> T:
-        """The first answer for which `holds`.
+        """Return the first answer for which `holds` is true.
 
         Fails with the last answer when the time is over, and when a process has ended by itself.
         """
@@ -86,7 +90,10 @@ class LocalCluster:
         return answer
 
     async def all(self, resource: str, namespace: str) -> list[Mapping[str, Any]]:
-        """All objects of GROUP/VERSION/PLURAL there; none while it is not served."""
+        """Return all objects of GROUP/VERSION/PLURAL in the namespace.
+
+        Return none while the server does not serve the kind.
+        """
         served = await discover(self.client, *resource.split("/"))
         if served is None:
             return []
@@ -95,7 +102,7 @@ class LocalCluster:
 
 @asynccontextmanager
 async def local_cluster(folder: Path) -> AsyncIterator[LocalCluster]:
-    """At its end, processes are told to end first, and then the server."""
+    """Start an in-memory cluster. At the end, stop the processes first and then the server."""
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(EmbeddedServer())
         server.create_nodes(nodes(1))
@@ -106,7 +113,7 @@ async def local_cluster(folder: Path) -> AsyncIterator[LocalCluster]:
 
 
 def documents(*files: Path) -> list[dict[str, Any]]:
-    """What is written there. Raises `ValueError` for what is no YAML."""
+    """Return all documents of YAML files. Raises `ValueError` for invalid YAML."""
     found: list[dict[str, Any]] = []
     for file in files:
         read, mistakes = load_yaml_documents(file.read_text(encoding="utf-8"))

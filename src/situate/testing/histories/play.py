@@ -1,8 +1,8 @@
-"""Histories of a product from the command line: one seed, a file, or seed after seed for as long as one likes.
+"""Command line of a product's histories: play one seed, replay a file, or play seed after seed.
 
-The product says what a history is and how it is played. Long runs use every core, go on where the last one ended until
-so many have been played of a commit, and keep its totals; a breach is shortened and written to a file that can be
-replayed.
+The product defines its histories and how to play them. Long runs use every core. They continue where the last run of
+the same commit ended, until the requested number of histories is played, and save their totals. A history with a breach
+is shortened and written to a file for `replay`.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from situate.testing.histories import soak as soaking
 from situate.testing.histories.soak import FOLDER, HISTORIES, PROGRESS_S, ended_by_sigterm, progress
 
 _ENOUGH = 100
-"""So many histories show everything that a product's faults name."""
+"""Number of histories after which every name in a product's fault table must have occurred."""
 
 
 @dataclass(slots=True)
 class Played:
-    """How a history went."""
+    """The result of one history."""
 
     breach: str | None = None
-    """The first invariant that did not hold, or what kept the end from being reached."""
+    """The first invariant that did not hold, or the reason why the history could not end."""
     at_step: int = 0
     happened: Counter[str] = field(default_factory=Counter)
-    """How often each kind of step, of trouble on the network, of action and of Event occurred."""
+    """How often each kind of step, network fault, action and Event occurred."""
     writes: int = 0
     virtual_s: float = 0.0
     story: str = ""
-    """A digest of all that was written: equal for equal histories."""
+    """A digest of all writes. Equal histories have equal digests."""
     last: Sequence[str] = ()
-    """What was recorded before a breach, a line each, where the product records."""
+    """The last records before a breach, one per line, if the product records."""
 
 
 class Totals(soaking.Totals):
-    """What has been played of one commit."""
+    """Totals of all histories played on one commit."""
 
     histories: int = 0
     writes: int = 0
@@ -55,7 +55,7 @@ class Totals(soaking.Totals):
     happened: dict[str, int] = msgspec.field(default_factory=dict)
 
     def add(self, seed: int, played: Played) -> None:
-        """One more history that held."""
+        """Add one history that ended without a breach."""
         self.played(seed)
         self.histories += 1
         self.writes += played.writes
@@ -64,7 +64,7 @@ class Totals(soaking.Totals):
 
 
 class AnyHistory(Protocol):
-    """A replayable run: a struct."""
+    """A history that can be replayed. It must be a struct."""
 
     @property
     def seed(self) -> int: ...
@@ -80,22 +80,25 @@ H = TypeVar("H", bound=AnyHistory)
 
 @dataclass(frozen=True, slots=True)
 class Product(Generic[H]):
-    """What is played. All functions are those of modules, for other processes call them."""
+    """The functions that define a product's histories.
+
+    They must be module-level functions: worker processes call them.
+    """
 
     module: str
-    """Of the command line, as `python -m` takes it."""
+    """Module of the command line, as `python -m` takes it."""
     generate: Callable[[int], H]
-    """The history of a seed."""
+    """Generate the history of a seed."""
     read: Callable[[bytes], H]
-    """From what `to_json` wrote; raises `msgspec.MsgspecError` for anything else."""
+    """Read the output of `to_json`. Raises `msgspec.MsgspecError` for any other input."""
     play: Callable[[H], Played]
     play_seed: Callable[[int], Played]
     faults: Mapping[str, tuple[str, ...]]
-    """Rows of the product's fault table, and what has to have happened for each."""
+    """Rows of the product's fault table, each with the names that must occur."""
     totals: type[Totals] = Totals
 
     def shortened(self, history: H, *, most_tries: int = 200) -> H:
-        """A shorter one that still fails."""
+        """Return a shorter history that still fails."""
 
         def of(steps: Sequence[Any]) -> H:
             return msgspec.structs.replace(history, steps=tuple(steps))  # type: ignore[type-var]  # histories are structs
@@ -104,23 +107,23 @@ class Product(Generic[H]):
         return of(steps)
 
     def table(self, happened: Mapping[str, int]) -> list[str]:
-        """How often each row of the fault table occurred, a line each."""
+        """Format how often each row of the fault table occurred, one line per row."""
         return [
             f"{row}: " + ", ".join(f"{name} {happened.get(name, 0)}" for name in names)
             for row, names in self.faults.items()
         ]
 
     def empty(self, happened: Mapping[str, int]) -> list[str]:
-        """Rows of the fault table of which nothing occurred."""
+        """Return the rows of the fault table without any occurrence."""
         return [row for row, names in self.faults.items() if not any(happened.get(name) for name in names)]
 
     def missing(self, happened: Mapping[str, int]) -> list[str]:
-        """Names of the fault table that never occurred."""
+        """Return the names in the fault table that never occurred."""
         return [name for names in self.faults.values() for name in names if not happened.get(name)]
 
 
 def command_line(product: Product[H]) -> typer.Typer:
-    """`play`, `replay` and `soak`."""
+    """Build the command line with `play`, `replay` and `soak`."""
     name = product.module.rpartition(".")[2]
     app = typer.Typer(
         add_completion=False, no_args_is_help=True, help=f"Histories of {name} under faults, on virtual time."
@@ -193,7 +196,7 @@ def _soak(product: Product[H], minutes: float | None, histories: int, from_seed:
 
 
 def _sum_up(product: Product[H], totals: Totals, histories: int, before: int) -> None:
-    """A line alone if there was nothing left to play."""
+    """Print the totals. If no history was left to play, print one line only. Exit with 1 if a name never occurred."""
     left = histories - totals.histories
     typer.echo(
         f"commit {totals.commit}: {totals.histories:,} histories, {totals.writes:,} writes, "
@@ -211,7 +214,10 @@ def _sum_up(product: Product[H], totals: Totals, histories: int, before: int) ->
 def _played_in_order(
     play_seed: Callable[[int], Played], seeds: range, jobs: int, in_time: Callable[[], bool]
 ) -> Generator[tuple[int, Played]]:
-    """Seeds with how they went, in order, on so many processes. When the time is over those that have begun end."""
+    """Play the seeds on `jobs` processes and yield their results in seed order.
+
+    When the time is over, the histories already running end and no further one begins.
+    """
     if not seeds or not in_time():
         return
     with ProcessPoolExecutor(jobs, initializer=_leave_ending_to_the_parent) as pool:
@@ -236,13 +242,13 @@ def _played_in_order(
 
 
 def _leave_ending_to_the_parent() -> None:
-    """Ctrl-C reaches every process of a terminal: one of them says that it ends, and waits for the others."""
+    """Ignore Ctrl-C in a worker. Ctrl-C reaches every process of a terminal, and only the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _tell(product: Product[H], name: str, played: Played, history: H) -> None:
-    """How one history went; a breach is shortened, written to a file, and ends the command."""
+    """Print the result of one history. Shorten a breach, write it to a file and exit with 1."""
     if played.breach is None:
         typer.echo(f"{name}: {played.writes} writes in {played.virtual_s:.0f} virtual seconds, no breach")
         for line in product.table(played.happened):

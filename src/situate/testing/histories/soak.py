@@ -1,10 +1,11 @@
-"""What long runs have in common: how much they play, where they go on, what they have counted, how far they are.
+"""Common parts of long runs: the number of runs, the totals of a commit, and progress reports.
 
-What is played and what a breach looks like is each run's own business.
+Each kind of run defines its own histories and breaches.
 
     python -m situate.testing.histories.soak NAME COMMAND...
 
-runs a command unless it has held for the present commit: what a soak begins with, and need not repeat when it goes on.
+runs a command unless it already succeeded for the present commit. A soak uses this for its first step, and does not
+repeat that step when it continues.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ from typing import ClassVar, Final, Self
 import msgspec
 
 HISTORIES: Final = 100_000
-"""Of each commit, if nothing else is asked for."""
+"""Default number of histories for each commit."""
 FOLDER = Path(".soak")
-"""Beside the checkout, and not in git."""
+"""Folder of totals and failed histories, in the working directory and ignored by git."""
 PROGRESS_S = 10.0
-"""Between two lines that say how far a run is."""
+"""Seconds between two progress lines."""
 
 
 class Totals(msgspec.Struct, rename="camel"):
-    """Of what has been played of one commit; whoever plays adds what is counted."""
+    """Totals of all runs on one commit. Subclasses add their counters."""
 
     PREFIX: ClassVar[str] = ""
-    """Of the file's name, so that runs of different kinds keep out of each other's way."""
+    """Prefix of the file name. It separates the files of different kinds of runs."""
 
     commit: str
     next_seed: int = 0
 
     def played(self, seed: int) -> None:
-        """The next run begins behind it."""
+        """Let the next run begin after this seed."""
         self.next_seed = max(self.next_seed, seed + 1)
 
     def save(self, folder: Path = FOLDER) -> None:
-        """A run that is killed meanwhile leaves the former file."""
+        """Save atomically. A process that is killed during the write leaves the previous file."""
         folder.mkdir(exist_ok=True)
         kept = self._file(self.commit, folder)
         partial = kept.with_suffix(".partial")
@@ -52,7 +53,7 @@ class Totals(msgspec.Struct, rename="camel"):
 
     @classmethod
     def load(cls, commit: str, folder: Path = FOLDER) -> Self:
-        """As kept by an earlier run, or none yet; a file that cannot be read counts as none."""
+        """Load the totals of earlier runs. Return empty totals if there is no file or it cannot be read."""
         try:
             return msgspec.json.decode(cls._file(commit, folder).read_bytes(), type=cls)
         except (FileNotFoundError, msgspec.MsgspecError):
@@ -60,7 +61,11 @@ class Totals(msgspec.Struct, rename="camel"):
 
     @classmethod
     def to_go_on_with(cls, from_seed: int | None) -> Self:
-        """Those of the present commit; with a first seed of one's own, others that begin there and are not kept."""
+        """Return the totals to continue from.
+
+        Without `from_seed` they are those of the present commit. With it they start empty at that seed, and the caller
+        does not save them.
+        """
         commit = present_commit()
         return cls.load(commit) if from_seed is None else cls(commit, next_seed=from_seed)
 
@@ -70,9 +75,9 @@ class Totals(msgspec.Struct, rename="camel"):
 
 
 def progress(what: str, done: int, before: int, wanted: int, spent_s: float, left_s: float = math.inf) -> str:
-    """How many of how many, how fast, and how long it takes; `before` of them are of earlier runs.
+    """Format progress: done and wanted, speed, and time to go. Earlier runs did `before` of them.
 
-    `left_s` is what the run has of its own time: less than that if it ends before all are done.
+    `left_s` is the time left for this run. It may end before all are done.
     """
     speed = (done - before) / spent_s if spent_s > 0 else 0.0
     rest_s = (wanted - done) / speed if speed > 0 else math.inf
@@ -85,7 +90,7 @@ def progress(what: str, done: int, before: int, wanted: int, spent_s: float, lef
 
 
 def duration(seconds: float) -> str:
-    """In two units at most."""
+    """Format a duration in at most two units."""
     minutes = round(seconds / 60.0)
     if seconds < 90.0:
         return f"{seconds:.0f} s"
@@ -94,7 +99,7 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """Within, being told to end is like Ctrl-C: what was begun is ended too, and what was counted is kept."""
+    """Treat SIGTERM like Ctrl-C within the context, so that the run ends its work and saves its totals."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -103,11 +108,11 @@ def ended_by_sigterm() -> Iterator[None]:
 
 
 def present_commit() -> str:
-    """Short name of what is checked out; where sources differ from it, with a digest of what they are."""
+    """Return the short name of the checked-out commit, with a digest of the changes under `src` if there are any."""
 
     def git(*words: str) -> str:
         done = subprocess.run(  # noqa: S603  # fixed words, no shell
-            ("git", *words),  # noqa: S607  # git is where the user has it
+            ("git", *words),  # noqa: S607  # git is found by the user's PATH
             capture_output=True,
             text=True,
             check=True,
@@ -127,7 +132,10 @@ def present_commit() -> str:
 
 
 def once(name: str, command: Sequence[str], folder: Path = FOLDER) -> int:
-    """The exit code of a command, which is not run if it was 0 for the present commit before."""
+    """Return the exit code of a command.
+
+    Skip the command and return 0 if it succeeded before for the present commit.
+    """
     held = folder / f"{name}-{present_commit()}.held"
     if held.exists():
         print(f"{name}: has held for {held.stem.removeprefix(f'{name}-')}", flush=True)

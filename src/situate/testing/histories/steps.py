@@ -1,4 +1,4 @@
-"""What happens in histories of every product: steps as values, drawn from a seed, written to and read from a file."""
+"""Steps that histories of every product share: values drawn from a seed, written to a file and read from it."""
 
 from __future__ import annotations
 
@@ -6,44 +6,47 @@ import msgspec
 
 
 class Step(msgspec.Struct, frozen=True, tag_field="step", rename="camel"):
-    """Something that is done, after which `wait` virtual seconds pass."""
+    """A step of a history. `wait` virtual seconds pass after it."""
 
     wait: float
 
 
 class KillLeader(Step, frozen=True, tag=True):
-    """SIGKILL; a new process takes its place after a while."""
+    """Kill the leader (SIGKILL). A new process replaces it later."""
 
 
 class KillStandby(Step, frozen=True, tag=True):
-    """So; whoever leads is not concerned."""
+    """Kill a standby (SIGKILL). The leader is not affected."""
 
 
 class PauseLeader(Step, frozen=True, tag=True):
-    """SIGSTOP for so many seconds: it wakes up as a stale leader if that is longer than its Lease."""
+    """Stop the leader's process for `seconds` (SIGSTOP).
+
+    It resumes as a stale leader if that is longer than its Lease.
+    """
 
     seconds: float
 
 
 class StopLeader(Step, frozen=True, tag=True):
-    """SIGTERM: an orderly end, which hands the Lease over."""
+    """End the leader in order (SIGTERM), with a hand-over of the Lease."""
 
 
 class Calm(Step, frozen=True, tag=True):
-    """Bad weather is over."""
+    """End all network faults."""
 
 
 class CutWatches(Step, frozen=True, tag=True):
-    """Every watch ends; with `compact`, going on from where it was is refused with 410."""
+    """End every watch. With `compact`, the server refuses to resume a watch and answers 410."""
 
     compact: bool
 
 
 class ServerDown(Step, frozen=True, tag=True):
-    """The API server answers our processes nothing for so many seconds."""
+    """Let the API server answer none of our processes for `seconds`."""
 
     seconds: float
 
 
 class Pass(Step, frozen=True, tag=True):
-    """Time passes."""
+    """Let time pass."""

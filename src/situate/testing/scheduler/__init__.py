@@ -1,1 +1,1 @@
-"""Histories of the scheduler: its shipped controller under faults on virtual time, and what must hold meanwhile."""
+"""Histories of the scheduler: its shipped controller under faults on virtual time, and the invariants to hold."""

@@ -1,4 +1,4 @@
-"""`python -m situate.testing.scheduler`: plays histories of the scheduler, one or many."""
+"""Run `python -m situate.testing.scheduler`, which plays one or many histories of the scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens in a history of the scheduler: steps as values, drawn from a seed."""
+"""Steps of a history of the scheduler, as values drawn from a seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Message: TypeAlias = Literal["binding", "status", "delete"]
 
 
 class CreatePods(Step, frozen=True, tag=True):
-    """A number of equal Pods."""
+    """Create `count` equal Pods."""
 
     count: int
     cpu_milli: int
@@ -34,24 +34,24 @@ class DeletePod(Step, frozen=True, tag=True):
 
 
 class LabelPods(Step, frozen=True, tag=True):
-    """A user writes to every Pod that waits, so that its resourceVersion moves on."""
+    """Let a user write to every Pending Pod, which changes its resourceVersion."""
 
 
 class BindElsewhere(Step, frozen=True, tag=True):
-    """Another scheduler binds a Pod of ours, to a node that we leave alone."""
+    """Let another scheduler bind one of our Pods to a node that we do not use."""
 
     number: int
 
 
 class KillLeaderAt(Step, frozen=True, tag=True):
-    """SIGKILL at the leader's next write of a kind: when it would leave, or when its answer is on its way."""
+    """Kill the leader (SIGKILL) at its next write of a kind: before it leaves, or before its answer arrives."""
 
     message: Message
     answered: bool
 
 
 class PauseLeaderAt(Step, frozen=True, tag=True):
-    """SIGSTOP at the leader's next write of a kind, for a number of seconds."""
+    """Pause the leader (SIGSTOP) for `seconds` at its next write of a kind."""
 
     message: Message
     answered: bool
@@ -59,23 +59,23 @@ class PauseLeaderAt(Step, frozen=True, tag=True):
 
 
 class RemoveNode(Step, frozen=True, tag=True):
-    """The node vanishes, whatever is about to be bound to it."""
+    """Delete the node, even if a binding to it is about to be written."""
 
     node: int
 
 
 class RestoreNodes(Step, frozen=True, tag=True):
-    """All nodes exist and are schedulable."""
+    """Recreate missing nodes and make all nodes schedulable."""
 
 
 class CordonNode(Step, frozen=True, tag=True):
-    """The node becomes unschedulable."""
+    """Make the node unschedulable."""
 
     node: int
 
 
 class Storm(Step, frozen=True, tag=True):
-    """The network misbehaves in one way, until it is calm."""
+    """Start one kind of network fault, until the next `Calm`."""
 
     kind: str
 
@@ -100,7 +100,7 @@ AnyStep: TypeAlias = (
 
 
 class History(msgspec.Struct, frozen=True, rename="camel"):
-    """A replayable run."""
+    """A history that can be replayed."""
 
     seed: int
     steps: tuple[AnyStep, ...]
@@ -119,7 +119,7 @@ STORMS = ("request lost", "answer lost", "refused", "conflict", "late events", "
 
 
 def generate(seed: int, steps: int = 60) -> History:
-    """At least 20 pods in all, and a fault in every third step."""
+    """Generate the history of a seed, with at least 20 Pods. About half of the further steps are faults."""
     rng = Random(f"scheduler {seed}")
     load = [CreatePods(rng.uniform(0, 2), 12, 2000, 0), CreatePods(rng.uniform(0, 2), 12, 1000, 0)]
     drawn = (_fault(rng) if rng.random() < 0.5 else _load(rng) for _ in range(steps))

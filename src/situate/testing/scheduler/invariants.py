@@ -1,4 +1,4 @@
-"""What holds in every history of the scheduler: at each write, after each step, and once all is calm."""
+"""Invariants of every history of the scheduler: at each write, after each step, and after all faults have ended."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Obj = Mapping[str, Any]
 
 
 class Breach(AssertionError):
-    """An invariant does not hold; the message says which one and on what object."""
+    """An invariant does not hold. The message names the invariant and the object."""
 
 
 class Watchdog:
-    """Looks at every write when it has been carried out."""
+    """Checks every write after the server has carried it out."""
 
     def __init__(self, world: SchedulerWorld) -> None:
         self._world = world
         self._bound: dict[str, str] = {}
-        """By uid: the node of each binding that was accepted."""
+        """By Pod UID: the node of each accepted binding."""
         self.happened: Counter[str] = Counter()
         self.writes = 0
         self._story = hashlib.sha256()
@@ -38,7 +38,7 @@ class Watchdog:
         world.told.append(self._told)
 
     def check(self) -> None:
-        """Raises the first breach of a write; then looks at the processes."""
+        """Raise the first breach found at a write, then check the processes."""
         if self._breach is not None:
             raise self._breach
         for process in self._world.world.processes:
@@ -56,7 +56,7 @@ class Watchdog:
                 self._counts_what_is(member.identity, engine.cache.pod)
 
     def story(self) -> str:
-        """A digest of every write: equal for equal histories."""
+        """Return a digest of every write. Equal histories have equal digests."""
         return self._story.hexdigest()
 
     def _told(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
@@ -111,7 +111,7 @@ class Watchdog:
             self.happened["victim whose preemptor has gone"] += 1
 
     def _counts_what_is(self, identity: str, cached: Any) -> None:
-        """A leader counts every pod where the server has it, unless it has not heard of that yet."""
+        """Check that a leader counts every Pod on the node that the server has, if it knows of a node."""
         for pod in self._world.pods():
             node, known = pod["spec"].get("nodeName"), cached(pod["metadata"]["uid"])
             if node and known is not None and known.node != node and not known.assumed:
@@ -119,7 +119,7 @@ class Watchdog:
 
 
 def overfull(world: SchedulerWorld) -> str | None:
-    """A node whose pods ask for more than it has; None if there is none."""
+    """Return a message for a node whose Pods request more than it has. Return None if there is none."""
     pods: dict[str, list[Obj]] = {}
     for pod in world.pods():
         if pod["spec"].get("nodeName") and not _ended(pod):
@@ -137,7 +137,10 @@ def overfull(world: SchedulerWorld) -> str | None:
 
 
 def unsettled(world: SchedulerWorld) -> str | None:
-    """A pod that could have its node and has none, or that nobody has told why; None once all is as it should be."""
+    """Return a message for an unsettled Pod, or None.
+
+    A Pod is unsettled if it could have a node and has none, or if its condition does not say why it is Pending.
+    """
     pods = [pod for pod in world.pods() if not _ended(pod)]
     nodes = [node for node in world.objects("nodes") if not node["spec"].get("unschedulable")]
     for pod in pods:
@@ -160,7 +163,7 @@ def unsettled(world: SchedulerWorld) -> str | None:
 
 
 def _fits(pod: Obj, node: Obj, others: Iterable[Obj]) -> bool:
-    """Whether the pod has room beside those of its own or a higher priority."""
+    """Return whether the Pod fits on the node together with the Pods of its own or a higher priority."""
     room = node["status"]["allocatable"]
     on_it = [each for each in others if each["spec"].get("nodeName") == node["metadata"]["name"]]
     asked = sum(map(cpu_milli, on_it)) + cpu_milli(pod)

@@ -1,4 +1,4 @@
-"""Plays histories of the scheduler: every step, the invariants after each, and healing at the end."""
+"""Play histories of the scheduler: every step, the invariants after each, and the healing at the end."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from situate.testing.virtual_time.processes import ProcessState, Stuck
 from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 HEALING_S = 900.0
-"""Once all is calm, every pod that can have a node has one within this time."""
+"""Seconds after the last fault within which every Pod that can have a node must have one."""
 QUIET_S = 60.0
-"""That all is done shows in so long a time without a write."""
+"""Seconds without a write after which no work is left."""
 KILL_WITHIN_S = 60.0
-"""A leader that is to meet its end at a message is left alone if there is none for so long."""
+"""Seconds after which a planned kill or pause of the leader is dropped if the leader sends no such write."""
 _PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 _STORMS = {
@@ -44,7 +44,7 @@ _STORMS = {
 
 
 def play(history: History, setup: Setup | None = None) -> Played:
-    """Run a history from an empty cluster, with the built-in profile or another setup. Equal histories go equally."""
+    """Run a history from an empty cluster, with the built-in profile or another setup. Equal histories run equally."""
     with collector_at_rest(), logs_off():
         return _play(history, setup)
 
@@ -83,7 +83,7 @@ def _play(history: History, setup: Setup | None) -> Played:
 
 
 def _heal(world: SchedulerWorld, watchdog: Watchdog) -> None:
-    """Ends every fault, waits until nothing is left to do, and for silence after that."""
+    """End every fault, wait until no work is left, and then wait for a time without writes."""
     world.network.weather = CALM
     world.network.down = False
     world.network.leaving.clear()
@@ -105,7 +105,7 @@ def _heal(world: SchedulerWorld, watchdog: Watchdog) -> None:
 
 
 class _Story:
-    """Does what steps say; what is impossible at the moment, such as killing a leader that is none, is left out."""
+    """Performs steps. A step that is impossible now, such as killing a leader when none leads, does nothing."""
 
     def __init__(self, world: SchedulerWorld, happened: Counter[str]) -> None:
         self._world = world
@@ -174,7 +174,7 @@ class _Story:
             self._happened["bound by somebody else"] += 1
 
     def _at(self, message: str, answered: bool, what: str, do: Callable[[SchedulerMember], None]) -> None:
-        """Has something happen to a leader at its next write of a kind."""
+        """Plan an action on a leader at its next write of a kind."""
         world, happened = self._world, self._happened
         until = world.now + KILL_WITHIN_S
 
@@ -209,7 +209,10 @@ class _Story:
         self._world.timeline.after(seconds, lambda: self._wake(member))
 
     def _wake(self, member: SchedulerMember) -> None:
-        """SIGCONT. Whoever slept for longer than its Lease believes that it leads until it looks at the clock."""
+        """Resume a process (SIGCONT).
+
+        A leader paused longer than its Lease believes that it leads until it reads the clock.
+        """
         if member.process.state is ProcessState.PAUSED:
             elector = member.controller.elector
             self._happened["stale leader woke up"] += elector is not None and not elector.leading()

@@ -1,4 +1,4 @@
-"""Histories of the scheduler as `situate.testing.histories.play` takes them."""
+"""The scheduler's histories as a `Product` of `situate.testing.histories.play`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FAULTS: Final = {
     "leader killed": tuple(f"leader killed {moment}" for moment in _MOMENTS),
     "leader paused": ("stale leader woke up", *(f"leader paused {moment}" for moment in _MOMENTS)),
 }
-"""Kinds of trouble, and what has to have happened for each."""
+"""Kinds of faults, each with the names that must occur."""
 
 
 class Totals(playing.Totals):

@@ -1,6 +1,6 @@
 """A cluster, a network and the processes of the scheduler, all on one virtual clock.
 
-The processes run the shipped controller, client, reflectors and election; only the transport is ours.
+The processes run the shipped controller, client, reflectors and election. Only the transport is replaced.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NAMESPACE = "work"
 LEASE = "scheduler"
 TIMES = ElectionTimes(lease_s=15.0, renew_deadline_s=10.0, retry_s=2.0)
 FOREIGN = "foreign"
-"""A cordoned node that others bind to."""
+"""A cordoned node to which other schedulers bind."""
 
 _IDLE = frozenset(
     {
@@ -49,7 +49,7 @@ _IDLE = frozenset(
         "endpoint-slices",
     }
 )
-"""Controllers of the cluster that have nothing to do in a history."""
+"""Controllers of the cluster that have no work in a history."""
 
 
 SchedulerMember: TypeAlias = Member[SchedulerController]
@@ -57,7 +57,7 @@ SchedulerMember: TypeAlias = Member[SchedulerController]
 
 
 class NoExtenders:
-    """Of schedulers that have none."""
+    """The extender client of schedulers without extenders."""
 
     async def ask(self, questions: object) -> list[Reply]:
         raise AssertionError(f"there is nobody to ask {questions}")
@@ -67,7 +67,7 @@ class NoExtenders:
 
 
 def with_plugins(*plugins: Any) -> Registry:
-    """The shipped plugins and these classes, which every profile has."""
+    """Return the shipped plugins plus these classes, which every profile enables."""
     found, mistakes = registry(())
     assert not mistakes
     types = {**found.types, **{each.name: each for each in plugins}}
@@ -76,19 +76,19 @@ def with_plugins(*plugins: Any) -> Registry:
 
 
 def default_setup(plugins: Registry | None = None, settings: SchedulerSettings | None = None) -> Setup:
-    """What the configuration comes to; the section as it is without anything in it."""
+    """Return the setup of a configuration. The default is an empty section."""
     found, mistakes = set_up(settings or SchedulerSettings(calls_in_flight=8), None, plugins or registry(())[0])
     assert found is not None, mistakes
     return found
 
 
 class SchedulerWorld(ClusterWorld[SchedulerController]):
-    """Everything of one history. Close it when done."""
+    """Everything of one history. Close it at the end."""
 
     def __init__(
         self, seed: int, setup: Setup | None = None, processes: int = PROCESSES, extending: Extending | None = None
     ) -> None:
-        """`setup` None: the built-in profile; `extending` None: there are no extenders."""
+        """Without `setup`, use the built-in profile. Without `extending`, there are no extenders."""
         machinery = MachinerySettings(
             disabled=_IDLE,
             kubelet=KubeletSettings(start_delay=0.5, stop_delay=0.5, lease_renewal=0.0),
@@ -98,11 +98,11 @@ class SchedulerWorld(ClusterWorld[SchedulerController]):
         self._extending = extending or NoExtenders()
         self.setup = setup or default_setup()
         self.notes: list[tuple[str, str, str]] = []
-        """Object, reason and words of those Events."""
+        """Object, reason and message of the recorded Events."""
         self.registry = CollectorRegistry()
-        """Metrics of the process that was started last."""
+        """Metrics of the process that started last."""
         self._decoded: dict[str, tuple[Stored, dict[str, Any]]] = {}
-        """By uid, as it was stored when it was asked for last."""
+        """By UID: the stored object at its last decoding, and its content."""
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         for value in PRIORITIES:
             made = {"metadata": {"name": f"worth-{value}"}, "value": value}
@@ -115,7 +115,7 @@ class SchedulerWorld(ClusterWorld[SchedulerController]):
             self.start_member()
 
     def objects(self, table: str) -> list[dict[str, Any]]:
-        """All objects of a table, as the server holds them; not to be changed."""
+        """Return all objects of a table, as the server holds them. The caller must not change them."""
         return [self._object(each) for each in self.cluster.api.store.table(table).objects.values()]
 
     def _object(self, stored: Stored) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class SchedulerWorld(ClusterWorld[SchedulerController]):
         self.call("POST", "/api/v1/nodes", made)
 
     def start_member(self) -> None:
-        """A new process of the scheduler."""
+        """Start a process of the scheduler."""
         identity, wire = self.new_identity("scheduler")
         made: list[SchedulerController] = []
         self.registry = CollectorRegistry()

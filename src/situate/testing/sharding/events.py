@@ -1,7 +1,7 @@
-"""What happens in a history of sharding, as an observer who sees everything writes it down.
+"""Events of a history of sharding, as an all-seeing observer logs them.
 
-The wire form is a JSON object with `ev` for the kind and `t` in seconds on the observer's clock; fields are those of
-the vectors of ksched, and `revoke` besides; more are passed over. What the events mean is in `invariants`.
+The wire form is a JSON object with the kind in `ev` and the observer's seconds in `t`. The fields are those of the
+vectors of ksched, plus `revoke`. Readers ignore further fields. `invariants` gives the events their meaning.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Incarnation(NamedTuple):
 
     executor: str
     number: int | str
-    """Tells lives of one executor apart: a count, or the pod's UID."""
+    """Distinguishes the lives of one executor: a count, or the pod's UID."""
 
     def __str__(self) -> str:
         return f"{self.executor}/{self.number}"
@@ -37,26 +37,26 @@ class _OfIncarnation(_Event, frozen=True):
 
 
 class Create(_Event, frozen=True, tag="create"):
-    """An object appears. The same name with another uid is another object."""
+    """An object is created. The same name with another UID is another object."""
 
     obj: str
     uid: str
 
 
 class Eligible(_OfIncarnation, frozen=True, tag="eligible"):
-    """From now on it may be given work."""
+    """From now on the executor may get assignments."""
 
 
 class Ineligible(_OfIncarnation, frozen=True, tag="ineligible"):
-    """From now on it may not: unready, full or draining. What it has it keeps."""
+    """From now on the executor gets no assignments: it is unready, full or draining. It retains its objects."""
 
 
 class LeaseLost(_OfIncarnation, frozen=True, tag="lease_lost"):
-    """Its lease has expired or was released. What it does goes on until it stops."""
+    """The executor's Lease has expired or was released. Its work goes on until it stops."""
 
 
 class Crash(_OfIncarnation, frozen=True, tag="crash"):
-    """It ends, and all its work with it."""
+    """The executor ends with all its work."""
 
 
 class Assign(_Event, frozen=True, tag="assign"):
@@ -67,7 +67,7 @@ class Assign(_Event, frozen=True, tag="assign"):
     inc: int | str
     epoch: int
     term: int | None = None
-    """Of the supervisor that wrote it; None if the log does not say."""
+    """Term of the supervisor that wrote it. None if the log does not give it."""
 
     @property
     def incarnation(self) -> Incarnation:
@@ -75,7 +75,7 @@ class Assign(_Event, frozen=True, tag="assign"):
 
 
 class Revoke(_Event, frozen=True, tag="revoke"):
-    """The assignment is taken away without consent; the epoch is the new one."""
+    """The supervisor takes the assignment back without an ack. The epoch is the new one."""
 
     obj: str
     epoch: int
@@ -89,7 +89,7 @@ class Start(_OfIncarnation, frozen=True, tag="start"):
 
 
 class Stop(_OfIncarnation, frozen=True, tag="stop"):
-    """Work has ended, whatever ended it."""
+    """Work has ended, for any reason."""
 
     obj: str
 
@@ -121,7 +121,7 @@ class ArchivePut(_Event, frozen=True, tag="archive_put"):
     uid: str
     rv: int | str
     key: str | None = None
-    """Under which name; None: the one that every put of this version has."""
+    """Name of the copy. None: the name that every put of this version has."""
 
 
 class ArchiveVerified(_Event, frozen=True, tag="archive_verified"):
@@ -132,14 +132,14 @@ class ArchiveVerified(_Event, frozen=True, tag="archive_verified"):
 
 
 class FinalizerRemoved(_Event, frozen=True, tag="finalizer_removed"):
-    """Our finalizer is gone from this version."""
+    """Our finalizer is removed from this version."""
 
     uid: str
     rv: int | str
 
 
 class Deleted(_Event, frozen=True, tag="deleted"):
-    """We have deleted it."""
+    """We have deleted the object."""
 
     uid: str
 
@@ -165,5 +165,8 @@ Event: TypeAlias = (
 
 
 def read_events(log: Sequence[Mapping[str, Any]]) -> list[Event]:
-    """The events of a log in plain data. Raises `msgspec.ValidationError`, which names the event and the field."""
+    """Read the events of a log from plain data.
+
+    Raises `msgspec.ValidationError`, which names the event and the field.
+    """
     return msgspec.convert(log, list[Event], strict=True)

@@ -1,4 +1,4 @@
-"""What has to happen in a block of histories of sharding, else they show less than they say."""
+"""Names that must occur in a block of histories of sharding, so that the histories cover their claims."""
 
 from __future__ import annotations
 
@@ -48,5 +48,7 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
         *("judged: L2 taken back", "judged: L3"),
     ),
 }
-"""Events that must occur in a block of seeds: for each row of the fault table, each kind of action, each way of
-fencing, and each rule that is timed for as long as 8.1 says."""
+"""Rows of the spec's fault table, with the names that must occur for each in a block of seeds.
+
+The last rows hold each kind of action, and the kinds of fencing.
+"""

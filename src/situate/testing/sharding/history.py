@@ -1,4 +1,4 @@
-"""A history of sharding: who keeps stale writes out, and what happens, drawn from a seed or read from a file."""
+"""A history of sharding: the kind of fencing, and the steps, drawn from a seed or read from a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FASTEST: Final = 1.05
 LEAST_LEASE_S: Final = LEASE_S / FASTEST
 """True seconds without a renewal after which a process may take a Lease for expired."""
 _SMALL: Final = 3
-"""With a third of the executors gone there is room for nobody."""
+"""Objects per executor. With a third of the executors gone, there is no spare capacity."""
 Fencing = Literal["clients", "policy", "both", "none"]
 FENCINGS: Final[tuple[Fencing, ...]] = ("clients", "policy", "both")
 _STORMS: Final[tuple[steps.Network, ...]] = (
@@ -33,21 +33,24 @@ _LIKELY: Final[tuple[steps.SupervisorCall, ...]] = (*SUPERVISOR_CALLS, "assign",
 
 
 class Settings(msgspec.Struct, frozen=True, rename="camel"):
-    """What histories vary of the processes and their surroundings."""
+    """Settings of the processes and their environment that histories vary."""
 
     fencing: Fencing = "both"
-    """`clients`: the server has no policy. `policy`: it has, and clients neither ask nor send preconditions. `none` of
-    the two keeps nothing out: for trying whether that is noticed."""
+    """Which side rejects stale writes.
+
+    `clients`: the server has no policy. `policy`: the server has one, and clients neither check nor send preconditions.
+    `none`: neither side rejects them, which tests whether a check detects it.
+    """
     drifting: bool = False
-    """Monotonic clocks differ in speed by up to 5 %."""
+    """Whether the speeds of monotonic clocks differ by up to 5 %."""
     drain_unhealthy: bool = False
     fail_orphans: bool = False
     capacity: int | None = None
-    """Objects that one executor takes; None: any number."""
+    """Maximum number of objects per executor. None: any number."""
 
 
 class History(msgspec.Struct, frozen=True, rename="camel"):
-    """A replayable run."""
+    """A history that can be replayed."""
 
     seed: int
     settings: Settings
@@ -58,12 +61,15 @@ class History(msgspec.Struct, frozen=True, rename="camel"):
 
     @classmethod
     def from_json(cls, data: bytes) -> History:
-        """Raises `msgspec.ValidationError` for anything that `to_json` did not write."""
+        """Read a history. Raises `msgspec.ValidationError` for input that `to_json` did not write."""
         return msgspec.json.decode(data, type=cls)
 
 
 def generate(seed: int, length: int = LENGTH) -> History:
-    """The history of a seed, of so many steps: a scene in its turn, then what is drawn, faults two times of three."""
+    """Generate the history of a seed, with `length` steps.
+
+    It begins with the seed's scene. Two thirds of the further steps are faults.
+    """
     rng = Random(f"sharding {seed}")
     settings = Settings(
         fencing=FENCINGS[seed % 3],

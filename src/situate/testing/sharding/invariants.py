@@ -1,7 +1,7 @@
-"""Which invariants of sharding a log of events breaks: safety S1 to S11, liveness L1 and L2 (sharding.md, 15; B12).
+"""Invariants of sharding, checked on a log of events: safety S1 to S11, liveness L1 and L2 (B12).
 
-The checker knows only what the log says, and shares no code with what decides. Events are taken in the order in which
-they stand; those of one moment too.
+docs/spec/sharding.md states them. The checker uses only the log and shares no code with the deciding code. It reads
+events in their order in the log, also those of one moment.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from situate.testing.sharding.events import (
 )
 
 INVARIANTS: Final = (*(f"S{number}" for number in range(1, 12)), "L1", "L2")
-"""What is judged here, by name."""
+"""The names of the invariants checked here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds; None: not judged."""
+    """Time limits in seconds. None: not checked."""
 
     first_assignment_s: float | None = None
-    """L1: from the creation, or from the moment since which somebody has been eligible all along if that is later."""
+    """L1: from the creation, or from the time since which an executor has always been eligible, if that is later."""
     reassignment_s: float | None = None
-    """L2: from the loss of the holder, whether or not somebody is eligible."""
+    """L2: from the loss of the holder, whether or not an executor is eligible."""
     lease_duration_s: float = 15.0
-    """After a revocation without a sign of the old holder's end, before there may be a new one (S5)."""
+    """Minimum time from a revocation without a proof of the old holder's end to a new holder (S5)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """One thing that must not happen, and happened."""
+    """One breach of an invariant."""
 
     invariant: str
     t: float
@@ -60,13 +60,15 @@ class Breach:
 
 
 def breaches(events: Iterable[Event], limits: Limits = Limits()) -> list[Breach]:
-    """All of them, in the order in which they are found: those of liveness when it is too late, at the latest at the
-    end of the log."""
+    """Return all breaches in the order of detection.
+
+    Those of liveness are found at the end of the wait or of the log.
+    """
     return list(_Checker(limits).read(events))
 
 
 def broken(events: Iterable[Event], limits: Limits = Limits()) -> frozenset[str]:
-    """The names of the invariants that do not hold."""
+    """Return the names of the broken invariants."""
     return frozenset(breach.invariant for breach in breaches(events, limits))
 
 
@@ -76,20 +78,20 @@ class _Object:
 
     uid: str
     created: float | None = None
-    """None: the log begins after it."""
+    """None: the log begins after the creation."""
     epoch: int = 0
-    """The stored one; 0: never assigned."""
+    """The stored epoch. 0: never assigned."""
     highest: int = 0
     holder: Incarnation | None = None
-    """Whom the stored assignment names."""
+    """The incarnation in the stored assignment."""
     previous: Incarnation | None = None
-    """Who was the last to be assigned; None: nobody yet."""
+    """The last assigned incarnation. None: none so far."""
     given_up: bool = False
-    """The previous holder acked, lost its lease or crashed since it was assigned."""
+    """Whether the previous holder acked, lost its Lease or crashed since its assignment."""
     revoked_at: float | None = None
     """None: the present or last assignment was not revoked."""
     lost_at: float | None = None
-    """Since when the holder is lost; None while it is not."""
+    """Since when the holder is lost. None while it is not."""
     completed: bool = False
     active: set[Incarnation] = field(default_factory=set)
 
@@ -99,7 +101,7 @@ class _Checker:
         self._limits = limits
         self._objects: dict[str, _Object] = {}  # by name, the latest UID
         self._eligible: set[Incarnation] = set()
-        self._eligible_since: float | None = None  # somebody, without a gap
+        self._eligible_since: float | None = None  # since when an executor has always been eligible
         self._gone: set[Incarnation] = set()
         self._term: int | None = None
         self._keys: dict[tuple[str, int | str], str] = {}
@@ -154,7 +156,7 @@ class _Checker:
                 assert_never(other)
 
     def _object(self, name: str) -> _Object:
-        """One that was there before the log began is its name."""
+        """Return an object. One that existed before the log began has its name as UID."""
         return self._objects.setdefault(name, _Object(name))
 
     def _ends_eligibility(self, incarnation: Incarnation, t: float) -> Iterator[Breach]:
@@ -197,7 +199,7 @@ class _Checker:
         each.lost_at = event.t if new in self._gone else None
 
     def _waited(self, each: _Object, t: float) -> bool:
-        """Whether the lease of a holder whose assignment was revoked must have run out."""
+        """Return whether the Lease of a holder with a revoked assignment must have expired."""
         return each.revoked_at is not None and t >= each.revoked_at + self._limits.lease_duration_s
 
     def _epoch(self, event: Assign | Revoke, each: _Object) -> Iterator[Breach]:
@@ -254,7 +256,7 @@ class _Checker:
                     del self._objects[name]
 
     def _unassigned(self, name: str, each: _Object, t: float) -> Iterator[Breach]:
-        """L1, asked when the wait ends: by an assignment, for lack of anybody eligible, or with the log."""
+        """Check L1 when the wait ends: by an assignment, when no executor is eligible, or at the end of the log."""
         limit_s = self._limits.first_assignment_s
         waits = each.previous is None and not each.completed and each.created is not None
         if limit_s is None or self._eligible_since is None or not waits:
@@ -265,7 +267,7 @@ class _Checker:
             yield Breach("L1", t, f"{name} waits for its first assignment since {since:g} s, longer than {limit_s:g} s")
 
     def _orphaned(self, name: str, each: _Object, t: float) -> Iterator[Breach]:
-        """L2, asked when the wait ends: by an assignment, the completion, or with the log."""
+        """Check L2 when the wait ends: by an assignment, by the completion, or at the end of the log."""
         limit_s = self._limits.reassignment_s
         if limit_s is None or each.lost_at is None or each.completed or t - each.lost_at <= limit_s:
             return

@@ -1,7 +1,7 @@
-"""Makes the steps of a history happen to the shipped supervisor and executors, and puts everything right at its end.
+"""Perform the steps of a history on the shipped supervisor and executors, and heal everything at its end.
 
-An executor has one event loop here: where it is blocked its Lease is not kept either, so a block is a pause of the
-process. That a thread keeps the Lease, and ends the process, is for the tests with real ones.
+An executor has one event loop here, without a thread for its Lease. So a blocked loop is a paused process. Tests with
+real executors cover the thread that renews the Lease and ends the process.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _WEATHER: Final[dict[str, Weather]] = {
     "events swapped": Weather(swap_events=0.3),
 }
 _AGAIN_S: Final = 3.0
-"""After a process has ended, until another one takes its place."""
+"""Seconds from the end of a process to the start of its replacement."""
 _LEAVES_S: Final = 0.0004
-"""A request has left by then, and has not arrived."""
+"""Seconds after which a request has left and has not arrived yet."""
 _WRITER: Final = Writer(Role.OTHER)
 
 
@@ -57,7 +57,7 @@ class UserKeptOut(Exception):
 
 
 def config_of(settings: Settings) -> SupervisorConfig:
-    """As shipped, but for patience."""
+    """Return the shipped configuration, with shorter times."""
     return SupervisorConfig(
         archive_ttl=4.0,
         requeue_delay=20.0,
@@ -69,20 +69,20 @@ def config_of(settings: Settings) -> SupervisorConfig:
 
 
 class Performer:
-    """Of one history."""
+    """Performs the steps of one history."""
 
     def __init__(self, stage: Stage, settings: Settings) -> None:
         self.stage = stage
         self.forsaken: set[str] = set()
-        """UIDs from which a user has taken the finalizer: what becomes of them is his."""
+        """UIDs whose finalizer a user removed. Their archiving is not checked."""
         self._rng = Random(f"shipped {settings} {stage.network.rng.random()}")
         self._settings = settings
         self._present: dict[str, Member] = {}
-        """By pod name, the executor in the pod that is there."""
+        """By pod name: the executor in the present pod."""
         self._stubborn: set[str] = set()
-        """UIDs of executors whose handlers do not stop."""
+        """UIDs of executors whose handlers ignore cancellation."""
         self._finishing: set[str] = set()
-        """Names of objects that are to be completed as soon as their handlers look."""
+        """Names of objects that their handlers complete at the next check."""
         self._numbers = 0
         self._healing = False
 
@@ -95,7 +95,7 @@ class Performer:
             self._create()
 
     def perform(self, step: steps.AnyStep) -> None:
-        """Once; what it says to happen later is on the timeline."""
+        """Perform a step at once. Its later effects are on the timeline."""
         stage, later = self.stage, self.stage.world.timeline.after
         match step:
             case steps.Pass():
@@ -182,7 +182,7 @@ class Performer:
                 assert_never(never)
 
     def heal(self) -> None:
-        """Ends every fault; whoever is needed is there."""
+        """End every fault, and restart all missing processes."""
         stage = self.stage
         self._healing = True
         stage.network.weather, stage.trouble = CALM, Trouble.NONE
@@ -210,7 +210,7 @@ class Performer:
                 self._hold(stored.name, on=False)
 
     def tidy(self) -> None:
-        """Whoever has died gets a successor, as a workload's controller would see to."""
+        """Replace each dead process, as the controller of a workload does."""
         stage = self.stage
         for leader in tuple(stage.leaders):
             if not leader.process.is_alive:
@@ -223,12 +223,12 @@ class Performer:
                 self._bury(member, terminated=True)
 
     def unsettled(self) -> str | None:
-        """What is not as it should be at the end; None: nothing."""
+        """Return the first open problem at the end, or None."""
         living = {each.uid for each in self._living()}
         for stored in self.stage.objects():
             view = view_of(stored.object(), PATHS)
             if view.completed_at is not None and view.completed_at > self.stage.wall() and not view.deleting:
-                continue  # by a supervisor whose clock was ahead: its time has not come
+                continue  # its completion time is still ahead: a supervisor with a fast clock wrote it
             if view.completed or view.deleting:
                 return f"{view.name} is not archived: {view}"
             if view.executor_uid not in living or view.drain is not None:
@@ -246,15 +246,16 @@ class Performer:
         self.stage.lead(f"s{self._numbers}", self._speed(), rebalance=BALANCE)
 
     def _employ(self, name: str) -> None:
-        """A pod of this name, and the executor in it; one that was there before is deleted by force."""
+        """Create a pod of this name with an executor. An existing one is deleted by force."""
         self._present[name] = self.stage.work(
             name, self._script, concurrency=5, speed=self._speed(), capacity=self._settings.capacity
         )
 
     async def _script(self, member: Member, obj: Content, work: Work) -> Outcome | None:
-        """What handlers do: some progress now and then, and sometimes an end.
+        """Run a handler: write progress at intervals, and sometimes end.
 
-        Once all is calm they write nothing more: whatever they ended would have to be archived before the history ends.
+        While healing, handlers write no progress and do not end by chance. A completed object would have to be archived
+        before the history ends.
         """
         rng, name = Random(f"{work.token} {member.uid}"), str(obj["metadata"]["name"])
         await self._rest(member, rng.uniform(0.5, 6.0))
@@ -298,7 +299,7 @@ class Performer:
         return self._present.get(member.pod) is member
 
     def _with(self, number: int, deed: Callable[[str], object]) -> None:
-        """With one of the objects that are there."""
+        """Act on one of the present objects."""
         if names := [stored.name for stored in self.stage.objects()]:
             deed(names[number % len(names)])
 
@@ -307,7 +308,7 @@ class Performer:
         self.stage.create(f"o{self._numbers}")
 
     def _pause(self, member: Member, seconds: float) -> None:
-        """With a write of its under way, if it works."""
+        """Pause an executor, with a write on its way if it works."""
         if member.process.state is not ProcessState.RUNNING:
             return
         if member.running:
@@ -318,7 +319,7 @@ class Performer:
         self.stage.world.timeline.after(seconds, partial(self._resume, member))
 
     async def _write(self, member: Member, work: Work) -> None:
-        with suppress(NotOwner, KubeError):  # nobody waits for it
+        with suppress(NotOwner, KubeError):  # no code waits for it
             await work.patch_status(self._progress(member))
 
     def _resume(self, member: Member) -> None:
@@ -334,18 +335,18 @@ class Performer:
                 self._bury(member, terminated=terminated)
 
     def _bury(self, member: Member, *, terminated: bool) -> None:
-        """Its pod goes on without it, until another one takes its place."""
+        """Mark the pod of a dead executor, and plan its replacement."""
         self._tell(member, ready=False, terminated=terminated)
         del self._present[member.pod]
         self._later(partial(self._succeed, member.pod))
 
     def _succeed(self, name: str) -> None:
-        """Another pod of that name comes, unless somebody was quicker."""
+        """Create another pod of that name, unless one exists."""
         if name not in self._present:
             self._employ(name)
 
     def _end(self, member: Member) -> None:
-        """SIGTERM, and SIGKILL when the pod's grace is over."""
+        """End an executor with SIGTERM, and with SIGKILL when the pod's grace period is over."""
         if not member.process.is_alive:
             return
         member.stop()
@@ -365,7 +366,7 @@ class Performer:
             self.stage.tell_pod(member.pod, ready=ready, terminated=terminated)
 
     def _restore(self, member: Member) -> None:
-        """Its pod is ready, has its labels and is not cordoned."""
+        """Make the executor's pod ready, labelled and not cordoned."""
         stored = self.stage.api.store.get("pods", NAMESPACE, member.pod)
         if stored is None:
             return
@@ -401,7 +402,7 @@ class Performer:
         if not self._is_there(member):
             return
         self._tell(member, ready=False)
-        if declared and member.process.is_alive:  # by somebody who has made sure that the machine is off
+        if declared and member.process.is_alive:  # by an operator that has verified that the machine is off
             member.crash()
             taint = {"key": OUT_OF_SERVICE, "effect": "NoExecute"}
             node = {"metadata": {"name": self.stage.nodes[member.pod]}, "spec": {"taints": [taint]}}
@@ -438,7 +439,7 @@ class Performer:
         return view_of(self.stage.get(name), PATHS)
 
     def _edit(self, name: str, change: Callable[[Content], dict[str, Any]]) -> str:
-        """What a user does to an object as it is at this moment; why it is refused, empty if it is not."""
+        """Edit the present object as a user. Return the refusal, or an empty text."""
         before = self.stage.get(name)
         after = change(before)
         if refusal := self.stage.refusal(before, after, _WRITER):
@@ -447,7 +448,7 @@ class Performer:
         return ""
 
     def _hold(self, name: str, *, on: bool) -> None:
-        """With a finalizer of others, which cannot be added to what is being deleted."""
+        """Set or remove a foreign finalizer. It cannot be added to an object that is being deleted."""
         if not (on and self._view(name).deleting):
             self._edit(name, partial(_with_finalizer, FOREIGN, on))
 

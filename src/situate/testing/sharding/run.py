@@ -1,4 +1,4 @@
-"""Plays histories with the shipped supervisor and executors: every step, healing, and what must hold of the log."""
+"""Play histories with the shipped supervisor and executors: every step, the healing, and the invariants on the log."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 BEGIN_S = 3.0
 HEALING_S = 150.0
-"""Once all is calm every object has its place, or is in the archive, within this time."""
+"""Seconds after the last fault within which every object must be assigned or archived."""
 LOOK_S = 1.0
 _ELSEWHERE = frozenset({"S4", "L1", "L2"})
-"""What a supervisor knows is late by as much as the weather makes it; `Town` and `promptness` judge these while it is
-calm."""
+"""Invariants not checked on the log: a supervisor's knowledge is as late as the weather makes it.
+
+`Town` and `promptness` check them while it is calm.
+"""
 
 
 def play(history: History) -> Played:
-    """Equal histories go equally."""
+    """Play a history. Equal histories run equally."""
     with collector_at_rest(), logs_off():
         return _play(history)
 
@@ -74,7 +76,7 @@ def _name(step: object) -> str:
 
 
 def _healed(stage: Stage, performer: Performer) -> str | None:
-    """What is not as it should be when it must be; None: nothing."""
+    """Wait until all is as it should be. Return the first open problem after the time limit, or None."""
     until = stage.world.now + HEALING_S
     while (missing := performer.unsettled()) is not None:
         if stage.world.now >= until:
@@ -85,7 +87,7 @@ def _healed(stage: Stage, performer: Performer) -> str | None:
 
 
 def _lost(stage: Stage, performer: Performer) -> str | None:
-    """Of what is gone there is one record, of just that version; None: so it is."""
+    """Check that each removed object has a record of exactly its last version. Return the breach, or None."""
     for uid, content in stage.gone.items():
         view = view_of(content, PATHS)
         if uid in performer.forsaken or (not view.completed and view.epoch == 0):

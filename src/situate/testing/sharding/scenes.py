@@ -1,8 +1,8 @@
-"""How a history of sharding begins: a fault, and what makes it matter at once, while all else is calm.
+"""Beginnings of histories of sharding: a fault, and a step that makes the fault matter, without other faults.
 
-What is drawn at random seldom comes about in time: a process dies at a call that it never makes. Seed after seed takes
-the next scene, so a hundred of them show each one two or three times; under other settings each time, for the number
-of scenes is prime.
+Random steps seldom meet in time: a process is to die at a call that it never makes. Each seed takes the next scene, so
+a hundred seeds contain each scene two or three times. The settings differ each time, because the number of scenes is
+prime.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ TROUBLES: Final[tuple[steps.Trouble, ...]] = (
     *("error", "stored but timed out", "read missing", "read corrupt", "read back another digest"),
 )
 _OTHERS: Final = 8
-"""Scenes in which nobody dies and the archive is well."""
+"""Number of scenes without a killed process and without a fault of the archive."""
 SCENES: Final = 2 * len(SUPERVISOR_CALLS) + 2 * len(EXECUTOR_CALLS) + len(TROUBLES) + 2 + _OTHERS
 CROWD_EVERY: Final = 100
-"""Of so many seeds, one begins with a hundred executors more: that costs as much as ten others."""
+"""One in this many seeds begins with a hundred extra executors, which costs as much as ten others."""
 _CROWD: Final = 50
 
 
 def scene(seed: int, rng: Random) -> tuple[AnyStep, ...]:
-    """The first steps of the history of a seed."""
+    """Return the first steps of the history of a seed."""
     if seed % CROWD_EVERY == _CROWD:
         return (steps.JoinMany(2.0, 100),)
     number, place = rng.randrange(100), seed % SCENES
@@ -67,7 +67,7 @@ def scene(seed: int, rng: Random) -> tuple[AnyStep, ...]:
 
 
 def _leader_dies(death: steps.KillSupervisorAt, number: int) -> tuple[AnyStep, ...]:
-    """With something for it to do of the kind at which it dies."""
+    """Return steps that give the leader work of the kind at which it dies."""
     match death.call:
         case "assign":
             return (death, steps.Create(3.0, 3))
@@ -85,7 +85,7 @@ def _leader_dies(death: steps.KillSupervisorAt, number: int) -> tuple[AnyStep, .
 
 
 def _used(death: steps.KillExecutorAt, number: int) -> AnyStep:
-    """Something for the executor to do of the kind at which it dies."""
+    """Return a step that gives the executor work of the kind at which it dies."""
     match death.call:
         case "renewal":
             return steps.Pass(5.0)

@@ -1,6 +1,6 @@
-"""What may happen in a history of sharding: each step a value that can be written to a file and read again.
+"""Steps of a history of sharding: each is a value that is written to a file and read from it.
 
-Numbers choose among what is there at that moment, counted round: a step is never void because somebody is gone.
+Numbers select among the present objects or processes, modulo their count. So a step always has a target.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ SupervisorCall = Literal[
 
 
 class _Step(msgspec.Struct, frozen=True, tag_field="step", rename="camel"):
-    """Something that is done, after which `wait` virtual seconds pass."""
+    """A step of a history. `wait` virtual seconds pass after it."""
 
     wait: float
 
 
 class Pass(_Step, frozen=True, tag=True):
-    """Nothing."""
+    """Do nothing."""
 
 
 class Create(_Step, frozen=True, tag=True):
@@ -34,35 +34,35 @@ class Create(_Step, frozen=True, tag=True):
 
 
 class PauseExecutor(_Step, frozen=True, tag=True):
-    """SIGSTOP, and SIGCONT so much later; a write of its is under way."""
+    """Pause an executor (SIGSTOP) with a write on its way, and resume it after `seconds` (SIGCONT)."""
 
     executor: int
     seconds: float
 
 
 class BlockExecutor(_Step, frozen=True, tag=True):
-    """Its event loop stands still for so long."""
+    """Block the event loop of an executor for `seconds`."""
 
     executor: int
     seconds: float
 
 
 class StubbornExecutor(_Step, frozen=True, tag=True):
-    """Handlers that it begins from now on ignore their cancellation."""
+    """Let handlers of an executor ignore their cancellation from now on."""
 
     executor: int
 
 
 class KillExecutor(_Step, frozen=True, tag=True):
-    """SIGKILL; another one comes in its place."""
+    """Kill an executor (SIGKILL). Another one replaces it."""
 
     executor: int
     terminated: bool
-    """The kubelet says so."""
+    """Whether the kubelet reports the end."""
 
 
 class KillExecutorAt(_Step, frozen=True, tag=True):
-    """SIGKILL before its next such call leaves, or after the server has carried it out."""
+    """Kill an executor (SIGKILL) before its next such call leaves, or after the server has carried it out."""
 
     executor: int
     call: ExecutorCall
@@ -70,23 +70,23 @@ class KillExecutorAt(_Step, frozen=True, tag=True):
 
 
 class EndExecutor(_Step, frozen=True, tag=True):
-    """SIGTERM; another one comes in its place."""
+    """End an executor (SIGTERM). Another one replaces it."""
 
     executor: int
 
 
 class PauseSupervisor(_Step, frozen=True, tag=True):
-    """The leader, if somebody leads."""
+    """Pause the leader, if there is one."""
 
     seconds: float
 
 
 class KillSupervisor(_Step, frozen=True, tag=True):
-    """The leader, if somebody leads; another one is started."""
+    """Kill the leader, if there is one. Another one starts."""
 
 
 class KillSupervisorAt(_Step, frozen=True, tag=True):
-    """Whoever leads."""
+    """Kill the leader at its next such call."""
 
     call: SupervisorCall
     before: bool
@@ -97,15 +97,15 @@ class Storm(_Step, frozen=True, tag=True):
 
 
 class Calm(_Step, frozen=True, tag=True):
-    """Of network and archive."""
+    """End the faults of network and archive."""
 
 
 class CutWatches(_Step, frozen=True, tag=True):
-    """Supervisors list anew, as after an answer 410."""
+    """Let supervisors list again, as after a 410."""
 
 
 class Partition(_Step, frozen=True, tag=True):
-    """Of one process, in one direction or both."""
+    """Cut a process off, in one direction or both."""
 
     who: Literal["executor", "leader"]
     number: int
@@ -114,21 +114,24 @@ class Partition(_Step, frozen=True, tag=True):
 
 
 class SetClock(_Step, frozen=True, tag=True):
-    """The wall clock of a supervisor is wrong by so much from now on."""
+    """Set the wall clock of a supervisor off by `by` seconds from now on."""
 
     supervisor: int
     by: float
 
 
 class LoseNode(_Step, frozen=True, tag=True):
-    """It falls silent, and its pod is unready; `declared`: somebody taints it as out of service."""
+    """Silence an executor's node and make its pod unready.
+
+    With `declared`, the node gets the taint for out of service.
+    """
 
     executor: int
     declared: bool
 
 
 class ForceDelete(_Step, frozen=True, tag=True):
-    """The pod is gone, its process goes on; `again`: one of the same name comes at once."""
+    """Delete a pod while its process goes on. With `again`, one of the same name comes at once."""
 
     executor: int
     again: bool
@@ -139,7 +142,7 @@ class LoseLabel(_Step, frozen=True, tag=True):
 
 
 class Flap(_Step, frozen=True, tag=True):
-    """Unready, and ready again after so long."""
+    """Make an executor unready, and ready again after `seconds`."""
 
     executor: int
     seconds: float
@@ -155,7 +158,7 @@ class JoinMany(_Step, frozen=True, tag=True):
 
 
 class RollingRestart(_Step, frozen=True, tag=True):
-    """Each executor in turn ends, and another one of its name comes."""
+    """End each executor in turn. Another one of its name replaces it."""
 
 
 class ArchiveTrouble(_Step, frozen=True, tag=True):
@@ -163,29 +166,29 @@ class ArchiveTrouble(_Step, frozen=True, tag=True):
 
 
 class ArchiveRefuses(_Step, frozen=True, tag=True):
-    """As too large."""
+    """Let the archive refuse records as too large."""
 
 
 class ArchiveDown(_Step, frozen=True, tag=True):
-    """Until it is calm, or so long."""
+    """Let the archive be down for `seconds`, or until the next calm."""
 
     seconds: float
 
 
 class Complete(_Step, frozen=True, tag=True):
-    """A handler ends at once; so that there is something to archive."""
+    """Let a handler complete its object at once, so that there is work for the archive."""
 
     object: int
 
 
 class DeleteObject(_Step, frozen=True, tag=True):
-    """By a user."""
+    """Delete an object as a user."""
 
     object: int
 
 
 class Recreate(_Step, frozen=True, tag=True):
-    """A user deletes an object, and makes one of the same name as soon as it is gone."""
+    """Delete an object as a user, and create one of the same name as soon as it is gone."""
 
     object: int
 
@@ -196,21 +199,21 @@ class ForeignFinalizer(_Step, frozen=True, tag=True):
 
 
 class EditAssignment(_Step, frozen=True, tag=True):
-    """A user clears or changes the executor."""
+    """Clear or change the executor of an object as a user."""
 
     object: int
     to: int
-    """Of an executor; below 0: cleared."""
+    """Number of an executor. Below 0: clear the field."""
 
 
 class RemoveFinalizer(_Step, frozen=True, tag=True):
-    """A user takes ours away."""
+    """Remove our finalizer as a user."""
 
     object: int
 
 
 class EditObject(_Step, frozen=True, tag=True):
-    """A user's own edit of spec and labels, which succeeds."""
+    """Edit spec and labels as a user, which must succeed."""
 
     object: int
 

@@ -1,6 +1,6 @@
 """Histories of spot: the shipped controller and its webhook on virtual time, against a whole cluster, under faults.
 
-`bursts` counts what B1 asks for; a `history` is made of `plans` and `steps`, `generating` draws one, `faults` says what
-has to have happened in many; `world` and `performing` make it happen, `recorder` writes down what is, `invariants` and
-`reviewing` say what must hold, `run` plays.
+`bursts` counts the pods that B1 requires. A `history` consists of `plans` and `steps`, and `generating` draws one.
+`faults` names the faults that must occur over many histories. `world` and `performing` carry steps out. `recorder`
+records the state of the cluster. `invariants` and `reviewing` check the rules. `run` plays histories.
 """

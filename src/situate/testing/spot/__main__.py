@@ -1,4 +1,4 @@
-"""`python -m situate.testing.spot`: plays histories of spot, one or many."""
+"""Run `python -m situate.testing.spot`, which plays one or many histories of spot."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Bursts of pods through the real webhook, as exact as B1 asks: a Deployment is created while watches lag.
+"""Bursts of pods through the real webhook: a Deployment is created while watches lag.
 
-`exact_bursts` is what benchmarks and tests call; a burst depends on its shape and its seed only.
+The counts of its classes must be exact (B1). Benchmarks and tests call `exact_bursts`. A burst depends on its shape and
+its seed only.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 DEPLOYMENTS: Final = f"/apis/apps/v1/namespaces/{SHOP}/deployments"
 LONGEST_DELAY_S: Final = 2.0
-"""Of watches (B1)."""
+"""Maximum delay of watches (B1)."""
 _WITHIN_S: Final = 60.0
 _NODES: Final = 6
-"""Of each kind, with room for everything."""
+"""Nodes of each kind, with capacity for all pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,33 +32,33 @@ class Shape:
 
     replicas: int
     policy: str
-    """As it stands in the annotation."""
+    """The value of the annotation."""
     floor: int
-    """What the policy comes to."""
+    """The floor that results from the policy."""
     scaled_to: int | None = None
-    """Half a second later it is scaled to so many; its floor is that of the end."""
+    """New number of replicas half a second later, if any. `floor` then belongs to this number."""
 
 
 SHAPES: Final = (*(Shape(50, str(floor), floor) for floor in (0, 5, 25, 26, 50)), Shape(500, "50%", 250))
-"""B1's own."""
+"""The shapes of B1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """How one went."""
+    """The result of one burst."""
 
     shape: Shape
     seed: int
     delay_s: float
-    """Of watches, at the least; each may be behind by as much more as is left to `LONGEST_DELAY_S`."""
+    """Minimum delay of watches. Each watch may lag further, up to `LONGEST_DELAY_S`."""
     classes: Counter[str]
-    """Pods by what admission wrote, once all were there; the empty name is for those that nobody classed."""
+    """Pods by the class from admission, once all were created. The empty name counts pods without a class."""
     virtual_s: float
-    """Until all were there."""
+    """Virtual seconds until all pods were created."""
 
     @property
     def deficit(self) -> int:
-        """On-demand pods that are lacking. A scaling down may leave a surplus, which is put right later."""
+        """Return the number of missing on-demand pods. A scale-down may leave a surplus, which spot corrects later."""
         return max(0, self.shape.floor - self.classes["on-demand"])
 
     @property
@@ -68,14 +69,14 @@ class Burst:
 
 
 def exact_bursts(shapes: Iterable[Shape] = SHAPES, tries: int = 20, first_seed: int = 0) -> Iterator[Burst]:
-    """So many bursts of each shape; the first of each without delay, the second with the longest, then drawn ones."""
+    """Play `tries` bursts of each shape: without delay, with the longest delay, then with drawn delays."""
     for shape in shapes:
         for seed in range(first_seed, first_seed + tries):
             yield burst(shape, seed)
 
 
 def burst(shape: Shape, seed: int) -> Burst:
-    """One, on an empty cluster with a leader that answers."""
+    """Play one burst on an empty cluster with a leader that answers."""
     rng = Random(f"burst {seed}")
     latency = rng.choice((0.005, 0.05, 0.3))
     delay = {0: 0.0, 1: LONGEST_DELAY_S}.get(seed, rng.uniform(0.0, LONGEST_DELAY_S))
@@ -116,7 +117,7 @@ def _played(world: SpotWorld, shape: Shape, seed: int, delay: float, latency: fl
 
 
 def deployment(name: str, replicas: int, policy: str = "", **spec: Any) -> dict[str, Any]:
-    """`policy` empty: the default; `spec`: of the pods, besides what every one has."""
+    """Build a Deployment. An empty `policy` means the default. `spec` adds fields to the pods."""
     labels = {"app": name}
     pod = {"terminationGracePeriodSeconds": 2, "containers": [{"name": "c", "image": "example.com/c:1"}], **spec}
     return {

@@ -1,4 +1,4 @@
-"""What has to happen in a block of histories of spot, else they show less than they say."""
+"""Names that must occur in a block of histories of spot, so that the histories cover their claims."""
 
 from __future__ import annotations
 
@@ -92,5 +92,7 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
         "further kinds",
     ),
 }
-"""Each row of the reference's list of faults, and what has to occur for it in a block of seeds; beside them each kind
-of action, and each setting that changes what may be decided."""
+"""Rows of the spec's list of faults, with the names that must occur for each in a block of seeds.
+
+The last rows hold each kind of action, and each setting that changes the allowed decisions.
+"""

@@ -1,4 +1,4 @@
-"""Draws the history of a seed: half of its steps are faults."""
+"""Draw the history of a seed: half of its steps are faults."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BY: Final[tuple[Any, ...]] = ("taint", "taint", "short taint", "condition", "pa
 
 
 def generate(seed: int, length: int = 40) -> History:
-    """The history of a seed, of so many steps."""
+    """Generate the history of a seed, with `length` steps."""
     rng = Random(f"spot {seed}")
     settings = Settings(
         degrade=seed % 5 == 4,

@@ -1,4 +1,4 @@
-"""A history of spot: what the processes are set to, and what happens, drawn from a seed or read from a file."""
+"""A history of spot: the configuration of the processes, and the steps, drawn from a seed or read from a file."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from situate.testing.spot.world.initial_objects import FURTHER, WORKLOADS, Workl
 
 
 class Settings(msgspec.Struct, frozen=True, rename="camel"):
-    """What the processes are configured with, as far as histories vary it."""
+    """Configuration of the processes, as far as histories vary it."""
 
     degrade: bool = False
-    """On-demand pods without room run on spot after a while (B18)."""
+    """Whether on-demand pods without capacity run on spot nodes after a while (B18)."""
     make_before_break: bool = True
     short_certificates: bool = False
-    """They are renewed every forty seconds."""
+    """Whether certificates are renewed every forty seconds."""
     events: bool = False
-    """Kubernetes' controllers tell of refused creations; half of the time they are simply not heard."""
+    """Whether Kubernetes' controllers record refused creations as Events (P21). Half of the seeds record none."""
     strict: Literal["", "webhook", "policy"] = ""
-    """Pods wait behind our gate until the leader has classed them (P7), and who sets it; empty: none does."""
+    """How spot's gate is set, behind which pods wait until the leader classes them (P7). Empty: no gate."""
     windows: bool = False
-    """Policy moves pods in the first five of every ten minutes alone (B13)."""
+    """Whether policy moves pods only in the first five of every ten minutes (B13)."""
     further: bool = False
-    """Workloads of further kinds beside (B42)."""
+    """Whether there are also workloads of further kinds (B42)."""
 
     @property
     def workloads(self) -> Sequence[WorkloadPlan]:
-        """That it begins with; steps name them by their number."""
+        """Return the workloads at the start. Steps name them by their number."""
         return FURTHER if self.further else WORKLOADS
 
     def names(self) -> list[str]:
-        """What is not as usual, for counting."""
+        """Return the names of the settings that differ from the defaults, for counting."""
         found = {
             "degrade": self.degrade,
             "no make-before-break": not self.make_before_break,
@@ -49,7 +49,7 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class History(msgspec.Struct, frozen=True, rename="camel"):
-    """A replayable run."""
+    """A history that can be replayed."""
 
     seed: int
     settings: Settings
@@ -60,5 +60,5 @@ class History(msgspec.Struct, frozen=True, rename="camel"):
 
     @classmethod
     def from_json(cls, data: bytes) -> History:
-        """Raises `msgspec.ValidationError` for anything that `to_json` did not write."""
+        """Read a history. Raises `msgspec.ValidationError` for input that `to_json` did not write."""
         return msgspec.json.decode(data, type=cls)

@@ -1,4 +1,4 @@
-"""Makes the steps of a history happen: those of users are here; clouds and troubles have modules of their own."""
+"""Perform the steps of a history. Steps of users are here, those of clouds and faults in modules of their own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BUDGETS: Final = f"/apis/policy/v1/namespaces/{SHOP}/poddisruptionbudgets"
 
 
 class Performer:
-    """`perform` does what a step says; what is impossible at the moment is left out."""
+    """Performs steps. A step that is impossible now does nothing."""
 
     def __init__(self, world: SpotWorld, watchdog: Watchdog, happened: Counter[str]) -> None:
         self.clouds = Clouds(world, watchdog, happened)
@@ -37,7 +37,7 @@ class Performer:
         self._plans: Sequence[WorkloadPlan] = WORKLOADS
 
     def begin(self, plans: Sequence[WorkloadPlan]) -> None:
-        """Steps name workloads by their number in this list."""
+        """Create the workloads. Steps name them by their number in this list."""
         self._plans = plans
         for plan in plans:
             self._happened[plan.kind] += 1
@@ -47,7 +47,7 @@ class Performer:
         self._world.make(collection(plan), workload(plan))
 
     def gate_by_policy(self) -> None:
-        """Our gate is set whether or not anybody of ours answers."""
+        """Set our gate even if no process of ours answers."""
         self._troubles.gate_by_policy()
 
     def perform(self, step: AnyStep) -> None:
@@ -104,7 +104,7 @@ class Performer:
                 self._troubles.perform(step)
 
     def heal(self) -> None:
-        """Everything that users, clouds and others did to keep workloads from their ends is undone."""
+        """Undo every act of users, clouds and other tools that keeps workloads from their goals."""
         self._troubles.heal()
         self.clouds.heal()
         self._watchdog.led_by_nobody()
@@ -120,7 +120,7 @@ class Performer:
             if pod.held:
                 self._annotate(pod.name, "unready", on=False)
                 self._annotate(pod.name, "hold", on=False)
-            if pod.rivalled:  # what it pinned stays so until it is started anew
+            if pod.rivalled:  # its affinity stays until the pod is recreated
                 self._world.call("DELETE", f"{_PODS}/{pod.name}")
 
     def _owner(self, plan: WorkloadPlan) -> OwnerRow | None:
@@ -144,7 +144,7 @@ class Performer:
     def _recreate(self, plan: WorkloadPlan) -> None:
         self._world.call("DELETE", f"{collection(plan)}/{plan.name}")
         answer = self._world.call("POST", collection(plan), workload(plan))
-        if answer["kind"] == "Status":  # still on its way out
+        if answer["kind"] == "Status":  # still terminating
             self._happened["Recreate too soon"] += 1
 
     def _with_pod(self, number: int, do: Callable[[str], object]) -> None:
@@ -202,5 +202,5 @@ class Performer:
 
 
 def _most(plan: WorkloadPlan) -> int:
-    """Replicas that leave room for all."""
+    """Return the maximum replicas that leave capacity for all workloads."""
     return {"solo": 2, "zonal": 6, "canary": 4, "clones": 5}.get(plan.name, 10)

@@ -1,4 +1,4 @@
-"""Plays histories: every step, the invariants after each, and healing at the end."""
+"""Play histories: every step, the invariants after each, and the healing at the end."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from situate.testing.virtual_time.processes import Stuck
 from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 HEALING_S = 1200.0
-"""Once all is calm every workload stands as it should within this time."""
+"""Seconds after the last fault within which every workload must be as it should be."""
 QUIET_S = 120.0
-"""Afterwards no pod is touched for so long (I13)."""
+"""Seconds that must then pass without a touched pod (I13)."""
 BEGIN_S = 40.0
-"""For the workloads that every history begins with to come up."""
+"""Seconds for the workloads at the start of a history to come up."""
 
 
 def play(history: History) -> Played:
-    """Runs a history from an empty cluster. Equal histories go equally."""
+    """Run a history from an empty cluster. Equal histories run equally."""
     with collector_at_rest(), logs_off():
         return _play(history)
 
@@ -69,7 +69,7 @@ def _play(history: History) -> Played:
 
 @dataclass(slots=True)
 class Stage:
-    """A world with its recorder, its watchdog, and what makes steps happen. Close the world when done."""
+    """A world with its recorder, watchdog and performer. Close the world at the end."""
 
     world: SpotWorld
     recorder: Recorder
@@ -79,7 +79,7 @@ class Stage:
 
     @classmethod
     def of(cls, seed: int, settings: SpotSettings, *, events: bool = False) -> Stage:
-        """`events`: as of `machinery`."""
+        """Build a stage. `events` is that of `machinery`."""
         happened: Counter[str] = Counter()
         world = SpotWorld(seed, settings, machinery(events=events))
         kubelets = world.cluster.machinery.kubelets
@@ -93,7 +93,7 @@ class Stage:
         return cls(world, recorder, watchdog, Performer(world, watchdog, happened), happened)
 
     def begin(self, plans: Sequence[WorkloadPlan] = WORKLOADS) -> None:
-        """Nodes, a leader, workloads."""
+        """Create nodes, wait for a leader, and create the workloads."""
         self.performer.clouds.add_nodes("on-demand", ON_DEMAND_NODES)
         self.performer.clouds.add_nodes("spot", SPOT_NODES)
         if not self.world.lead_to():
@@ -103,7 +103,7 @@ class Stage:
         self.watchdog.check()
 
     def heal(self) -> None:
-        """Ends every fault, waits until all stands as it should, and for silence after that."""
+        """End every fault, wait until all workloads are as they should be, then wait for a time without moves."""
         world, watchdog = self.world, self.watchdog
         self.performer.heal()
         end = world.now + HEALING_S
@@ -124,7 +124,7 @@ class Stage:
 
 
 def _settings(chosen: Settings) -> SpotSettings:
-    """As shipped, but for patience."""
+    """Return the shipped settings, with shorter times."""
     strict: dict[str, Any] = {"strict": {}, "gateBy": chosen.strict} if chosen.strict else {}
     window = {"cron": "*/10 * * * *", "duration": "5m"}
     return settings_of(

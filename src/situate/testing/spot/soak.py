@@ -1,4 +1,4 @@
-"""Histories of spot as `situate.testing.histories.play` takes them."""
+"""spot's histories as a `Product` of `situate.testing.histories.play`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may happen in a history of spot: each step a value that can be written to a file and read again."""
+"""Steps of a history of spot: each is a value that is written to a file and read from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from situate.testing.histories.steps import (
 
 
 class Scale(Step, frozen=True, tag=True):
-    """By a user, or an autoscaler."""
+    """Let a user or an autoscaler change the replicas."""
 
     workload: int
     replicas: int
@@ -30,21 +30,21 @@ class SetPolicy(Step, frozen=True, tag=True):
 
 
 class SpoilPolicy(Step, frozen=True, tag=True):
-    """One that cannot be read: the last one holds."""
+    """Set an unreadable policy. The last readable one holds."""
 
     workload: int
     policy: str
 
 
 class RollOut(Step, frozen=True, tag=True):
-    """`version`: an earlier one is a rollback."""
+    """Roll a version out. An earlier version is a rollback."""
 
     workload: int
     version: int
 
 
 class Pause(Step, frozen=True, tag=True):
-    """Rollouts of a Deployment wait."""
+    """Pause or resume the rollouts of a Deployment."""
 
     workload: int
     on: bool
@@ -56,7 +56,7 @@ class OptOut(Step, frozen=True, tag=True):
 
 
 class Recreate(Step, frozen=True, tag=True):
-    """Deleted with its pods, and there again under the same name at once."""
+    """Delete a workload with its pods, and recreate it at once under the same name."""
 
     workload: int
 
@@ -66,43 +66,43 @@ class DeletePod(Step, frozen=True, tag=True):
 
 
 class UnreadyPod(Step, frozen=True, tag=True):
-    """It runs and serves no more; or it serves again."""
+    """Make a running pod unready, or ready again."""
 
     pod: int
     on: bool
 
 
 class StickPod(Step, frozen=True, tag=True):
-    """It does not end when it is deleted, which it is now."""
+    """Delete a pod that then does not end."""
 
     pod: int
 
 
 class Evict(Step, frozen=True, tag=True):
-    """By a descheduler, a drain, or whoever else moves pods."""
+    """Evict a pod, as a descheduler, a drain or another tool does."""
 
     pod: int
 
 
 class Elect(Step, frozen=True, tag=True):
-    """A pod becomes the leader of its workload (B45)."""
+    """Make a pod the leader of its workload (B45)."""
 
     workload: int
-    """Among those that name a leader."""
+    """Number among the workloads that name a leader."""
     pod: int
 
 
 class Guard(Step, frozen=True, tag=True):
-    """A disruption budget that allows nothing, or its end."""
+    """Create a PodDisruptionBudget that allows no disruption, or delete it."""
 
     workload: int
     on: bool
 
 
 class Notice(Step, frozen=True, tag=True):
-    """A spot node is said to end, by the taint of one cloud or the condition of another.
+    """Announce the end of a spot node, by the taint of one cloud or the condition of another.
 
-    The machine ends after `ends` seconds: None is never, and it may be sooner or later than what is said.
+    The machine ends after `ends` seconds, which may be before or after the announced time. None: it never ends.
     """
 
     node: int
@@ -112,14 +112,14 @@ class Notice(Step, frozen=True, tag=True):
 
 
 class EndNode(Step, frozen=True, tag=True):
-    """Without notice: the Node is deleted, or falls silent."""
+    """End a spot node without notice: its Node is deleted, or becomes silent."""
 
     node: int
     silent: bool
 
 
 class Wave(Step, frozen=True, tag=True):
-    """All of spot ends, `notice` seconds after it is said; 0 without a word."""
+    """End all spot nodes `notice` seconds after the notice. With 0 there is no notice."""
 
     notice: float
     silent: bool
@@ -134,38 +134,44 @@ class AddSpot(Step, frozen=True, tag=True):
 
 
 class Cordon(Step, frozen=True, tag=True):
-    """Spot nodes first, then those on demand."""
+    """Cordon a node. The numbers of spot nodes come before those of on-demand nodes."""
 
     node: int
 
 
 class LoseLabel(Step, frozen=True, tag=True):
-    """The capacity label of a node vanishes, or changes to the other kind."""
+    """Remove the capacity label of a node, or swap it to the other kind."""
 
     node: int
     swapped: bool
 
 
 class Fill(Step, frozen=True, tag=True):
-    """No pod finds room on nodes of a kind any more."""
+    """Fill the nodes of a kind for new pods."""
 
     capacity: Literal["on-demand", "spot", "both"]
 
 
 class RestoreNodes(Step, frozen=True, tag=True):
-    """What was said of nodes is taken back, labels and room are there again."""
+    """Withdraw notices, and restore labels and capacity of all nodes."""
 
 
 class KillLeaderAt(Step, frozen=True, tag=True):
-    """SIGKILL at the leader's next message of a kind, if there is one within half a minute: when it would leave, or
-    when it was carried out. A review is answered, and the pod is not in the watch yet."""
+    """Kill the leader (SIGKILL) at its next message of a kind, if it sends one within half a minute.
+
+    It dies before the message leaves or after it is carried out. A review is then answered, and the watch does not show
+    the pod yet.
+    """
 
     message: Literal["review", "eviction", "release", "delete", "mark"]
     answered: bool
 
 
 class PauseLeaderAt(Step, frozen=True, tag=True):
-    """SIGSTOP between an answer to a review and the watch event of its pod, or around another message."""
+    """Pause the leader (SIGSTOP) around its next message of a kind.
+
+    A review is then answered, and the watch does not show its pod yet.
+    """
 
     message: Literal["review", "eviction", "release", "delete", "mark"]
     answered: bool
@@ -173,68 +179,70 @@ class PauseLeaderAt(Step, frozen=True, tag=True):
 
 
 class BothDown(Step, frozen=True, tag=True):
-    """Nobody answers for so many seconds."""
+    """Let no process of ours answer for `seconds`."""
 
     seconds: float
 
 
 class RefuseCreations(Step, frozen=True, tag=True):
-    """A validating webhook of others, as a quota would, refuses every so manyth pod; 0 ends that."""
+    """Let a validating webhook refuse one of every `every` pods, as a quota does. 0 ends it."""
 
     every: int
 
 
 class Meddle(Step, frozen=True, tag=True):
-    """Another mutating webhook comes after ours: it asks for more of the pod's nodes, or is slow; empty ends that."""
+    """Add a mutating webhook after ours that narrows the pod's nodes or is slow. Empty ends it."""
 
     how: Literal["affinity", "slow", ""]
 
 
 class Rival(Step, frozen=True, tag=True):
-    """A second spot system sets capacity affinities of its own on every other pod, before or after us; empty ends
-    that."""
+    """Let a second spot system set its own capacity affinity on every other pod, before or after our webhook.
+
+    An empty `how` ends it.
+    """
 
     how: Literal["on-demand", "spot", "prefers", ""]
     first: bool
 
 
 class Upgrade(Step, frozen=True, tag=True):
-    """One of our own pods is replaced by one of a newer revision, which asks for the Lease (P1)."""
+    """Replace one of our own pods by one of a newer revision, which requests the Lease (P1)."""
 
     machine: int
 
 
 class ReadOnly(Step, frozen=True, tag=True):
-    """The configuration is changed while processes run: nothing is to be moved from now on, or again (B14)."""
+    """Change the configuration of running processes: switch the read-only mode on or off (B14)."""
 
     on: bool
 
 
 class Ungate(Step, frozen=True, tag=True):
-    """Pods behind our gate are let go by hand, as `situate spot ungate` does (P9)."""
+    """Release all pods from our gate by hand, as `situate spot ungate` does (P9)."""
 
 
 class Storm(Step, frozen=True, tag=True):
-    """Bad weather of one kind between spot and the API server, until the next calm."""
+    """Start one kind of network fault between spot and the API server, until the next calm."""
 
     kind: str
 
 
 class LoseReviews(Step, frozen=True, tag=True):
-    """Trouble of one kind with reviews, until the next calm."""
+    """Start one kind of fault of reviews, until the next calm."""
 
     kind: str
 
 
 class SetClock(Step, frozen=True, tag=True):
-    """The clock of one of our machines jumps by so many seconds."""
+    """Set the clock of one of our machines off by `seconds`."""
 
     machine: int
     seconds: float
 
 
 class LoseSecret(Step, frozen=True, tag=True):
-    """Somebody deletes the certificates."""
+    """Delete the Secret with the certificates."""
 
 
 WorldStep = (
@@ -261,7 +269,7 @@ WorldStep = (
     | Fill
     | RestoreNodes
 )
-"""What users and clouds do."""
+"""Steps of users and clouds."""
 ProcessStep = (
     KillLeader
     | KillLeaderAt
@@ -285,5 +293,5 @@ ProcessStep = (
     | LoseSecret
     | Pass
 )
-"""What happens to processes of ours and to messages."""
+"""Steps that affect our processes and messages."""
 AnyStep = WorldStep | ProcessStep

@@ -1,8 +1,8 @@
-"""The way from a simulated process to an in-memory API server: latency, and messages that are lost or late.
+"""The network between a simulated process and the in-memory API server, with latency and lost or late messages.
 
 `Wire` is a `situate.kube.transport.protocol.Transport`, so the shipped client, reflectors and election run over it
-unchanged. A request that has left its process is carried out even if the process is killed meanwhile, as over a real
-network. What happens to a message is drawn from the wire's own generator, so a history depends on its seed only.
+unchanged. The server carries out a request that has left its process, even if that process is killed meanwhile. A real
+network does the same. Each wire draws its faults from a seeded generator, so a history depends on its seed only.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ from situate.sim.timeline import Due, Timeline
 
 
 class Answering(Protocol):
-    """What answers requests at once: the in-memory API server without webhooks."""
+    """A server that answers requests at once, such as the in-memory API server without webhooks."""
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
-        """None is no answer ever; the caller waits for its time-out."""
+        """Answer a request. None means that no answer ever comes, so that the caller times out."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """What the network does to messages from now on. Chances are between 0 and 1, each drawn for itself."""
+    """The faults of the network from now on. Chances are between 0 and 1 and are drawn independently."""
 
     latency_s: tuple[float, float] = (0.0005, 0.005)
-    """Least and most of one way."""
+    """Minimum and maximum latency of one direction."""
     lose_request: float = 0.0
-    """Never arrives; the caller waits for its time-out."""
+    """Chance that a request never arrives. The caller times out."""
     lose_answer: float = 0.0
-    """Carried out; the caller waits for its time-out."""
+    """Chance that a request is carried out and its answer is lost. The caller times out."""
     refuse: float = 0.0
-    """Answered 503 without being carried out."""
+    """Chance that a request gets a 503 without being carried out."""
     conflict: float = 0.0
-    """A write is answered 409 without being carried out, as if another had come first."""
+    """Chance that a write gets a 409 without being carried out, as after a concurrent write."""
     event_delay_s: float = 0.0
-    """Watch events come so much later."""
+    """Delay of watch events."""
     event_jitter_s: float = 0.0
-    """And by up to so much more, drawn for what is sent together: other watches are ahead or behind."""
+    """Maximum further delay, drawn for all events sent together, so that watches see events at different times."""
     lose_event: float = 0.0
     repeat_event: float = 0.0
     swap_events: float = 0.0
-    """Two neighbouring events change places."""
+    """Chance that two neighbouring events change places."""
     late_write_s: float = 0.0
-    """A write arrives by up to so much later; whoever sent it may have stopped waiting."""
+    """Maximum delay of a write. The sender may have timed out before it arrives."""
 
 
 CALM = Weather()
@@ -77,29 +77,32 @@ class Network:
         """Unix seconds at the timeline's zero."""
         self.weather = CALM
         self.down = False
-        """The server is being restarted: nothing is answered, every watch is cut."""
+        """Whether the server is restarting. It then answers no request."""
         self.happened: Counter[str] = Counter()
-        """How often each kind of trouble occurred."""
+        """How often each kind of fault occurred."""
         self.streams: list[_Stream] = []
-        """The watches that are open."""
+        """The open watches."""
         self.failing = ""
-        """Writes whose path contains this are refused; empty: none."""
+        """Text in the path of writes that the network refuses. Empty: refuse none."""
         self.leaving: list[Callable[[Request, Identity], None]] = []
-        """Told of every write when it is about to leave; a wire that is unplugged by one of them sends nothing."""
+        """Listeners called with every write that is about to leave.
+
+        If a listener unplugs the wire, the write is not sent.
+        """
 
     def cut_watches(self) -> None:
-        """Every open watch ends now."""
+        """End every open watch now."""
         if self.streams:
             self.happened["watch cut"] += 1
         for stream in tuple(self.streams):
             stream.end()
 
     def wire(self, identity: Identity) -> Wire:
-        """A way in for one process."""
+        """Create the connection of one process."""
         return Wire(self, identity)
 
     def chance(self, name: str, share: float) -> bool:
-        """Draws, and counts what it decided. Nothing is drawn in calm weather."""
+        """Draw whether a fault occurs, and count it. With a share of 0, draw nothing."""
         if share <= 0.0 or self.rng.random() >= share:
             return False
         self.happened[name] += 1
@@ -109,7 +112,7 @@ class Network:
         return self.rng.uniform(*self.weather.latency_s)
 
     def now(self) -> float:
-        """Unix seconds."""
+        """Return Unix seconds."""
         return self.epoch + self.timeline.now
 
 
@@ -122,13 +125,13 @@ class Wire:
         self._plugged = True
         self._open: list[_Stream] = []
         self.sent: list[Request] = []
-        """Every write that left, in order: what audits of who wrote what look at."""
+        """Every write that left, in order. Audits of a process's writes read it."""
         self.mute = False
-        """Nothing that is sent arrives."""
+        """Whether the network loses all requests of this process."""
         self.deaf = False
-        """Nothing that is answered arrives, until `hear_again`."""
+        """Whether the process receives no answers, until `hear_again`."""
         self.in_time = False
-        """No write of it is late, whatever the weather."""
+        """Whether its writes are never late, in any weather."""
 
     async def send(self, request: Request, *, timeout_s: float = 30.0) -> Response:
         answer = await self._exchange(request, timeout_s)
@@ -156,13 +159,13 @@ class Wire:
         self.unplug()
 
     def unplug(self) -> None:
-        """From now on nothing gets through in either direction, as after SIGKILL."""
+        """Lose all messages in both directions from now on, as after SIGKILL."""
         self._plugged = False
         for stream in tuple(self._open):
             stream.end()
 
     def hear_again(self) -> None:
-        """What was sent on open watches meanwhile comes now, as connections see to."""
+        """Deliver the messages that open watches received meanwhile, as a TCP connection does."""
         self.deaf = False
         for stream in self._open:
             stream.read_on()
@@ -227,7 +230,7 @@ class Wire:
 
 
 class _Whole:
-    """A refusal where a stream was asked for."""
+    """A refusal in place of a stream."""
 
     def __init__(self, response: Response) -> None:
         self.status = response.status
@@ -245,7 +248,7 @@ class _Stream:
         self, wire: Wire, watch: Watch, network: Network, loop: asyncio.AbstractEventLoop, *, initial: bool
     ) -> None:
         self._wire = wire
-        self._initial = initial  # what stands for a listing arrives whole, as a listing does
+        self._initial = initial  # an initial list over a watch arrives complete, like a list
         self.status = watch.status
         self.headers = watch.headers
         self._watch = watch
@@ -255,7 +258,7 @@ class _Stream:
         self._reader: asyncio.Future[None] | None = None
         self._last_arrival = 0.0
         self._held = b""
-        """An event that lets the next one go first; it is lost with the connection if none comes."""
+        """An event that waits until the next one has passed. It is lost if the connection ends first."""
         self._tick: Due | None = None
         self._ended = False
         network.streams.append(self)
@@ -274,7 +277,7 @@ class _Stream:
             await self._reader
 
     def end(self) -> None:
-        """The server's side is closed; what is under way still arrives."""
+        """End the stream at the server. Messages already sent still arrive."""
         if self._ended:
             return
         self._ended = True
@@ -301,7 +304,7 @@ class _Stream:
             self._tick = self._network.timeline.at(due - self._network.epoch, self._keep_time)
 
     def _deliver_later(self, data: bytes | None) -> None:
-        """Frames of one connection never overtake each other."""
+        """Deliver frames of one connection in their order."""
         network = self._network
         delay = network.weather.event_delay_s if data is not None else 0.0
         if network.weather.event_jitter_s and data is not None:
@@ -316,7 +319,7 @@ class _Stream:
         self.read_on()
 
     def read_on(self) -> None:
-        """Whoever waits for what has arrived goes on."""
+        """Wake the reader that waits for data."""
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 

@@ -1,8 +1,8 @@
-"""Processes on virtual time: each with an asyncio loop of its own, all on one `Timeline`.
+"""Processes on virtual time: each has its own asyncio loop, and all share one `Timeline`.
 
-A paused process keeps its memory and gets no turn, as after SIGSTOP: when it goes on, its timers are all late.
-A killed process gets no time again, not even for its `finally` blocks, as after SIGKILL. A loop never waits for the
-outside: there are no sockets and no threads, so a history is a function of its seed.
+A paused process keeps its memory and gets no turn, as after SIGSTOP. When it resumes, all its timers are late. A killed
+process gets no further turn, not even for its `finally` blocks, as after SIGKILL. A loop has no sockets and no threads
+and never waits for the outside, so a history is a function of its seed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import enum
 import sys
 from asyncio import base_events
-from asyncio.events import _set_running_loop  # asyncio lists it for those who write loops
+from asyncio.events import _set_running_loop  # asyncio lists it for authors of loops
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
@@ -29,17 +29,17 @@ _MOST_CALLS_AT_ONE_INSTANT = 100_000
 
 
 class Stuck(Exception):
-    """The processes do not come to rest at one instant, or nothing is due although something is awaited."""
+    """The processes do not come to rest at one instant, or the process awaits something and nothing is due."""
 
 
 class _Call(msgspec.Struct, eq=False):
-    """A callback that a loop has been asked for: the part of `asyncio.Handle` that asyncio itself relies on."""
+    """A scheduled callback of a loop: the part of `asyncio.Handle` that asyncio itself relies on."""
 
     callback: Callable[..., object] | None
     args: tuple[Any, ...]
     context: Context
     due: float = 0.0
-    """Of a timer."""
+    """Time of a timer."""
     planned: Due | None = None
 
     def cancel(self) -> None:
@@ -56,8 +56,11 @@ class _Call(msgspec.Struct, eq=False):
 
 
 class _Task(asyncio.Task[Any]):
-    """Hashed by a number: asyncio keeps tasks in sets and cancels them in the order of the set, which would be that of
-    their addresses and so another one in every run."""
+    """A task with a number as its hash.
+
+    asyncio keeps tasks in sets and cancels them in set order. By default that order depends on addresses and differs
+    between runs.
+    """
 
     __slots__ = ("_number",)
 
@@ -70,22 +73,22 @@ class _Task(asyncio.Task[Any]):
 
 
 class VirtualLoop(base_events.BaseEventLoop):
-    """An asyncio loop whose clock is a `Timeline` and that runs only when it is given a turn.
+    """An asyncio loop whose clock is a `Timeline`. It runs only when it gets a turn.
 
-    It has a queue of its own: asyncio's does more for each callback than a history has time for. Its timers are on the
-    timeline, so those of equal time, whosever they are, come in the order in which they were set.
+    It has its own queue, because asyncio's queue costs too much time for each callback. Its timers are on the timeline,
+    so timers of equal time run in the order in which they were set, across all processes.
     """
 
     get_debug = staticmethod(bool)
-    """Never. asyncio asks for each future and task, so it is a function without a frame of Python."""
+    """Return False. asyncio calls it for each future and task, so it is a C function without a Python frame."""
 
     def __init__(self, timeline: Timeline, speed: float = 1.0) -> None:
-        """`speed`: of this loop's clock, beside the timeline's."""
+        """`speed` is the speed of this loop's clock relative to the timeline."""
         super().__init__()
         self.halted = False
-        """No callback runs any more, not even in the turn that is under way."""
+        """Whether callbacks no longer run, not even in the current turn."""
         self.waiting: deque[_Call] = deque()
-        """What is to be run in the next turn."""
+        """The callbacks of the next turn."""
         self._timeline = timeline
         self._speed = speed
         self._tasks_made = 0
@@ -102,7 +105,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         self.waiting.append(call)
         return call
 
-    call_soon_threadsafe = call_soon  # there are no threads, and nothing needs to be woken: the driver looks
+    call_soon_threadsafe = call_soon  # no threads exist, and the driver polls the queue
 
     def call_later(
         self,
@@ -125,7 +128,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         return call
 
     def turn(self) -> int:
-        """Runs the callbacks that are ready, and those that they ask for, not without end; how many."""
+        """Run the ready callbacks and those that they schedule, up to a limit. Return how many ran."""
         waiting = self.waiting
         _set_running_loop(self)
         calls = 0
@@ -160,24 +163,24 @@ class ProcessState(enum.Enum):
 
 
 class Process:
-    """One process: a loop of its own and the coroutine that it runs."""
+    """One process: its own loop and the coroutine that it runs."""
 
     def __init__(
         self, name: str, timeline: Timeline, main: Callable[[], Coroutine[Any, Any, None]], speed: float = 1.0
     ) -> None:
-        """`speed`: of its clock, beside the timeline's."""
+        """`speed` is the speed of its clock relative to the timeline."""
         self.name = name
         self.loop = VirtualLoop(timeline, speed)
         self.state = ProcessState.RUNNING
         self.complaints: list[dict[str, Any]] = []
-        """What asyncio's exception handler was told: each is a defect of the code under test."""
+        """Contexts passed to asyncio's exception handler. Each is a defect of the code under test."""
         self.turns = 0
-        """So many it has had: between two of them nothing in its memory changes."""
+        """Number of turns. Between two turns, nothing in the memory of the process changes."""
         self.loop.set_exception_handler(lambda _, context: self.complaints.append(context))
         self._task: asyncio.Task[None] = self.loop.create_task(main(), name=name)
 
     def turn(self) -> int:
-        """Gives the process its turn, and notices its end; how many callbacks that were."""
+        """Give the process a turn, record its end, and return the number of callbacks."""
         self.turns += 1
         calls = self.loop.turn()
         if self._task.done():
@@ -186,7 +189,7 @@ class Process:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it may get a turn now or later."""
+        """Return whether the process may still get a turn."""
         return self.state in (ProcessState.RUNNING, ProcessState.PAUSED)
 
     def pause(self) -> None:
@@ -198,19 +201,19 @@ class Process:
             self.state = ProcessState.RUNNING
 
     def kill(self) -> None:
-        """No turn ever again; what it awaited is forgotten when the world is closed."""
+        """Give no further turn. `World.close` unwinds the coroutines that it awaited."""
         if self.state is not ProcessState.ENDED:
             self.state = ProcessState.KILLED
             self.loop.halted = True
 
     def failure(self) -> BaseException | None:
-        """What ended the process, or None while it runs and after an orderly end."""
+        """Return the exception that ended the process. Return None while it runs and after an orderly end."""
         if not self._task.done() or self._task.cancelled():
             return None
         return self._task.exception()
 
     def close(self) -> None:
-        """Unwinds what is left. Its transport must refuse by now: nothing may reach the cluster from here."""
+        """Cancel the remaining tasks. The transport must already refuse, so that no write reaches the cluster."""
         self.loop.set_exception_handler(lambda _, __: None)
         self.loop.halted = False
         for _ in range(100):
@@ -225,12 +228,12 @@ class Process:
 
 
 class World:
-    """Several processes and a timeline, driven in turn: processes in the order in which they were started."""
+    """Several processes and a timeline. The driver gives turns in the order in which processes were started."""
 
     def __init__(self, timeline: Timeline | None = None) -> None:
         self.timeline = timeline or Timeline()
         self.processes: list[Process] = []
-        # those that may get a turn again, for the others are many after a while, and what each is to run
+        # queue and process of each living process: dead ones become many over a history
         self._alive: tuple[tuple[deque[_Call], Process], ...] = ()
 
     @property
@@ -238,14 +241,14 @@ class World:
         return self.timeline.now
 
     def start(self, name: str, main: Callable[[], Coroutine[Any, Any, None]], speed: float = 1.0) -> Process:
-        """A new process. Several may bear one name, as after a restart. `speed`: of its clock."""
+        """Start a process. Several may have one name, as after a restart. `speed` is the speed of its clock."""
         process = Process(name, self.timeline, main, speed)
         self.processes.append(process)
         self._alive += ((process.loop.waiting, process),)
         return process
 
     def run_until(self, when: float, *, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Lets time pass until `when`, or until `stop()` holds after a turn; says whether it did.
+        """Let time pass until `when`, or until `stop()` is true after a turn. Return whether it was.
 
         Raises `Stuck` when the processes keep each other busy without time passing.
         """
@@ -269,7 +272,7 @@ class World:
             sys.set_asyncgen_hooks(*hooks)
 
     def run(self, main: Callable[[], Coroutine[Any, Any, None]], *, at_most_s: float = 3600.0) -> None:
-        """Runs one coroutine to its end beside the other processes, and raises what it raises."""
+        """Run one coroutine to its end while the other processes run. Raise its exception."""
         process = self.start("main", main)
         self.run_until(self.now + at_most_s, stop=lambda: process.state is ProcessState.ENDED)
         if process.state is not ProcessState.ENDED:
@@ -288,7 +291,7 @@ class World:
         self.close()
 
     def close(self) -> None:
-        """Unwinds every process; the virtual clock stands still meanwhile."""
+        """Unwind every process. The virtual clock does not advance meanwhile."""
         for process in self.processes:
             process.close()
         self.processes.clear()

@@ -1,4 +1,4 @@
-"""What must not get between the steps of a history: the garbage collector, and logs of what is expected there."""
+"""Contexts that keep the garbage collector and the expected logs out of a history."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import structlog
 
 @contextmanager
 def collector_at_rest() -> Iterator[None]:
-    """Collects what a history leaves when it has ended, and only that.
+    """Disable the garbage collector during a history, and collect its garbage at the end.
 
-    A collection meanwhile would run the `finally` blocks of processes that were killed, at a moment that depends on
-    what else the interpreter has done: the same seed would give another history. What is made while the collector
-    rests stays in the youngest generation, so nothing that lived before is looked at. An inner one would end that for
-    the outer one, so these are not nested.
+    A collection during the history would run the `finally` blocks of killed processes. The moment would depend on other
+    work of the interpreter, so the same seed would give another history. The final collection covers the youngest
+    generation only, which holds all objects made meanwhile. Do not nest these contexts: the inner one would enable the
+    collector too early for the outer one.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -31,7 +31,7 @@ def collector_at_rest() -> Iterator[None]:
 
 @contextmanager
 def logs_off() -> Iterator[None]:
-    """Controllers under faults log much that is expected here."""
+    """Suppress logs. Controllers under faults log many expected errors."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:

@@ -1,6 +1,6 @@
-"""A cluster, a network and the processes of one product, all on one virtual clock; which processes, a product says.
+"""A cluster, a network and the processes of one product on one virtual clock. Each product defines its processes.
 
-They run the shipped controller, client, reflectors and election; only the transport is ours.
+The processes run the shipped controller, client, reflectors and election. Only the transport is replaced.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from situate.testing.virtual_time.network import Network, Wire
 from situate.testing.virtual_time.processes import Process, ProcessState, World
 
 EPOCH = 1_800_000_000.0
-"""Unix seconds at virtual zero."""
+"""Unix seconds at virtual time zero."""
 RESTART_S = 5.0
-"""After a process has ended, until another one takes its place."""
+"""Seconds from the end of a process to the start of its replacement."""
 _BEGAN = datetime.fromtimestamp(EPOCH, UTC)
 _JSON = {"accept": "application/json", "content-type": "application/json"}
 _MERGE = {"accept": "application/json", "content-type": "application/merge-patch+json"}
 
 
 class Controller(Protocol):
-    """What every product's controller has."""
+    """The interface that every product's controller has."""
 
     @property
     def elector(self) -> Elector | None: ...
@@ -59,21 +59,21 @@ class Member(Generic[C]):
 
     @property
     def leads(self) -> bool:
-        """By its own account, at this moment."""
+        """Return whether this member leads now, by its own account."""
         running = self.process.state is ProcessState.RUNNING
         return running and self.controller.elector is not None and self.controller.elector.leading()
 
 
 class ClusterWorld(ABC, Generic[C]):
-    """Everything of one history. Close it when done."""
+    """Everything of one history. Close it at the end."""
 
     soon_s: ClassVar[float] = 0.001
-    """After a change, until the controllers of the cluster act upon it, and upon all that has changed meanwhile."""
+    """Seconds from a change until the controllers of the cluster act on it and on all changes made meanwhile."""
 
     def __init__(
         self, seed: int, machinery: MachinerySettings, later: Later | None = None, further: Sequence[Further] = ()
     ) -> None:
-        """`later`: as of `Cluster`, for histories in which webhooks are called; `further`: controllers of its own."""
+        """`later` is that of `Cluster`, for histories with webhooks. `further` are additional controllers."""
         self.rng = Random(f"world {seed}")
         self.world = World()
         self.timeline = self.world.timeline
@@ -83,18 +83,18 @@ class ClusterWorld(ABC, Generic[C]):
         self.network = Network(self, self.timeline, Random(f"network {seed}"), epoch=EPOCH)
         self.members: list[Member[C]] = []
         self.events: Counter[str] = Counter()
-        """Reasons of the Events that were recorded."""
+        """How often each reason occurred among the recorded Events."""
         self.told: list[Callable[[Request, Response | Watch, Identity], None]] = []
-        """Told of every write of a process that was carried out, and its answer."""
+        """Listeners called with every write of a process that the server carried out, and with its answer."""
         self._planned: Due | None = None
         self._names = 0
 
     @abstractmethod
     def start_member(self) -> None:
-        """A new process, added to `members`."""
+        """Start a process and add it to `members`."""
 
     def new_identity(self, product: str) -> tuple[str, Wire]:
-        """A name that no process has had, and its connection to the server."""
+        """Return a name that no process has had, and its connection to the server."""
         self._names += 1
         identity = f"{product}-{self._names}"
         return identity, self.network.wire(Identity(identity, ("system:authenticated",)))
@@ -107,7 +107,7 @@ class ClusterWorld(ABC, Generic[C]):
         return _BEGAN + timedelta(seconds=self.now)
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch:
-        """The server's end of the network."""
+        """Answer a request of the network."""
         answer = self.cluster.answer(request, now, identity)
         if request.method != "GET":
             for listener in tuple(self.told):
@@ -116,7 +116,7 @@ class ClusterWorld(ABC, Generic[C]):
         return answer
 
     def call(self, method: str, path: str, body: object = None, *, patch: bool = False) -> dict[str, Any]:
-        """A request of the story's own, carried out at once; refusals are returned as they are."""
+        """Carry out a request of the history itself at once. Return a refusal like any other answer."""
         data = b"" if body is None else msgspec.json.encode(body)
         request = Request(method, path, (), _MERGE if patch else _JSON, data)
         response = self.cluster.answer(request, EPOCH + self.now, ADMIN)
@@ -134,24 +134,27 @@ class ClusterWorld(ABC, Generic[C]):
         self.world.close()
 
     def leader(self) -> Member[C] | None:
-        """Who leads at this moment, by its own account."""
+        """Return the member that leads now, by its own account."""
         return next((member for member in self.members if member.leads), None)
 
     def end(self, member: Member[C]) -> None:
-        """The process is gone; another one starts after a while."""
+        """Kill a process. Another one starts later."""
         member.process.kill()
         member.wire.unplug()
         self.members.remove(member)
         self.timeline.after(RESTART_S, self.start_member)
 
     def stop(self, member: Member[C]) -> None:
-        """SIGTERM. Another one starts after a while."""
+        """End a process with SIGTERM. Another one starts later."""
         member.process.loop.call_soon_threadsafe(member.controller.stop)
         self.members.remove(member)
         self.timeline.after(RESTART_S, self.start_member)
 
     def plan_step(self) -> None:
-        """Call after every change: the controllers of the cluster act soon after a change, and when they asked to."""
+        """Plan the next step of the cluster's controllers. Call it after every change.
+
+        The controllers act soon after a change, and at the times that they requested.
+        """
         due = self.cluster.machinery.next_due()
         if due is None:
             return

@@ -1,4 +1,4 @@
-"""`python -m situate.testing.vm`: plays histories of the shipped vm processes, one or many."""
+"""Run `python -m situate.testing.vm`, which plays one or many histories of the shipped vm processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has to happen in a block of histories of vm, else they show less than they say."""
+"""Names that must occur in a block of histories of vm, so that the histories cover their claims."""
 
 from __future__ import annotations
 
@@ -63,5 +63,7 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
         "Event MoveCancelled",
     ),
 }
-"""Each row of the reference's list of faults, and what has to occur for it in a block of seeds; last, what is shown by
-histories in which something happens at all."""
+"""Rows of the spec's list of faults, with the names that must occur for each in a block of seeds.
+
+The last row names events of histories with any activity.
+"""

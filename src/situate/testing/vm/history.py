@@ -1,9 +1,11 @@
-"""A history of the shipped vm processes: where it plays and what happens, drawn from a seed or read from a file.
+"""A history of the shipped vm processes: settings and steps, drawn from a seed or read from a file.
 
-A thousand of them have to be cheap, so each is short: few machines on full nodes, wishes that make neighbours move, and
-as many faults. Some faults have to lie in wait for what they hit, so each history begins with the one that it is about,
-by turns. Of each hundred seeds the first ones are about each fault once, and about those twice that need a move to hit,
-in a town in which machines have to move: whatever has to occur, occurs there. The others play in towns of any kind.
+A thousand histories must be cheap, so each is short: few VMs on full nodes, requests that make neighbours migrate, and
+as many faults. Some faults must be set up before the event that they hit. So each history has one theme, taken in turn,
+and begins with it.
+
+Of each hundred seeds, the first ones have each theme once. Themes that need a migration come twice. These seeds use a
+cluster in which VMs must migrate, so every required name occurs there. The other seeds use clusters of any kind.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ _LIE_IN_WAIT: Final[tuple[AnyStep, ...]] = (
     *(steps.Storm(0.0, kind) for kind in _STORMS),
     steps.EvictMachine(2.0, 0),
 )
-"""What a history may be about from its beginning."""
+"""Themes that a history sets up at its beginning."""
 _NEED_A_MOVE: Final = (steps.SpoilTarget, steps.LoseNode, steps.Recreate, steps.Intrude, steps.DropMigration)
 _AMID_A_CLAIMED_MOVE: Final[tuple[AnyStep, ...]] = (
     steps.Recreate(1.0, 0, "beneficiary"),
@@ -81,7 +83,7 @@ _AMID_A_MOVE: Final[tuple[AnyStep, ...]] = (
     steps.Defer(1.0, 0, admitted=True),
     Pass(8.0),
 )
-"""What it may be about once somebody moves."""
+"""Themes that follow the first migration."""
 ABOUT: Final = (*_LIE_IN_WAIT, *_AMID_A_MOVE)
 _TURNS: Final = (
     *ABOUT,
@@ -92,45 +94,45 @@ _TURNS: Final = (
     ),
     *(each for each in _AMID_A_MOVE if isinstance(each, _NEED_A_MOVE)),
 )
-"""Of each block, one after the other."""
+"""Themes of the first seeds of each block, in order."""
 BLOCK: Final = 100
-"""So many seeds show every row of the fault table."""
+"""Number of seeds after which every row of the fault table must have occurred."""
 _MOVE_S: Final = 20.0
-"""Somebody who is short for long enough has others moved in less time than this."""
+"""Seconds within which the leader has neighbours migrated for a short VM."""
 _GREEDY: Final = 20
-"""Units that those want for whom neighbours have to move: nearly the whole node."""
+"""Units that VMs request so that neighbours must migrate: nearly the whole node."""
 
 
 class MachinePlan(msgspec.Struct, frozen=True, rename="camel"):
-    """A machine that a history begins with."""
+    """A VM at the start of a history."""
 
     cpus: int
     migratable: bool
     lowers: bool
-    """Its agent lowers its permit when it asks for less (D24)."""
+    """Whether its agent lowers its permit when it asks for less (D24)."""
     priority: int
     overcommit: int
-    """In thousandths."""
+    """Overcommit in thousandths."""
 
 
 class Settings(msgspec.Struct, frozen=True, rename="camel"):
-    """Where it plays."""
+    """The cluster of a history."""
 
     nodes: tuple[int, ...]
-    """CPUs of each, with 4 GiB for each CPU."""
+    """CPUs of each node, with 4 GiB for each CPU."""
     machines: tuple[MachinePlan, ...]
     pods: tuple[int, ...]
     """CPUs of plain pods."""
     spare: tuple[int, ...]
-    """Numbers of nodes on which a pod of an ignored namespace keeps room for what may come (C28)."""
+    """Numbers of nodes on which a pod of an ignored namespace holds spare capacity (C28)."""
     processes: int
-    """Of ours: two, or a lone one that nobody stands in for."""
+    """Number of our processes: two, or one without a standby."""
     brisk: bool
-    """Whether the times after which a machine may move again, and a move ends, are short ones; else the defaults."""
+    """Whether cool-downs and time limits of migrations are short. If not, they are the defaults."""
 
 
 class History(msgspec.Struct, frozen=True, rename="camel"):
-    """A replayable run."""
+    """A history that can be replayed."""
 
     seed: int
     settings: Settings
@@ -141,12 +143,12 @@ class History(msgspec.Struct, frozen=True, rename="camel"):
 
     @classmethod
     def from_json(cls, data: bytes) -> History:
-        """Raises `msgspec.ValidationError` for anything that `to_json` did not write."""
+        """Read a history. Raises `msgspec.ValidationError` for input that `to_json` did not write."""
         return msgspec.json.decode(data, type=cls)
 
 
 def generate(seed: int, length: int = 8) -> History:
-    """The history of a seed: what it is about, and so many steps after that."""
+    """Generate the history of a seed: its theme, and `length` further steps."""
     rng = Random(f"vm {seed}")
     number = seed % BLOCK
     narrow = number < len(_TURNS)
@@ -166,7 +168,10 @@ def generate(seed: int, length: int = 8) -> History:
 
 
 def _narrow(rng: Random) -> Settings:
-    """Two that stay where they are, and will want nearly the whole of it; five that may go, and room for those."""
+    """Return a cluster with two fixed VMs, five migratable VMs, and capacity for those elsewhere.
+
+    The fixed VMs will want nearly a whole node.
+    """
     machines = [MachinePlan(1, number >= 2, rng.random() < 0.5, 0, 1000) for number in range(7)]
     return Settings((6, 6, 6), tuple(machines), (1,), (), rng.choice((1, 2, 2)), brisk=True)
 

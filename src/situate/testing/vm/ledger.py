@@ -1,6 +1,7 @@
-"""`python -m situate.testing.vm.ledger`: random interleavings of the events of vm's ledger alone, one or many.
+"""Run `python -m situate.testing.vm.ledger`: random interleavings of the events of vm's ledger alone.
 
-Fifty times as fast as a history of the processes, and so the ones of which there are 10^5: `soak --histories 100000`.
+An interleaving is fifty times as fast as a history of the processes. So 10^5 of them are played: `soak --histories
+100000`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from situate.testing.vm.interleavings.events import Happening, drawn
 from situate.testing.vm.interleavings.interleaving import Interleaving
 
 LENGTH: Final = 120
-"""Happenings before all settles."""
+"""Number of steps before the interleaving settles."""
 FAULTS: Final[dict[str, tuple[str, ...]]] = {
     "F1 write lost, applied but not answered, refused, late": (
         "write lost",
@@ -52,11 +53,11 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
         "link of a chain",
     ),
 }
-"""Faults that a ledger can meet; the others are played with the processes."""
+"""Faults that can affect a ledger. The histories of the processes play the others."""
 
 
 class LedgerHistory(msgspec.Struct, frozen=True):
-    """A replayable run."""
+    """A history that can be replayed."""
 
     seed: int
     steps: tuple[Happening, ...]
@@ -66,7 +67,7 @@ class LedgerHistory(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_json(cls, data: bytes) -> LedgerHistory:
-        """Raises `msgspec.ValidationError` for anything that `to_json` did not write."""
+        """Read a history. Raises `msgspec.ValidationError` for input that `to_json` did not write."""
         return msgspec.json.decode(data, type=cls)
 
 
@@ -75,13 +76,13 @@ class Totals(playing.Totals):
 
 
 def generate(seed: int, length: int = LENGTH) -> LedgerHistory:
-    """The history of a seed."""
+    """Generate the history of a seed."""
     rng = Random(f"ledger {seed}")
     return LedgerHistory(seed, tuple(drawn(rng) for _ in range(length)))
 
 
 def play(history: LedgerHistory) -> Played:
-    """Equal histories go equally."""
+    """Play a history. Equal histories run equally."""
     interleaving, played = Interleaving(history.seed), Played()
     course = interleaving.course
     with collector_at_rest():

@@ -1,4 +1,4 @@
-"""Makes the steps of a history happen; what is impossible at the moment is left out."""
+"""Perform the steps of a history. A step that is impossible now does nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _BEHAVIOURS: Final = {
 
 
 class Performer:
-    """Of one history."""
+    """Performs the steps of one history."""
 
     def __init__(self, place: Place, watchdog: Watchdog, settings: Settings, happened: Counter[str]) -> None:
         self._place = place
@@ -65,7 +65,7 @@ class Performer:
             assert answer["kind"] == "Pod", answer
 
     def heal(self) -> None:
-        """Every process runs, messages arrive, nodes are whole, machines do as they should, and nobody meddles."""
+        """End every fault: processes run, messages arrive, nodes are whole, and hypervisors behave well."""
         place = self._place
         place.network.weather, place.refusing.how = CALM, ""
         place.network.leaving.clear()
@@ -187,7 +187,7 @@ class Performer:
         self._happened[f"recreated {found}"] += 1
         for migration in self._watchdog.counting.table(MIGRATION_TABLE):
             if migration["spec"]["vmName"] == name:
-                self._watchdog.dropped(migration)  # they go with the machine that they belong to
+                self._watchdog.dropped(migration)  # deleted together with their VM
         self._agents.by_name.pop(name, None)
         self._place.call("DELETE", f"{MACHINES}/{name}")
         again = MachinePlan(1, migratable=True, lowers=True, priority=0, overcommit=1000)
@@ -198,7 +198,7 @@ class Performer:
             self._create(plan, name)
 
     def _beneficiary(self, migration: Obj) -> str:
-        """The machine that a migration makes room for; empty if there is none."""
+        """Return the VM for which a migration frees capacity. Empty: none."""
         text = (migration["metadata"].get("annotations") or {}).get(CLAIM)
         uid = json.loads(text)["beneficiary"]["uid"] if text else ""
         return next(
@@ -206,7 +206,10 @@ class Performer:
         )
 
     def _evict(self, number: int) -> None:
-        """Through whoever leads; while nobody does, or its answer is an error, the budget says no."""
+        """Request an eviction of a VM's pod through the leader.
+
+        Without a leader, or on an error, the budget refuses it.
+        """
         name, member = self._machine(number), self._place.leader()
         pod = self._place.machine(name).get("status", {}).get("podName") if name is not None else None
         if member is None or not pod:

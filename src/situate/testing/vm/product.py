@@ -1,4 +1,4 @@
-"""Histories of the shipped vm processes as `situate.testing.histories.play` takes them."""
+"""Histories of the shipped vm processes as a `Product` of `situate.testing.histories.play`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plays histories with the shipped processes: every step, the invariants after each, healing, and rest in the end."""
+"""Play histories with the shipped processes: every step, the invariants after each, healing, and a final rest."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from situate.vm.model.policy import Calm, Deadlines, Rules
 
 BEGIN_S: Final = 4.0
 HEALING_S: Final = 900.0
-"""Once all is calm every move is over, every claim closed and every wish answered within this time."""
+"""Seconds after the last fault within which migrations end, claims close and requests are answered."""
 COOL_DOWN_S: Final = 20.0
-"""Of a brisk history, and never more than twice as much."""
+"""Cool-down in seconds of a brisk history. No cool-down is longer than twice this time."""
 RULES: Final = Rules(ignored_namespaces=frozenset((SPARE,)))
 BRISK: Final = replace(
     RULES,
@@ -30,16 +30,16 @@ BRISK: Final = replace(
     deadlines=Deadlines(unbound_s=10.0, not_running_s=20.0, no_progress_s=15.0, total_least_s=30.0),
 )
 QUIET_S: Final = 50.0
-"""Longer than the cool-downs of a brisk history: who moves after it, moves again and again."""
+"""Longer than the cool-downs of a brisk history: a VM that migrates after it migrates again and again."""
 DEFAULT_QUIET_S: Final = 700.0
-"""Likewise with the defaults, for who has moved once."""
+"""The same with the default cool-downs, for VMs that have migrated once."""
 TAKING_OVER_S: Final = 60.0
 MOST_ROUNDS: Final = 8
-"""Of such times until one passes without a move (I7)."""
+"""Maximum number of such periods until one passes without a migration (I7)."""
 
 
 def play(history: History) -> Played:
-    """Equal histories go equally."""
+    """Play a history. Equal histories run equally."""
     with collector_at_rest(), logs_off():
         return _play(history)
 
@@ -85,7 +85,7 @@ def _play(history: History) -> Played:
 
 
 def _rest(place: Place, watchdog: Watchdog, quiet_s: float) -> None:
-    """Until all is as it should be, and then until nobody moves any more."""
+    """Wait until all is as it should be, then until no VM migrates any more."""
     end = place.now + HEALING_S
     place.let_pass(20.0)
     while (missing := watchdog.unfinished()) is not None:
@@ -104,7 +104,7 @@ def _rest(place: Place, watchdog: Watchdog, quiet_s: float) -> None:
 
 
 def _begin_anew(place: Place, watchdog: Watchdog) -> None:
-    """Where nothing changes, the next leader has booked for everybody what the one before had (I8)."""
+    """Kill the leader, and check that the next one reserves the same amounts (I8)."""
     leader, before = place.leader(), watchdog.ledgers.leading()
     assert leader is not None
     assert before is not None

@@ -1,6 +1,6 @@
-"""What may happen in a history of vm: each step a value that can be written to a file and read again.
+"""Steps of a history of vm: each is a value that is written to a file and read from it.
 
-Numbers of machines, nodes and pods are taken modulo how many there are.
+Numbers of VMs, nodes and pods are taken modulo their count.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from situate.testing.histories.steps import Calm, CutWatches, KillLeader, Pass, 
 
 
 class Wish(Step, frozen=True, tag=True):
-    """From now on the machine's agent wants so many units of CPU and of memory."""
+    """Set the units of CPU and memory that the VM's agent requests from now on."""
 
     machine: int
     cpu: int
@@ -19,59 +19,59 @@ class Wish(Step, frozen=True, tag=True):
 
 
 class Misask(Step, frozen=True, tag=True):
-    """An agent repeats its request, reorders two, or lies in one (F5)."""
+    """Let an agent repeat a request, reorder two, or lie in one (F5)."""
 
     machine: int
     how: Literal["repeat", "reorder", "huge last permit", "zero unit", "other pod", "no JSON"]
 
 
 class Burst(Step, frozen=True, tag=True):
-    """So many requests within a second (F16)."""
+    """Send this many requests within a second (F16)."""
 
     requests: int
 
 
 class Create(Step, frozen=True, tag=True):
-    """A machine more."""
+    """Create another VM."""
 
     cpus: int
     migratable: bool
 
 
 class Recreate(Step, frozen=True, tag=True):
-    """Deleted and there again under the same name at once; preferably one that moves, or for which another moves."""
+    """Delete a VM and recreate it under the same name, preferably one that migrates, or a beneficiary."""
 
     machine: int
     whom: Literal["moving", "beneficiary", "any"]
 
 
 class EvictMachine(Step, frozen=True, tag=True):
-    """Somebody tries to evict a machine's pod, as `kubectl drain` does: it is moved instead (B48)."""
+    """Evict a VM's pod, as `kubectl drain` does. vm live-migrates the VM instead (B48)."""
 
     machine: int
 
 
 class Relabel(Step, frozen=True, tag=True):
-    """Somebody edits a machine, preferably one that moves (F15)."""
+    """Edit a VM, preferably one that migrates (F15)."""
 
     machine: int
     what: Literal["immovable", "movable", "overcommit", "no overcommit"]
 
 
 class Hypervise(Step, frozen=True, tag=True):
-    """From now on its hypervisor behaves so, for every machine (F7)."""
+    """Set the behaviour of the hypervisor for every VM (F7)."""
 
     how: Literal["refuse", "stall", "slow", "fail", "well"]
 
 
 class SpoilTarget(Step, frozen=True, tag=True):
-    """Something befalls the pod that a machine moves into, or its node (F6)."""
+    """Let the target pod of a migration fail, or be deleted, or its node be cordoned (F6)."""
 
     how: Literal["crash", "delete", "cordon"]
 
 
 class LoseNode(Step, frozen=True, tag=True):
-    """A node is deleted with all that runs there, and joins again empty after a while (F8)."""
+    """Delete a node with all its pods. It joins again, empty, after `seconds` (F8)."""
 
     which: Literal["source", "target", "any"]
     node: int
@@ -79,7 +79,7 @@ class LoseNode(Step, frozen=True, tag=True):
 
 
 class ShrinkNode(Step, frozen=True, tag=True):
-    """Its allocatable falls to so many CPUs less than it had at first; 0 restores it (F11)."""
+    """Lower the allocatable of a node by `cpus` CPUs below its initial value. 0 restores it (F11)."""
 
     node: int
     cpus: int
@@ -96,53 +96,56 @@ class Drain(Step, frozen=True, tag=True):
 
 
 class Intrude(Step, frozen=True, tag=True):
-    """Another scheduler binds a pod, preferably where room is being made (F10)."""
+    """Let another scheduler bind a pod, preferably to a node where a migration frees capacity (F10)."""
 
     node: int
     cpus: int
 
 
 class AddPod(Step, frozen=True, tag=True):
-    """A plain pod that we have to place."""
+    """Create a plain pod for our scheduler."""
 
     cpus: int
 
 
 class Leave(Step, frozen=True, tag=True):
-    """A plain pod goes (N10)."""
+    """Delete a plain pod (N10)."""
 
     pod: int
 
 
 class Defer(Step, frozen=True, tag=True):
-    """A plain pod is resized by others: its kubelet puts that off, or has admitted it before anybody else (F13)."""
+    """Let another tool resize a plain pod. Its kubelet defers the resize, or admits it before anything else (F13)."""
 
     pod: int
     admitted: bool
 
 
 class MoveByHand(Step, frozen=True, tag=True):
-    """Somebody creates a migration of his own (F12)."""
+    """Create a migration as a user does (F12)."""
 
     machine: int
 
 
 class DropMigration(Step, frozen=True, tag=True):
-    """Somebody deletes a migration (F12); by force, so that its controller has no time to end it."""
+    """Delete a migration as a user does (F12). With `forced`, its controller has no time to end it."""
 
     migration: int
     forced: bool
 
 
 class KillLeaderAt(Step, frozen=True, tag=True):
-    """SIGKILL at the leader's next write of a kind: when it would leave, or when it was carried out (F3)."""
+    """Kill the leader (SIGKILL) at its next write of a kind: before it leaves, or after it is carried out (F3)."""
 
     message: Literal["migration", "cancel", "hand-over", "approval", "binding", "any"]
     answered: bool
 
 
 class PauseLeaderAt(Step, frozen=True, tag=True):
-    """SIGSTOP there instead, for so many seconds: it wakes up as a stale leader if that is longer than its Lease."""
+    """Pause the leader (SIGSTOP) at such a write.
+
+    It resumes as a stale leader if the pause is longer than its Lease.
+    """
 
     message: Literal["migration", "cancel", "hand-over", "approval", "binding", "any"]
     answered: bool
@@ -150,23 +153,23 @@ class PauseLeaderAt(Step, frozen=True, tag=True):
 
 
 class Storm(Step, frozen=True, tag=True):
-    """Bad weather of one kind between our processes and the API server, until the next calm."""
+    """Start one kind of network fault between our processes and the API server, until the next calm."""
 
     kind: Literal["request lost", "answer lost", "refused", "conflict", "busy", "invalid", "late events", "late writes"]
 
 
 class SetClock(Step, frozen=True, tag=True):
-    """The wall clock of our processes jumps to be off by so many seconds (F14)."""
+    """Set the wall clock of our processes off by `seconds` (F14)."""
 
     seconds: float
 
 
 class AwaitMove(Step, frozen=True, tag=True):
-    """Time passes until a machine is moved, but no more than so many seconds."""
+    """Let time pass until a VM migrates, but at most `most` seconds."""
 
     most: float
     claimed: bool = False
-    """Moved for another machine, which claims the room that it leaves."""
+    """Whether the migration must have a beneficiary, which claims the freed capacity."""
 
 
 WorldStep = (
@@ -190,7 +193,7 @@ WorldStep = (
     | MoveByHand
     | DropMigration
 )
-"""What agents, users, machines and others do."""
+"""Steps of agents, users, VMs and other tools."""
 ProcessStep = KillLeader | KillLeaderAt | PauseLeaderAt | StopLeader | Storm | Calm | CutWatches | SetClock
-"""What happens to processes of ours and to messages."""
+"""Steps that affect our processes and messages."""
 AnyStep = WorldStep | ProcessStep | Pass | AwaitMove

@@ -1,4 +1,4 @@
-"""`python -m situate.testing.vpod`: plays histories of vpod, one or many."""
+"""Run `python -m situate.testing.vpod`, which plays one or many histories of vpod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small StatefulSets for tests: say only what matters."""
+"""Builders of small StatefulSets for tests: the caller gives only the values that matter."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SET = "set"
 
 
 def placed(*amounts: int) -> Placements:
-    """Vreplicas on ordinals 0, 1, 2 …; zeros are left out."""
+    """Return placements with these vreplicas on ordinals 0, 1, 2 …, without the zeros."""
     return tuple(Placement(f"{SET}-{ordinal}", n) for ordinal, n in enumerate(amounts) if n)
 
 
 def amounts(placements: Iterable[Placement], pods: int) -> list[int]:
-    """The inverse of `placed`."""
+    """Return vreplicas by ordinal, the inverse of `placed`."""
     found = [0] * pods
     for placement in placements:
         found[int(placement.pod_name.rpartition("-")[2])] += placement.vreplicas
@@ -32,12 +32,12 @@ def pod(ordinal: int, **changes: Any) -> PodFacts:
 
 
 def vpod(name: str, vreplicas: int, placements: Placements = (), **changes: Any) -> PlainVPod:
-    """`name` is namespace/name."""
+    """Build a vpod. `name` is namespace/name."""
     return PlainVPod(Key.parse(name), vreplicas, placements, **changes)
 
 
 def options(capacity: int, **changes: Any) -> Options:
-    """Without ceilings, unless a test sets some."""
+    """Build options. They have no upper limits unless a test sets some."""
     return Options("ns", SET, capacity, **{"max_replicas": None, "max_scale_up_step": None, **changes})
 
 
@@ -48,7 +48,7 @@ def state(
     zones: Iterable[str] | None = None,
     **changes: Any,
 ) -> State:
-    """Healthy pods, one a node; `zones` of the nodes, cycled."""
+    """Build a state with healthy pods, one per node. `zones` are the zones of the nodes, repeated in turn."""
     names = list(zones or ["zone"])
     # more nodes than pods, so that a set can grow
     nodes = [NodeFacts(f"node-{o}", names[o % len(names)]) for o in range(max(pods, 256))]
@@ -56,7 +56,7 @@ def state(
 
 
 def schedule(on: State, subject: PlainVPod, now: float = 0.0, written: bool = True) -> Decision:
-    """One call, its result written to the status and seen."""
+    """Schedule one vpod. If `written`, the state then observes its status with the result."""
     on.observe_vpod(subject, now)
     decision = decide(on, subject, now)
     commit(on, decision)

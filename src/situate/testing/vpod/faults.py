@@ -1,8 +1,7 @@
-"""What has to occur in every block of histories: each row of the reference's fault table; beside them each kind of
-action, each promise that was timed, and each setting that changes what may be decided.
+"""Names that must occur in every block of histories: rows of the spec's fault table, actions, promises and settings.
 
-A name counts what took effect: a request that somebody waited for in vain, a pod that was there to be deleted. Pods are
-missing after each deletion, for so short that it is hardly ever seen between two steps: that is not asked for.
+A name counts a fault that took effect: a lost request while its sender waited, or the deletion of an existing pod. Pods
+are missing after each deletion, but too shortly to be seen between two steps. So that case is not required.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ends every fault of a history, and waits until its consequences are over."""
+"""End every fault of a history, and wait until the consequences are over."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from situate.testing.vpod.world.world import GROUPS, NAMESPACE, VPodMember, VPod
 from situate.vpod.model.pod_classes import Cause
 
 RECOVERY_S = 60.0
-"""From the end of the faults on, the promises are timed as soon as all is known again, within this time or not at all:
-a leader looks at everything anew after 30 s."""
+"""Seconds after the last fault within which the timing of promises must begin, or it does not begin at all.
+
+It begins when a leader knows the whole cluster again. A leader reads everything again after 30 s.
+"""
 
 
 def rest(world: VPodWorld, watchdog: Watchdog) -> bool:
-    """Whether the promises are timed from now on."""
+    """End every fault and wait for recovery. Return whether the promises are timed from now on."""
     end_faults(world)
     end = world.now + RECOVERY_S
     while not begin_if_recovered(world, watchdog):
@@ -47,13 +49,13 @@ def end_faults(world: VPodWorld) -> None:
 
 
 def clear_up(world: VPodWorld) -> None:
-    """The weather is calm; what was sent before may still be under way, and all else on its connection behind it."""
+    """End network faults. Delayed messages may still be on their way, with all later messages of their connection."""
     world.late_until = max(world.late_until, world.now + world.network.weather.event_delay_s)
     world.network.weather = CALM
 
 
 def begin_if_recovered(world: VPodWorld, watchdog: Watchdog) -> bool:
-    """Begins to time the promises if a leader knows all there is, every pod accepts and no write is tried again."""
+    """Begin to time the promises if a leader knows the whole cluster, all pods accept and no write is being retried."""
     member = world.leader()
     state = member.controller.placing.state if member is not None else None
     if member is None or state is None or world.now <= world.late_until or state.causes[Cause.NONE] != state.replicas:
@@ -65,7 +67,7 @@ def begin_if_recovered(world: VPodWorld, watchdog: Watchdog) -> bool:
 
 
 def _knows_all(world: VPodWorld, member: VPodMember) -> bool:
-    """Whether what the process has seen is what the server holds, and it waits for no answer that was lost."""
+    """Return whether the process has seen all objects on the server and does not wait for a lost answer."""
     watched, store, wire = member.controller.watched, world.cluster.api.store, world.wires[member.identity]
     if wire.waiting or wire.watches < len([*watched.reflectors()]):
         return False
@@ -88,11 +90,11 @@ def _knows_all(world: VPodWorld, member: VPodMember) -> bool:
 
 
 def full(world: VPodWorld, *, held: bool) -> bool:
-    """All nodes but for what runs there already are full, or not any more; whether that is news."""
+    """Fill all nodes for new pods, or free them. Return whether that changed anything."""
     taints = [{"key": "test/full", "effect": "NoSchedule"}] if held else None
     news = False
     for number in range(steps.NODES):
-        # what else the node is tainted with comes and goes by itself
+        # other taints of the node come and go by themselves
         if world.node(number)["spec"].get("taints") != taints:
             world.call("PATCH", f"/api/v1/nodes/node-{number}", {"spec": {"taints": taints}}, patch=True)
             news = True
@@ -100,7 +102,7 @@ def full(world: VPodWorld, *, held: bool) -> bool:
 
 
 def nodes_back(world: VPodWorld) -> bool:
-    """Every node is well again, and cordoned no longer; whether that is news for any."""
+    """Make every node healthy and schedulable. Return whether that changed any node."""
     news = bool(world.lost)
     for node in sorted(world.lost):
         world.cluster.machinery.start_kubelet(f"node-{node}")

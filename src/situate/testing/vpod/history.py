@@ -1,4 +1,4 @@
-"""What happens in a history: steps as values, drawn from a seed, written to and read from a file."""
+"""Steps of a history of vpod: values drawn from a seed, written to a file and read from it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ NODES = 10
 PROCESSES = 2
 CAPACITY = 6
 HOUR_EVERY = 20
-"""Every so many seeds the cluster is full for an hour: an idle hour costs as much as all other steps of a history."""
+"""One seed in this many fills the cluster for an hour. An idle hour costs as much as all other steps of a history."""
 RESTING = 23
-"""Steps of the rest in the middle of a history."""
+"""Number of steps of the rest in the middle of a history."""
 
 
 class SetSource(Step, frozen=True, tag=True):
-    """A source wants so many vreplicas; it is created if it does not exist."""
+    """Set the wanted vreplicas of a source. Create the source if it does not exist."""
 
     source: int
     wanted: int
@@ -41,15 +41,18 @@ class DeleteSource(Step, frozen=True, tag=True):
 
 
 class KillLeaderAt(Step, frozen=True, tag=True):
-    """SIGKILL at the leader's next write of a kind, if there is one within half a minute: when it would leave (it has
-    decided and nobody will know), or when it has been carried out and the answer is on its way."""
+    """Kill the leader (SIGKILL) at its next write of a kind, if it sends one within half a minute.
+
+    The leader dies before the write leaves, so that its decision is lost. Or it dies before the answer to the write
+    arrives.
+    """
 
     message: Literal["status", "scale"]
     answered: bool
 
 
 class LoseScaleAnswer(Step, frozen=True, tag=True):
-    """The leader's next write of the scale, if there is one within half a minute, is carried out and not answered."""
+    """Lose the answer to the leader's next write of the scale, if it sends one within half a minute."""
 
 
 class DeletePod(Step, frozen=True, tag=True):
@@ -57,25 +60,25 @@ class DeletePod(Step, frozen=True, tag=True):
 
 
 class HoldPods(Step, frozen=True, tag=True):
-    """New pods stay Pending until released: the cluster is full."""
+    """Keep new pods Pending until released: the cluster is full."""
 
     held: bool
 
 
 class LoseNode(Step, frozen=True, tag=True):
-    """Its kubelet falls silent."""
+    """Silence the kubelet of a node."""
 
     node: int
 
 
 class LoseZone(Step, frozen=True, tag=True):
-    """Every kubelet of a zone falls silent."""
+    """Silence every kubelet of a zone."""
 
     zone: int
 
 
 class RestoreNodes(Step, frozen=True, tag=True):
-    """Every node is well again, and cordoned no longer."""
+    """Make every node healthy and schedulable again."""
 
 
 class CordonNode(Step, frozen=True, tag=True):
@@ -83,20 +86,20 @@ class CordonNode(Step, frozen=True, tag=True):
 
 
 class AnnotatePod(Step, frozen=True, tag=True):
-    """The operator's own annotation that makes a pod unschedulable; it goes from whichever pod has it."""
+    """Set the annotation that makes a pod unschedulable, or remove it from the pod that has it."""
 
     ordinal: int
     on: bool
 
 
 class ResetReplicas(Step, frozen=True, tag=True):
-    """Somebody else writes spec.replicas."""
+    """Let another writer change spec.replicas."""
 
     replicas: int
 
 
 class SpoilStatus(Step, frozen=True, tag=True):
-    """Somebody else writes nonsense into a status."""
+    """Let another writer put an invalid value into a status."""
 
     source: int
     kind: str
@@ -107,29 +110,29 @@ class ChangeCapacity(Step, frozen=True, tag=True):
 
 
 class FailWrites(Step, frozen=True, tag=True):
-    """The server refuses every write of one source's status until the next calm."""
+    """Let the server refuse every write of one source's status until the next calm."""
 
     source: int
 
 
 class MeetDrain(Step, frozen=True, tag=True):
-    """Half of the demand goes; the drain that follows, if one does within a minute, meets something.
+    """Remove half of the demand, and disturb the drain that follows, if one starts within a minute.
 
-    Without drain it is the cut that is met, by statuses that nobody can write until it is over.
+    Without drains, disturb the scale-down: no status can be written until it is over.
     """
 
     by: Literal["demand", "crash", "stuck"]
-    """New demand; the death of the leader; a pod that never empties, because its vpod's status cannot be written."""
+    """New demand, the death of the leader, or a pod that never empties because its vpod's status cannot be written."""
 
 
 class Storm(Step, frozen=True, tag=True):
-    """Bad weather of one kind, until the next calm."""
+    """Start one kind of network fault, until the next calm."""
 
     kind: str
 
 
 class Rest(Step, frozen=True, tag=True):
-    """Every fault ends, and as soon as its consequences are over the promises are timed, until the next fault."""
+    """End every fault. Once the consequences are over, time the promises until the next fault."""
 
 
 AnyStep = (
@@ -176,7 +179,7 @@ NONSENSE = ("no ordinal", "huge ordinal", "foreign pod", "negative", "duplicates
 
 
 class Settings(msgspec.Struct, frozen=True, rename="camel"):
-    """What the controllers are configured with; the deciding options that histories vary."""
+    """Configuration of the controllers: the deciding options that histories vary."""
 
     policy: str = "spread"
     profile: str = "safe"
@@ -190,9 +193,9 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
     quota: float | None = None
     fairness: str = "none"
     weights: bool = False
-    """Every third source weighs 2."""
+    """Whether every third source has weight 2."""
     priorities: bool = False
-    """Every fourth source goes before the others under shortage."""
+    """Whether every fourth source has a higher priority under shortage."""
     topology_required: bool = False
     require_ready: bool = False
     max_replicas: int | None = None
@@ -200,10 +203,10 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
     rescale: str = "keep"
     pack_order: str = "own"
     predicates: bool = False
-    """A ConfigMap says which pods a vpod may be on, and how they are chosen; else what Knative ships does."""
+    """Whether a ConfigMap gives the predicates and priorities. If not, Knative's defaults apply."""
 
     def names(self) -> list[str]:
-        """What is not as usual, for counting."""
+        """Return the names of the settings that differ from the defaults, for counting."""
         found = {
             "quota": self.quota is not None,
             "fairness": self.fairness != "none",
@@ -224,7 +227,7 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class History(msgspec.Struct, frozen=True, rename="camel"):
-    """A replayable run."""
+    """A history that can be replayed."""
 
     seed: int
     settings: Settings
@@ -235,14 +238,14 @@ class History(msgspec.Struct, frozen=True, rename="camel"):
 
     @classmethod
     def from_json(cls, data: bytes) -> History:
-        """Raises `msgspec.ValidationError` for anything that `to_json` did not write."""
+        """Read a history. Raises `msgspec.ValidationError` for input that `to_json` did not write."""
         return msgspec.json.decode(data, type=cls)
 
 
 def generate(seed: int, steps: int = 200) -> History:
-    """The history of a seed: a third of its steps are faults, among them at least three.
+    """Generate the history of a seed. A third of its steps are faults, and there are at least three.
 
-    Somewhere in the middle of all but the shortest there is a rest with nothing but load.
+    All but the shortest histories have a rest in the middle, with load but no faults.
     """
     rng = Random(seed)
     settings = _settings(seed, rng)
@@ -275,7 +278,7 @@ def _settings(seed: int, rng: Random) -> Settings:
         surge=surge,
         shrink=shrink,
         workers=workers,
-        rebalance=rebalance and policy != "pack",  # what is packed is not evened out
+        rebalance=rebalance and policy != "pack",  # packed vpods are not rebalanced
         drain=seed % 4 != 3,
         quota=0.4 if seed % 7 == 6 else None,
         fairness="maxmin" if seed % 6 == 5 else "none",
@@ -292,7 +295,7 @@ def _settings(seed: int, rng: Random) -> Settings:
 
 
 def resting_steps(rng: Random) -> list[AnyStep]:
-    """More is wanted than there is room for, then nothing by many, for long; then all is asked for again."""
+    """Return load for the rest: demand above capacity, then long low demand, then demand again."""
     many = rng.sample(range(SOURCES), 8)
     steps: list[AnyStep] = [Rest(1.0)]
     steps += [SetSource(rng.choice((0.01, 0.3, 2.0)), source, rng.choice((3, 5, 8, 13))) for source in many]

@@ -1,6 +1,6 @@
-"""Does what a step of a history says, and counts it where it took effect.
+"""Perform the steps of a history, and count each step that took effect.
 
-What is impossible at the moment, such as killing a leader that is none, is left out and not counted.
+A step that is impossible now, such as killing a leader when none leads, does nothing and is not counted.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from situate.vpod.model.vpod import PRIORITY_ANNOTATION_KEY, WEIGHT_ANNOTATION_K
 from situate.vpod.scaling.drain import leaving
 
 KILL_WITHIN_S = 30.0
-"""A leader that is to be killed at a message is left alone if there is none for so long."""
+"""Seconds after which a planned kill of the leader is dropped if the leader sends no such write."""
 DEAF_FOR_S = 0.05
-"""Any answer has come by then."""
+"""Seconds within which any answer has arrived."""
 DRAIN_WITHIN_S = 60.0
-"""A drain that is to be met has to begin within this time."""
+"""Seconds within which a drain must begin to be disturbed."""
 CUT_FOR_S = 12.0
-"""After a cut was met, until statuses can be written again: a beat comes before, and finds that it cannot evict."""
+"""Seconds from a disturbed scale-down until statuses can be written again. A round comes earlier and cannot evict."""
 
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _SET = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{STATEFULSET}"
@@ -58,7 +58,7 @@ _LOAD = (steps.SetSource, steps.DeleteSource, Pass, steps.Rest)
 
 
 def perform(world: VPodWorld, watchdog: Watchdog, step: AnyStep) -> None:
-    """Ends the timing of promises with any step but load."""
+    """Perform a step. Any step but load ends the timing of promises."""
     if not isinstance(step, _LOAD):
         watchdog.promises.end()
     if _took_effect(world, watchdog, step):
@@ -145,7 +145,7 @@ def _took_effect(world: VPodWorld, watchdog: Watchdog, step: AnyStep) -> bool:
 
 
 def _is_done(answer: dict[str, Any]) -> bool:
-    """Whether the server did what it was asked for."""
+    """Return whether the server carried out the request."""
     return answer.get("kind") != "Status" or answer.get("status") == "Success"
 
 
@@ -156,14 +156,17 @@ def _end(world: VPodWorld, member: VPodMember | None) -> bool:
 
 
 def _wake(world: VPodWorld, member: VPodMember) -> None:
-    """SIGCONT. Whoever slept for longer than its Lease believes that it leads until it looks at the clock."""
+    """Resume a process (SIGCONT).
+
+    A leader paused longer than its Lease believes that it leads until it reads the clock.
+    """
     if member.process.state is ProcessState.PAUSED:
         world.happened["stale leader woke up"] += not member.controller.elector.leading()
         member.process.resume()
 
 
 def _nodes_in_use(world: VPodWorld) -> set[int]:
-    """Those that our pods run on."""
+    """Return the nodes on which our pods run."""
     names = (pod["spec"].get("nodeName", "") for pod in world.pod_objects())
     return {int(name.removeprefix("node-")) for name in names if name}
 
@@ -189,7 +192,7 @@ def _annotate(world: VPodWorld, watchdog: Watchdog, ordinal: int, *, on: bool) -
 
 
 def _kill_at(world: VPodWorld, message: str, answered: bool) -> None:
-    """The next write of this kind that a leader makes is its last."""
+    """Make the leader's next write of this kind its last."""
     until = world.now + KILL_WITHIN_S
     network = world.network
 
@@ -246,7 +249,7 @@ def _lose_scale_answer(world: VPodWorld) -> None:
 
 
 def _meet_drain(world: VPodWorld, by: str) -> bool:
-    """Takes demand away, waits for a drain, and gets in its way."""
+    """Remove demand, wait for a drain, and disturb it."""
     for source in range(0, steps.SOURCES, 2):
         _set_source(world, source, 0)
     if not world.let_pass(DRAIN_WITHIN_S, stop=lambda: _draining(world) is not None):
@@ -271,8 +274,10 @@ def _meet_drain(world: VPodWorld, by: str) -> bool:
 
 
 def _meet_cut(world: VPodWorld, watchdog: Watchdog) -> bool:
-    """Takes demand away while no status can be written, until the scale has been cut: then pods that go are still
-    named by statuses, for the evictor to find."""
+    """Remove demand while no status can be written, until the scale has been cut.
+
+    The statuses then still name removed pods, which the evictor must find.
+    """
     before = watchdog.replicas()
     for source in range(0, steps.SOURCES, 2):
         _set_source(world, source, 0)
@@ -322,7 +327,7 @@ def _set_source(world: VPodWorld, source: int, wanted: int) -> None:
 
 
 def _spoil(world: VPodWorld, watchdog: Watchdog, source: int, kind: str) -> bool:
-    """What somebody else's controller, or a person, might write."""
+    """Write an invalid status, as another controller or a person might."""
     pod = f"{STATEFULSET}-0"
     placements: object
     match kind:

@@ -1,4 +1,4 @@
-"""Plays histories: every step, the invariants after each, and healing at the end."""
+"""Play histories: every step, the invariants after each, and the healing at the end."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from situate.testing.vpod.performer import perform
 from situate.testing.vpod.world.world import VPodWorld
 
 HEALING_S = 900.0
-"""Once all is calm, everything that is wanted runs within this time."""
+"""Seconds after the last fault within which all wanted vreplicas must run."""
 QUIET_S = 120.0
-"""Afterwards nothing is written for so long (B5)."""
+"""Seconds without a write that must follow (B5)."""
 
 __all__ = ["count_write", "perform", "play"]
 
 _FELT = frozenset({"request lost", "answer lost", "request refused", "write in conflict"})
-"""What is counted where it is felt, and not where it is drawn."""
+"""Faults counted when a sender notices them, not when they are drawn."""
 
 
 def play(history: History) -> Played:
-    """Runs a history from an empty cluster. Equal histories go equally."""
+    """Run a history from an empty cluster. Equal histories run equally."""
     with collector_at_rest(), logs_off():
         return _play(history)
 
@@ -60,7 +60,7 @@ def _play(history: History) -> Played:
 
 
 def count_write(happened: Counter[str], request: Request, answer: Response | Watch, watchdog: Watchdog) -> None:
-    """Each kind of action that vpod took."""
+    """Count an action of vpod by its kind."""
     if not isinstance(answer, Response) or answer.status >= 300:
         return
     if request.path.endswith("/scale"):
@@ -73,7 +73,7 @@ def count_write(happened: Counter[str], request: Request, answer: Response | Wat
 
 
 def _heal(world: VPodWorld, watchdog: Watchdog) -> None:
-    """Ends every fault, waits for all that is wanted, and for silence after that; the promises are timed meanwhile."""
+    """End every fault, wait until all wanted vreplicas run, then for silence. The promises are timed meanwhile."""
     watchdog.promises.end()
     end_faults(world)
     end = world.now + HEALING_S
@@ -97,7 +97,7 @@ def _heal(world: VPodWorld, watchdog: Watchdog) -> None:
 
 
 def _unwell(world: VPodWorld, watchdog: Watchdog) -> str | None:
-    """What healing waits for."""
+    """Return the reason why healing still waits, or None."""
     if not watchdog.promises.timed and not begin_if_recovered(world, watchdog):
         return "no leader knows all there is, or pods do not accept"
     return satisfied(watchdog) or drained(watchdog)

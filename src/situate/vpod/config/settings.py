@@ -70,56 +70,55 @@ KINDS_OF_STATEFULSETS: Mapping[str, str] = {
 
 
 class ScaleCacheSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What Knative's `ScaleCacheConfig` says."""
+    """The counterpart of Knative's `ScaleCacheConfig`."""
 
     refresh_period: Annotated[
         Duration,
         Meta(
-            description="Taken over from Knative, without effect: vpod watches the StatefulSet and keeps no scale. In "
-            "the Python API it is an argument of `ScaleCache`."
+            description="How long a cached scale is valid. `situate run` ignores this key, because vpod watches the "
+            "StatefulSet. In the Python API, it is an argument of `ScaleCache`."
         ),
     ] = 300.0
 
 
 class DrainSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Scale-down in two phases: move first, then cut."""
+    """Scale-down in two phases: vpod moves vreplicas away first, and then lowers `spec.replicas`."""
 
     enabled: Annotated[
         bool,
-        Meta(description="Move vreplicas away before the scale is lowered. `false`: lower it first, as Knative does."),
+        Meta(
+            description="Move vreplicas away before `spec.replicas` is lowered. `false`: lower `spec.replicas` first, "
+            "as Knative does."
+        ),
     ] = True
-    settle: Annotated[Duration, Meta(description="Pause between the last move and the write of the smaller scale.")] = (
-        10.0
-    )
+    settle: Annotated[Duration, Meta(description="Pause between the last move and the smaller `spec.replicas`.")] = 10.0
     timeout: Annotated[
         PositiveDuration,
-        Meta(description="How long Pods may take to become empty. After it the drain is cancelled and reported."),
+        Meta(description="How long a drain may take. A longer drain is cancelled and logged."),
     ] = 600.0
     surge: Annotated[
         Count,
         Meta(
-            description="Vreplicas of one source that may run twice while it moves: new ones are added before old ones "
-            "go. 0: a source moves in one write."
+            description="Most extra vreplicas of one source during a drain. vpod adds vreplicas on other Pods before "
+            "it removes the old ones. `0`: a source moves in one write."
         ),
     ] = 0
 
 
 class PackSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How `policy: pack` fills Pods."""
+    """The order in which `policy: pack` fills Pods."""
 
     order: Annotated[
         Literal["own", "lowest"],
-        Meta(description="`own`: Pods that hold the source already come first. `lowest`: strictly from ordinal 0."),
+        Meta(description="`own`: fill the Pods of the source first. `lowest`: always start at ordinal 0."),
     ] = "own"
 
 
 class RebalanceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Moves that only even out sources. Not with `policy: pack`."""
+    """Moves that only make sources more even. Refused with `policy: pack`."""
 
-    enabled: Annotated[bool, Meta(description="Even out sources that hold all they want, a few moves at a time.")] = (
-        False
-    )
-    interval: Annotated[Period, Meta(description="Pause between two rounds of moves.")] = 300.0
+    enabled: Annotated[bool, Meta(description="Spread satisfied sources evenly, a few moves at a time.")] = False
+    interval: Annotated[Period, Meta(description="Time between two rounds of moves.")] = 300.0
     max_moves_per_v_pod: Annotated[PositiveCount, Meta(description="Most moves of one source in one round.")] = (
         msgspec.field(default=1, name="maxMovesPerVPod")
     )
@@ -130,63 +129,65 @@ class RebalanceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 class QuotaSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Bounds for namespaces."""
+    """Limits for namespaces."""
 
     namespace_max_share: Annotated[
         Share | None,
         Meta(
-            description="Largest part of `maxReplicas` x `podCapacity` that the sources of one namespace may take. "
-            "With `maxReplicas: null` it is a part of what the Pods hold or all sources want, whichever is more. "
-            "`null`: no limit."
+            description="Largest share of `maxReplicas` x `podCapacity` that the sources of one namespace may use, "
+            "such as `0.25`. With `maxReplicas: null`, the share is of the Pods' capacity or of the total demand, "
+            "whichever is larger. `null`: no limit."
         ),
     ] = None
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Which custom resources are vpods, and which of their fields hold the numbers.
+    """The custom resources that vpod places, and the fields that hold their numbers.
 
-    For `ConsumerGroup` and `KafkaSource` of Knative the kind is enough. Any other kind names its API and paths.
+    For Knative's `ConsumerGroup` and `KafkaSource`, set only `kind`. For any other kind, set `group`, `version`,
+    `resource`, `vreplicasPath` and `placementsPath` too.
     """
 
     kind: Annotated[str, Meta(min_length=1, description="Kind of the resource, such as `Report`.")]
-    group: Annotated[str, Meta(description="Its API group.")] = ""
-    version: Annotated[str, Meta(description="Version of the API.")] = ""
+    group: Annotated[str, Meta(description="API group of the resource, such as `batch.example.com`.")] = ""
+    version: Annotated[str, Meta(description="API version, such as `v1`.")] = ""
     resource: Annotated[str, Meta(description="Plural name in the URL, such as `reports`.")] = ""
     vreplicas_path: Annotated[
-        FieldPath | None, Meta(description="Field with the number of vreplicas wanted, such as `spec.parallelism`.")
+        FieldPath | None, Meta(description="Field with the wanted number of vreplicas, such as `spec.parallelism`.")
     ] = None
     default_vreplicas: Annotated[
-        Count, Meta(description="Vreplicas wanted by an object without the field that `vreplicasPath` names.")
+        Count, Meta(description="Vreplicas of an object in which the field of `vreplicasPath` is absent.")
     ] = 1
     placements_path: Annotated[
-        FieldPath | None, Meta(description="Field that vpod writes placements to, such as `status.placements`.")
+        FieldPath | None, Meta(description="Field into which vpod writes the placements, such as `status.placements`.")
     ] = None
     max_vreplicas_path: Annotated[
         FieldPath | None,
-        Meta(description="Field with the largest number of vreplicas that the object may get. `null`: no limit."),
+        Meta(description="Field with the largest number of vreplicas of the object. `null`: no limit."),
     ] = None
-    namespace: Annotated[NamespaceName | None, Meta(description="Only objects of this namespace. `null`: of all.")] = (
-        None
-    )
+    namespace: Annotated[
+        NamespaceName | None, Meta(description="Only objects in this namespace. `null`: all namespaces.")
+    ] = None
     label_selector: Annotated[
-        str, Meta(description="Only objects with these labels, such as `team=a,tier!=test`. Empty: all.")
+        str, Meta(description="Only objects that match this selector, such as `team=a,tier!=test`. Empty: all objects.")
     ] = ""
     source_kind: Annotated[
         str | None,
         Meta(
             description="Only ConsumerGroups whose label `kafka.eventing.knative.dev/metadata.kind` has this value, in "
-            "lower case. `null`: the kind that Knative runs on this StatefulSet."
+            "lower case. `null`: the kind that Knative assigns to this StatefulSet."
         ),
     ] = None
     condition_type: Annotated[
         str | None,
         Meta(
-            description="Type of the condition that says whether all vreplicas are placed. `null`: "
-            "`ConsumersScheduled` on a ConsumerGroup, else `Scheduled`."
+            description="Type of the condition that reports whether all vreplicas are placed. `null`: "
+            "`ConsumersScheduled` for a ConsumerGroup, else `Scheduled`."
         ),
     ] = None
     workers: Annotated[
-        bool, Meta(description="Keep one Consumer for each placement of a ConsumerGroup. Other kinds have no workers.")
+        bool,
+        Meta(description="Maintain one Consumer for each placement of a ConsumerGroup. No effect for other kinds."),
     ] = True
 
     def mistakes(self) -> Iterable[Mistake]:
@@ -252,104 +253,125 @@ KNOWN_SOURCES: Mapping[str, SourceSettings] = {
 
 
 class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One entry: a StatefulSet and the vpods that live on its pods."""
+    """One StatefulSet, and the sources that vpod places on its Pods."""
 
     stateful_set_namespace: Annotated[NamespaceName, Meta(description="Namespace of the StatefulSet.")]
     stateful_set_name: Annotated[ObjectName, Meta(description="Name of the StatefulSet.")]
-    pod_capacity: Annotated[PositiveCount, Meta(description="Vreplicas of weight 1 that one Pod holds.")]
+    pod_capacity: Annotated[PositiveCount, Meta(description="Capacity of one Pod, in vreplicas of weight 1.")]
     sources: Annotated[
         tuple[SourceSettings, ...],
-        Meta(description="Resources to place: ConsumerGroups of the StatefulSet by default."),
+        Meta(description="Resources to place. Default: the ConsumerGroups of this StatefulSet."),
     ] = (SourceSettings(kind="ConsumerGroup"),)
     min_replicas: Annotated[
         Count,
         Meta(
-            description="Fewest Pods. With `policy: spread` also the copies that a source with fewer vreplicas gets, "
-            "one on each Pod, as long as no source lacks a vreplica that it wants."
+            description="Fewest Pods. With `policy: spread`, a source that wants fewer vreplicas gets spare copies up "
+            "to this number, one on each Pod. vpod removes them if another source lacks a vreplica that it wants."
         ),
     ] = 0
     max_replicas: Annotated[
         PositiveCount | None,
         Meta(
-            description="Most Pods that the autoscaler asks for. Pods above it that hold vreplicas stay. `null`: no "
-            "limit."
+            description="Most Pods that the autoscaler requests. Existing Pods above this number stay while they hold "
+            "vreplicas. `null`: no limit."
         ),
     ] = 100
     max_scale_up_step: Annotated[
         PositiveCount | None,
-        Meta(description="Most Pods that one step of a scale-up adds; 5 s pass between two steps. `null`: no limit."),
+        Meta(
+            description="Most Pods that one step of a scale-up adds. The pause between two steps is 5 s. `null`: no "
+            "limit."
+        ),
     ] = 10
     policy: Annotated[
         Literal["spread", "pack", "policy"],
         Meta(
-            description="`spread`: one vreplica to each Pod in turn. `pack`: fill the lowest ordinals. `policy`: "
-            "predicates and priorities of two ConfigMaps."
+            description="How vpod chooses Pods. `spread`: one vreplica for each Pod in turn. `pack`: fill the lowest "
+            "ordinals. `policy`: use the predicates and priorities in two ConfigMaps."
         ),
     ] = "spread"
     profile: Annotated[
         Literal["safe", "reference"],
-        Meta(description="`safe`: without the known defects of Knative. `reference`: answers as Knative does."),
+        Meta(
+            description="`safe`: without the known defects of Knative. `reference`: the same answers as Knative, for "
+            "comparison."
+        ),
     ] = "safe"
     scheduler_config: Annotated[
         ObjectName | None,
-        Meta(description="ConfigMap with predicates and priorities for placing; only `policy: policy` reads it."),
+        Meta(
+            description="ConfigMap with the predicates and priorities for placing. Read only with `policy: policy`. "
+            "`null`: the defaults that Knative shipped."
+        ),
     ] = None
-    descheduler_config: Annotated[ObjectName | None, Meta(description="The same for removing.")] = None
+    descheduler_config: Annotated[
+        ObjectName | None,
+        Meta(
+            description="ConfigMap with the predicates and priorities for removing. Read only with `policy: policy`. "
+            "`null`: the defaults that Knative shipped."
+        ),
+    ] = None
     refresh_period: Annotated[
-        Period, Meta(description="How often the autoscaler looks at a set that nothing else wakes it for.")
+        Period, Meta(description="Time between two rounds of the autoscaler if no event starts a round earlier.")
     ] = 100.0
     retry_period: Annotated[
-        Duration, Meta(description="Pause after an attempt of the autoscaler that failed. `0` means `1s`.")
+        Duration, Meta(description="Pause after a failed round of the autoscaler. `0` means `1s`.")
     ] = 0.0
     scale_down_stabilization: Annotated[
-        Duration, Meta(description="How long fewer Pods must be enough before the set shrinks.")
+        Duration, Meta(description="How long fewer Pods must be sufficient before the StatefulSet shrinks.")
     ] = 300.0
     pod_grace: Annotated[
         Duration,
-        Meta(description="How long a Pod that is missing, terminating or on a lost node keeps its vreplicas."),
+        Meta(
+            description="How long vreplicas stay on a Pod that is missing, Pending, terminating, failed or on a lost "
+            "node. With `requireReady`, also on a Pod that is not Ready."
+        ),
     ] = 60.0
     require_ready: Annotated[
         bool,
         Meta(
-            description="Only Ready Pods receive vreplicas. Needs a `podGrace` longer than your Pods take to become "
-            "Ready."
+            description="Only Ready Pods receive vreplicas. Set `podGrace` to more than the time that your Pods need "
+            "to become Ready."
         ),
     ] = False
-    drain: Annotated[DrainSettings, Meta(description="How Pods are emptied before the set shrinks.")] = DrainSettings()
+    drain: Annotated[DrainSettings, Meta(description="How vpod drains Pods before a scale-down.")] = DrainSettings()
     shrink: Annotated[
         Literal["auto", "ordinal", "spread"],
         Meta(
-            description="Vreplicas that leave first when a source wants fewer. `ordinal`: those on the highest "
-            "ordinals. `spread`: those on the fullest Pods. `auto`: `spread` if `minReplicas` is above 0 and `policy` "
-            "is not `pack`, else `ordinal`."
+            description="Vreplicas that vpod removes first if a source wants fewer. `ordinal`: from the highest "
+            "ordinals. `spread`: from the fullest Pods. `auto`: `spread` if `minReplicas` is above 0 and `policy` is "
+            "not `pack`, else `ordinal`."
         ),
     ] = "auto"
     topology: Annotated[
-        Literal["none", "zone", "node"], Meta(description="Spread over zones or nodes first, then over Pods.")
+        Literal["none", "zone", "node"],
+        Meta(description="Spread each source over zones or nodes first, then over Pods."),
     ] = "none"
     topology_required: Annotated[
-        bool, Meta(description="A zone or node without free capacity is a shortage, in place of an uneven spread.")
+        bool, Meta(description="Report a shortage if a zone or node has no free capacity. `false`: spread unevenly.")
     ] = False
-    pack: Annotated[PackSettings, Meta(description="How `policy: pack` fills Pods.")] = PackSettings()
+    pack: Annotated[PackSettings, Meta(description="Order in which `policy: pack` fills Pods.")] = PackSettings()
     rescale: Annotated[
         Literal["keep", "replace"],
         Meta(
-            description="With `policy: policy`, what a source that wants more does: `keep` its placements, or "
-            "`replace` all."
+            description="Placements of a source that wants more, with `policy: policy`. `keep`: they stay. `replace`: "
+            "vpod places all vreplicas again."
         ),
     ] = "keep"
-    rebalance: Annotated[RebalanceSettings, Meta(description="Moves that only even out sources.")] = RebalanceSettings()
-    quota: Annotated[QuotaSettings, Meta(description="Bounds for namespaces.")] = QuotaSettings()
+    rebalance: Annotated[RebalanceSettings, Meta(description="Moves that only make sources more even.")] = (
+        RebalanceSettings()
+    )
+    quota: Annotated[QuotaSettings, Meta(description="Limits for namespaces.")] = QuotaSettings()
     fairness: Annotated[
         Literal["none", "maxmin"],
         Meta(
-            description="Under a shortage: `none` serves first come first; `maxmin` gives namespaces equal shares up "
-            "to what they want."
+            description="Order under a shortage. `none`: first come, first served. `maxmin`: equal shares for all "
+            "namespaces, each at most its demand."
         ),
     ] = "none"
-    scale_cache_config: Annotated[ScaleCacheSettings, Meta(description="What Knative's `ScaleCacheConfig` says.")] = (
-        ScaleCacheSettings()
-    )
+    scale_cache_config: Annotated[
+        ScaleCacheSettings, Meta(description="The counterpart of Knative's `ScaleCacheConfig`.")
+    ] = ScaleCacheSettings()
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.max_replicas is not None and self.max_replicas < self.min_replicas:

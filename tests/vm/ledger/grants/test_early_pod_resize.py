@@ -16,8 +16,8 @@ from situate.vm.model.events import Beat, MigrationPhase, MigrationSeen, PodGone
 from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim, ClaimState, Move, Stage
 from situate.vm.model.pods_and_nodes import Ref
 from situate.vm.model.resource_amounts import Amounts
+from tests.vm.ledger.grants.test_pod_resize import pending
 from tests.vm.objects import container, node, pod, runner
-from tests.vm.test_step_wishes import pending
 from tests.vm.yard import Yard, running
 
 GIB = 2**30

@@ -1,6 +1,7 @@
-"""The hands of the chapters on sharding: renders, executors and who supervises them, through the API alone.
+"""Actions of the chapters on sharding: create renders, run executors and their supervisor, through the API alone.
 
-Executors are pods of a Deployment whose processes run here; one of them can be killed as a machine would kill it.
+Executors are Pods of a Deployment whose processes run on this machine. The story can kill one of them, as a node
+failure would.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _HASH: Final = "pod-template-hash"
 
 
 class ShardCast:
-    """Remembers which renders were made, and who was killed."""
+    """Client for these actions. It records the created renders and the killed executors."""
 
     def __init__(
         self, client: Client, products: Products, show: Callable[[ShardScene], None], stack: AsyncExitStack
@@ -57,7 +58,7 @@ class ShardCast:
         self.made: list[str] = []
 
     async def install(self) -> None:
-        """The kind, a process that supervises executors, and those: their account comes first."""
+        """Create the kind, start the supervisor, then start the executors. Their account must exist first."""
         self._archive.mkdir()
         self._log.touch()
         with suppress(AlreadyExists):
@@ -67,19 +68,19 @@ class ShardCast:
         await self._stack.enter_async_context(pod_processes(self._processes))
 
     async def served(self) -> bool:
-        """A definition is served some moments after it is made."""
+        """Return whether the definition is served, which takes some moments after its creation."""
         with suppress(NotFound):
             await self._client.list_all(RENDERS, objects.TENANT)
             return True
         return False
 
     async def leased(self) -> bool:
-        """Whether every executor holds its Lease, and so may be given something."""
+        """Return whether every executor holds its Lease, and so may be assigned objects."""
         found = await self._client.list_all(LEASES, objects.SYSTEM, label_selector=POOL)
         return sum(bool(each.spec.holder_identity) for each in found.items) >= shard_objects.COUNT
 
     async def add(self, count: int, frames: int, *, held: bool = False) -> None:
-        """So many renders more."""
+        """Create `count` more renders."""
         for _ in range(count):
             name = f"render-{len(self.made) + 1:02}"
             made = shard_objects.render(name, frames, held=held)
@@ -87,44 +88,44 @@ class ShardCast:
             self.made.append(name)
 
     async def let_go(self) -> None:
-        """Of all that is held."""
+        """Let all held renders end."""
         for each in (await self._client.list_all(RENDERS, objects.TENANT)).items:
             if each.content["spec"].get("held"):
                 patch = MergePatch({"spec": {"held": False}})
                 await self._client.patch(RENDERS, each.metadata.name, patch, objects.TENANT, field_manager=_MANAGER)
 
     async def kill(self, executor: str) -> None:
-        """SIGKILL: no good-bye, its Lease stays as it is, and so does its pod."""
+        """Kill an executor with SIGKILL: it cleans up nothing, and its Lease and its Pod remain unchanged."""
         self._killed.add(executor)
         await self._processes.kill(executor)
 
     async def drain(self, executor: str) -> None:
-        """It gets nothing more, and gives back what it has."""
+        """Cordon an executor: it is assigned nothing more, and gives back its renders."""
         patch = MergePatch({"metadata": {"annotations": {CORDON: "true"}}})
         await self._client.patch(PODS, executor, patch, objects.SYSTEM, field_manager=_MANAGER)
 
     async def roll(self) -> None:
-        """Every executor is replaced, one after the other."""
+        """Replace every executor, one after the other."""
         template = {"metadata": {"annotations": {shard_objects.ROLLED: "true"}}}
         patch = MergePatch({"spec": {"template": template}})
         await self._client.patch(_DEPLOYMENTS, shard_objects.EXECUTORS, patch, objects.SYSTEM, field_manager=_MANAGER)
 
     def gone(self) -> bool:
-        """Whether every process of a pod that is gone has ended."""
+        """Return whether the processes of all deleted Pods have ended."""
         return self._processes.ended()
 
     def log(self) -> Sequence[str]:
-        """The work's own, line by line."""
+        """Return the lines of the log that the work itself writes."""
         return self._log.read_text().splitlines()
 
     async def archived(self) -> Mapping[str, bool]:
-        """How each archived render ended, by name, as `situate sharding archive search` tells it."""
+        """Return by name whether each archived render succeeded, as `situate sharding archive search` reports it."""
         asked = ("sharding", "archive", "search", "--archive-url", self._archive.as_uri(), "-o", "json", "--limit", "0")
         told = json.loads(await self._products.stage.call("archive", *asked))
         return {each["subject"]["name"]: bool(each["successful"]) for each in told["records"]}
 
     async def look(self) -> ShardScene:
-        """What can be seen now, and shows it."""
+        """Read the cluster, show the scene and return it."""
         try:
             self._processes.check()
         except PodEnded as problem:
@@ -142,11 +143,11 @@ class ShardCast:
         return scene
 
     async def end(self) -> None:
-        """Of the executors' processes."""
+        """End the executors' processes."""
         await self._stack.aclose()
 
     async def clear(self) -> None:
-        """Takes the finalizers away that would keep a namespace; with the supervisor's end nobody else does."""
+        """Remove the finalizers that would block the namespace's deletion, because the supervisor has ended."""
         with suppress(NotFound):
             for each in (await self._client.list_all(RENDERS, objects.TENANT)).items:
                 with suppress(NotFound):
@@ -171,7 +172,7 @@ class ShardCast:
 async def shard_cast(
     client: Client, products: Products, show: Callable[[ShardScene], None]
 ) -> AsyncIterator[ShardCast]:
-    """At the end no executor's process is left."""
+    """Create the actions, and end all executors' processes at the end."""
     async with AsyncExitStack() as stack:
         yield ShardCast(client, products, show, stack)
 

@@ -1,7 +1,7 @@
-"""An executor of the demo: `python -m situate.cli.demo.sharding.executor`. Its work is to count frames.
+"""Executor of the demo: `python -m situate.cli.demo.shard_executor`. Its work is to count frames.
 
-Each frame is a line in a log that all executors share, with the token of the run: what the work itself tells of who did
-it. The log's path is in `RUNS`.
+Each frame is a line with the run's token in a log that all executors share. The log thus shows, independently of the
+cluster, which executor did the work. The log's path is in `RUNS`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from situate.sharding import Executor, ExecutorOptions, Outcome, Work, add_execu
 RUNS: Final = "SITUATE_DEMO_RUNS"
 _FRAME_S: Final = 0.25
 _CHECKPOINT_EVERY: Final = 4
-"""Frames."""
+"""Number of frames between checkpoints."""
 
 
 async def render(obj: Mapping[str, Any], work: Work) -> Outcome:
-    """Goes on where the last holder's checkpoint says."""
+    """Render frames, from the previous holder's checkpoint on."""
     frame = int((work.last_checkpoint or {}).get("frame", 0))
     executor = obj["spec"]["assignedTo"]
     say(work.token, "begun", frame, executor)
@@ -39,14 +39,14 @@ async def render(obj: Mapping[str, Any], work: Work) -> Outcome:
             if frame % _CHECKPOINT_EVERY == 0:
                 await work.checkpoint({"frame": frame})
     except asyncio.CancelledError:
-        await work.checkpoint({"frame": frame})  # for whoever goes on
+        await work.checkpoint({"frame": frame})  # for the next holder
         raise
     say(work.token, "done", frame, executor)
     return Outcome.succeeded("Rendered")
 
 
 def say(token: str, what: str, frame: int, executor: str) -> None:
-    """One write a line: lines of several processes do not mix."""
+    """Append one line with one write, so that lines of several processes do not mix."""
     line = json.dumps({"token": token, "what": what, "frame": frame, "executor": executor}) + "\n"
     log = os.open(Path(os.environ[RUNS]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:

@@ -1,4 +1,7 @@
-"""What the demo's executors work on. They start by the handful, so this imports no more than they need."""
+"""Kind of the objects that the demo's executors process.
+
+Several executors start at a time, so this module imports no more than they need.
+"""
 
 from __future__ import annotations
 

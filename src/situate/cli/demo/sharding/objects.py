@@ -1,4 +1,4 @@
-"""What the chapters on sharding put into the cluster: a kind of object, executors for it, and who supervises them."""
+"""Objects of the chapters on sharding: a kind, executors for it, and their supervisor's configuration."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from situate.cli.demo.sharding.kind import RENDERS
 from situate.cli.demo.vpod.objects import CONFIGURATION, SYSTEM, TENANT
 
 EXECUTORS: Final = "demo-executors"
-"""The Deployment, and the label of its pods."""
+"""Name of the Deployment, and label of its Pods."""
 ACCOUNT: Final = f"{RENDERS.plural}-executor"
-"""Of executors, as the manifests name it."""
+"""ServiceAccount of executors, as the manifests name it."""
 COUNT: Final = 3
-"""Executors."""
+"""Number of executors."""
 LEASE_S: Final = 6.0
 ROLLED: Final = "situate-demo/rolled"
-"""Annotation of the Deployment's pods; a change of it rolls them."""
+"""Annotation of the Deployment's Pods. A change of it rolls them."""
 _OPEN: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -43,7 +43,7 @@ def definition() -> dict[str, Any]:
 
 
 def deployment() -> dict[str, Any]:
-    """Its pods are processes of the demo's machine. One more at a time when it is rolled, and not at once."""
+    """Return the executors' Deployment, whose Pods are processes on this machine. A rollout surges by one Pod."""
     labels = {"app": EXECUTORS}
     field = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_UID": "metadata.uid"}
     container = {
@@ -74,7 +74,7 @@ def deployment() -> dict[str, Any]:
 
 
 def render(name: str, frames: int, *, held: bool) -> dict[str, Any]:
-    """`held`: it goes on after its last frame, until it is let go."""
+    """Return a render. If it is `held`, it continues after its last frame until it is released."""
     return {
         "apiVersion": RENDERS.api_version,
         "kind": RENDERS.kind,
@@ -84,7 +84,7 @@ def render(name: str, frames: int, *, held: bool) -> dict[str, Any]:
 
 
 def configuration(archive: Path) -> Mapping[str, Any]:
-    """Of a process that supervises, as a user would write it."""
+    """Return the configuration of a process that supervises, as a user would write it."""
     supervisor = {
         "resource": f"{RENDERS.api_version}/{RENDERS.plural}",
         "namespace": TENANT,
@@ -98,6 +98,6 @@ def configuration(archive: Path) -> Mapping[str, Any]:
 
 
 def _lease_flags() -> Iterator[str]:
-    """What an executor must be told where Leases are short."""
+    """Return the flags that an executor needs with short Leases."""
     yield f"--lease-duration={LEASE_S:g}s"
     yield from ("--renew-interval=1s", "--retry-interval=300ms", "--renew-deadline=4s", "--cancel-grace=1600ms")

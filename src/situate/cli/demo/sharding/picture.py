@@ -1,4 +1,4 @@
-"""Draws executors with the renders that they have, and what has left the cluster."""
+"""Draw executors with their renders, and the number of renders that have left the cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STATES: Final = {"starts": "dim", "runs": "green", "drains": "yellow", "ends": 
 
 
 def drawn(scene: ShardScene) -> list[RenderableType]:
-    """A line an executor, a block a render, and what the colours mean."""
+    """Draw a line for each executor, a block for each render, and a legend."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("executor", "revision", "state", "renders"):
         table.add_column(column, header_style="dim")

@@ -1,4 +1,4 @@
-"""What the chapters on sharding see: executors, the renders they have, and what the work itself has logged."""
+"""Observed state of the chapters on sharding: executors, their renders, and the log of the work itself."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DemoExecutor:
-    """A pod, and the process that plays it."""
+    """Pod of an executor, with its process."""
 
     name: str
     state: str
-    """What a person would call it: starts, runs, drains, ends, killed."""
+    """starts, runs, drains, ends or killed."""
     revision: str
 
 
@@ -22,28 +22,28 @@ class DemoExecutor:
 class DemoRender:
     name: str
     executor: str
-    """To whom it is assigned; empty while to nobody."""
+    """Executor to which it is assigned; empty without one."""
     works: bool
-    """That executor has begun."""
+    """Whether that executor has begun."""
     held: bool
-    """It goes on until it is let go."""
+    """Whether it continues until it is released."""
     done: bool
     began_at: int = 0
-    """The frame at which its holder went on."""
+    """Frame at which its holder continued."""
     kept: int = 0
-    """The frame of the last checkpoint; 0: there is none."""
+    """Frame of the last checkpoint; 0 without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardScene:
-    """Everything at one moment."""
+    """State of the cluster at one moment."""
 
     executors: tuple[DemoExecutor, ...]
     """By name."""
     renders: tuple[DemoRender, ...]
-    """Those that are in the cluster, by name."""
+    """Renders in the cluster, by name."""
     made: int
-    """Renders that the story has made so far."""
+    """Renders that the story has created so far."""
 
     @property
     def held(self) -> tuple[DemoRender, ...]:
@@ -51,21 +51,23 @@ class ShardScene:
 
     @property
     def left(self) -> int:
-        """So many have left the cluster."""
+        """Number of renders that have left the cluster."""
         return self.made - len(self.renders)
 
     def on(self, executor: str) -> tuple[DemoRender, ...]:
         return tuple(each for each in self.renders if each.executor == executor and not each.done)
 
     def all_held_work(self, *, without: str = "") -> bool:
-        """On executors that run, and none on that one."""
+        """Return whether all held renders are in progress on running executors other than `without`."""
         running = {each.name for each in self.executors if each.state == "runs"} - {without}
         return all(each.works and each.executor in running for each in self.held)
 
 
 def overlaps(log: Iterable[str]) -> list[str]:
-    """What must not be in the work's own log: a run that went on after a later one of the same object had begun, or
-    one that was begun or done twice."""
+    """Return errors in the work's own log.
+
+    An error is a run that continued after a later run of the same object had begun, or a run that began or ended twice.
+    """
     latest: dict[str, int] = {}
     seen: dict[str, set[str]] = defaultdict(set)
     found = []
@@ -82,5 +84,5 @@ def overlaps(log: Iterable[str]) -> list[str]:
 
 
 def runs(log: Iterable[str]) -> int:
-    """How many there were."""
+    """Return the number of runs."""
     return len({json.loads(line)["token"] for line in log})

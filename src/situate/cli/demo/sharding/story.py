@@ -1,6 +1,7 @@
-"""Chapters on sharding: executors are killed, drained and rolled while work goes on. What counts is what the work says.
+"""Chapters on sharding: executors are killed, drained and rolled while work continues.
 
-Some renders go on until the story lets them go, so there is always something to be moved; short ones come all the time.
+The evidence is the log that the work itself writes. Some renders continue until the story releases them, so that there
+are always objects to move. Short renders are created throughout.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ async def what_is_done_leaves_the_cluster(cast: Cast) -> str:
 
 
 async def until(shard: ShardCast, what: str, holds: Callable[[ShardScene], bool]) -> ShardScene:
-    """The first scene in which `holds`. Raises `Unfulfilled` if there is none in time."""
+    """Return the first scene in which `holds`. Raises `Unfulfilled` if there is none in time."""
     return await chapters.until(shard.look, what, holds, _described)
 
 
@@ -109,7 +110,7 @@ async def _until_so(holds: Callable[[], Awaitable[bool]], otherwise: str) -> Non
 
 
 def _held_by(scene: ShardScene, executor: str) -> list[str]:
-    """Names of what goes on there until it is let go."""
+    """Return the names of the held renders on an executor."""
     return [each.name for each in scene.on(executor) if each.held]
 
 

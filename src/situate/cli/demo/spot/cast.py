@@ -1,4 +1,4 @@
-"""The hands of the chapters on spot: nodes, a Deployment and a process that answers for it, all by the API alone."""
+"""Actions of the chapters on spot: nodes, a Deployment, and a process with the webhook, through the API alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OF_CLUSTER: Mapping[str, ResourceType[Any]] = {
         ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
     )
 }
-"""Of the installation; each bears the name of the configuration."""
+"""Cluster-scoped kinds of the installation. Each object has the name of the configuration."""
 _KINDS: Mapping[str, ResourceType[Any]] = {
     "Secret": SECRETS,
     "ConfigMap": CONFIGMAPS,
@@ -43,7 +43,7 @@ _MANAGER = "situate-demo"
 
 
 class SpotCast:
-    """Remembers what was seen, so that readiness can be drawn over time."""
+    """Client for these actions. It records past scenes, so that readiness can be drawn over time."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class SpotCast:
         products: Products,
         show: Callable[[SpotScene], None],
     ) -> None:
-        """`server`: address of the API server; `port`: for the webhook."""
+        """`server` is the address of the API server; `port` is for the webhook."""
         self._client = client
         self._server = server
         self._port = port
@@ -62,15 +62,15 @@ class SpotCast:
         self._scene: SpotScene | None = None
         self._began = 0.0
         self._spot: tuple[str, ...] = ()
-        """The nodes on spot that the chapter is about."""
+        """The chapter's spot nodes."""
 
     @property
     def reachable(self) -> bool:
-        """Whether the API server can ask a webhook on this machine."""
+        """Whether the API server can call a webhook on this machine."""
         return urlsplit(self._server).hostname in ("127.0.0.1", "localhost", "::1")
 
     async def install(self) -> None:
-        """A process that leads and answers, and nodes on demand."""
+        """Start a process that leads and answers admission, and create the on-demand nodes."""
         for each in spot_objects.installation(self._port):
             await self._make(_KINDS[each["kind"]], each, each["metadata"].get("namespace"))
         await self._make(_DEPLOYMENTS, spot_objects.deployment(spot_objects.TRIED, 0), objects.TENANT)
@@ -79,7 +79,7 @@ class SpotCast:
         await self._products.start("spot", spot_objects.configuration(self._port), Product.SPOT)
 
     async def answers(self) -> bool:
-        """Whether a pod that is only tried gets its class: API servers know whom to ask, and are answered."""
+        """Return whether a dry-run Pod gets its class, so that API servers call the webhook and get an answer."""
         found = await self._client.list_all(REPLICASETS, objects.TENANT, label_selector=f"app={spot_objects.TRIED}")
         if not found.items:
             return False
@@ -87,18 +87,18 @@ class SpotCast:
         return CLASS in (await self._client.create(PODS, pod, objects.TENANT, dry_run=True)).metadata.labels
 
     async def add_spot(self, *names: str) -> None:
-        """The chapter is about these from now on."""
+        """Create the chapter's spot nodes."""
         for name in names:
             await self._make(NODES, spot_objects.node(name), None)
         self._spot = names
 
     async def send_scouts(self, name: str) -> None:
-        """A pod for each node. When it runs, the scheduler knows that the node can be used, and so does its kubelet."""
+        """Create a Pod for each node. When it runs, the scheduler and the kubelet know that the node is usable."""
         for node in self._nodes:
             await self._make(PODS, spot_objects.scout(name, node), objects.TENANT)
 
     async def recall_scouts(self, name: str) -> bool:
-        """Whether all of them run; they are on their way out then."""
+        """Return whether all scouts run, and delete them if so."""
         found = await self._client.list_all(PODS, objects.TENANT, label_selector=f"app={name}-scout")
         if not all(pod.ready for pod in found.items):
             return False
@@ -107,7 +107,7 @@ class SpotCast:
         return True
 
     async def deploy(self, name: str) -> None:
-        """Ten replicas, two of them on demand; what is seen from now on is of these."""
+        """Create a Deployment of ten replicas, two of them on demand. Later scenes show this Deployment."""
         await self._make(_DEPLOYMENTS, spot_objects.deployment(name), objects.TENANT)
         self._scene = None
 
@@ -115,20 +115,20 @@ class SpotCast:
         await self._client.delete(_DEPLOYMENTS, name, objects.TENANT)
 
     async def taint_spot(self, taint: Mapping[str, str], what: str) -> None:
-        """All spot nodes at once."""
+        """Taint all spot nodes at once."""
         patch = MergePatch({"spec": {"taints": [dict(taint)]}})
         await asyncio.gather(*(self._client.patch(NODES, name, patch, field_manager=_MANAGER) for name in self._spot))
         self._mark(what)
 
     async def end_spot(self, what: str) -> None:
-        """The machines are gone for good."""
+        """Delete the spot nodes for good."""
         for name in self._spot:
             with suppress(NotFound):
                 await self._client.delete(NODES, name)
         self._mark(what)
 
     async def look(self, name: str) -> SpotScene:
-        """What can be seen of the workload now, and shows it."""
+        """Read the workload's state, show the scene and return it."""
         pods, nodes = await asyncio.gather(
             self._client.list_all(PODS, objects.TENANT, label_selector=f"app={name}"), self._client.list_all(NODES)
         )
@@ -147,7 +147,7 @@ class SpotCast:
         return self._scene
 
     async def clear(self) -> None:
-        """Removes what does not go with the demo's namespaces."""
+        """Delete the objects that are not in the demo's namespaces."""
         names = (*spot_objects.ON_DEMAND_NODES, *spot_objects.SPOT_NODES, *spot_objects.NEW_SPOT_NODES)
         own = ((resource, (configuration_name(objects.SYSTEM),)) for resource in _OF_CLUSTER.values())
         for resource, listed in ((NODES, names), *own):
@@ -164,7 +164,7 @@ class SpotCast:
             self._scene = self._scene.marked(what)
 
     async def _make(self, resource: ResourceType[Any], content: Mapping[str, Any], namespace: str | None) -> None:
-        """What an earlier demo has left behind is made anew."""
+        """Create an object, or overwrite the one that an earlier demo has left."""
         name = content["metadata"]["name"]
         try:
             await self._client.create(resource, content, namespace, field_manager=_MANAGER)
@@ -175,7 +175,7 @@ class SpotCast:
 
 @contextmanager
 def reserved_port() -> Iterator[int]:
-    """A port of this machine that nobody is given who asks for any; a server can be told to take it meanwhile."""
+    """Reserve a port of this machine. The kernel gives it to no other process, and a server can still bind it."""
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", 0))
@@ -200,7 +200,7 @@ def _node(name: str, there: Mapping[str, Node]) -> SpotNode:
 
 
 def state_of(node: Node) -> str:
-    """What a person would call it; it runs once pods can come to it."""
+    """Return the node's state: off, ends, starts or runs. A node runs when Pods can be bound to it."""
     keys = {taint.key for taint in node.spec.taints}
     if spot_objects.GONE["key"] in keys:
         return "off"

@@ -1,4 +1,4 @@
-"""What the chapters on spot put into the cluster: nodes of both kinds, ten replicas, the parts of an installation."""
+"""Objects of the chapters on spot: nodes of both capacities, ten replicas, the parts of an installation."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, ON_DEMAND, Z
 
 SPOT_NODES: Final = ("demo-spot-1", "demo-spot-2", "demo-spot-3")
 NEW_SPOT_NODES: Final = ("demo-spot-4", "demo-spot-5", "demo-spot-6")
-"""Come when those have ended. Machines that are new have new names, or somebody might take them for the old ones."""
+"""Nodes that replace the ended ones. New machines have new names, so that no client confuses them with the old ones."""
 ON_DEMAND_NODES: Final = ("demo-od-1", "demo-od-2")
 REPLICAS: Final = 10
 TRIED: Final = "tried"
-"""A Deployment without pods, by which it is found out whether admission is asked."""
+"""Deployment without Pods, used to find out whether API servers call the webhook."""
 FLOOR: Final = 2
 NOTICE_S: Final = 120
-"""As most clouds give. The story need not wait for its end: nodes that are empty may go."""
+"""Notice of most clouds. The story need not wait for its end: empty nodes may be removed."""
 ENDS: Final = {"key": "situate-demo/ends", "value": "soon", "effect": "NoSchedule"}
-"""The taint of a node that has got its notice."""
+"""Taint of a node that has received its notice."""
 GONE: Final = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
-"""The taint of a node that is off, as whoever runs the machines sets it."""
+"""Taint of a node that is off, as the administrator of the machines sets it."""
 _OURS: Final = {"situate-demo-spot": "true"}
-"""Label of the nodes: nothing else of the demo goes there, and its replicas nowhere else."""
+"""Label of these nodes. No other Pods of the demo run there, and these replicas run nowhere else."""
 
 
 def configuration(port: int) -> dict[str, Any]:
-    """As a user would write it, but for times that suit the story's clock."""
+    """Return the configuration as a user would write it, with times that suit the story."""
     return {
         "apiVersion": CONFIGURATION["apiVersion"],
         "kind": CONFIGURATION["kind"],
@@ -48,7 +48,10 @@ def configuration(port: int) -> dict[str, Any]:
 
 
 def installation(port: int) -> Iterator[dict[str, Any]]:
-    """What `situate manifests spot` prints besides Deployment and rights; the webhook is asked on this machine."""
+    """Return the output of `situate manifests spot` without Deployment and rights.
+
+    The API server calls the webhook on this machine.
+    """
     settings, _ = parse_section(configuration(port)["spot"], SpotSettings)
     assert settings is not None
     for each in admission_objects(SYSTEM, SYSTEM, {}, settings):
@@ -70,7 +73,7 @@ def node(name: str) -> dict[str, Any]:
 
 
 def scout(name: str, node: str) -> dict[str, Any]:
-    """A pod of no workload for that node alone, ahead of those of the workload."""
+    """Return a Pod of no workload for one node, created before those of the workload."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -84,7 +87,7 @@ def scout(name: str, node: str) -> dict[str, Any]:
 
 
 def tried(replica_set: ObjectMeta) -> dict[str, Any]:
-    """A pod as this ReplicaSet, which is called `TRIED`, would create it."""
+    """Return a Pod as this ReplicaSet of the Deployment `TRIED` would create it."""
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set.name, "uid": replica_set.uid}
     metadata = {
         "generateName": f"{replica_set.name}-",
@@ -95,7 +98,7 @@ def tried(replica_set: ObjectMeta) -> dict[str, Any]:
 
 
 def deployment(name: str, replicas: int = REPLICAS) -> dict[str, Any]:
-    """Two of its replicas on demand."""
+    """Return a Deployment with two of its replicas on demand."""
     labels = {"app": name}
     return {
         "apiVersion": "apps/v1",

@@ -1,4 +1,4 @@
-"""Draws the replicas on their nodes, and how many of them served over time."""
+"""Draw the replicas on their nodes, and the number of serving replicas over time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.text import Text
 from situate.cli.demo.spot.scene import Replica, SpotScene
 
 _COLUMN_S: Final = 0.5
-"""Of the chart; it shows the least of what was seen in that time."""
+"""Time that a column of the chart covers. It shows the smallest value in that time."""
 _COLUMNS: Final = 64
 _PER_ROW: Final = 2
 _MARK: Final = "▲"
@@ -21,7 +21,7 @@ _STATES: Final = {"starts": "dim", "runs": "green", "ends": "yellow", "off": "bo
 
 
 def drawn(scene: SpotScene) -> list[RenderableType]:
-    """The nodes with their replicas, the chart, and what the colours mean."""
+    """Draw the nodes with their replicas, the chart, and a legend."""
     legend = Text.assemble(
         ("■", "green"), " on demand  ", ("■", "cyan"), " spot  ", ("□", "cyan"), " leaves when its replacement serves"
     )
@@ -50,7 +50,7 @@ def _blocks(replicas: Sequence[Replica]) -> Text:
 
 
 def _chart(scene: SpotScene) -> list[Text]:
-    """Columns of bars: as high as the number that served, red where that is below the floor."""
+    """Draw the number of serving replicas as bars, red below the floor."""
     columns = _columns(scene)
     lines = []
     for top in range(scene.target, 0, -_PER_ROW):
@@ -73,7 +73,7 @@ def _chart(scene: SpotScene) -> list[Text]:
 
 
 def _columns(scene: SpotScene) -> dict[int, int]:
-    """Least of each stretch of time, the latest ones; what was not looked at is as it was before."""
+    """Return the smallest value of each of the latest columns. A column without a value repeats the previous one."""
     least: dict[int, int] = {}
     for at, ready in scene.readiness:
         column = int(at / _COLUMN_S)

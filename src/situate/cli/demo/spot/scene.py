@@ -1,4 +1,4 @@
-"""What the chapters on spot see of the cluster: where ten replicas are, and how many have served over time."""
+"""Observed state of the chapters on spot: the nodes of ten replicas, and the number that served over time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Replica:
     node: str
     """Empty while it waits."""
     pod_class: str
-    """Empty if admission was not asked."""
+    """Empty if the webhook was not called."""
     serves: bool
-    """Ready, not about to end, and on a node that is there."""
+    """Ready, not terminating, and on an existing node."""
     released: bool
-    """Out of its ReplicaSet, until its replacement serves."""
+    """Released from its ReplicaSet, until its replacement serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +25,23 @@ class SpotNode:
     name: str
     capacity: str
     state: str
-    """What a person would call it: starts, runs, ends, off, gone."""
+    """starts, runs, ends, off or gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpotScene:
-    """Everything at one moment, and what was before."""
+    """State of the cluster at one moment, and its history."""
 
     workload: str
     replicas: tuple[Replica, ...]
     nodes: tuple[SpotNode, ...]
     """By name."""
     at: float
-    """Seconds since the workload was looked at first."""
+    """Seconds since the workload's first scene."""
     readiness: tuple[tuple[float, int], ...] = ()
-    """When, in seconds, and how many served; up to now."""
+    """Times in seconds, and the number of serving replicas, up to now."""
     marks: tuple[tuple[float, str], ...] = ()
-    """What was done, and when."""
+    """Times and names of the story's actions."""
     target: int = REPLICAS
     floor: int = FLOOR
 
@@ -53,16 +53,16 @@ class SpotScene:
         return [replica for replica in self.replicas if replica.node == node]
 
     def on_spot(self) -> int:
-        """Replicas on spot nodes."""
+        """Return the number of replicas on spot nodes."""
         spot = {node.name for node in self.nodes if node.capacity == "spot"}
         return sum(replica.node in spot for replica in self.replicas)
 
     def least_since(self, at: float) -> int:
-        """Fewest that served at any look since then."""
+        """Return the smallest number of serving replicas in any scene since `at`."""
         return min(ready for when, ready in (*self.readiness, (self.at, self.ready)) if when >= at)
 
     def after(self, before: SpotScene | None) -> SpotScene:
-        """With what was seen before it."""
+        """Return this scene with the history of an earlier one."""
         earlier = before.readiness if before is not None and before.workload == self.workload else ()
         marks = before.marks if before is not None and before.workload == self.workload else ()
         return replace(self, readiness=(*earlier, (self.at, self.ready)), marks=marks)

@@ -1,4 +1,4 @@
-"""Two chapters on spot: all spot nodes end, once after a notice and once without. What counts is who still serves."""
+"""Chapters on spot: all spot nodes end, once after a notice and once without. The number of serving Pods decides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WARNED, _UNWARNED = "web", "api"
 async def until(
     cast: SpotCast, name: str, what: str, holds: Callable[[SpotScene], bool], within_s: float = WITHIN_S
 ) -> SpotScene:
-    """The first scene of the workload in which `holds`; every look is shown, and counts.
+    """Return the first scene of the workload in which `holds`. Every scene is shown, and counts for readiness.
 
     Raises `Unfulfilled` after `within_s` seconds.
     """
@@ -84,7 +84,7 @@ async def nodes_end_without_a_notice(cast: Cast) -> str:
 
 
 async def _a_while(spot: SpotCast, name: str) -> SpotScene:
-    """Goes on looking, so that what comes after is in the picture and counts as well."""
+    """Read scenes for `_AFTER_S` seconds more, so that later effects are drawn and counted, too."""
     over = await spot.look(name)
     return await until(spot, name, "a while has passed", lambda scene: scene.at - over.at >= _AFTER_S)
 
@@ -99,9 +99,9 @@ async def _until(holds: Callable[[], Awaitable[bool]], otherwise: str) -> None:
 
 
 async def _settled(spot: SpotCast, name: str) -> SpotScene:
-    """The workload runs, with its floor on demand and the rest on spot.
+    """Deploy the workload, and wait until its floor runs on demand and the rest on spot.
 
-    It comes when all nodes can be used: pods that found no room on spot nodes would stay on demand.
+    It is deployed when all nodes are usable: Pods that found no space on spot nodes would stay on demand.
     """
     await until(spot, name, "all nodes run", lambda scene: all(node.state == "runs" for node in scene.nodes))
     await spot.send_scouts(name)

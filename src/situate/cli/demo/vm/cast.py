@@ -1,7 +1,7 @@
-"""The hands of the chapters on virtual machines: load, pods and nodes, by the API alone.
+"""Actions of the chapters on VMs: load, Pods and nodes, through the API alone.
 
-Scheduler, agent and what plays the hypervisor are processes of their own, as a user would start them; the agent shows
-the token of its account, and the scheduler a certificate that was made for it.
+Scheduler, agent and VM emulator are separate processes, as a user would start them. The agent authenticates with its
+account's token, and the scheduler with a certificate created for it.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _DAY_S: Final = 86_400.0
 
 
 class VmCast:
-    """Everything is in the tenant's namespace."""
+    """Client for these actions, all in the tenant's namespace."""
 
     def __init__(self, client: Client, products: Products, port: int, show: Callable[[VmScene], None]) -> None:
-        """`port`: for permits."""
+        """`port` is for permits."""
         self._client = client
         self._products = products
         self._port = port
         self._show = show
 
     async def install(self) -> None:
-        """The definitions, the first node, and the processes."""
+        """Create the definitions and the first node, and start the processes."""
         for definition in definitions():
             await self._make(CUSTOMRESOURCEDEFINITIONS, definition)
         await self.add_node(vm_objects.NODES[0])
@@ -67,7 +67,7 @@ class VmCast:
         await products.stage.start("vm-agent", "vm", "agent", "--all-nodes", *asked)
 
     async def served(self) -> bool:
-        """Definitions are served some moments after they are made."""
+        """Return whether the definitions are served, which takes some moments after their creation."""
         with suppress(NotFound):
             for resource in (MACHINES, MIGRATIONS):
                 await self._client.list_all(resource, objects.TENANT)
@@ -75,7 +75,7 @@ class VmCast:
         return False
 
     async def usable(self) -> bool:
-        """Whether pods can come to every node of these chapters."""
+        """Return whether Pods can be bound to every node of these chapters."""
         found = {each.metadata.name: each for each in (await self._client.list_all(NODES)).items}
         ours = [found[name] for name in vm_objects.NODES if name in found]
         return all(state_of(each) == "runs" for each in ours)
@@ -93,11 +93,11 @@ class VmCast:
         await self._client.delete(PODS, name, objects.TENANT)
 
     async def set_load(self, name: str, cpus: int) -> None:
-        """The machine has as much to do as so many CPUs are right for."""
+        """Set a VM's load to one for which `cpus` CPUs are right."""
         await self._annotate(name, LOAD, vm_objects.load(cpus))
 
     async def let_go(self, name: str) -> None:
-        """A move of the machine copies to its end."""
+        """Let the VM's migration copy to its end."""
         await self._annotate(name, HYPERVISOR, vm_objects.behaviour(stalls=False))
 
     async def allow_moves(self, name: str) -> None:
@@ -105,7 +105,7 @@ class VmCast:
         await self._client.patch(MACHINES, name, patch, objects.TENANT, field_manager=_MANAGER)
 
     async def look(self) -> VmScene:
-        """What can be seen now, and shows it."""
+        """Read the cluster, show the scene and return it."""
         nodes, machines, moves, pods = await asyncio.gather(
             self._client.list_all(NODES),
             self._client.list_all(MACHINES, objects.TENANT),
@@ -125,7 +125,7 @@ class VmCast:
         return scene
 
     async def clear(self) -> None:
-        """Removes what does not go with the demo's namespaces, and what would keep them."""
+        """Delete objects outside the demo's namespaces, and objects whose finalizers block a namespace's deletion."""
         for resource in (MIGRATIONS, MACHINES):
             with suppress(NotFound):
                 for each in (await self._client.list_all(resource, objects.TENANT)).items:
@@ -144,7 +144,7 @@ class VmCast:
     async def _make(
         self, resource: ResourceType[Any], content: Mapping[str, Any], namespace: str | None = None
     ) -> None:
-        """What an earlier demo has left is used."""
+        """Create an object, or use the one that an earlier demo has left."""
         with suppress(AlreadyExists):
             await self._client.create(resource, content, namespace, field_manager=_MANAGER)
 
@@ -164,7 +164,7 @@ def _machine(content: Mapping[str, Any]) -> DemoMachine:
 
 
 def _move(content: Mapping[str, Any], machines: Mapping[str, str]) -> DemoMove:
-    """`machines`: by the name of their pod."""
+    """`machines` maps the names of Pods to those of their VMs."""
     metadata, status = content["metadata"], content.get("status") or {}
     annotations = metadata.get("annotations") or {}
     claim = json.loads(annotations.get(CLAIM) or "null") or {}
@@ -189,7 +189,7 @@ def _plain(pod: Pod) -> DemoPlainPod:
 
 
 def _amount(text: str | None, otherwise: int) -> int:
-    """The CPUs that an annotation tells of."""
+    """Return the CPUs in an annotation."""
     return _milli(json.loads(text)["vCPUs"]) if text else otherwise
 
 
@@ -202,5 +202,5 @@ def _size(value: Any) -> int:
 
 
 def _order(name: str) -> int:
-    """As the story names them."""
+    """Return the position in the story's order of names."""
     return tuple(vm_objects.BEGIN).index(name)

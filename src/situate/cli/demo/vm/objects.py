@@ -1,4 +1,4 @@
-"""What the chapters on virtual machines put into the cluster: nodes of 8 CPUs, machines, pods, and settings."""
+"""Objects of the chapters on VMs: nodes of 8 CPUs, VMs, Pods, and settings."""
 
 from __future__ import annotations
 
@@ -14,24 +14,27 @@ from situate.vm.emulator.hypervisor import HYPERVISOR
 SCHEDULER: Final = "situate-demo-vm"
 NODES: Final = ("demo-vm-1", "demo-vm-2")
 CPUS: Final = 8
-"""Of a node, with 4 GiB for each; machines have as much memory for each of theirs."""
+"""CPUs of a node, with 4 GiB for each. VMs have the same ratio."""
 GROWS, LEAVES, ASKS = "shop", "mail", "docs"
-"""Machines: the one that grows, the neighbour that makes room for it, and the third party."""
+"""VMs: one grows, its neighbour moves away for it, and a third one requests CPUs as well."""
 PLAIN, WAITS = "backup", "batch"
-"""Plain pods: one on the first node, and one that would like to go there."""
+"""Plain Pods: one on the first node, and one that waits for space there."""
 BEGIN: Final = {GROWS: 2, LEAVES: 4, ASKS: 1}
-"""CPUs; with `PLAIN` the first node is full."""
+"""CPUs at the start. With `PLAIN` the first node is full."""
 STALL_PERCENT: Final = 40
-"""So far a move copies until the story lets it go on."""
+"""Share at which a migration stalls until the story lets it continue."""
 _GIB_PER_CPU: Final = 4
 _LOAD_PER_CPU: Final = 0.9
 """The agent's `loadAverageFractionTarget`."""
 _OURS: Final = {"situate-demo-vm": "true"}
-"""Label of the nodes: nothing else of the demo goes there."""
+"""Label of these nodes. No other Pods of the demo run there."""
 
 
 def configuration(port: int) -> dict[str, Any]:
-    """Of the scheduler, as a user would write it, but for times that suit the story, and nodes that are used up."""
+    """Return the scheduler's configuration as a user would write it.
+
+    Its times suit the story, and its watermark lets nodes be filled completely.
+    """
     calm = {"coolDown": "0s", "longestCoolDown": "0s", "afterFailure": "0s", "longestAfterFailure": "0s"}
     vm = {
         "schedulerName": SCHEDULER,
@@ -50,7 +53,7 @@ def configuration(port: int) -> dict[str, Any]:
 
 
 def agent_configuration(port: int, folder: Path) -> dict[str, Any]:
-    """Of one agent for all nodes, where there are no guests; what it has to show is in files of this folder."""
+    """Return the configuration of one agent for all nodes, without guests. Its credentials are files in `folder`."""
     return {
         "monitor": {"kind": "standIn"},
         "metrics": {"source": "annotation", "system": {"secondsBetweenRequests": 0.2}},
@@ -71,7 +74,7 @@ def node(name: str) -> dict[str, Any]:
 
 
 def machine(name: str) -> dict[str, Any]:
-    """It may grow to the size of a node. Only the neighbour may be moved, so far."""
+    """Return a VM that may grow to the size of a node. At first only the neighbour may be live-migrated."""
     cpus = BEGIN[name]
     slots = {"min": _GIB_PER_CPU, "use": _GIB_PER_CPU * cpus, "max": _GIB_PER_CPU * CPUS}
     labels = {ENABLED_LABEL: "true", AUTO_MIGRATION_LABEL: str(name == LEAVES).lower()}
@@ -88,18 +91,18 @@ def machine(name: str) -> dict[str, Any]:
 
 
 def load(cpus: int) -> str:
-    """The load that so many CPUs are right for."""
+    """Return the load for which `cpus` CPUs are right."""
     return json.dumps({"load1": round(_LOAD_PER_CPU * cpus, 2)})
 
 
 def behaviour(*, stalls: bool = True) -> str:
-    """Of a machine's hypervisor."""
+    """Return the behaviour of a VM's hypervisor."""
     held = {"stallAtPercent": STALL_PERCENT} if stalls else {}
     return json.dumps({"usedMemory": "64Mi", **held})
 
 
 def pod(name: str) -> dict[str, Any]:
-    """A plain one of 1 CPU, for the first node."""
+    """Return a plain Pod of 1 CPU for the first node."""
     requests = {"cpu": "1", "memory": memory(1)}
     return {
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""Draws nodes as bars of CPUs with the machines and pods in them: what is booked, what leaves for whom, what comes."""
+"""Draw nodes as bars of CPUs with their VMs and Pods: reserved, leaving (and for which VM), and arriving."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from situate.cli.demo.vm.objects import ASKS, CPUS, GROWS, LEAVES
 from situate.cli.demo.vm.scene import DemoMachine, VmScene
 
 _CELLS: Final = 7
-"""For each CPU: two nodes' bars and their names fit into 80 columns."""
+"""Characters for each CPU: two nodes' bars and their names fit into 80 columns."""
 _COLOURS: Final = {GROWS: "cyan", LEAVES: "green", ASKS: "yellow"}
 _PLAIN, _FREE = "white on blue", "dim"
 _PHASES: Final = {"": "created", "Pending": "its target starts", "Running": "copying"}
 
 
 def drawn(scene: VmScene) -> list[RenderableType]:
-    """A bar a node, a line a move, and what everybody uses, may use and asks for."""
+    """Draw a bar for each node, a line for each migration, and the CPUs that each VM uses, may use and requests."""
     bars = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for column in ("node", f"its {CPUS} CPUs"):
         bars.add_column(column, header_style="dim", no_wrap=True)
@@ -93,5 +93,5 @@ def _cpus(milli: int) -> str:
 
 
 def _no(why: str) -> str:
-    """Without what is said of preemption."""
+    """Return the message without its part on preemption."""
     return why.partition(". ")[0]

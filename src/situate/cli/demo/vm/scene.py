@@ -1,4 +1,4 @@
-"""What the chapters on virtual machines see: what is booked on nodes and for whom, and what each machine wants."""
+"""Observed state of the chapters on VMs: the reservations on nodes, and the CPUs that each VM wants."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from situate.cli.demo.vm.objects import CPUS, NODES
 
 @dataclass(frozen=True, slots=True)
 class DemoMachine:
-    """CPUs are in thousandths."""
+    """VM, with CPUs in thousandths."""
 
     name: str
     node: str
@@ -18,9 +18,9 @@ class DemoMachine:
     phase: str
     uses: int
     asks: int
-    """What it asks the scheduler for; what it uses while it has asked for nothing."""
+    """CPUs that it requests from the scheduler; the CPUs that it uses if it has requested nothing."""
     may: int
-    """What it was granted."""
+    """CPUs that it was granted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +28,16 @@ class DemoMove:
     machine: str
     source: str
     target: str
-    """The node where its room is reserved."""
+    """Node with its reservation."""
     phase: str
     copied: float | None
-    """A share; None while nothing is copied."""
+    """Copied share; None before copying starts."""
     beneficiary: str
-    """The machine that gets what it leaves; empty: nobody in particular."""
+    """VM that gets the freed capacity; empty without one."""
     claims: int
-    """So many thousandths of a CPU."""
+    """Claimed thousandths of a CPU."""
     ends: bool
-    """It is being cancelled, or over."""
+    """Whether it is being cancelled, or is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,13 @@ class DemoPlainPod:
     name: str
     node: str
     why: str
-    """What is said of it while it has none."""
+    """Reason while it has no node."""
     requests: int
 
 
 @dataclass(frozen=True, slots=True)
 class VmScene:
-    """Everything at one moment."""
+    """State of the cluster at one moment."""
 
     nodes: tuple[str, ...]
     machines: tuple[DemoMachine, ...]
@@ -73,11 +73,11 @@ class VmScene:
         return 0 if found is None else found.may
 
     def run(self, where: str = NODES[0]) -> bool:
-        """Whether every machine runs there."""
+        """Return whether every VM runs on this node."""
         return bool(self.machines) and all((each.phase, each.node) == ("Running", where) for each in self.machines)
 
     def booked(self, node: str) -> int:
-        """By machines and pods that are there, without those that come."""
+        """Return the CPUs reserved by VMs and Pods on the node, without arriving VMs."""
         machines = sum(max(each.may, each.uses) for each in self.machines if each.node == node)
         return machines + sum(each.requests for each in self.pods if each.node == node)
 
@@ -86,7 +86,7 @@ class VmScene:
         return CPUS * 1000 - self.booked(node) - coming
 
     def coming(self, node: str) -> tuple[DemoMachine, ...]:
-        """Machines that have room there and are elsewhere as yet."""
+        """Return the VMs with a reservation on the node that still run elsewhere."""
         return tuple(each for each in self.machines if self._comes(each, node))
 
     def _comes(self, machine: DemoMachine, node: str) -> bool:

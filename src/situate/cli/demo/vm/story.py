@@ -1,5 +1,9 @@
-"""Chapters on virtual machines: one grows, a neighbour makes room for it, and what is freed goes to nobody else; then
-room appears by itself, and a move that is under way ends. Every size is asked for by an agent, which sees the load."""
+"""Chapters on VMs: a VM grows into capacity that is freed for it, and an unneeded migration is cancelled.
+
+In the first chapter a neighbour moves away, and no other VM or Pod gets the freed capacity. In the second one, capacity
+becomes free by itself while a migration is in progress, so the migration ends. An agent requests every size, from the
+load.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from situate.cli.demo.vpod.cast import Cast
 
 _CPU, _WHILE_S = 1000, 1.5
 _WANTED = BEGIN[GROWS] + BEGIN[LEAVES]
-"""What the first machine grows to: all that its neighbour leaves."""
+"""CPUs to which the first VM grows: its own and all of its neighbour's."""
 _HOME, _OTHER = NODES
 
 
@@ -113,12 +117,12 @@ async def room_appears(cast: Cast) -> str:
 
 
 async def until(vm: VmCast, what: str, holds: Callable[[VmScene], bool]) -> VmScene:
-    """The first scene in which `holds`. Raises `Unfulfilled` if there is none in time."""
+    """Return the first scene in which `holds`. Raises `Unfulfilled` if there is none in time."""
     return await chapters.until(vm.look, what, holds, _described)
 
 
 async def _a_while(vm: VmCast, seen: Callable[[VmScene], object]) -> None:
-    """What copies stands still, so that it is in the picture for long enough."""
+    """Read scenes for `_WHILE_S` seconds, so that a stalled migration is visible for long enough."""
     clock = asyncio.get_running_loop().time
     over = clock() + _WHILE_S
 
@@ -134,7 +138,7 @@ async def _until_so(holds: Callable[[], Awaitable[bool]], otherwise: str) -> Non
 
 
 def _copies(move: DemoMove | None) -> bool:
-    """It has come as far as it is let."""
+    """Return whether the migration has reached its stall."""
     return move is not None and move.copied is not None and round(100 * move.copied) == STALL_PERCENT
 
 
@@ -154,13 +158,13 @@ def _refused(scene: VmScene, name: str) -> bool:
 
 
 def _thirds(scene: VmScene) -> list[str]:
-    """Who was given what was not made for him."""
+    """Return the VMs and Pods that got capacity reserved for another VM."""
     grown = [ASKS] if scene.granted(ASKS) > BEGIN[ASKS] * _CPU else []
     return grown + ([WAITS] if _placed(scene, WAITS) else [])
 
 
 def grew_early(scene: VmScene) -> bool:
-    """Before its neighbour has left."""
+    """Return whether the VM grew before its neighbour left."""
     leaves = scene.machine(LEAVES)
     return leaves is not None and leaves.node == _HOME and scene.granted(GROWS) > BEGIN[GROWS] * _CPU
 

@@ -1,4 +1,4 @@
-"""The hands of the story: looks at a cluster and changes it, through its API like any client."""
+"""Actions of the story: read and change a cluster through its API, as any client does."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MANAGER = "situate-demo"
 
 
 class Cast:
-    """One client and what it needs to know about who plays."""
+    """Client for the story's actions."""
 
     def __init__(
         self,
@@ -49,8 +49,11 @@ class Cast:
         shard: ShardCast,
         vm: VmCast,
     ) -> None:
-        """`kill` ends the scheduler of that identity with SIGKILL, `explain` says why a pod of a namespace goes where
-        it goes, `show` is told of every scene; `spot`, `shard` and `vm` play the chapters on these."""
+        """Store the callbacks and the parts of the other products.
+
+        `kill` ends the scheduler of that identity with SIGKILL. `explain` returns why a Pod of a namespace is placed
+        where it is. `show` receives every scene. `spot`, `shard` and `vm` act in the chapters on these products.
+        """
         self._client = client
         self._lease = lease
         self._explain = explain
@@ -61,7 +64,7 @@ class Cast:
         self.vm = vm
 
     async def set_the_stage(self) -> None:
-        """Creates what the story needs and waits until it can be used; what exists already is used."""
+        """Create the objects that the story needs, and wait until they are usable. Existing objects are reused."""
         for definition in definitions():
             await self._make(CUSTOMRESOURCEDEFINITIONS, definition)
         for name in (objects.SYSTEM, objects.MACHINES, objects.TENANT):
@@ -74,7 +77,7 @@ class Cast:
             await self._until_it_runs(name)
 
     async def clear_the_stage(self) -> None:
-        """Removes what `set_the_stage` and the story created, but for the definitions, which others may use."""
+        """Delete the objects of `set_the_stage` and of the story, except the definitions, which others may use."""
         await self.spot.clear()
         await self.shard.clear()
         await self.vm.clear()
@@ -89,13 +92,13 @@ class Cast:
                     continue
 
     async def set_source(self, name: str, wanted: int) -> None:
-        """A source wants so many vreplicas from now on."""
+        """Set the number of vreplicas that a source wants."""
         body = objects.consumer_group(name, wanted)
         patch = ApplyPatch(body)
         await self._client.patch(CONSUMER_GROUPS, name, patch, objects.TENANT, field_manager=_MANAGER, force=True)
 
     async def lose_node(self, name: str) -> None:
-        """The machine is gone for good, as after a spot interruption."""
+        """Delete a node for good, as after a spot interruption."""
         await self._client.delete(NODES, name)
 
     async def restore_node(self, name: str) -> None:
@@ -103,29 +106,29 @@ class Cast:
         await self._make(NODES, objects.node(name, zone))
 
     async def keep_for_others(self, node: str) -> None:
-        """The node has the only SSD, and a taint that keeps it for a team."""
+        """Give the node the only SSD, and a taint that reserves it for a team."""
         patch = MergePatch({"metadata": {"labels": {"disk": "ssd"}}, "spec": {"taints": [objects.TAINT]}})
         await self._client.patch(NODES, node, patch, field_manager=_MANAGER)
 
     async def free(self, node: str) -> None:
-        """Nobody's any more."""
+        """Remove the taint."""
         await self._client.patch(NODES, node, MergePatch({"spec": {"taints": None}}), field_manager=_MANAGER)
 
     async def add_report(self) -> None:
-        """A plain pod that needs an SSD."""
+        """Create a Pod that needs an SSD."""
         await self._make(PODS, objects.task(objects.REPORT, disk="ssd"), objects.TENANT)
 
     async def add_tasks(self, count: int) -> None:
-        """So many plain pods."""
+        """Create `count` Pods."""
         for number in range(count):
             await self._make(PODS, objects.task(f"task-{number}"), objects.TENANT)
 
     async def explain(self, task: str) -> Mapping[str, Any]:
-        """What `situate scheduler explain` says about it."""
+        """Return the answer of `situate scheduler explain` for a Pod."""
         return await self._explain(objects.TENANT, task)
 
     async def look(self) -> Scene:
-        """What can be seen now, and shows it."""
+        """Read the cluster, show the scene and return it."""
         statefulset = await self._client.get(STATEFULSETS, objects.DISPATCHER, objects.SYSTEM)
         nodes = {node.metadata.name: node for node in (await self._client.list_all(NODES)).items}
         pods = (await self._client.list_all(PODS, objects.SYSTEM, label_selector=f"app={objects.DISPATCHER}")).items
@@ -150,11 +153,11 @@ class Cast:
             return ""
 
     async def _make_namespace(self, name: str) -> None:
-        """One that is still being deleted, as after the demo before this one, takes nothing new: waits for its end."""
+        """Create a namespace. If an earlier demo's namespace is still being deleted, wait for its end."""
 
         async def stays() -> bool:
             await self._make(NAMESPACES, objects.namespace(name))
-            with suppress(NotFound):  # it has just gone
+            with suppress(NotFound):  # the namespace has just been deleted
                 return (await self._client.get(NAMESPACES, name)).metadata.deletion_timestamp is None
             return False
 
@@ -164,14 +167,14 @@ class Cast:
         )
 
     async def _serves_sources(self) -> bool:
-        """A definition is served some moments after it is made."""
+        """Return whether the definition is served, which takes some moments after its creation."""
         with suppress(NotFound):
             await self._client.list_all(CONSUMER_GROUPS, objects.TENANT)
             return True
         return False
 
     async def _until_it_runs(self, name: str) -> None:
-        """Raises `WrongInput` if a node cannot be used in time, and says what of it."""
+        """Wait for a node. Raises `WrongInput` with the node's state if it is not usable in time."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + PREPARED_S
         while not (node := await self._client.get(NODES, name)).ready or node.spec.taints:

@@ -1,4 +1,4 @@
-"""What the demo puts into its cluster: nodes, a StatefulSet to place upon, ConsumerGroups to place, and plain pods."""
+"""Objects of the demo: Nodes, a StatefulSet for vreplicas, ConsumerGroups to place, and plain Pods."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from situate.scheduler.config.settings import SCHEDULER_NAME
 SYSTEM = "situate-demo"
 """Namespace of the StatefulSet."""
 MACHINES = "situate-demo-vm"
-"""Namespace of the scheduler for virtual machines: what is printed for two configurations has the same names."""
+"""Namespace of the scheduler for VMs. It is separate because the objects of two configurations share names."""
 TENANT = "situate-demo-tenant"
 """Namespace of the sources."""
 DISPATCHER = "demo-dispatcher"
 SOURCE_KIND = "demo"
 CAPACITY = 8
-"""Vreplicas a pod holds."""
+"""Vreplicas that a Pod holds."""
 NODES = ("demo-a", "demo-b", "demo-c")
 ZONES = ("north", "south", "west")
 TASKS = "demo-tasks"
-"""Label of the plain pods."""
+"""Label of the plain Pods."""
 REPORT = "report"
-"""The plain pod that needs an SSD."""
+"""Plain Pod that needs an SSD."""
 TAINT = {"key": "team", "value": "b", "effect": "NoSchedule"}
-"""On the only node that has one."""
+"""Taint of the only node with an SSD."""
 
 CONFIGURATION = {
     "apiVersion": "situate.dev/v1alpha1",
@@ -44,7 +44,7 @@ CONFIGURATION = {
     ],
     "scheduler": {},
 }
-"""As a user would write it, with times short enough to watch."""
+"""Configuration as a user would write it, with times short enough to watch."""
 
 
 def node(name: str, zone: str) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def namespace(name: str) -> dict[str, Any]:
 
 
 def dispatcher() -> dict[str, Any]:
-    """Its pods run nothing; they are spread over the demo's nodes and hold vreplicas."""
+    """Return the StatefulSet. Its Pods run nothing; they are spread over the demo's nodes and hold vreplicas."""
     labels = {"app": DISPATCHER}
     spread = {
         "maxSkew": 1,
@@ -92,7 +92,7 @@ def dispatcher() -> dict[str, Any]:
 
 
 def task(name: str, **selector: str) -> dict[str, Any]:
-    """A pod that asks for little, on the demo's nodes that have the labels."""
+    """Return a Pod with small requests, for the demo's nodes with the given labels."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

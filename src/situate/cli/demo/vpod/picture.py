@@ -1,4 +1,4 @@
-"""Draws a scene for a terminal: a line a pod, a block a vreplica, coloured by source."""
+"""Draw a scene on a terminal: a line for each Pod, a block for each vreplica, coloured by source."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _FULL, _FREE = "■", "·"
 _BORDERS: Final = 4
 """Columns of the panel's border and padding."""
 _SHOWN = 3
-"""Waiting pods that are named."""
+"""Number of waiting Pods that are named."""
 _STATE_STYLES = {"Running": "green", "Pending": "yellow", "Terminating": "red", "node lost": "bold red"}
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The whole screen, as high as the terminal: the chapter, the scene, finished steps, and how to join in and end.
+    """Whole screen, as high as the terminal: the chapter, the scene, finished steps, and hints.
 
-    The chapter, the scene and the hints come first. Finished steps get the lines that are left, one each, and the
-    oldest are dropped. Where the scene itself is too high, its blank lines go, then its last lines.
+    The chapter, the scene and the hints have precedence. Finished steps get the remaining lines, one each; the oldest
+    are dropped. If the scene alone is too high, its blank lines are dropped first, then its last lines.
     """
 
     scene: Seen | None
@@ -48,7 +48,7 @@ class Picture:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         height = options.height or console.height
         within = options.update(width=options.max_width - _BORDERS, height=None)
-        room = height - 2  # the panel's own lines
+        room = height - 2  # without the lines of the panel itself
         foot = _lines(console, within, *(Text(hint, style="dim") for hint in self.hints))
         heading = Text.assemble((self.title, "bold"), "  ", self.caption)
         head = _lines(console, within, heading, Text())
@@ -76,7 +76,7 @@ def _one_line(text: Text) -> Text:
 
 
 def _cut(console: Console, options: ConsoleOptions, lines: list[list[Segment]], most: int) -> list[list[Segment]]:
-    """The first lines; the last of them says how many more there are."""
+    """Return the first lines; the last of them gives the number of omitted lines."""
     if len(lines) <= most:
         return lines
     kept = max(0, most - 1)
@@ -99,7 +99,7 @@ def _drawn(scene: Seen | None) -> list[RenderableType]:
 
 
 def _placements(scene: Scene) -> list[RenderableType]:
-    """The pods, the sources, who leads."""
+    """Draw the Pods, the sources and the leader."""
     colours = _colours(scene.sources)
     parts: list[RenderableType] = [_tasks(scene), Text()] if scene.tasks else []
     return [
@@ -133,7 +133,7 @@ def _blocks(scene: Scene, pod: DemoPod, colours: dict[str, str]) -> Text:
 
 
 def _tasks(scene: Scene) -> Table:
-    """Plain pods: a block each on its node, and what is said of those that wait."""
+    """Draw plain Pods: a block each on its node, and the reason of those that wait."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("node", "pods"):
         table.add_column(column, header_style="dim")

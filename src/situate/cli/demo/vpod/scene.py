@@ -1,4 +1,4 @@
-"""What the demo sees of its cluster, and the questions its chapters ask: values, no I/O."""
+"""Observed state of the demo's cluster, with the conditions of its chapters: values, no I/O."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DemoPod:
-    """A pod of the StatefulSet."""
+    """Pod of the StatefulSet."""
 
     name: str
     ordinal: int
     node: str
     """Empty while Pending."""
     state: str
-    """What a person would call it: Running, Pending, Terminating, node lost."""
+    """Running, Pending, Terminating or node lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoSource:
-    """A ConsumerGroup."""
+    """ConsumerGroup with its placements."""
 
     name: str
     wanted: int
@@ -35,18 +35,18 @@ class DemoSource:
 
 @dataclass(frozen=True, slots=True)
 class DemoTask:
-    """A plain pod."""
+    """Plain Pod."""
 
     name: str
     node: str
     """Empty while it waits."""
     why: str
-    """What its condition says of a pod that waits."""
+    """Message of the PodScheduled condition while the Pod waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Everything at one moment."""
+    """State of the cluster at one moment."""
 
     replicas: int
     """spec.replicas of the StatefulSet."""
@@ -56,18 +56,21 @@ class Scene:
     """By name."""
     tasks: tuple[DemoTask, ...]
     nodes: tuple[str, ...]
-    """Names of those that exist."""
+    """Names of existing nodes."""
     leader: str
-    """Holder of the Lease; empty if nobody is."""
+    """Holder of the Lease; empty without a leader."""
     capacity: int
 
     def on(self, pod: str) -> dict[str, int]:
-        """Vreplicas on a pod, by source."""
+        """Return the vreplicas on a Pod, by source."""
         return {source.name: source.placements[pod] for source in self.sources if source.placements.get(pod)}
 
     @property
     def even(self) -> bool:
-        """No source could be spread more evenly: between two of its pods there is no more than one, or no room."""
+        """Whether every source is spread evenly.
+
+        For each source, every Pod with free capacity holds at most 1 vreplica fewer than the source's fullest Pod.
+        """
         running = [pod.name for pod in self.pods if pod.state == "Running"]
         roomy = [pod for pod in running if sum(self.on(pod).values()) < self.capacity]
         return all(
@@ -78,13 +81,13 @@ class Scene:
 
     @property
     def compact(self) -> bool:
-        """No pod could be spared, and what was cut is gone."""
+        """Whether no Pod is dispensable, and all removed Pods are gone."""
         needed = -(-sum(source.wanted for source in self.sources) // self.capacity)
         return len(self.pods) == self.replicas == needed
 
     @property
     def satisfied(self) -> bool:
-        """Every source has exactly what it wants, and on pods that are there."""
+        """Whether every source has exactly the vreplicas that it wants, on Pods that run."""
         running = {pod.name for pod in self.pods if pod.state == "Running"}
         return all(source.placed == source.wanted and source.placements.keys() <= running for source in self.sources)
 
@@ -94,7 +97,7 @@ class Scene:
 
     @property
     def tasks_by_node(self) -> dict[str, int]:
-        """Plain pods on each node that has any, by the node's name."""
+        """Number of plain Pods on each node that has any, by the node's name."""
         return dict(sorted(Counter(task.node for task in self.tasks if task.node).items()))
 
     def task(self, name: str) -> DemoTask | None:

@@ -1,4 +1,4 @@
-"""The chapters of the demo. Each acts through the API only and waits until what it promises can be seen there."""
+"""Chapters of the demo. Each acts through the API only, and waits until its outcome is visible there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TASKS = 100
 
 
 async def until(cast: Cast, what: str, holds: Callable[[Scene], bool]) -> Scene:
-    """The first scene in which `holds`. Raises `Unfulfilled` if there is none in time."""
+    """Return the first scene in which `holds`. Raises `Unfulfilled` if there is none in time."""
     return await chapters.until(cast.look, what, holds, _described)
 
 
@@ -78,7 +78,8 @@ async def a_hundred_pods_are_placed(cast: Cast) -> str:
     kept = NODES[-1]
     await cast.keep_for_others(kept)
     await cast.add_report()
-    # Who says so has seen the taint: nodes and pods are watched apart, and pods might else come to be known first.
+    # A scheduler with this reason has seen the taint. Nodes and Pods have separate watches, and Pods could arrive
+    # first.
     await until(cast, f"{REPORT} waits and says why", lambda scene: "untolerated taint" in _why(scene))
     await cast.add_tasks(_TASKS)
     scene = await until(
@@ -144,7 +145,7 @@ def _expect(holds: bool, otherwise: str, scene: Scene) -> None:
 
 
 def _why(scene: Scene) -> str:
-    """Why the plain pod that needs an SSD has no node; empty while nobody has said so."""
+    """Return why the plain Pod that needs an SSD has no node; empty while there is no reason."""
     report = scene.task(REPORT)
     return report.why if report is not None and not report.node else ""
 

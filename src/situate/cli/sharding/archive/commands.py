@@ -1,4 +1,4 @@
-"""The commands of `situate sharding archive`: their arguments and help. Their work is imported when one runs."""
+"""Commands of `situate sharding archive`: their arguments and help. Their implementation is imported when one runs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def get(
     archive_url_file: UrlFileOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show one archived object; -o json and yaml print it as it was.
+    """Show one archived object; -o json and yaml print it in its archived form.
 
     Exits with 1 if there is none, or its record is damaged.
     """
@@ -87,7 +87,7 @@ def search(
     archive_url_file: UrlFileOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """List archived objects, the newest first. Records that cannot be read are named after the list."""
+    """List archived objects, the newest first. Unreadable records are named after the list."""
     from situate.cli.sharding.archive.search import show
 
     show(
@@ -129,10 +129,10 @@ def restore(
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Create an archived object anew, with its status, unassigned, and without owners that are gone.
+    """Create an archived object again, with its status, unassigned, and without owners that are gone.
 
-    It has a UID of its own, and its time to live begins anew. No executor works on it before its status is there.
-    With --dry-run the API server checks it and stores nothing. Exits with 1 if there is no such record.
+    It gets a new UID, and its time to live starts again. No executor works on it before its status is written. With
+    --dry-run the API server checks it and stores nothing. Exits with 1 if there is no such record.
     """
     from situate.cli.read_cluster.where import Where
     from situate.cli.sharding.archive.restore import show
@@ -181,7 +181,7 @@ def prune(
 ) -> None:
     """Delete the records that are older than their retention, counted from when they were archived.
 
-    Each deletion is written down first; if that fails, or the archive cannot be written to, nothing is deleted.
+    Each deletion is written to the audit log first. If that fails, or the archive is read-only, nothing is deleted.
     """
     from situate.cli.sharding.archive.prune import prune
 
@@ -235,7 +235,7 @@ def migrate(
     dry_run: DryRunOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Copy records between two archives of any kinds. The source is not changed; records there already are skipped.
+    """Copy records between two archives of any kinds. The source is not changed; existing records are skipped.
 
     After an interruption, repeat the command. Exits with 1 if a record could not be copied.
     """
@@ -260,7 +260,7 @@ def verify(
     archive_url_file: UrlFileOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Read every record that fits, and compute its digest again. Exits with 1 if a record has changed."""
+    """Read every matching record, and compute its digest again. Exits with 1 if a record has changed."""
     from situate.cli.sharding.archive.verify import check
 
     check(conditions, archive_url=archive_url, archive_url_file=archive_url_file, output=output)

@@ -1,4 +1,4 @@
-"""Print one archived object as it was."""
+"""Print one archived object in its archived form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def show(
     archive_url_file: str | None,
     output: Format,
 ) -> None:
-    """Print it; `whole`: with what the record says of it."""
+    """Print the object; if `whole`, the whole record."""
     with mendable_failures(), progress("reading the archive"):
         options = archive_options(archive_url=archive_url, archive_url_file=archive_url_file)
         found = run(_get(options, key_of(kind, name, uid, namespace)))

@@ -31,7 +31,7 @@ def copy(
     output: Format,
     dry_run: bool,
 ) -> None:
-    """Copy the records and print how many; ends with 1 if one could not be copied."""
+    """Copy the records and print how many; exit with 1 if one could not be copied."""
     with mendable_failures(), progress("copying records"):
         source = archive_options(_FROM, archive_url=from_url, archive_url_file=from_file)
         target = archive_options(_TO, archive_url=to_url, archive_url_file=to_file)
@@ -52,5 +52,5 @@ def copy(
 async def _migrate(source: ArchiveOptions, target: ArchiveOptions, query: Query, *, dry_run: bool) -> Migrated:
     async with opened(source, _FROM) as old, opened(target, _TO, may_be_new=not dry_run) as new:
         if not dry_run:
-            await new.check()  # one that cannot be written to is told of once, and not of each record
+            await new.check()  # an archive that is not writable is reported once, not for each record
         return await migrated(old, new, query=query, dry_run=dry_run)

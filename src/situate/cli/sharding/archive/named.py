@@ -1,4 +1,4 @@
-"""Read the name of an archived object: its kind, then NAMESPACE/NAME, or its UID where several had the name."""
+"""Read the name of an archived object: its kind, then NAMESPACE/NAME, or its UID if several had the name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from situate.cli.terminal.failures import WrongInput
 
 
 def kind_of(text: str) -> GroupKind:
-    """`WrongInput` for what names none: a kind without a group would be looked for in vain."""
+    """Return the kind. Raises `WrongInput` for a kind without a group, which would match nothing."""
     kind, dot, group = text.partition(".")
     if not (kind and dot) or "/" in text:
         core = f"; {text}. with a dot is that of Kubernetes' core" if kind and not dot else ""
@@ -16,7 +16,7 @@ def kind_of(text: str) -> GroupKind:
 
 
 def key_of(kind: str, name: str | None, uid: str | None, within: str | None = None) -> ByName | ByUid:
-    """`within`: what `-n` says. Raises `WrongInput` if neither name nor UID is given."""
+    """Return the key. `within` is the value of `-n`. Raises `WrongInput` if neither name nor UID is given."""
     place = None
     if name is not None:
         namespace, slash, rest = name.rpartition("/")

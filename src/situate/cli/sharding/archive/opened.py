@@ -1,4 +1,4 @@
-"""The archive that a verb works on: its URL from a flag, a file or the environment, its failures as sentences."""
+"""Open the archive of a command. Its URL comes from a flag, a file or the environment; failures become sentences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ T = TypeVar("T")
 
 
 def archive_options(prefix: str = "", **flags: Any) -> ArchiveOptions:
-    """Of flags that the verb has, named as the fields of `ArchiveOptions`, and of the environment. `WrongInput`."""
+    """Return options from flags and the environment. Raises `WrongInput`.
+
+    The flags are those of the command, named as the fields of `ArchiveOptions`.
+    """
     before = f"{prefix}_" if prefix else ""
     given = {f"{before}{name}": value for name, value in flags.items() if value is not None}
     try:
@@ -32,9 +35,9 @@ def archive_options(prefix: str = "", **flags: Any) -> ArchiveOptions:
 
 @asynccontextmanager
 async def opened(options: ArchiveOptions, prefix: str = "", *, may_be_new: bool = False) -> AsyncIterator[Archiver]:
-    """The archive, closed at the end. `WrongInput` where none is named, or the URL is none.
+    """Open the archive, and close it at the end. Raises `WrongInput` without a URL, or for a malformed one.
 
-    Unless it `may_be_new`, a file that is not there is refused: a database would be made of a mistyped name, empty.
+    A missing database file is refused unless it `may_be_new`: otherwise a mistyped name would create an empty database.
     """
     before, variable = (f"{prefix}-", f"{prefix.upper()}_") if prefix else ("", "")
     try:
@@ -55,7 +58,7 @@ async def opened(options: ArchiveOptions, prefix: str = "", *, may_be_new: bool 
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """To its end; libraries log warnings only."""
+    """Run the work to its end; libraries log only warnings."""
     configure_logging("warning")
     return asyncio.run(work)
 

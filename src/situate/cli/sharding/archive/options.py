@@ -1,4 +1,4 @@
-"""Options and arguments that the commands of the archive share. Only the parser of the command line is imported."""
+"""Options and arguments that the archive commands share. This module imports only the parser of the command line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ UrlFileOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """The conditions on a record, of which all that are given must hold. A field is the flag of its name."""
+    """Conditions on a record; all given ones must hold. Each field is the flag of its name."""
 
     kind: Annotated[
         str | None, typer.Option(metavar="KIND.GROUP", help="Only this kind, such as Report.batch.example.com.")
@@ -106,5 +106,5 @@ def with_conditions(function: F) -> F:
 
     command.__signature__ = signature.replace(parameters=[*own, *others])  # type: ignore[attr-defined]  # typer reads it
     command.__annotations__ = {each.name: each.annotation for each in (*own, *others)}
-    del command.__wrapped__  # or typer would read that one's signature
+    del command.__wrapped__  # otherwise typer would read the signature of the wrapped function
     return command  # type: ignore[return-value]  # called by typer, by keywords

@@ -1,4 +1,4 @@
-"""Delete records that are older than their retention, and write each deletion down first."""
+"""Delete records that are older than their retention. Each deletion is written to the audit log first."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def prune(
     output: Format,
     dry_run: bool,
 ) -> None:
-    """Delete the records that are older than `retention` says."""
+    """Delete the records that are older than `retention`."""
     with mendable_failures():
         given = retention[0] if retention and "=" not in retention[0] else list(retention)
         options = archive_options(
@@ -58,14 +58,14 @@ def prune(
 
 
 class _Audit:
-    """Where deletions are written down."""
+    """Log of deletions."""
 
     def __init__(self, file: TextIO, *, dry_run: bool) -> None:
         self._file = file
         self._dry_run = dry_run
 
     async def write(self, deletion: Deletion) -> None:
-        """Raises `WrongInput` if it could not be."""
+        """Write one deletion. Raises `WrongInput` if that fails."""
         subject = deletion.subject
         line: dict[str, Any] = {
             "at": micro_time(deletion.at),
@@ -99,7 +99,7 @@ def _audited(path: Path | None, *, dry_run: bool) -> Iterator[_Audit]:
     try:
         yield _Audit(file, dry_run=dry_run)
     finally:
-        with suppress(OSError):  # each line was synced; what could not be written has been told of already
+        with suppress(OSError):  # each line was synced, and write errors have been reported already
             file.close()
 
 

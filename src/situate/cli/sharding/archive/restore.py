@@ -1,4 +1,4 @@
-"""Create an archived object anew."""
+"""Create an archived object again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def restore(
     assigned_to_path: str | None,
     dry_run: bool,
 ) -> RestoredObject:
-    """Create the object anew. Raises `WrongInput`, and what archive and cluster raise."""
+    """Create the object again. Raises `WrongInput`, and the errors of archive and cluster."""
     try:
         adapter = FieldPaths(assigned_to_path=assigned_to_path or _PATHS.assigned_to_path)
         work = _restore(
@@ -76,7 +76,7 @@ def show(
     output: Format,
     dry_run: bool,
 ) -> None:
-    """Create the object anew and print it."""
+    """Create the object again and print it."""
     with mendable_failures(), progress("restoring"):
         options = archive_options(archive_url=archive_url, archive_url_file=archive_url_file, finalizer=finalizer)
         done = restore(

@@ -27,7 +27,7 @@ def show(
     archive_url_file: str | None,
     output: Format,
 ) -> None:
-    """Print the records; `whole`: with the objects in them."""
+    """Print the records; if `whole`, with the objects in them."""
     with mendable_failures(), progress("searching the archive"):
         options = archive_options(archive_url=archive_url, archive_url_file=archive_url_file)
         page = run(_search(options, query_of(conditions, limit=limit or None, continue_=continue_)))

@@ -17,7 +17,7 @@ _TIME = "a time such as 2026-01-31T12:00:00Z, or an age such as 36h"
 
 
 def query_of(given: Conditions, *, limit: int | None = None, continue_: str = "") -> Query:
-    """Raises `WrongInput` for conditions that are no query."""
+    """Return the query. Raises `WrongInput` for invalid conditions."""
     if given.all_namespaces and given.namespace:
         raise WrongInput(f"-A means all namespaces, and -n {given.namespace[0]} only one: leave one of them out")
     now = datetime.now(UTC)
@@ -51,7 +51,7 @@ def _moment(flag: str, text: str | None, now: datetime) -> datetime | None:
     try:
         return parse_time(text)
     except BadTime:
-        pass  # it may say how long ago
+        pass  # the text may be an age
     try:
         return now - timedelta(seconds=parse_duration(text))
     except (BadDuration, OverflowError):

@@ -111,7 +111,7 @@ async def _serve(
 
 
 class _Server:
-    """A service: finds out what is served, then listens until it is stopped."""
+    """Service that discovers the served resources, then listens until it is stopped."""
 
     name = "read-through server"
 
@@ -132,7 +132,7 @@ class _Server:
         self._audiences = audiences
 
     async def run(self) -> None:
-        """Raises `CannotServe`, `NotServed`, and what the client raises."""
+        """Run the server. Raises `CannotServe`, `NotServed`, and the errors of the client."""
         served = [await discovered(self._client, *each) for each in self._resources]
         access = Access(self._client, asyncio.get_running_loop().time, self._audiences)
         answering = Answering(self._client, self._archiver, served, access, lambda: datetime.now(UTC))

@@ -1,4 +1,4 @@
-"""Records as tables and as data."""
+"""Format records as tables and as data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLUMNS: Final = (
 
 
 def rows(records: Iterable[Record]) -> list[tuple[object, ...]]:
-    """As `COLUMNS` has them."""
+    """Return rows for `COLUMNS`."""
     return [
         (
             record.subject.group_kind,
@@ -46,7 +46,7 @@ def rows(records: Iterable[Record]) -> list[tuple[object, ...]]:
 
 
 def outcome(record: Record) -> str:
-    """In one word."""
+    """Return the outcome in one word."""
     match record.successful:
         case True:
             return "succeeded"
@@ -57,7 +57,7 @@ def outcome(record: Record) -> str:
 
 
 def data(record: Record, *, whole: bool) -> dict[str, Any]:
-    """The record as stores keep it; without the object unless `whole`."""
+    """Return the record in its stored form; without the object unless `whole`."""
     content: dict[str, Any] = msgspec.json.decode(encode_record(record))
     if not whole:
         del content["object"]
@@ -65,7 +65,7 @@ def data(record: Record, *, whole: bool) -> dict[str, Any]:
 
 
 def bad_data(bad: Iterable[BadRecord]) -> list[dict[str, str]]:
-    """What cannot be read."""
+    """Return the unreadable records as plain data."""
     return [{"record": each.record, "field": each.path, "problem": each.problem} for each in bad]
 
 

@@ -22,7 +22,7 @@ _COLUMNS = (Column("record"), Column("field"), Column("problem"))
 
 
 def check(conditions: Conditions, *, archive_url: str | None, archive_url_file: str | None, output: Format) -> None:
-    """Read the records and print how many are whole; ends with 1 if one is not."""
+    """Read the records and print how many are unchanged; exit with 1 if one has changed."""
     with mendable_failures(), progress("reading every record"):
         options = archive_options(archive_url=archive_url, archive_url_file=archive_url_file)
         done = run(_verify(options, query_of(conditions)))

@@ -1,7 +1,7 @@
-"""What Deployments, ReplicaSets and StatefulSets do about their pods in a simulated cluster (K1, K5, P32).
+"""Deployments, ReplicaSets and StatefulSets in a simulated cluster (K1, K5, P32).
 
-ReplicaSets ignore terminating pods and replace at once; StatefulSets keep their order and wait until the old pod object
-is gone. A workload is looked at a moment after something about its pods has changed.
+ReplicaSets ignore terminating pods and replace them at once. StatefulSets preserve their order and wait until the old
+pod object is gone. A workload is reconciled shortly after a change of its pods.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from situate.spot.workloads.owners import Controller, ReplicaSetFacts
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What does not change about a workload's pods."""
+    """The constant parts of a workload's pods."""
 
     app: str
     spec: Mapping[str, Any]
     grace_s: float
     surge: int
-    """Pods beyond the replicas in a rollout."""
+    """Maximum number of pods beyond the replicas in a rollout."""
     unavailable: int
-    """Pods that may be missing in one."""
+    """Maximum number of missing pods in a rollout."""
 
 
 @dataclass(slots=True)
 class Controllers:
     world: World
     templates: dict[str, Template] = field(default_factory=dict)
-    """By uid of the workload."""
+    """Templates by UID of the workload."""
     _due: dict[str, Due] = field(default_factory=dict)
     _documents: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -48,7 +48,7 @@ class Controllers:
         return Controllers(world, self.templates, {}, self._documents)
 
     def add(self, kind: str, name: str, replicas: int, on_demand: str | None, template: Template) -> None:
-        """A workload; its pods come."""
+        """Create a workload. Its pods follow."""
         stateful = kind == "StatefulSet"
         owner = Owner(
             kind,
@@ -79,7 +79,7 @@ class Controllers:
         world.on_change()
 
     def roll_out(self, uid: str) -> None:
-        """A new template."""
+        """Give a workload a new template."""
         owner = self.world.owners[uid]
         number = int(owner.revision.removeprefix("r")) + 1
         owner = replace(owner, revision=f"r{number}", rolling=True)
@@ -90,7 +90,7 @@ class Controllers:
         self.world.on_change()
 
     def touch(self, uid: str) -> None:
-        """Looks at the workload soon."""
+        """Reconcile the workload soon."""
         if uid not in self._due:
             self._due[uid] = self.world.timeline.after(self.world.delays.create_s, partial(self._reconcile, uid))
 
@@ -138,7 +138,7 @@ class Controllers:
         return Birth(owner, template.app, uid, self._documents[key], f"{uid}/{revision}", pod)
 
     def _deployment(self, owner: Owner) -> None:
-        """A rolling update within its surge and what may be missing."""
+        """Advance a rolling update within its surge and its maximum of missing pods."""
         if not owner.rolling:
             return
         world, template = self.world, self.templates[owner.uid]
@@ -169,7 +169,7 @@ class Controllers:
                 del world.replica_sets[key]
 
     def _stateful_set(self, owner: Owner) -> None:
-        """The lowest ordinal first, each when those below it serve; the highest leaves first."""
+        """Create the lowest missing ordinal once the lower ones serve. Delete the highest surplus one first."""
         world = self.world
         present = {owner.ordinal(pod.key.name): pod for pod in world.pods_of(owner.uid)}
         for ordinal in range(owner.replicas):
@@ -187,7 +187,7 @@ class Controllers:
         self._roll_down(owner, list(present.values()))
 
     def _roll_down(self, owner: Owner, pods: Sequence[PodFacts]) -> None:
-        """In a rollout the highest ordinal of an old revision goes, one at a time."""
+        """Delete the highest ordinal of an old revision in a rollout, one at a time."""
         if not owner.rolling:
             return
         stale = [pod for pod in pods if pod.revision != owner.revision]

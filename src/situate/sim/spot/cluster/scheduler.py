@@ -1,8 +1,8 @@
-"""A stock scheduler over a simulated cluster: the framework's own plugins, asked once for each state that occurs.
+"""A default scheduler for a simulated cluster: the framework's own plugins, called once per distinct state.
 
-Where a pod goes depends on its shape and on what stands on which kind of node, and the runs of a scenario pass through
-the same few states again and again; so answers are remembered, and thousands of runs cost little more than one. Ties go
-to the first node, where kube-scheduler draws one.
+The node of a pod depends on its shape and on the pods of each kind of node. The runs of a scenario pass through the
+same few states again and again. So answers are cached, and thousands of runs cost little more than one. Ties go to the
+first node, where kube-scheduler draws one at random.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TOLERATIONS: Final = pool_tolerations(SIGNALS)
 
 
 class Standing(IntEnum):
-    """How a pod stands on its node, as far as the scheduler can tell."""
+    """The state of a pod on its node, as far as the scheduler sees it."""
 
     WHOLE = 0
     TERMINATING = 1
@@ -43,7 +43,7 @@ class Standing(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tenants:
-    """Pods on a node that are all alike."""
+    """Equal pods on a node."""
 
     shape: Shape
     standing: Standing
@@ -52,7 +52,7 @@ class Tenants:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A node with its pods. Two of equal keys are alike to every pod that names no node."""
+    """A node with its pods. Two seats with equal keys are equal for every pod that names no node."""
 
     name: str
     kind: NodeKind
@@ -68,7 +68,7 @@ class Seat:
 
 
 class Scheduler:
-    """Of one family of runs: those whose shapes and kinds of nodes are numbered alike."""
+    """The scheduler of one family of runs, whose shapes and node kinds have the same numbers."""
 
     def __init__(self) -> None:
         self._profile = default_profile()
@@ -76,7 +76,7 @@ class Scheduler:
         self._rooms: dict[tuple[object, ...], bool] = {}
 
     def place(self, shape: Shape, seats: Sequence[Seat], key: tuple[object, ...]) -> int | None:
-        """The index of the node that the pod gets; None if none will do. `key`: the keys of the seats."""
+        """Return the index of the pod's node, or None if no node fits. `key` contains the keys of the seats."""
         known = (shape.number, key, tuple(seat.name for seat in seats) if shape.named else ())
         if known not in self._places:
             cache, _ = _cache(seats, {shape})
@@ -96,8 +96,9 @@ class Scheduler:
         without: tuple[int, Shape] | None,
         pools: Collection[str] | None,
     ) -> bool:
-        """What `situate.spot.capacity.free_capacity.Room` is asked. `facts`: of the seats; `without`: a seat and the
-        shape of its pod.
+        """Answer the question of `situate.spot.capacity.free_capacity.Room`.
+
+        `facts` are those of the seats. `without` is a seat and the shape of the pod to leave out.
         """
         usable = tuple(
             each.state is NodeState.OK and each.capacity is capacity and (pools is None or each.pool in pools)
@@ -128,7 +129,10 @@ class Scheduler:
         return self._rooms[known]
 
     def places(self, seats: Sequence[Seat], nodes: Nodes, uids: Mapping[str, Sequence[str]]) -> Places:
-        """For a plan of several moves, under the pods' real uids: by node, in the order of its tenants."""
+        """Return the places for a plan of several moves, under the pods' real UIDs.
+
+        `uids` gives them by node, in the order of its tenants.
+        """
         cache, pods = _cache(seats, set(), uids)
         by_uid = {pod.metadata.uid: pod for pod, _ in pods}
         return FilteredRoom(cache, self._profile, nodes, by_uid.get, _OURS, _TOLERATIONS)
@@ -137,7 +141,7 @@ class Scheduler:
 def _cache(
     seats: Sequence[Seat], asked: Collection[Shape], uids: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[Cache, list[tuple[Pod, Shape]]]:
-    """What a scheduler would know, with the ReplicaSets that soft spreading goes by. Without `uids` it makes some."""
+    """Return a scheduler's cache with the ReplicaSets that soft spreading uses. Without `uids`, generate UIDs."""
     cache = Cache()
     pods: list[tuple[Pod, Shape]] = []
     for seat in seats:

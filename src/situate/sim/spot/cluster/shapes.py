@@ -1,6 +1,6 @@
-"""Kinds of pods and nodes in a simulated cluster: what the scheduler and the deciding functions read of them.
+"""Kinds of pods and nodes in a simulated cluster, as the scheduler and the deciding functions read them.
 
-Thousands of pods differ in name, uid and token alone; what they ask for is made once and shared.
+Thousands of pods differ only in name, UID and token. Their other fields are built once and shared.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ NAMESPACE: Final = "shop"
 BARRED: Final = {"key": "aws-node-termination-handler/spot-itn", "effect": "NoSchedule"}
 """Taint of a node with a notice, as termination handlers set it."""
 _MEMORY_MIB: Final = 2048
-"""Of one pod; nodes have twice as much for each pod that their processors can take."""
+"""Memory of one pod. Nodes have twice this memory for each pod that their CPUs can hold."""
 _TOLERATED: Final = tuple(
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     for key in ("not-ready", "unreachable")
 )
-"""What the API server adds to every pod before webhooks see it (K4)."""
+"""Tolerations that the API server adds to every pod before webhooks see it (K4)."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeKind:
-    """Nodes that differ in name only."""
+    """Nodes that differ only in their names."""
 
     number: int
     capacity: Capacity
     zone: str
     slots: int
-    """Pods of one processor that fit."""
+    """Number of pods with one CPU that fit."""
 
     @property
     def instance_type(self) -> str:
         return f"{self.capacity}-{self.slots}"
 
     def node(self, name: str, *, barred: bool) -> Node:
-        """As the scheduler sees it."""
+        """Build the Node object for the scheduler."""
         labels = {
             CAPACITY_LABEL: str(self.capacity),
             ZONE_LABEL: self.zone,
@@ -71,23 +71,23 @@ class NodeKind:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """All that pods of one template and class have in common."""
+    """The common fields of all pods of one template and class."""
 
     number: int
     pod: Pod
     facts: PodFacts
     named: bool
-    """Whether it asks for nodes by name, so that no two nodes are alike to it."""
+    """Whether it names nodes, so that no two nodes are equal for it."""
 
 
 class Shapes:
-    """Those that have occurred, by the template and what admission added to it."""
+    """All shapes so far, by the template and the operations of admission."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, bytes], Shape] = {}
 
     def of(self, template: str, document: Mapping[str, Any], operations: Sequence[Operation]) -> Shape:
-        """`template` names the document without its name."""
+        """Return the shape of a pod. `template` identifies the document without the pod's name."""
         shared = [each for each in operations if not each["path"].startswith("/metadata/annotations")]
         key = template, msgspec.json.encode(shared)
         shape = self._known.get(key)
@@ -99,7 +99,7 @@ class Shapes:
 
 
 def pod_document(owner: Mapping[str, Any], labels: Mapping[str, str], spec: Mapping[str, Any], grace_s: float) -> Any:
-    """A new pod as the webhook gets it; `owner` is the reference to its controller."""
+    """Build a new pod as the webhook receives it. `owner` is the reference to its controller."""
     container = {
         "name": "main",
         "image": "registry.example/app:1",

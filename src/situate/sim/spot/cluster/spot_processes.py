@@ -1,7 +1,7 @@
-"""The webhook and the controller in a simulated cluster: the shipped `admit` and `decide`, and what follows from them.
+"""The webhook and the controller of spot in a simulated cluster: the shipped `admit` and `decide`, with their effects.
 
-The controller looks a moment after each change and again when a decision asks for it. While no wave is on it polls a
-little less often than the shipped one, which nothing but the time of a run depends on.
+The controller decides shortly after each change, and at the times that a decision requests. Without a wave it polls a
+little less often than the shipped one, which affects only the time of a run.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from situate.spot.workloads.on_demand_target import Rules
 
 _QUIET_POLL_S: Final = 60.0
 _SOONEST_S: Final = 1.0
-"""Between two decisions, as of the shipped controller (`moving.SOONEST_S`)."""
+"""Minimum seconds between two decisions, as in the shipped controller (`moving.SOONEST_S`)."""
 _END_SOONEST_S: Final = 0.1
-"""The same where the time of a pod is up (`moving.END_SOONEST_S`)."""
+"""The same if the time of a pod is over (`moving.END_SOONEST_S`)."""
 _FOR_WAVES: Final = frozenset((Reason.EVACUATE, Reason.DEAD_NODE, Reason.REPLACED, Reason.ORPHANED))
 
 
 def settings_of(policy: Policy, *, autoscaling: bool, start_s: float) -> SpotSettings:
-    """The configuration under which a policy runs."""
+    """Return the configuration of a policy."""
     return SpotSettings(
         eviction_toleration=20.0 if policy.reacts else None,
         make_before_break=policy.reaction is Reaction.RELEASE,
@@ -58,7 +58,7 @@ def settings_of(policy: Policy, *, autoscaling: bool, start_s: float) -> SpotSet
 
 @dataclass(slots=True)
 class SimulatedRoom(Room):
-    """By the simulated cluster's scheduler."""
+    """Free capacity, answered by the simulated cluster's scheduler."""
 
     world: World
 
@@ -75,12 +75,12 @@ class SimulatedRoom(Room):
 
 @dataclass(slots=True)
 class Ours:
-    """Installed in a world: it admits from now on, and decides once woken."""
+    """spot in a simulated world. It admits pods, and decides once it is woken."""
 
     world: World
     settings: SpotSettings
     reacts: bool
-    """Whether nodes that end are its business."""
+    """Whether it reacts to nodes that end."""
     rules: Rules
     limits: Limits
     state: State = field(default_factory=State)
@@ -100,7 +100,7 @@ class Ours:
         return replace(self, world=world, _due=None)
 
     def admit(self, birth: Birth, token: str) -> Sequence[Operation]:
-        """What is written into the pod."""
+        """Return the operations on a new pod."""
         world = self.world
         cluster = world.cluster()
         doomed = avoided(cluster.nodes.values())
@@ -117,7 +117,7 @@ class Ours:
         return answer.operations
 
     def wake(self) -> None:
-        """Something has changed."""
+        """Plan a decision after a change."""
         self._decide_at(max(self.world.now + self.world.delays.react_s, self._decided_at + _SOONEST_S))
 
     def _decide_at(self, when: float) -> None:

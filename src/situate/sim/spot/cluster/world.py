@@ -1,8 +1,7 @@
-"""A simulated cluster: what its API shows and what is true beneath, nodes that come and end, pods that start and serve.
+"""A simulated cluster: its API's view and the true state, nodes that come and end, pods that start and serve.
 
-Pods are bound by `scheduling`, replaced by `controllers`, classed by whoever admits them. Nothing runs by itself: all
-that happens is on the timeline. What the API says may be older than the truth: pods of a node that has gone stand there
-until that is noticed.
+`scheduling` binds pods, `controllers` replaces them, and an admit function classes them. All events are on the
+timeline. The API's view may be older than the true state: pods of a lost node stay in it until the loss is detected.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from situate.spot.workloads.on_demand_target import Namespace
 from situate.spot.workloads.owners import ReplicaSetFacts
 
 _TOLERATED_S = 300.0
-"""Of a lost node, where a pod says nothing."""
+"""Seconds that a pod without a toleration of its own tolerates a lost node."""
 
 
 @dataclass(slots=True, eq=False)
 class SimPod:
     facts: PodFacts
-    """What the API shows."""
+    """The API's view of the pod."""
     shape: Shape
     owner: str
-    """Uid of the workload."""
+    """UID of the workload."""
     app: str
-    """Which service it is part of."""
+    """Name of the service that it belongs to."""
     node: SimNode | None = None
     serving: bool = False
 
@@ -54,10 +53,10 @@ class SimNode:
     facts: NodeFacts
     kind: NodeKind
     runs: bool = True
-    """Whether the machine is there."""
+    """Whether the machine runs."""
     barred: bool = False
     pods: dict[str, SimPod] = field(default_factory=dict)
-    """By uid, those that have not gone."""
+    """By UID: the pods that are not gone."""
     _seat: Seat | None = None
 
     def touch(self) -> None:
@@ -77,22 +76,22 @@ class SimNode:
 
 @dataclass(frozen=True, slots=True)
 class Birth:
-    """A pod that a controller wants."""
+    """A pod that a controller wants to create."""
 
     owner: Owner
     app: str
     controller: str
-    """Uid of the ReplicaSet, or of the workload itself."""
+    """UID of the ReplicaSet, or of the workload itself."""
     document: Mapping[str, Any]
-    """As the webhook gets it."""
+    """The document that the webhook receives."""
     template: str
-    """Names the document without its name."""
+    """Identifies the document without the pod's name."""
     name: str = ""
-    """Empty where the server makes one."""
+    """Empty if the server generates the name."""
 
 
 Admit = Callable[[Birth, str], Sequence[Operation]]
-"""What is written into a new pod; the text is a token of its own."""
+"""Returns the operations on a new pod. The text is a token of its own."""
 
 
 class World:
@@ -112,17 +111,17 @@ class World:
         self.replica_sets: dict[str, ReplicaSetFacts] = {}
         self.pods: dict[str, SimPod] = {}
         self.nodes: dict[str, SimNode] = {}
-        """Those that have a Node object."""
+        """Nodes with a Node object."""
         self.admit: Admit = lambda _birth, _token: ()
         self.on_pods: Callable[[str], None] = lambda _owner: None
         """Called after each change of a workload's pods."""
         self.on_change: Callable[[], None] = lambda: None
         """Called after each change that the API shows."""
         self.grown: NodeKind | None = None
-        """The on-demand nodes that come when pods wait; None: none come."""
+        """The kind of on-demand nodes that are added for waiting pods. None: none are added."""
         self._made = 0
         self._growing = 0
-        """Places that are on their way."""
+        """Places of requested nodes that have not arrived."""
         self._binding: Due | None = None
         self._of: dict[str, dict[str, PodFacts]] = {}
         self._tuples: dict[str, Sequence[PodFacts]] = {}
@@ -130,7 +129,7 @@ class World:
         self._namespaces = {NAMESPACE: Namespace(NAMESPACE)}
 
     def fork(self, timeline: Timeline, account: Account, chance: Chance) -> World:
-        """The same cluster with a future of its own; nothing may be under way."""
+        """Return the same cluster with its own future. No event may be pending."""
         twin = World(timeline, account, chance, self.delays, self._scheduler, self.shapes)
         twin.owners, twin.replica_sets = dict(self.owners), dict(self.replica_sets)
         twin.grown, twin._made = self.grown, self._made
@@ -151,7 +150,7 @@ class World:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is missing, nothing is under way, and no node is about to end."""
+        """Return whether no pod is missing, no change is in progress, and no node is about to end."""
         wanted = sum(owner.replicas for owner in self.owners.values())
         if len(self.pods) != wanted or self._binding is not None:
             return False
@@ -159,10 +158,10 @@ class World:
             return False
         return all(pod.serving and pod.facts.live for pod in self.pods.values())
 
-    # what the API shows
+    # the API's view
 
     def cluster(self) -> Cluster:
-        """Good until the next change."""
+        """Return the API's view, valid until the next change."""
         for owner, pods in self._of.items():
             if owner not in self._tuples:
                 self._tuples[owner] = tuple(pods.values())
@@ -174,7 +173,7 @@ class World:
         return self._tuples[owner]
 
     def fits(self, pod: PodFacts, capacity: Capacity, without: PodFacts | None, pools: Collection[str] | None) -> bool:
-        """For `situate.spot.capacity.free_capacity.Room`."""
+        """Answer the question of `situate.spot.capacity.free_capacity.Room`."""
         known = self.pods.get(pod.uid)
         if known is None:
             return False
@@ -188,7 +187,7 @@ class World:
         return self._scheduler.fits(known.shape, seats, _key(seats), facts, capacity, less, pools)
 
     def places(self) -> Places:
-        """Room of which several moves can be asked in turn."""
+        """Return free places for which several moves can be checked in turn."""
         uids = {
             name: [
                 pod.facts.uid for pod in sorted(node.pods.values(), key=lambda pod: (pod.shape.number, pod.standing))
@@ -201,11 +200,11 @@ class World:
         return [node.seat for node in self.nodes.values()]
 
     def mark(self, pod: SimPod, **changes: Any) -> None:
-        """Shows something of a pod that nobody goes by but whoever wrote it."""
+        """Change the API's view of a pod in a field that only its writer reads."""
         self._show(pod, replace(pod.facts, **changes))
 
     def update(self, pod: SimPod, **changes: Any) -> None:
-        """Shows something else of a pod."""
+        """Change the API's view of a pod, and notify the controller."""
         self.mark(pod, **changes)
         self.on_change()
 
@@ -244,7 +243,7 @@ class World:
         self.schedule()
 
     def delete(self, uid: str, cause: Cause) -> None:
-        """With its grace period, as an eviction does. Harmless if it is ending already."""
+        """Delete a pod with its grace period, as an eviction does. Do nothing if it is already terminating."""
         pod = self.pods.get(uid)
         if pod is None or pod.facts.terminating:
             return
@@ -266,7 +265,7 @@ class World:
             self.update(pod, ready=False, ready_since=None)
 
     def _ended(self, uid: str) -> None:
-        """Its kubelet says so, if that is still there."""
+        """Remove an ended pod, if its kubelet still runs to report the end."""
         pod = self.pods.get(uid)
         if pod is not None and pod.node is not None and pod.node.runs:
             self._remove(uid)
@@ -293,7 +292,7 @@ class World:
             self.account.serve(self.now, pod.app, 1 if serves else -1)
 
     def release(self, uid: str, deadline: float) -> None:
-        """It leaves its ReplicaSet and serves on (K6)."""
+        """Take a pod out of its ReplicaSet. It still serves (K6)."""
         pod = self.pods.get(uid)
         if pod is None or pod.facts.terminating or pod.facts.released:
             return
@@ -307,7 +306,7 @@ class World:
     # the scheduler
 
     def schedule(self) -> None:
-        """Binds what can be bound, after a while."""
+        """Bind all pods that fit, after a delay."""
         if self._binding is None:
             self._binding = self.timeline.after(self.delays.bind_s, self._bind_all)
 
@@ -348,7 +347,7 @@ class World:
         self.on_pods(pod.owner)
 
     def _grow(self, kind: NodeKind, seats: Sequence[Seat], waiting: Mapping[Shape, int]) -> None:
-        """Asks for on-demand nodes for pods that would fit there."""
+        """Request on-demand nodes for pods that would fit there."""
         more = [*seats, Seat.of("new", kind, False, ())]
         key = _key(more)
         wanting = sum(count for shape, count in waiting.items() if self._scheduler.place(shape, more, key) is not None)
@@ -380,7 +379,7 @@ class World:
         self.schedule()
 
     def notice(self, name: str, seconds: float) -> None:
-        """Its end is known, and a termination handler has tainted it."""
+        """Announce the end of a node. A termination handler has tainted it."""
         node = self.nodes[name]
         node.barred = True
         facts = replace(
@@ -389,7 +388,7 @@ class World:
         self._show_node(node, facts)
 
     def end_node(self, name: str, *, silent: bool) -> None:
-        """The machine is gone; the Node object too, unless it ends silently."""
+        """End a machine. Its Node object is deleted too, unless it ends silently."""
         node = self.nodes[name]
         node.runs = False
         for pod in node.pods.values():
@@ -401,7 +400,7 @@ class World:
             self.forget_node(name)
 
     def forget_node(self, name: str) -> None:
-        """Its Node object goes; pods that are still there follow when that is noticed."""
+        """Delete a Node object. Its remaining pods are removed when this is detected."""
         node = self.nodes.pop(name)
         del self._node_facts[name]
         self.timeline.after(self.delays.detection_s, partial(self._collect, node))
@@ -424,7 +423,7 @@ class World:
         self._show_node(node, facts)
 
     def _taint_evicts(self, uid: str) -> None:
-        """The object stays, since nobody is there to end the pod."""
+        """Mark the pod as deleted. The object stays, because no kubelet ends the pod."""
         self.delete(uid, Cause.LOST)
 
 

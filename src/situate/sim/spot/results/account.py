@@ -1,4 +1,4 @@
-"""What one run comes to: service and cost, integrated over time as they change."""
+"""The result of one run: service and cost, integrated over time."""
 
 from __future__ import annotations
 
@@ -12,54 +12,54 @@ from situate.spot.model.pods_nodes_workloads import Capacity
 
 
 class Cause(StrEnum):
-    """Why a pod ended."""
+    """The cause of a pod's end."""
 
     LOST = "lost"
-    """With its node."""
+    """The pod ended with its node."""
     DRAINED = "drained"
-    """Evicted by others before its node ended."""
+    """Another tool evicted the pod before its node ended."""
     WAVE = "wave"
-    """By us, before its node ended or for it."""
+    """spot moved the pod because its node ends."""
     MOVED = "moved"
-    """By us, for policy alone."""
+    """spot moved the pod for policy alone."""
     ROLLOUT = "rollout"
     SCALED = "scaled"
 
 
 RESTARTS = frozenset((Cause.LOST, Cause.DRAINED, Cause.WAVE, Cause.MOVED))
-"""What a user did not ask for."""
+"""Causes that no user requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One workload in one run."""
+    """The result for one workload in one run."""
 
     replicas: int
-    """At the end."""
+    """Number of replicas at the end."""
     outage_s: float
-    """With no pod that serves."""
+    """Seconds without a serving pod."""
     half_s: float
-    """With half of its replicas or fewer."""
+    """Seconds with at most half of the replicas serving."""
     pod_s_short: float
-    """Seconds, each as often as pods were missing."""
+    """Seconds multiplied by the number of missing pods."""
     least_ready: int
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """One run."""
+    """The result of one run."""
 
     outcomes: dict[str, Outcome]
-    """By workload."""
+    """Results by workload."""
     cost: float
-    """Of what all its replicas would have cost on demand; kept room included."""
+    """Cost as a share of the cost of all replicas on demand. It includes reserved headroom."""
     endings: dict[Cause, int]
     ready: tuple[int, ...]
-    """Pods of all workloads that served, at the times asked for."""
+    """Number of serving pods of all workloads at the sample times."""
     on_demand: tuple[int, ...]
-    """Pods that ran on demand then."""
+    """Number of pods running on demand at the sample times."""
     least_ready: int
-    """Pods of all workloads that served, when they were fewest."""
+    """Minimum number of serving pods of all workloads."""
 
     @property
     def restarts(self) -> int:
@@ -67,7 +67,7 @@ class Played:
 
 
 class _Service:
-    """Of one workload while it runs."""
+    """Service of one workload during the run."""
 
     __slots__ = ("half_s", "least", "outage_s", "replicas", "serving", "short")
 
@@ -85,7 +85,7 @@ class _Service:
 
 
 class Account:
-    """Told of each change when it happens."""
+    """Accounts for each change at its time."""
 
     def __init__(self, now: float, discount: float) -> None:
         self._began = self._now = now
@@ -97,11 +97,11 @@ class Account:
         self._replicas = 0
         self._serving = 0
         self._history: list[tuple[float, int, int]] = [(now, 0, 0)]
-        """Since when so many pods served, and ran on demand."""
+        """Times of changes, with the number of serving pods and of pods on demand since then."""
         self._endings: Counter[Cause] = Counter()
 
     def fork(self, now: float) -> Account:
-        """A new account that begins with how things stand."""
+        """Return a new account that begins with the present state."""
         twin = Account(now, self._discount)
         twin._services = {name: _Service(each.replicas, each.serving) for name, each in self._services.items()}
         twin._running = self._running.copy()
@@ -111,14 +111,14 @@ class Account:
         return twin
 
     def resize(self, now: float, workload: str, change: int) -> None:
-        """It wants so many more pods, or fewer."""
+        """Change the number of replicas of a workload."""
         self._pass_time(now)
         service = self._services.setdefault(workload, _Service(0, 0))
         service.replicas += change
         self._replicas += change
 
     def serve(self, now: float, workload: str, change: int) -> None:
-        """So many more of its pods serve."""
+        """Change the number of serving pods of a workload."""
         self._pass_time(now)
         service = self._services[workload]
         service.serving += change
@@ -127,19 +127,19 @@ class Account:
         self._note(now)
 
     def run(self, now: float, capacity: Capacity, change: int) -> None:
-        """So many more pods run, and are paid for."""
+        """Change the number of running pods, which are paid for."""
         self._pass_time(now)
         self._running[capacity] += change
         self._note(now)
 
     def keep(self, now: float, places: int) -> None:
-        """So many places on demand are paid for, used or not."""
+        """Set the number of on-demand places that are paid for, used or not."""
         self._pass_time(now)
         self._kept = places
 
     @property
     def on_demand(self) -> int:
-        """Pods that run on demand now."""
+        """Return the number of pods that run on demand now."""
         return self._running[Capacity.ON_DEMAND]
 
     def ended(self, cause: Cause) -> None:
@@ -161,7 +161,7 @@ class Account:
         self._full_price += seconds * self._replicas
 
     def close(self, now: float, samples: Sequence[float]) -> Played:
-        """`samples`: seconds since the beginning, ascending."""
+        """Close the account. `samples` are seconds since the beginning, ascending."""
         self._pass_time(now)
         outcomes = {
             name: Outcome(each.replicas, each.outage_s, each.half_s, each.short, each.least)

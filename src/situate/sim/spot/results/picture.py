@@ -1,7 +1,7 @@
-"""A comparison as a picture: for each policy how many pods served over time, and how many ran on demand. SVG, as text.
+"""Render a comparison as SVG text: for each policy, the numbers of serving and of on-demand pods over time.
 
-One panel for each policy, one column for each stretch of time: the first wave, the last one if there are several, and
-the whole time. The band holds nine of ten runs, the line is the median.
+Each policy has a panel. Each column is a period: the first wave, the last one if there are several, and the whole time.
+The band contains nine of ten runs, and the line is the median.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from situate.sim.spot.scenarios import Scenario, Wave
 
 _WIDTH, _LEFT, _RIGHT, _BETWEEN = 1120, 62, 26, 34
 _WAVE_WIDTHS = (430, 290)
-"""Of each wave's column: where there is one such column, and where there are two."""
+"""Widths of the waves' columns: with one such column, and with two."""
 _BEFORE_S, _AFTER_S = 20.0, 150.0
-"""What is shown of the time around a wave."""
+"""Seconds shown before and after a wave."""
 _HEAD, _CHART, _BELOW, _TOP, _FOOT = 58, 84, 26, 116, 22
 _TICKS_S = (10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400)
 _TICK_PX = 70
@@ -48,18 +48,18 @@ text { font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif; font-size:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A stretch of time that every panel shows."""
+    """A period that every panel shows."""
 
     title: str
     begin: float
     end: float
     mark: str = ""
-    """A letter, by which the chart of the whole time shows where it is; empty: this is the whole time."""
+    """Letter that marks this period in the chart of the whole time. Empty: the whole time itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """Turns seconds into x, and pods into y of a chart."""
+    """Maps seconds to x, and pods to y of a chart."""
 
     left: float
     right: float
@@ -77,7 +77,10 @@ class _Axes:
 
 
 def columns(scenario: Scenario) -> list[Column]:
-    """The first wave, the last one where that is apart, and the whole time; that alone if a wave takes most of it."""
+    """Return the periods: the first wave, the last one if it is separate, and the whole time.
+
+    If a wave takes most of the time, return the whole time only.
+    """
     waves = sorted((event for event in scenario.events if isinstance(event, Wave)), key=lambda wave: wave.at_s)
     found: list[Column] = []
     for place, wave in (("first", waves[0]), ("last", waves[-1])) if waves else ():
@@ -91,7 +94,7 @@ def columns(scenario: Scenario) -> list[Column]:
 
 
 def sample_times(scenario: Scenario) -> list[float]:
-    """The moments that a picture is made of, ascending; closer to each other where a wave has a column."""
+    """Return the sample times of a picture, ascending. They are closer within the column of a wave."""
     found: set[float] = set()
     for each in columns(scenario):
         found.update(each.begin + (each.end - each.begin) * number / _SAMPLES for number in range(_SAMPLES + 1))
@@ -99,7 +102,7 @@ def sample_times(scenario: Scenario) -> list[float]:
 
 
 def picture(title: str, scenario: Scenario, reports: Sequence[Report]) -> str:
-    """One SVG document."""
+    """Return one SVG document."""
     wanted = sum(app.replicas for app in scenario.apps)
     highest = max((max(each.ready.high, default=0) for each in reports), default=0)
     most = max(wanted, highest) * 1.1
@@ -137,7 +140,7 @@ def picture(title: str, scenario: Scenario, reports: Sequence[Report]) -> str:
 
 
 def headline(report: Report) -> str:
-    """The few numbers that one looks for first; means, over all workloads."""
+    """Return the main numbers: means over the runs, for all workloads together."""
     service = report.together
     return (
         f"cost {report.cost.mean:.2f} · outage {service.outage_s.mean:,.0f} s · half or fewer "
@@ -175,7 +178,7 @@ def _charts(shown: Sequence[Column], most: float, top: float) -> Iterator[_Axes]
 
 
 def _brackets(axes: _Axes, shown: Sequence[Column]) -> Iterator[str]:
-    """Above the chart of the whole time: where the other columns are."""
+    """Yield marks of the other columns above the chart of the whole time."""
     for each in shown:
         if each.mark:
             begin, end = axes.x(each.begin), axes.x(each.end)
@@ -203,7 +206,7 @@ def _chart(axes: _Axes, scenario: Scenario, report: Report, wanted: int) -> Iter
 
 
 def _wave(axes: _Axes, wave: Wave) -> Iterator[str]:
-    """Behind the lines: the notice, and the time without the nodes."""
+    """Yield the background of a wave: the notice, and the time without its nodes."""
     ends = wave.at_s + (wave.notice_s or 0.0)
     back = axes.end if wave.back_after_s is None else ends + wave.back_after_s
     for kind, begin, end in (("notice", wave.at_s, ends), ("gone", ends, back)):
@@ -226,7 +229,7 @@ def _ticks(axes: _Axes) -> Iterator[str]:
 
 
 def _steps(axes: _Axes, times: Sequence[float], values: Sequence[int]) -> Iterator[tuple[float, float]]:
-    """The corners of a line in steps, from left to right; moments in which nothing changes are left out."""
+    """Yield the corners of a step line, from left to right, without points at which nothing changes."""
     last: int | None = None
     for when, value in zip(times, values, strict=True):
         if not axes.begin <= when <= axes.end:

@@ -1,4 +1,4 @@
-"""What the runs of one policy come to: each figure with how it varies, and readiness over time."""
+"""Statistics over the runs of one policy: each figure with its distribution, and readiness over time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from situate.sim.spot.results.account import Played
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Of one figure over the runs; percentiles are of the nearest rank."""
+    """Distribution of one figure over the runs. Percentiles are nearest-rank."""
 
     mean: float
     least: float
@@ -32,12 +32,12 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """How a workload fared, or all of them together."""
+    """Service figures of one workload, or of all together."""
 
     outage_s: Distribution
-    """With no pod that serves."""
+    """Seconds without a serving pod."""
     half_s: Distribution
-    """With half of the replicas or fewer."""
+    """Seconds with at most half of the replicas serving."""
     pod_s_short: Distribution
     least_ready: Distribution
 
@@ -60,26 +60,26 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Of one policy."""
+    """The report of one policy."""
 
     policy: str
     runs: int
     cost: Distribution
-    """Of what all replicas would have cost on demand."""
+    """Cost as a share of the cost of all replicas on demand."""
     restarts: Distribution
-    """Pods that ended otherwise than by scaling or a rollout."""
+    """Number of pods that ended for other causes than scaling or a rollout."""
     together: Service
-    """Seconds added up over the workloads; the least of all their pods."""
+    """Sums of seconds over the workloads, and the minimum of all their serving pods."""
     workloads: Mapping[str, Service]
     endings: Mapping[str, float]
-    """Pods that ended, by cause, in a run."""
+    """Mean number of ended pods per run, by cause."""
     times: Sequence[float]
-    """Seconds, of the bands."""
+    """Sample times of the bands, in seconds."""
     ready: Band
     on_demand: Band
 
     def as_data(self) -> dict[str, Any]:
-        """For JSON and YAML."""
+        """Return plain data for JSON and YAML."""
         return {
             "policy": self.policy,
             "runs": self.runs,
@@ -93,7 +93,7 @@ class Report:
 
 
 def report(policy: str, played: Sequence[Played], samples: Sequence[float]) -> Report:
-    """At least one run."""
+    """Build the report of a policy from at least one run."""
     names = list(played[0].outcomes)
     endings: Counter[str] = Counter()
     for run in played:

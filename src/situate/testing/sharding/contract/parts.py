@@ -1,7 +1,7 @@
-"""The supervisor's part, scene by scene: each judges some of the rules. Nothing assumes how fast the executor is.
+"""The supervisor's part, scene by scene. Each scene checks some rules, without assumptions on the executor's speed.
 
-The executor's work, whatever it is, writes `status.by` (its pod's UID) and a `status.count` that rises at least once a
-second, until it is stopped; where `spec.steps` is a number it completes the object after so many writes.
+The executor's work writes `status.by` (its pod's UID) and a `status.count` that rises at least once a second, until it
+is stopped. Where `spec.steps` is a number, the work completes the object after this many writes.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from situate.testing.sharding.contract.place import PATHS, POD, UNITS, Place
 from situate.testing.sharding.contract.rules import Finding
 
 PATIENCE_S: Final = 60.0
-"""For what has no deadline of its own: a process on a busy machine starts slowly."""
+"""Time limit for steps without a deadline of their own: a process on a busy machine starts slowly."""
 BEAT_S: Final = 1.0
-"""Between two writes of the work, at most."""
+"""Maximum seconds between two writes of the work."""
 HELD_S: Final = 1.0
-"""So late comes a write that was under way."""
+"""Delay of a write on its way."""
 
 
 class NotTried(Exception):
-    """The executor did not get so far that the rest could be tried."""
+    """The executor did not reach a state in which the remaining rules can be tested."""
 
 
 async def played(place: Place) -> AsyncIterator[Finding]:
-    """All findings, as they come. Raises `NotTried`."""
+    """Play all scenes and yield their findings. Raises `NotTried`."""
     for part in (_lease, _work, _drain, _revocation, _late, _completion, _loss, _end):
         async for finding in part(place):
             yield finding
@@ -57,7 +57,7 @@ async def played(place: Place) -> AsyncIterator[Finding]:
 
 
 async def _lease(place: Place) -> AsyncIterator[Finding]:
-    """The Lease appears, says what it should, and is renewed."""
+    """Check that the Lease appears, has the right content, and is renewed."""
     if not await place.until(lambda: place.leases() or place.ended, PATIENCE_S) or place.ended:
         how = "has ended" if place.ended else f"has made no Lease within {PATIENCE_S:g} s"
         raise NotTried(f"the executor {how}")
@@ -82,7 +82,7 @@ async def _lease(place: Place) -> AsyncIterator[Finding]:
 
 
 async def _work(place: Place) -> AsyncIterator[Finding]:
-    """What is its own it begins; what is another's it leaves alone."""
+    """Check that the executor begins its own object and leaves those of others alone."""
     strangers = {
         "other-uid": Holder(POD, "00000000-0000-0000-0000-000000000000"),
         "other-executor": Holder("executor-1", place.uid),
@@ -129,7 +129,7 @@ async def _revocation(place: Place) -> AsyncIterator[Finding]:
 
 
 async def _late(place: Place) -> AsyncIterator[Finding]:
-    """A write of the executor is under way while its object goes to somebody else."""
+    """Check a write that is on its way while its object goes to another executor."""
     if not await _begins(place, "late"):
         raise NotTried("a third object was not begun")
     place.delay("late", HELD_S)
@@ -160,12 +160,12 @@ async def _completion(place: Place) -> AsyncIterator[Finding]:
 
 
 async def _loss(place: Place) -> AsyncIterator[Finding]:
-    """No renewal lands any more; then they do again."""
+    """Refuse all renewals for a while, then accept them again."""
     if not await _begins(place, "lost"):
         raise NotTried("a fourth object was not begun")
     epoch = place.view("lost").epoch
     place.refuse_renewals()
-    await asyncio.sleep(0.1)  # what was under way has landed
+    await asyncio.sleep(0.1)  # writes on their way have landed
     last = place.renewals[-1]
     await place.until(lambda: place.ended or place.now() > last + place.timing.lease_s, PATIENCE_S)
     await asyncio.sleep(2 * BEAT_S)
@@ -174,7 +174,7 @@ async def _loss(place: Place) -> AsyncIterator[Finding]:
     yield Finding("loss", not late, said)
     back = place.now()
     place.undisturbed()
-    if place.ended:  # which is one way to stop; in its pod the container is begun anew
+    if place.ended:  # one way to stop; in a Pod the kubelet restarts the container
         await place.execute()
     renewed = await place.until(lambda: place.renewals[-1] > back, PATIENCE_S)
     if not renewed:
@@ -205,7 +205,10 @@ async def _end(place: Place) -> AsyncIterator[Finding]:
 
 
 async def _begins(place: Place, name: str, **spec: Any) -> bool:
-    """Whether it works on a new object, which is assigned anew where it was released: a busy machine loses leases."""
+    """Create an object and return whether the executor works on it.
+
+    The object is assigned again if the executor released it, because a busy machine loses Leases.
+    """
     _create(place, name, **spec)
 
     def look() -> bool:
@@ -229,7 +232,10 @@ def _assigning(place: Place, name: str, holder: Holder) -> Operations:
 
 
 def _take(place: Place, name: str) -> None:
-    """Nothing comes between reading and writing: all of it happens at once, on the server's own loop."""
+    """Revoke an object.
+
+    Reading and writing happen at once on the server's own loop, so no other write comes between.
+    """
     content = place.get(name)
     _write(place, name, guarded_patch(content, revoked(view_of(content, PATHS), PATHS, 1, Cause.DRAIN)))
 
@@ -243,7 +249,7 @@ def _write(place: Place, name: str, operations: Operations, subresource: str = "
 
 
 def _wrong_with(place: Place, lease: dict[str, Any]) -> str:
-    """The first thing; empty if there is none."""
+    """Return the first mistake in a Lease. Empty: none."""
     metadata, spec = lease["metadata"], lease["spec"]
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     wanted = {

@@ -1,4 +1,4 @@
-"""The server and the executor's process: what reaches the server is seen as it comes, whoever has sent it."""
+"""The server and the executor's process. The place records each request that reaches the server."""
 
 from __future__ import annotations
 
@@ -65,16 +65,16 @@ class Landed:
     """A write of an object by the executor."""
 
     at: float
-    """Monotonic."""
+    """Monotonic time of the write."""
     name: str
     before: ObjectView
     after: ObjectView
     refusal: Refusal | None
-    """What the policy would have said to it."""
+    """The policy's refusal of this write, if any."""
 
 
 class Place:
-    """Of one run. `start` it, and `stop` it whatever happens."""
+    """The server and process of one run. Call `start`, and `stop` in any case."""
 
     def __init__(self, command: str, timing: Timing, folder: Path) -> None:
         self.timing = timing
@@ -82,7 +82,7 @@ class Place:
         self.uid = ""
         self.landed: list[Landed] = []
         self.renewals: list[float] = []
-        """When the executor's Lease was seen to change."""
+        """Times at which the executor's Lease changed."""
         self.process: asyncio.subprocess.Process | None = None
         self._command = command
         token = uuid.uuid4().hex
@@ -103,7 +103,7 @@ class Place:
         await self.execute()
 
     async def execute(self) -> None:
-        """Starts the executor's process."""
+        """Start the executor's process."""
         environment = os.environ | self.timing.environment()
         environment |= {
             "KUBECONFIG": str(self.folder / "kubeconfig"),
@@ -135,7 +135,7 @@ class Place:
         return self.process is not None and self.process.returncode is not None
 
     def tail(self, lines: int = 12) -> list[str]:
-        """The end of what the executor has printed."""
+        """Return the last lines of the executor's output."""
         return (self.folder / "executor.log").read_text(errors="replace").splitlines()[-lines:]
 
     def now(self) -> float:
@@ -145,7 +145,7 @@ class Place:
         return datetime.now(UTC)
 
     def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
-        """A request of the supervisor's part, carried out at once; it must succeed."""
+        """Send a request of the supervisor's part, carried out at once. It must succeed."""
         headers = _PATCH if method == "PATCH" else _JSON
         data = b"" if body is None else json.dumps(body).encode()
         self._own = True
@@ -164,7 +164,7 @@ class Place:
         return view_of(self.get(name), PATHS)
 
     def by(self, name: str) -> str:
-        """Who has worked on it, as it says itself."""
+        """Return the UID of the executor that worked on the object, from the object's status."""
         return str((self.get(name).get("status") or {}).get("by", ""))
 
     def lease(self) -> dict[str, Any] | None:
@@ -179,23 +179,23 @@ class Place:
         return [each["metadata"]["name"] for each in self.call("GET", LEASES)["items"]]
 
     def delay(self, name: str, seconds: float) -> None:
-        """The executor's next write of the object arrives so much later."""
+        """Delay the executor's next write of the object."""
         path = f"{UNITS}/{name}*"
         self._add(Rule(fault=Kind.DELAY, methods=("PATCH", "PUT"), path=path, users=(_USER,), delay_s=seconds))
 
     def under_way(self) -> bool:
-        """Whether that write has come."""
+        """Return whether the delayed write has arrived."""
         return not self._server.faults.ordered
 
     def refuse_renewals(self) -> None:
         self._add(Rule(fault=Kind.REFUSE, path=f"{LEASES}*", users=(_USER,), times=None))
 
     def undisturbed(self) -> None:
-        """No faults from now on."""
+        """End all faults."""
         self._server.faults.clear()
 
     async def until(self, holds: Callable[[], object], within_s: float) -> bool:
-        """Whether it came to hold in time; the process may end meanwhile."""
+        """Wait until a condition holds and return whether it did in time. The process may end meanwhile."""
         end = self.now() + within_s
         while not holds():
             if self.now() >= end:
@@ -210,7 +210,7 @@ class Place:
         self._server.faults.add(rule)
 
     def _look(self, event: Event) -> None:
-        """Every change, before the answer to it leaves."""
+        """Record each change before the answer to its request leaves."""
         if self._own or event.new is None:
             return
         if event.resource == "leases.coordination.k8s.io":

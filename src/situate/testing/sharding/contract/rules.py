@@ -1,4 +1,4 @@
-"""What is asked of an executor on the wire: one line each, in the order in which they are tried."""
+"""The rules for an executor on the wire: one line each, in the order of the tests."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ RULES: Final[dict[str, str]] = {
     "sigterm": "at SIGTERM releases its objects and then its Lease, and ends",
     "fenced": "every write of its own that landed is one that the policy admits",
 }
-"""By name."""
+"""The rules by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What became of one rule."""
+    """The result for one rule."""
 
     rule: str
     kept: bool
     said: str = ""
-    """What was seen instead; empty if it is kept."""
+    """The observed behaviour if the rule is broken. Empty if it is kept."""
 
     def __str__(self) -> str:
         verdict = "kept  " if self.kept else "BROKEN"
@@ -39,7 +39,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds, all told to the executor; in the proportions of the defaults (15, 4, 10, 4)."""
+    """Durations in seconds, all passed to the executor, in the proportions of the defaults (15, 4, 10, 4)."""
 
     lease_s: float = 15.0
 
@@ -56,7 +56,7 @@ class Timing:
         return self.lease_s * 4 / 15
 
     def environment(self) -> dict[str, str]:
-        """For the executor's process; the durations as the options of `situate` have them."""
+        """Return the environment of the executor's process. Durations have the form of the options of `situate`."""
         return {
             "SITUATE_LEASE_DURATION": f"{self.lease_s:g}s",
             "SITUATE_RENEW_INTERVAL": f"{self.renew_s:g}s",

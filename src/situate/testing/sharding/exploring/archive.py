@@ -1,8 +1,8 @@
-"""Two supervisors archive one completed object, step by step, while everything happens that may happen to it.
+"""Two supervisors archive one completed object, step by step, while all possible events happen to it.
 
-What a step comes to and what follows is the shipped `advanced`; what is put, compared and patched is the shipped
-`record_of`, `released_write` and `guarded_patch`. Either supervisor may be the leader or its predecessor that has not
-noticed; a crash forgets how far it was.
+The shipped `advanced` decides the next step from the outcome of a step. The shipped `record_of`, `released_write` and
+`guarded_patch` build records and patches. Each supervisor may be the leader, or its predecessor that has not noticed
+the change. A crash forgets the progress.
 """
 
 from __future__ import annotations
@@ -47,35 +47,35 @@ _CONFIG: Final = SupervisorConfig(archive_ttl=0.0)
 
 
 class World(NamedTuple):
-    """All of it."""
+    """One state of the world."""
 
     stored: str
-    """The object of that name, as text; empty: there is none."""
+    """The object of that name, as text. Empty: none."""
     record: str
-    """What the archive has of the first object: its text; empty: nothing."""
+    """The archived version of the first object, as text. Empty: none."""
     jobs: tuple[str, str]
-    """How far each supervisor is; see `_job`."""
+    """The progress of each supervisor; see `_job`."""
     released: str
-    """The text of the version from which our finalizer was removed by us; empty: it was not."""
+    """The version from which we removed our finalizer, as text. Empty: none."""
     version: int
     begun: int = 0
-    """How many supervisors have begun: the second one is the next leader."""
+    """Number of supervisors that have begun. The second one is the next leader."""
     crashes: int = 1
     lost: int = 1
-    """So many answers, of server or archive, may get lost."""
+    """Number of answers, of server or archive, that may still get lost."""
     bad: int = 1
-    """So many times may the archive take a record and not have it."""
+    """Number of times that the archive may still accept a record and not store it."""
     edits: int = 1
-    """So many times may a user write to the object."""
+    """Number of times that a user may still edit the object."""
     deletes: int = 1
-    """So many times may a user delete it, and use its name again."""
+    """Number of times that a user may still delete it, and use its name again."""
 
 
 _JOBS: dict[str, Progress] = {"": Progress(UID, delete=True)}
 
 
 def first(*, deleting: bool = False) -> World:
-    """Completed, and due; `deleting`: a user has asked for its deletion."""
+    """Return the world with a completed, due object. `deleting`: a user has requested its deletion."""
     metadata = {"name": "r", "namespace": "work", "uid": UID, "resourceVersion": "1", "finalizers": [FINALIZER]}
     if deleting:
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -91,7 +91,7 @@ def first(*, deleting: bool = False) -> World:
 
 
 def moves(without: frozenset[Guard] = frozenset()) -> Any:
-    """What may happen next, by its name."""
+    """Return the function that yields all possible next states, by name."""
 
     def of(world: World) -> Iterator[tuple[str, World]]:
         for number in (0, 1):
@@ -122,7 +122,7 @@ def read(text: str) -> ObjectView:
 
 
 def left_undone(world: World) -> str:
-    """What a leader that goes on undisturbed does not bring to its end; empty: nothing is."""
+    """Return work that an undisturbed leader does not finish. Empty: none."""
     for _ in range(40):
         after = next(_stepped(world, 1, _JOBS[world.jobs[1] if world.jobs[1] != "-" else ""], frozenset()))[1]
         if after == world:
@@ -135,7 +135,7 @@ def left_undone(world: World) -> str:
 
 
 def _stepped(world: World, number: int, job: Progress, without: frozenset[Guard]) -> Iterator[tuple[str, World]]:
-    """One step of a supervisor, with each of its outcomes."""
+    """Yield one step of a supervisor with each of its outcomes."""
     who = f"s{number + 1}: {job.step.value}"
     for how, outcome, after in _outcomes(world, job, without):
         done = advanced(job, outcome, Moment(0.0, _NOW, _CONFIG))
@@ -150,7 +150,7 @@ def _stepped(world: World, number: int, job: Progress, without: frozenset[Guard]
             assert progress.view is not None
             progress = advanced(
                 progress, ReadBack(progress.digest, progress.view.resource_version), Moment(0.0, _NOW, _CONFIG)
-            )  # type: ignore[assignment]  # what is read back as it was put goes on
+            )  # type: ignore[assignment]  # an unchanged record goes on
         yield f"{who}{how}", _with_job(after, number, _job(progress))
 
 
@@ -187,14 +187,14 @@ def _outcomes(world: World, job: Progress, without: frozenset[Guard]) -> Iterato
 
 
 def number_of(world: World) -> int:
-    """The term of whoever leads."""
+    """Return the term of the leader."""
     return world.begun
 
 
 def _written(
     world: World, operations: list[dict[str, Any]], without: frozenset[Guard]
 ) -> Iterator[tuple[str, Outcome, World]]:
-    """The finalizer goes, if the object is as it was read."""
+    """Yield the removal of the finalizer if the object is unchanged since it was read."""
     if not world.stored:
         yield "", Gone(), world
         return
@@ -257,7 +257,7 @@ def _with_job(world: World, number: int, job: str) -> World:
 
 
 def _job(progress: Progress) -> str:
-    """A name of what bears on the future: how often something has failed does not."""
+    """Return a name of the progress that affects the future. The number of failures does not."""
     progress = Progress(UID, progress.delete, progress.step, progress.view, progress.digest)
     content = "" if progress.view is None else _text(progress.view.content)
     name = f"{progress.step.value} {progress.delete} {progress.digest} {content}"

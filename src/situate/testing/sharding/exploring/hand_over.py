@@ -1,9 +1,9 @@
-"""One object is handed over: every order of what two executors and two supervisors may do about it.
+"""Hand-over of one object: every order of the possible acts of two executors and two supervisors.
 
-Deciding is the shipped `decide`, `next_step` and `Membership`; what is sent is the shipped patches, and the server
-knows uids, resourceVersions and, where there is one, the policy. Every write may be long under way, and every answer
-may be lost. Time goes in steps of five seconds; within a step everybody may act in any order, as often as he likes or
-not at all. Only two things are sure: a process that is not cut off renews, and one that is stops by itself in time.
+The shipped `decide`, `next_step` and `Membership` decide, and the shipped patches are sent. The server checks UIDs,
+resourceVersions and the policy, if there is one. Every write may be on its way for long, and every answer may be lost.
+Time passes in steps of five seconds. Within a step, each process may act in any order, any number of times. Two things
+are sure: a connected process renews its Lease, and a process that is cut off stops by itself in time.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from situate.testing.sharding.exploring.search import Broken, Guard
 
 STEP_S: Final = 5.0
 LEASE: Final = 3
-"""Steps: a lease of 15 s."""
+"""Lease duration in steps: 15 s."""
 DEADLINE: Final = 2
 """Steps until an executor that cannot renew begins to stop."""
 LAST: Final = 6
-"""One step more than it takes to ask, to revoke, and to wait for a lease."""
+"""One step more than needed to request a drain, to revoke, and to wait for a Lease."""
 PATHS: Final = FieldPaths()
 FENCE: Final = Fence(PATHS)
 _BEGAN: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -54,54 +54,57 @@ class Body(NamedTuple):
     """`well`, `paused` (cut off from everything) or `crashed`."""
     renewed: int = 0
     looked: int = 0
-    """When it last knew the object as it was: only what is known lately is worked on."""
+    """When it last knew the present object. It works only on recent knowledge."""
     active: int = 0
-    """The epoch that it works under; 0: none."""
+    """The epoch of its work. 0: no work."""
     over: bool = False
-    """Its tenure is, and it has not begun anew."""
+    """Whether its tenure is over and it has not begun another one."""
     forgone: int = 0
     expired: int = 0
-    """The epoch of the object when its lease last ran out."""
+    """The epoch of the object when its Lease last expired."""
     sent: str = ""
-    """The version, as text, of which a write of its is under way; empty: none is."""
+    """The version, as text, from which a write on its way was computed. Empty: none."""
 
 
 class World(NamedTuple):
-    """All of it."""
+    """One state of the world."""
 
     now: int
     stored: str
     """The object, as text."""
     bodies: tuple[Body, Body]
     memories: tuple[Memory, Memory]
-    """Of the two supervisors."""
+    """Memories of the two supervisors."""
     caches: tuple[str, str]
     sent: tuple[str, str]
-    """A write of each that is under way: operations, as text; empty: none is."""
+    """The write of each supervisor that is on its way: operations, as text. Empty: none."""
     leader: int = 0
-    """Whose term is the present one; the other may go on for a while."""
+    """The supervisor of the present term. The other one may go on for a while."""
     crashes: int = 0
     pauses: int = 0
     fail_overs: int = 0
 
 
 class Rules(NamedTuple):
-    """What is the same in all worlds of one exploration."""
+    """Rules shared by all states of one exploration."""
 
     without: frozenset[Guard] = frozenset()
     policy: bool = False
-    """The server admits writes as the policy does; executors then send no preconditions."""
+    """Whether the server admits writes as the policy does. Executors then send no preconditions."""
     under_way: bool = True
-    """Writes may be under way for as long as they like; else they arrive at once."""
+    """Whether writes may be on their way for any time. If not, they arrive at once."""
     same_name: bool = False
-    """The second executor is another incarnation of the first."""
+    """Whether the second executor is another incarnation of the first."""
 
     def me(self, number: int) -> Me:
         return Me("a" if self.same_name or number == 0 else "b", f"u{number}")
 
 
 def first(rules: Rules, **faults: int) -> World:
-    """The first executor works on the object, and is to give it up. `faults`: how often each of them may happen."""
+    """Return the world in which the first executor works on the object and should give it up.
+
+    `faults` limits how often each fault may happen.
+    """
     metadata = {"name": "r", "namespace": NAMESPACE, "uid": "o"}
     content: Content = {"apiVersion": "batch.example.com/v1", "kind": "Report", "metadata": metadata, "spec": {}}
     me = rules.me(0)
@@ -111,7 +114,7 @@ def first(rules: Rules, **faults: int) -> World:
 
 
 def moves(rules: Rules) -> Any:
-    """What may happen next, by its name; raises `Broken`."""
+    """Return the function that yields all possible next states, by name. It raises `Broken`."""
 
     def of(world: World) -> Iterator[tuple[str, World]]:
         faulty = world.now % 2 == 0
@@ -133,7 +136,7 @@ def is_end(world: World) -> bool:
 
 
 def unsettled(world: World, rules: Rules) -> str:
-    """Long afterwards, with the leader alone and nothing going wrong any more: what is not as it should be."""
+    """Play on with the leader alone and no further faults. Return the open problem at the end. Empty: none."""
     bare = Rules(policy=rules.policy, under_way=False, same_name=rules.same_name)
     world = world._replace(sent=("", ""))
     for _ in range(3 * LEASE):
@@ -160,7 +163,7 @@ def read(text: str) -> ObjectView:
 
 @cache
 def members(renewed: tuple[int, int], now: int, rules: Rules) -> Members:
-    """As the shipped membership judges, with each lease seen to change when it was renewed."""
+    """Return the members by the shipped membership. Each Lease counts as changed at its renewal."""
     seconds = now * STEP_S
     found = Membership(ExecutorWatch(SELECTOR, NAMESPACE), LeaseTimes(), POOL_NAME)
     for number in (0, 1):
@@ -180,7 +183,10 @@ def members(renewed: tuple[int, int], now: int, rules: Rules) -> Members:
 
 
 def _supervised(world: World, number: int, rules: Rules) -> Iterator[tuple[str, World]]:
-    """Its watch moves on; it decides on what it knows; what it has sent arrives. One whose term has not begun waits."""
+    """Yield the acts of a supervisor: its watch advances, it decides by its cache, and its writes arrive.
+
+    A supervisor waits until its term has begun.
+    """
     if number > world.leader:
         return
     name, leads = f"s{number + 1}", number == world.leader
@@ -217,7 +223,7 @@ def _supervised(world: World, number: int, rules: Rules) -> Iterator[tuple[str, 
 def _decided(
     text: str, memory: Memory, renewed: tuple[int, int], now: int, number: int, rules: Rules
 ) -> tuple[Memory, tuple[str, ...]]:
-    """What it remembers, and the writes that it orders."""
+    """Return a supervisor's new memory and its writes."""
     view, found = read(text), members(renewed, now, rules)
     if Guard.ACK in rules.without and view.drain is not None:
         view = replace(view, executor="", executor_uid="")
@@ -238,7 +244,7 @@ def _decided(
 
 
 def _landed(world: World, number: int, operations: str, rules: Rules) -> World:
-    """The world after a supervisor's write has arrived, whatever became of it."""
+    """Return the world after a supervisor's write has arrived, accepted or not."""
     stored = json.loads(world.stored)
     patched = json_patch(stored, json.loads(operations))
     if not isinstance(patched, dict) or patched["metadata"]["resourceVersion"] != stored["metadata"]["resourceVersion"]:
@@ -296,7 +302,7 @@ def _back(world: World, body: Body) -> Body:
 
 
 def _worked(world: World, number: int, body: Body, rules: Rules) -> Iterator[tuple[str, World]]:
-    """What an executor that is connected does about the object."""
+    """Yield the acts of a connected executor on the object."""
     if body.state != "well":
         return
     view, me = read(world.stored), rules.me(number)
@@ -328,7 +334,7 @@ def _worked(world: World, number: int, body: Body, rules: Rules) -> Iterator[tup
 
 
 def _wrote(world: World, number: int, after: Content, view: ObjectView, rules: Rules) -> World:
-    """A release, which arrives at once; what is late is tried with writes of the status."""
+    """Return the world after a release, which arrives at once. Late writes are explored with status writes."""
     request = Request(Writer(Role.EXECUTOR, rules.me(number).uid), after)
     if rules.policy and admit(view.content, request, FENCE) is not None:
         raise Broken("8.2: a holder's release is refused")
@@ -336,7 +342,7 @@ def _wrote(world: World, number: int, after: Content, view: ObjectView, rules: R
 
 
 def _arrived(world: World, number: int, body: Body, rules: Rules) -> World:
-    """A status write that was computed from an earlier version."""
+    """Return the world after a status write that was computed from an earlier version."""
     me, seen = rules.me(number), read(body.sent)
     world = _changed(world, number, body._replace(sent=""))
     after = {**seen.content, "status": {"by": me.uid}}
@@ -364,7 +370,7 @@ def _with_sent(world: World, number: int, operations: str) -> World:
 
 
 def _passed(world: World) -> World:
-    """Five seconds later."""
+    """Return the world five seconds later."""
     bodies = []
     for body in world.bodies:
         if body.state == "well" and not (body.over and body.active):

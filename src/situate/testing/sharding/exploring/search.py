@@ -1,4 +1,4 @@
-"""Breadth-first search through everything that may happen, each state once."""
+"""Breadth-first search through all possible states, each state once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Moves = Callable[[S], Iterable[tuple[str, S]]]
 
 
 class Guard(Enum):
-    """What can be left out of a world, to see whether that is noticed."""
+    """A guard to leave out of a world. The search must then find a breach."""
 
     EPOCH = "the epoch test"
     READ_BACK = "the read-back"
@@ -25,27 +25,27 @@ class Guard(Enum):
 
 
 class Broken(Exception):
-    """An invariant does not hold after a move; the text begins with its name."""
+    """An invariant does not hold after a move. The text begins with its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explored(Generic[S]):
-    """What was found."""
+    """The result of a search."""
 
     states: int
     moves: int
     ends: tuple[S, ...]
-    """States after which nothing can happen, or nothing that `is_end` lets go on."""
+    """States after which nothing can happen, and states for which `is_end` is true."""
     breach: str = ""
-    """The first in the fewest moves; empty: there is none."""
+    """The first breach by the number of moves. Empty: none."""
     path: tuple[str, ...] = ()
-    """How it comes about."""
+    """The moves that lead to the breach."""
 
 
 def explore(
     first: S, moves: Moves[S], *, is_end: Callable[[S], bool] = lambda _: False, most: int | None = None
 ) -> Explored[S]:
-    """All states that can be reached. Ends at the first breach; raises `MemoryError` beyond `most` states, if given."""
+    """Visit all reachable states. Stop at the first breach. Raises `MemoryError` beyond `most` states, if given."""
     parents: dict[S, tuple[S, str] | None] = {first: None}
     todo, ends, moved = deque([first]), list[S](), 0
     while todo:

@@ -1,4 +1,4 @@
-"""The worlds that are explored: those of every test run, and the larger ones of a soak."""
+"""The explored worlds: those of every test run, and the larger ones of a soak."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from situate.testing.sharding.exploring.hand_over import Rules
 from situate.testing.sharding.exploring.search import Explored, Guard, explore
 
 _SAMPLE: Final = 300
-"""So many of the last states of a world are played on to their good end."""
+"""Number of end states of a world that are played on to a settled state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explorable:
-    """A world by its name."""
+    """A world with its name."""
 
     name: str
     explore: Callable[[frozenset[Guard]], Explored[Any]]
-    """Without these guards."""
+    """Explore the world without these guards."""
     unsettled: Callable[[Any], str]
-    """What is missing in a last state, long afterwards; empty: nothing."""
+    """Return the unfinished work long after an end state. Empty: none."""
 
     def missing(self, ends: tuple[Any, ...]) -> str:
-        """The first thing that is missing in some of these, evenly chosen."""
+        """Return the first unfinished work in an even sample of these states. Empty: none."""
         chosen = sorted(ends, key=repr)[:: max(1, len(ends) // _SAMPLE)]
         return next((said for end in chosen if (said := self.unsettled(end))), "")
 
@@ -36,7 +36,7 @@ def _hand_over(name: str, rules: Rules, **faults: int) -> Explorable:
         return explore(hand_over.first(given, **faults), hand_over.moves(given), is_end=hand_over.is_end)
 
     def unsettled(end: hand_over.World) -> str:
-        # a first incarnation that lives and renews keeps what it has, though its pod is gone
+        # a first incarnation that lives and renews retains its object, though its Pod is gone
         return "" if rules.same_name else hand_over.unsettled(end, rules)
 
     return Explorable(f"hand-over: {name}", run, unsettled)
@@ -60,7 +60,7 @@ QUICK: Final = (
     _archive("by age", archive.first()),
     _archive("deleted by a user", archive.first(deleting=True)._replace(deletes=0)),
 )
-"""Some seconds."""
+"""These worlds take some seconds."""
 LARGE: Final = (
     _hand_over("one crash, one pause", _AT_ONCE, crashes=1, pauses=1),
     _hand_over("one crash, one pause, another leader", _AT_ONCE, crashes=1, pauses=1, fail_overs=1),
@@ -70,4 +70,4 @@ LARGE: Final = (
     _hand_over("the policy alone, one crash, one pause", Rules(policy=True), crashes=1, pauses=1),
     _archive("two of everything", archive.first()._replace(lost=2, edits=2, crashes=2)),
 )
-"""Minutes, and gigabytes."""
+"""These worlds take minutes and gigabytes."""

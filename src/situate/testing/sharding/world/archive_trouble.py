@@ -1,4 +1,4 @@
-"""Ways in which the archive of a history can fail its callers."""
+"""The archive of a history of decisions: records in memory, and the faults of a store."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _T = TypeVar("_T")
 
 
 class Trouble(StrEnum):
-    """Rows of the archive's line in the fault table."""
+    """Faults from the archive's row of the fault table."""
 
     NONE = ""
     ERROR = "error"
-    """Nothing is stored, and it says so: no room, a torn file that nobody sees, an upload that was abandoned."""
+    """Nothing is stored, and the store reports it: a full disk, a torn hidden file, an abandoned upload."""
     UNKNOWN = "stored but timed out"
-    """Also a commit of which nobody knows what became of it."""
+    """The record is stored and the caller times out. A commit with an unknown result is the same."""
     MISSING = "read missing"
     CORRUPT = "read corrupt"
     OTHER = "read back another digest"
@@ -28,7 +28,7 @@ class Trouble(StrEnum):
 
 
 def at_once(call: Coroutine[Any, Any, _T]) -> _T:
-    """The result of what waits for nothing."""
+    """Return the result of a coroutine that never waits."""
     try:
         call.send(None)
     except StopIteration as done:

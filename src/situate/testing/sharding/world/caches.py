@@ -1,4 +1,4 @@
-"""What executors hold and are told of, beside what is theirs (B8), counted where the server sends it."""
+"""Measurement of executors' caches: objects held and events received, relative to their own objects (B8)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 @dataclass(frozen=True, slots=True)
 class SplitCaches:
     held: float
-    """Objects that an executor holds in memory by those that are its; the most."""
+    """Maximum over executors of: objects in memory divided by own objects."""
     told: float
-    """Events of objects that were sent to an executor by those that were about its objects; the most."""
+    """Maximum over executors of: object events received divided by events of own objects."""
     events: int
-    """That all of them were sent."""
+    """Number of events sent to all executors."""
     share: float
-    """Of what they would be sent if each watched all objects."""
+    """These events as a share of the events if each executor watched all objects."""
     moved: int
 
 
@@ -32,11 +32,11 @@ class _Counting(Town):
     def __init__(self) -> None:
         super().__init__()
         self.told: Counter[str] = Counter()
-        """By executor's UID, events of objects that were sent to it."""
+        """By executor's UID: number of object events sent to it."""
         self.all = 0
-        """Events of objects."""
+        """Number of object events."""
         self.own: Counter[str] = Counter()
-        """By executor, events that were about what was its before or after."""
+        """By executor: number of events of objects that it held before or after."""
         self.api.store.subscribe(self._stored)
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
@@ -46,7 +46,7 @@ class _Counting(Town):
         return answer
 
     def is_free(self, executor: str) -> bool:
-        """Whether nothing is its."""
+        """Return whether the executor holds no object."""
         return all(each.executor != executor for each in self.views())
 
     def _count(self, watch: Watch, uid: str) -> None:
@@ -67,7 +67,7 @@ class _Counting(Town):
 
 
 def split_caches(executors: int, objects: int, changes: int) -> SplitCaches:
-    """Objects are placed, users change them, and one executor after the other is drained and comes back."""
+    """Assign objects, change them, and drain one executor after the other. Return the measured caches."""
     with collector_at_rest(), logs_off():
         town = _Counting()
         try:

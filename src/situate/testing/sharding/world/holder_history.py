@@ -1,6 +1,6 @@
-"""Who may be given work, and who is lost, as somebody sees it who reads everything that is stored at once (section 4).
+"""The eligible and the lost executors, as an observer sees them that reads all stored objects at once.
 
-Judged from stored pods, Leases and nodes alone, with no code of the supervisor's.
+They follow from stored pods, Leases and nodes alone (docs/spec/sharding.md), without code of the supervisor.
 """
 
 from __future__ import annotations
@@ -23,35 +23,38 @@ _NOBODY: Final[dict[str, Any]] = {}
 
 @dataclass(slots=True)
 class Standing:
-    """Of one incarnation."""
+    """The state of one incarnation."""
 
     pod_since: float | None = -inf
-    """Since when its pod forbids that it is given work; None: it does not."""
+    """Since when its pod makes it ineligible. None: the pod does not."""
     lease_since: float | None = -inf
-    """Since when its Lease says that it gives up or drains; None: it does not."""
+    """Since when its Lease reports a release or a drain. None: it does not."""
     renewed_at: float = -inf
     """When the last renewal was stored."""
     ended_at: float | None = None
-    """When its Lease was released, or its death proven; None while neither is so."""
+    """When its Lease was released or its death proven. None: neither."""
     full: bool = False
-    """By its own word, which it gives with its Lease."""
+    """Whether it reports in its Lease that it is full."""
     spec: Any = None
-    """Of its Lease."""
+    """The last spec of its Lease."""
     node: str = ""
 
 
 class Standings:
-    """Of all incarnations, by the pod's UID."""
+    """The states of all incarnations, by the pod's UID."""
 
     def __init__(self, labels: dict[str, str], lease_s: float) -> None:
-        """`labels`: of executors' pods. `lease_s`: after which the first to do so may take a Lease for expired."""
+        """`labels` selects executors' pods.
+
+        `lease_s` is the earliest time after which an observer may judge a Lease expired.
+        """
         self.of: dict[str, Standing] = {}
         self._changed_at = -inf
         self._labels = labels
         self._lease_s = lease_s
 
     def ineligible_since(self, uid: str, now: float) -> float | None:
-        """Since when it may be given nothing, all along; None: it may be given work."""
+        """Return since when the executor has been ineligible without a gap. None: it is eligible."""
         each = self.of.get(uid)
         if each is None:
             return -inf
@@ -61,7 +64,7 @@ class Standings:
         return min(since, default=None)
 
     def anybody(self, now: float, full: Collection[str] = ()) -> bool:
-        """Whether somebody may be given work who is not `full`, and does not say so."""
+        """Return whether an executor is eligible that is not in `full` and does not report to be full."""
         return any(
             self.ineligible_since(uid, now) is None
             for uid, each in self.of.items()
@@ -69,12 +72,12 @@ class Standings:
         )
 
     def changed_at(self, now: float) -> float:
-        """When somebody last became eligible, or was so no longer."""
+        """Return when an executor last became eligible or ineligible."""
         ends = [each.renewed_at + self._lease_s for each in self.of.values()]
         return max((end for end in (self._changed_at, *ends) if end <= now), default=-inf)
 
     def saw(self, event: Event, now: float) -> None:
-        """Something was stored."""
+        """Handle a stored change."""
         if event.resource == "pods":
             uid = (event.new or event.last).uid
             self._pod(event.new, self._standing(uid), now)
@@ -84,7 +87,7 @@ class Standings:
             self._node(event.new.object(), now)
 
     def _bears(self, each: Standing, now: float, *, pod: bool | None = None, lease: bool | None = None) -> None:
-        """What its pod, or its Lease, says from now on of whether it may be given work."""
+        """Record whether the executor's pod or Lease makes it eligible from now on."""
         if pod is not None and pod is not (each.pod_since is None):
             each.pod_since, self._changed_at = None if pod else now, now
         if lease is not None and lease is not (each.lease_since is None):
@@ -117,7 +120,7 @@ class Standings:
         self._bears(each, now, pod=may)
         each.node = pod["spec"].get("nodeName", "")
         if ours and containers and all("terminated" in one["state"] for one in containers):
-            self._ended(each, now)  # of others' pods nobody is told
+            self._ended(each, now)  # supervisors do not watch other pods
 
     def _lease(self, lease: dict[str, Any], now: float) -> None:
         annotations, spec = lease["metadata"].get("annotations", _NOBODY), lease["spec"]

@@ -1,7 +1,7 @@
-"""An archive that is away for long (B9, L4): what waits for it, what does not, and what it has when it is back.
+"""A long outage of the archive (B9, L4): work that waits, work that goes on, and the records after recovery.
 
-Played with the shipped supervisor and executor. Objects come all the time, are done at once and are to be archived;
-calls of the archive fail, or are never answered.
+The shipped supervisor and executor play it. Objects are created all the time, complete at once and must be archived.
+Calls of the archive fail or are never answered.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 TTL_S: Final = 10.0
 BEFORE: Final = 12
-"""Objects that are done when the archive goes away: more than there are workers for any of them."""
+"""Number of completed objects when the outage begins. It exceeds the number of workers of each part."""
 EVERY_S: Final = 60.0
-"""One new object comes in this time while it is away."""
+"""Seconds between two new objects during the outage."""
 LOOK_S: Final = 0.1
 _LONG_S: Final = 900.0
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """What became of it."""
+    """The result of an outage."""
 
     archived_s: float
-    """From the completion of an object until it is in the archive and gone, while all is well; the most."""
+    """Maximum seconds from an object's completion to its archiving and removal, without an outage."""
     assigned_s: float
-    """From the creation of an object until it is somebody's, while the archive is away; the most."""
+    """Maximum seconds from an object's creation to its assignment, during the outage."""
     recovered_s: float
-    """After it is back, until everything is in it and gone."""
+    """Seconds from the end of the outage until all objects are archived and removed."""
     objects: int
     missing: int
-    """Objects that are gone without a record."""
+    """Removed objects without a record."""
     doubled: int
     """Records beyond one for each UID."""
 
 
 def outage(seconds: float) -> Outage:
-    """Raises `AssertionError` for what ends in no time, and for a broken invariant."""
+    """Play an outage of `seconds`. Raises `AssertionError` if work does not end, or if an invariant is broken."""
     with collector_at_rest(), logs_off():
         town = Town(SupervisorConfig(archive_ttl=TTL_S), archive=True)
         try:

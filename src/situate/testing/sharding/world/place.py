@@ -1,6 +1,6 @@
-"""Executors as processes on virtual time, before an API server in memory; what happens is checked at the end.
+"""Executors as processes on virtual time, with an in-memory API server. The log is checked at the end.
 
-There is no supervisor: stories assign, drain and revoke in its place.
+There is no supervisor: the tests assign, drain and revoke in its place.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ BEGAN = 1_800_000_000.0
 _BEGAN = datetime.fromtimestamp(BEGAN, UTC)
 NAMESPACE = "shop"
 TABLE = f"reports.{REPORTS.group}"
-"""The objects' in the server's store."""
+"""Name of the objects' table in the server's store."""
 _JSON = {"accept": "application/json", "content-type": "application/json"}
 _PATCH = {"accept": "application/json", "content-type": "application/json-patch+json"}
 
@@ -58,23 +58,23 @@ async def endless(_: Member, __: Content, ___: Work) -> None:
 
 
 class Member:
-    """One executor process, and what its handlers do."""
+    """One executor process and its handlers."""
 
     def __init__(
         self, place: Place, pod: str, uid: str, script: Script, config: ExecutorConfig, speed: float = 1.0
     ) -> None:
-        """`speed`: of its clock, beside that of the place."""
+        """`speed` is the speed of its clock relative to the place."""
         self.place = place
         self.speed = speed
         self.pod = pod
         self.uid = uid
         self.script = script
         self.running: list[str] = []
-        """Names of the objects at work now."""
+        """Names of the objects being worked on now."""
         self.works: dict[str, Work] = {}
-        """Of the handlers that were called last, by name of the object."""
+        """By object name: the `Work` of the last handler call."""
         self.calls: list[str] = []
-        """Names of the objects, in the order in which handlers were called."""
+        """Names of the objects, in the order of the handler calls."""
         self.ended_with: int | None = None
         self.wires: list[Wire] = []
         identity = ExecutorIdentity(pod, NAMESPACE, uid)
@@ -89,7 +89,7 @@ class Member:
         self.process: Process = place.world.start(f"{pod} {uid}", self._main, speed)
 
     def end(self, status: int) -> None:
-        """os._exit: nothing runs any more."""
+        """End the process as `os._exit` does."""
         self.ended_with = status
         self.place.network.happened["process ended itself"] += 1
         self.crash()
@@ -103,7 +103,7 @@ class Member:
             wire.unplug()
 
     def pause(self) -> None:
-        """SIGSTOP. Once it has no right to work any more, nothing of it runs."""
+        """Pause the process (SIGSTOP). Its work counts as stopped once its right to work has ended."""
         self.process.pause()
         self._look_whether_it_stands_still()
 
@@ -120,7 +120,7 @@ class Member:
         self.running.clear()
 
     def stop(self) -> None:
-        """SIGTERM."""
+        """End the process in order (SIGTERM)."""
         self.process.loop.call_soon_threadsafe(self.executor.stop)
 
     @property
@@ -150,7 +150,7 @@ class Member:
 
 
 class Place:
-    """A server, a network, executors, and the log of what happens. Close it when done."""
+    """A server, a network, executors, and the log of events. Close it at the end."""
 
     def __init__(self, *, status_subresource: bool = True, selectable: bool = False, seed: int = 1) -> None:
         self.world = World()
@@ -160,22 +160,25 @@ class Place:
         self._confirmed: dict[tuple[str, str], tuple[float, int]] = {}
         self.members: list[Member] = []
         self.deaf = False
-        """Nobody is told anything about the objects any more: reads of them are never answered."""
+        """Whether reads of the objects are never answered, so that executors learn nothing about them."""
         self.tolerated: set[str] = set()
-        """Invariants that the story breaks itself."""
+        """Invariants that the test itself breaks."""
         self.call("POST", CRDS, definition(status_subresource=status_subresource, selectable=selectable))
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
 
     @property
     def log(self) -> list[events.Event]:
-        """What has happened, in its order: work begins where the server has confirmed that it may."""
+        """Return the events in order. Work begins at the server's confirmation."""
         return [event for _, event in sorted(self.noted, key=lambda noted: noted[0])]
 
     def note(self, event: events.Event) -> None:
         self.noted.append((2 * len(self.noted), event))
 
     def begins(self, member: Member, name: str, epoch: int) -> None:
-        """What comes between the server's answer and its arrival nobody can know."""
+        """Log the begin of work at the time of the server's answer.
+
+        Events until its arrival are unknown to the executor.
+        """
         t, order = self._confirmed.get((member.uid, name), (self.world.now, 2 * len(self.noted) - 1))
         self.noted.append((order, events.Start(t, member.pod, member.uid, name, epoch)))
 
@@ -192,7 +195,7 @@ class Place:
         speed: float = 1.0,
         **config: Any,
     ) -> Member:
-        """A process that begins now. `announce`: whether it counts as eligible from now on."""
+        """Start an executor process. `announce` logs it as eligible from now on."""
         uid = uid or f"uid-{pod}"
         member = Member(self, pod, uid, script, ExecutorConfig(REPORTS, **{"namespace": NAMESPACE, **config}), speed)
         self.members.append(member)
@@ -209,7 +212,7 @@ class Place:
         return self.call("GET", REPORTS.path(NAMESPACE, name))
 
     def assign(self, name: str, member: Member) -> None:
-        """As a supervisor does; the object is created if it is not there."""
+        """Assign an object as a supervisor does. Create it if it does not exist."""
         found = self.api.store.get(TABLE, NAMESPACE, name)
         content = self.create(name) if found is None else self.get(name)
         stored = self._patch(name, assigning(content, Holder(member.pod, member.uid), self.wall()))
@@ -228,14 +231,14 @@ class Place:
         return self.call("GET", f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{name}")
 
     def lose(self, member: Member) -> None:
-        """What a supervisor knows of it has run out."""
+        """Log the loss of the executor's Lease."""
         self.note(events.LeaseLost(self.world.now, member.pod, member.uid))
 
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
         return self.world.run_until(self.world.now + seconds, stop=until)
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
-        """The server's end of the network: what executors write is logged."""
+        """Answer a request of the network, and log the writes of executors."""
         if self.deaf and request.method == "GET" and "/reports" in request.path:
             return None
         answer = self.carry_out(request, now, identity)
@@ -247,11 +250,11 @@ class Place:
         return answer
 
     def carry_out(self, request: Request, now: float, identity: Identity) -> Response | Watch:
-        """What the server does with a request that has arrived."""
+        """Carry out a request that has arrived."""
         return self.api.answer(request, now, identity)
 
     def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
-        """A request of the story's own, carried out at once."""
+        """Send a request of the test itself, carried out at once."""
         headers = _PATCH if method == "PATCH" else _JSON
         data = b"" if body is None else msgspec.json.encode(body)
         answer = self.api.answer(Request(method, path, (), headers, data), BEGAN + self.world.now, ADMIN)
@@ -260,14 +263,14 @@ class Place:
         return dict(msgspec.json.decode(answer.body))
 
     def close(self) -> None:
-        """Raises if an invariant was broken, or a process failed."""
+        """Close the place. Raises if an invariant was broken or a process failed."""
         failed = self.end_all()
         assert not failed, failed
         found = [str(each) for each in breaches(self.log) if each.invariant not in self.tolerated]
         assert found == [], found
 
     def end_all(self) -> list[object]:
-        """Unwinds every process; gives what ended one, and what none has awaited."""
+        """Unwind every process. Return the failures and unawaited exceptions."""
         for member in self.members:
             for wire in member.wires:
                 wire.unplug()
@@ -279,8 +282,7 @@ class Place:
         return [*failures, *complaints]
 
     def epoch_of(self, request: Request) -> int:
-        """Under which epoch an executor's write was made that has just been carried out, or refused; 0 if it does not
-        say."""
+        """Return the epoch of an executor's write that was just carried out or refused. 0: the write has none."""
         tests = {each["path"]: each["value"] for each in msgspec.json.decode(request.body) if each["op"] == "test"}
         return int(tests.get(_pointer(EPOCH), 0))
 

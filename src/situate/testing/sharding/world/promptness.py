@@ -1,8 +1,8 @@
-"""Whether objects are placed, placed again and given up in time (L1, L2, L3), judged while all is calm.
+"""Checks that objects are assigned, reassigned and given up in time (L1, L2, L3) while all is calm.
 
-The reference's times hold where messages arrive and somebody leads. A wait counts if all was calm from its begin to its
-end: the network long enough for what was late, lost or refused before to be repaired, a leader at work, and somebody
-eligible. Faults of executors, pods and the archive are no excuse: what they cost is what is judged.
+The times of the spec hold if messages arrive and a supervisor leads. A wait counts if all was calm from its begin to
+its end. Calm means three things: earlier lost or late messages are repaired, a leader works, and an executor is
+eligible. Faults of executors, pods and the archive do not end the calm, because the check measures their cost.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from situate.testing.sharding.world.reports import PATHS
 
 LOOK_S: Final = 0.5
 AT_ONCE_S: Final = 1.0
-"""The reference's time from the moment in which an object may be placed."""
+"""The spec's time limit from the moment in which an object may be assigned."""
 SLACK_S: Final = 1.0
 UNSETTLED_S: Final = 2.0
-"""So much longer a new object may wait while executors come, go or fill up (`max_jitter_wait`)."""
+"""Extra seconds for a new object while executors come, go or fill up (`max_jitter_wait`)."""
 
 
 @dataclass(slots=True)
@@ -32,13 +32,13 @@ class _Object:
 
     view: ObjectView
     since: float
-    """When it came, was given to its holder, was released, or was taken back."""
+    """When it was created, assigned, released, or revoked last."""
     asked_at: float | None = None
     """When its holder was asked to give it up."""
     taken_from: str = ""
-    """UID of the holder from whom it was taken back."""
+    """UID of the holder from which it was revoked."""
     edited: bool = False
-    """A user has written its assignment: the reference gives no time until that is repaired."""
+    """Whether a user wrote its assignment. The spec gives no time limit for the repair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class _Wait:
 
 
 class Promptness:
-    """Of one history."""
+    """The time checks of one history."""
 
     def __init__(
         self,
@@ -61,9 +61,9 @@ class Promptness:
         now: Callable[[], float],
         fill_up: bool = False,
     ) -> None:
-        """`fill_up`: executors have room for few objects."""
+        """`fill_up`: the capacity of executors is small."""
         self.calm_since = 0.0
-        """Later than now: it is not calm, or not for long enough."""
+        """Since when it is calm. Later than now: it is not calm, or not for long enough."""
         self.breaches: list[str] = []
         self._standings = standings
         self._happened = happened
@@ -74,20 +74,20 @@ class Promptness:
         self._objects: dict[str, _Object] = {}
 
     def disturbed(self, repaired_s: float) -> None:
-        """Now; what it has done is repaired so much later."""
+        """Record a disturbance now. Its effects are repaired `repaired_s` later."""
         self.calm_since = max(self.calm_since, self._now() + repaired_s)
 
     def edited(self, uid: str) -> None:
-        """By a user, just now."""
+        """Record that a user has just edited the object."""
         if uid in self._objects:
             self._objects[uid].edited = True
 
     def open(self) -> Counter[str]:
-        """Objects that are open, by the UID of their holder."""
+        """Return the number of open objects by the UID of their holder."""
         return Counter(each.view.executor_uid for each in self._objects.values() if each.view.holder is not None)
 
     def look(self) -> None:
-        """Whether somebody waits for too long by now."""
+        """Check whether an object waits too long by now."""
         now = self._now()
         if self.calm_since >= now:
             return
@@ -95,10 +95,10 @@ class Promptness:
             for wait in (*self._waits(each, now),):
                 if now > wait.until and wait.since >= self.calm_since:
                     self._too_late(each, wait, now)
-                    each.edited = True  # said once
+                    each.edited = True  # report it once
 
     def saw(self, event: Event) -> None:
-        """Something was stored."""
+        """Handle a stored change."""
         if event.resource != TABLE:
             return
         if event.new is None:
@@ -127,7 +127,7 @@ class Promptness:
             each.asked_at = now
 
     def _ends(self, before: _Object, view: ObjectView, now: float) -> None:
-        """Whatever it has waited for until now, it waits for no longer."""
+        """End the waits of an object, and check their length."""
         for wait in self._waits(before, now):
             if wait.since < self.calm_since or (wait.kind != "L3" and view.holder is None):
                 continue
@@ -159,7 +159,7 @@ class Promptness:
             yield _Wait("L2 given up", since, since + AT_ONCE_S)
 
     def _loss(self, uid: str, since: float, now: float) -> _Wait | None:
-        """What an object waits for whose holder is lost; None: it is not. `since` it is in its present state."""
+        """Return the wait of an object whose holder is lost, or None. It is in its present state since `since`."""
         holder = self._standings.of.get(uid)
         if holder is None:
             return None

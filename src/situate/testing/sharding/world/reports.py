@@ -1,4 +1,4 @@
-"""The kind of objects that executors here work on, and what writes an assignment of one as a supervisor would."""
+"""The kind of the objects in these tests, and writes to their assignments as a supervisor makes them."""
 
 from __future__ import annotations
 

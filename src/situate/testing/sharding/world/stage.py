@@ -1,7 +1,7 @@
-"""A town as histories have it: who keeps stale writes out, an archive that fails, and processes killed at any call.
+"""The town of a history: fencing by clients or policy, a faulty archive, and processes that die at any call.
 
-Without the clients' preconditions executors' patches lose them at the server's door: what is left of them is what a
-client would send that asks nobody. The policy is `admit`, which the shipped ValidatingAdmissionPolicy is proved to be.
+If clients send no preconditions, the server's entry removes them from executors' patches. A client without
+checks would send the rest. The policy is `admit`, which tests prove equal to the shipped ValidatingAdmissionPolicy.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from situate.testing.virtual_time.network import CALM
 from situate.testing.virtual_time.processes import ProcessState
 
 REPAIRED_S: Final = 60.0
-"""After bad weather: by then what was missed is found again (L6), and what was not answered asked again."""
+"""Seconds after bad weather in which missed events are found (L6) and unanswered requests are repeated."""
 BEGUN_S: Final = 2.0
-"""After somebody has begun to lead (B2), or has become eligible."""
+"""Seconds after a supervisor begins to lead (B2), or after an executor becomes eligible."""
 CUT_S: Final = 5.0
-"""After watches were cut, until all are open again."""
+"""Seconds after watches were cut until all are open again."""
 _FENCE: Final = Fence()
 _FORBIDDEN: Final = b'{"kind":"Status","status":"Failure","reason":"Forbidden","code":403,"message":"%s"}'
 _CONFLICT: Final = b'{"kind":"Status","status":"Failure","reason":"Conflict","code":409,"message":"nothing to do"}'
@@ -51,7 +51,7 @@ _JSON: Final = {"content-type": "application/json"}
 _REFUSALS: Final = {403: "FORBIDDEN", 409: "CONFLICT", 422: "INVALID"}
 _OF_EXECUTORS: Final = ("/status", "/spec/assignedTo", "sharding.situate.dev")
 _WHOLE: Final = ("/metadata/labels", "/metadata/annotations")
-"""Where the last of them goes."""
+"""Paths of the removal of the last label or annotation."""
 _PUT: Final = {
     Trouble.ERROR: Fault.ERROR,
     Trouble.UNKNOWN: Fault.LOST,
@@ -67,25 +67,25 @@ _GET: Final = {
 
 
 class Stage(Town):
-    """One history's. End it when done."""
+    """The town of one history. Call `end` at the end."""
 
     def __init__(self, seed: int, settings: Settings, config: SupervisorConfig) -> None:
         fastest = FASTEST if settings.drifting else 1.0
         super().__init__(config, archive=True, seed=seed, lease_s=LEASE_S / fastest)
         self.trouble = Trouble.NONE
-        """Of the archive."""
+        """The present fault of the archive."""
         self.writes = 0
         self.buried: list[Leader] = []
         """Supervisors that have ended."""
         self.gone: dict[str, Content] = {}
-        """By UID, the last version of what is there no longer."""
+        """By UID: the last version of each removed object."""
         self.dying: dict[str, tuple[ExecutorCall | SupervisorCall, bool]] = {}
-        """Of which call a process dies, by an executor's UID or a supervisor's name, and whether before it."""
+        """By an executor's UID or a supervisor's name: the call at which it dies, and whether before it."""
         self._fenced = settings.fencing in ("policy", "both")
         self._careless = settings.fencing in ("policy", "none")
         self._term = 0
         self._capacity = settings.capacity
-        # a write that outlives its term is the policy's to refuse: clients can only give it up in time
+        # only the policy can refuse a write that outlives its term: clients can only give it up in time
         self.orders_in_time = not self._fenced
         self.prompt = Promptness(
             self.standings,
@@ -105,11 +105,11 @@ class Stage(Town):
         self._look_again()
 
     def lead(self, name: str, speed: float, **scope: Any) -> Leader:
-        """A supervisor that begins now."""
+        """Start a supervisor."""
         return self.leader(name, archiver=_Interrupted(self, name, self._archive), speed=speed, **scope)
 
     def dies(self, who: str, call: str, *, before: bool) -> bool:
-        """Whether the process is killed at this moment, at last."""
+        """Kill the process if this is its planned moment, and return whether it was."""
         if self.dying.get(who) != (call, before):
             return False
         del self.dying[who]
@@ -155,23 +155,26 @@ class Stage(Town):
         return answer
 
     def objects(self) -> list[Stored]:
-        """In the order of their names."""
+        """Return the objects in the order of their names."""
         return self.api.store.table(TABLE).ordered()
 
     def refusal(self, stored: Content, after: Content, writer: Writer, subresource: str = "") -> str:
-        """What the policy has against a write; empty: nothing, or there is none."""
+        """Return the policy's refusal of a write. Empty: none, or no policy."""
         if not self._fenced:
             return ""
         request = admitting.Request(writer, after, subresource, leader_term=self._term)
         return str(admit(stored, request, _FENCE) or "")
 
     def audit(self, request: Request, stored: Content, answer: Response, role: Role, uid: str) -> None:
-        """Where there is no policy, and clients send what they are shipped with, it would have refused nothing."""
+        """Audit a write where no policy applies and clients are as shipped: the policy would have admitted it."""
         if not self._fenced and not self._careless:
             super().audit(request, stored, answer, role, uid)
 
     def epoch_of(self, request: Request) -> int:
-        """A policy sees incarnations alone: what an executor holds again it may write."""
+        """Return the write's epoch.
+
+        A policy sees only incarnations, so an executor may write an object that it holds again.
+        """
         if self._careless and self._fenced and (stored := self.stored(request)) is not None:
             return view_of(stored, PATHS).epoch
         return super().epoch_of(request)
@@ -188,7 +191,7 @@ class Stage(Town):
         return self.prompt.calm_since
 
     def look(self) -> None:
-        """Whether it is calm, and whether somebody waits for too long."""
+        """Update whether it is calm, and check for objects that wait too long."""
         disturbed = self.prompt.disturbed
         if self.network.weather is not CALM:
             disturbed(REPAIRED_S)
@@ -208,12 +211,12 @@ class Stage(Town):
             self.prompt.disturbed(BEGUN_S)
 
     def _full(self) -> Collection[str]:
-        """UIDs of executors that have no room."""
+        """Return the UIDs of executors without free capacity."""
         capacity = self._capacity
         return () if capacity is None else [uid for uid, held in self.prompt.open().items() if held >= capacity]
 
     def judge_choice(self, view: ObjectView) -> None:
-        """And of the rule's parts the last: it has room."""
+        """Check also the last part of the rule: the executor had free capacity."""
         super().judge_choice(view)
         now, capacity = self.world.now, self._capacity
         if capacity is None or now - self.s4_slack_s < self.calm_since:
@@ -222,7 +225,7 @@ class Stage(Town):
             self.late.append(f"S4: {view.name} to {view.executor} at {now:g} s, which holds {held} of {capacity} by it")
 
     def cut_watches(self) -> None:
-        """All of them."""
+        """Cut all watches."""
         self.network.cut_watches()
         self.prompt.disturbed(CUT_S)
 
@@ -231,7 +234,7 @@ class Stage(Town):
         self.world.timeline.after(LOOK_S, self._look_again)
 
     def end(self) -> list[str]:
-        """Unwinds every process; what was found that must not be, but for what the log shows."""
+        """Unwind every process. Return all breaches but those in the log."""
         leaders = [*self.leaders, *self.buried]
         failures = [each.process.failure() for each in leaders if not each.process.is_alive]
         for leader in leaders:
@@ -259,7 +262,7 @@ class Stage(Town):
 
 
 class _Interrupted(ForwardingArchiver):
-    """An archive as one supervisor has it, which may die before or after each of its calls."""
+    """The archive of one supervisor, which may die before or after each of its calls."""
 
     def __init__(self, stage: Stage, name: str, archiver: Archiver) -> None:
         self._stage = stage
@@ -283,7 +286,7 @@ class _Interrupted(ForwardingArchiver):
 
 
 def _call(request: Request, *, executes: bool) -> str:
-    """Which of the steps' calls a request is; empty: none of them."""
+    """Return which call of the steps a request is. Empty: none."""
     method, writes = request.method, request.method in ("PATCH", "PUT", "POST")
     if "/leases" in request.path:
         if executes:
@@ -306,9 +309,10 @@ def _call(request: Request, *, executes: bool) -> str:
 
 
 def _careless(request: Request) -> Request:
-    """The patch without what it demands of the object.
+    """Return the patch without its preconditions.
 
-    And without what it would write back of others' edits: that is left of a client that has asked for its version.
+    It also drops operations that would write other clients' edits back. A client that reads the present version first
+    has none of these.
     """
     operations = [each for each in msgspec.json.decode(request.body) if each["op"] != "test"]
     kept = [

@@ -1,7 +1,7 @@
-"""Supervisors and executors as processes on virtual time, before an API server in memory.
+"""Supervisors and executors as processes on virtual time, with an in-memory API server.
 
-What reaches the server is logged as an observer who sees everything writes it down, and is checked at the end. When a
-lease is lost is judged by when the server stored its last renewal: no supervisor can know that earlier.
+An all-seeing observer logs all requests that reach the server, and the log is checked at the end. A Lease counts as
+lost by the time at which the server stored its last renewal, because no supervisor can know the loss earlier.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ LABELS = {"app": "reports"}
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 S4_SLACK_S = 1.5
-"""A supervisor on a calm network learns so soon that an executor is no longer eligible."""
+"""Seconds in which a supervisor on a calm network learns that an executor is no longer eligible."""
 _INVALID = Response(422, b'{"kind":"Status","reason":"Invalid","code":422,"message":"no"}', {})
 
 
@@ -78,12 +78,12 @@ class Leader:
         speed: float = 1.0,
         **scope: Any,
     ) -> None:
-        """`speed`: of its clock, beside that of the town."""
+        """`speed` is the speed of its clock relative to the town."""
         self.town = town
         self.name = name
         self.wires: list[Wire] = []
         self.wall_s = 0.0
-        """By how much its wall clock is wrong."""
+        """Error of its wall clock in seconds."""
         around = Surroundings(
             rng=Random(name),
             now=lambda: town.world.now * speed,
@@ -110,13 +110,13 @@ class Leader:
         self.process: Process = town.world.start(name, self.supervisor.run, speed)
 
     def crash(self) -> None:
-        """SIGKILL."""
+        """Kill the process (SIGKILL)."""
         self.process.kill()
         for wire in self.wires:
             wire.unplug()
 
     def stop(self) -> None:
-        """SIGTERM."""
+        """End the process in order (SIGTERM)."""
         self.process.loop.call_soon_threadsafe(self.supervisor.stop)
 
     @property
@@ -132,7 +132,7 @@ class Leader:
 
 @dataclass
 class _Lease:
-    """What the server knows of an executor's."""
+    """The server's state of an executor's Lease."""
 
     pod: str
     spec: Any
@@ -142,7 +142,7 @@ class _Lease:
 
 
 class NotedArchive(ForwardingArchiver):
-    """An archive whose copies are noted in the log, also those of which whoever put them learns nothing."""
+    """An archive that logs each copy, even if the put returns no answer."""
 
     def __init__(self, town: Town, archiver: Archiver) -> None:
         self._town = town
@@ -166,7 +166,7 @@ class NotedArchive(ForwardingArchiver):
 
 
 class Town(Place):
-    """A place with supervisors. Close it when done."""
+    """A place with supervisors. Close it at the end."""
 
     def __init__(
         self,
@@ -177,39 +177,39 @@ class Town(Place):
         seed: int = 1,
         lease_s: float = LEASE_S,
     ) -> None:
-        """`lease_s`: after which a supervisor may take a Lease for expired, at the earliest."""
+        """`lease_s` is the earliest time after which a supervisor may judge a Lease expired."""
         super().__init__(status_subresource=status_subresource, seed=seed)
         self.config = config
         self.happened: Counter[str] = self.network.happened
-        """How often each kind of trouble, and each kind of deed, occurred."""
+        """How often each kind of fault and each kind of action occurred."""
         self.leaders: list[Leader] = []
         self.memory = MemoryArchiver()
         self.archiver: Archiver | None = NotedArchive(self, self.memory) if archive else None
         self.on_write: Callable[[Request, Identity], None] = lambda _, __: None
-        """Told of each write of a supervisor that the server has carried out, before the answer leaves."""
+        """Called with each write of a supervisor that the server has carried out, before the answer leaves."""
         self.placed: dict[str, float] = {}
         """When each object was first assigned."""
         self.nodes: dict[str, str] = {}
-        """By pod: each is on one of its own."""
+        """By pod: its own node."""
         self._pods = 0
         self._lease_s = lease_s
         self._leases: dict[str, _Lease] = {}
         self.standings = Standings(LABELS, lease_s)
         self.api.store.subscribe(lambda event: self.standings.saw(event, self.world.now))
         self.late: list[str] = []
-        """Assignments to executors that had not been eligible for too long (S4)."""
+        """Assignments to executors that had been ineligible for too long (S4)."""
         self.silent_listings = ""
-        """End of a path of which a supervisor's lists and watches are never answered; empty: of none."""
+        """End of a path whose lists and watches by a supervisor are never answered. Empty: none."""
         self.refused: set[str] = set()
-        """Names of objects of which no write is valid."""
+        """Names of objects whose writes are all invalid."""
         self.refusals: list[float] = []
-        """When such writes came."""
+        """Times of such writes."""
         self.forbidden: list[str] = []
-        """Writes that a server with the policy would have refused, whoever led."""
+        """Writes that a server with the policy would have refused under any leader."""
         self.s4_slack_s = S4_SLACK_S
         self.orders_in_time = False
-        """No write of a supervisor arrives after it was given up."""
-        self.tolerated.add("S4")  # judged here, with the time that a watch takes
+        """Whether no write of a supervisor arrives after the supervisor gave it up."""
+        self.tolerated.add("S4")  # checked here, with the time that a watch takes
 
     def leader(
         self,
@@ -219,7 +219,7 @@ class Town(Place):
         metrics: Metrics | None = None,
         **scope: Any,
     ) -> Leader:
-        """A process that begins now."""
+        """Start a supervisor process."""
         leader = Leader(self, name, strategy or MinScheduled(), archiver or self.archiver, metrics, **scope)
         self.leaders.append(leader)
         return leader
@@ -229,7 +229,7 @@ class Town(Place):
         return next((each for each in self.leaders if each.leads), None)
 
     def pod(self, name: str, labels: Mapping[str, str] = NO_LABELS) -> str:
-        """A pod that is ready, gone before if there is one of the name; its UID."""
+        """Create a ready pod and return its UID. An existing one of the name is deleted first."""
         found = self.api.store.get("pods", NAMESPACE, name)
         if found is not None:
             self.call("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0})
@@ -247,7 +247,7 @@ class Town(Place):
         return str(made["metadata"]["uid"])
 
     def tell_pod(self, name: str, *, ready: bool = True, terminated: bool = False) -> None:
-        """What the kubelet says of it."""
+        """Write the pod's status, as the kubelet does."""
         state: dict[str, Any] = {"terminated": {"exitCode": 137}} if terminated else {"running": {}}
         status = {
             "phase": "Running",
@@ -272,12 +272,12 @@ class Town(Place):
     def work(
         self, name: str, script: Script = endless, *, labels: Mapping[str, str] = NO_LABELS, **config: Any
     ) -> Member:
-        """A pod with these labels besides, and the executor in it."""
+        """Create a pod, with these extra labels, and the executor in it."""
         uid = self.pod(name, labels)
         return self.executor(name, uid, script, announce=False, **config)
 
     def archived(self, uid: str) -> Record | None:
-        """What the archive has of the object, whatever it says to others."""
+        """Return the archived record of the object or None, whatever fault the archive plays."""
         try:
             return at_once(self.memory.get(ByUid(KIND, uid)))
         except NotArchived:
@@ -290,7 +290,7 @@ class Town(Place):
         return [view_of(each, PATHS) for each in self.call("GET", REPORTS.path(NAMESPACE))["items"]]
 
     def annotate(self, name: str, key: str, value: str) -> None:
-        """What a user writes on an object."""
+        """Write an annotation on an object as a user."""
         found = self.get(name)
         annotations = found["metadata"].get("annotations", {}) | {key: value}
         path = REPORTS.path(NAMESPACE, name)
@@ -300,7 +300,7 @@ class Town(Place):
         return self.api.store.get(TABLE, NAMESPACE, name) is not None
 
     def cordon(self, pod: str, text: str = "true") -> None:
-        """What an administrator writes on a pod."""
+        """Write the cordon annotation on a pod as an administrator."""
         found = self.call("GET", f"{PODS}/{pod}")
         annotations = found["metadata"].get("annotations", {}) | {CORDON: text}
         self.call("PUT", f"{PODS}/{pod}", found | {"metadata": found["metadata"] | {"annotations": annotations}})
@@ -329,7 +329,7 @@ class Town(Place):
         return answer
 
     def close(self) -> None:
-        """As the place's, and the supervisors'."""
+        """Close the place and the supervisors."""
         for leader in self.leaders:
             for wire in leader.wires:
                 wire.unplug()
@@ -342,12 +342,12 @@ class Town(Place):
         assert self.forbidden == []
 
     def check(self, **limits: float) -> None:
-        """Raises if a limit of time was not kept."""
+        """Raise if a time limit was exceeded."""
         found = [each for each in breaches(self.log, Limits(**limits)) if each.invariant not in self.tolerated]
         assert found == []
 
     def judge(self) -> None:
-        """Notes the leases that have run out by now."""
+        """Log the Leases that have expired by now."""
         for uid, lease in self._leases.items():
             if not lease.lost and self.world.now - lease.changed_at >= self._lease_s:
                 self._lose(uid)
@@ -360,7 +360,7 @@ class Town(Place):
             self.note(events.LeaseLost(self.world.now, lease.pod, uid))
 
     def audit(self, request: Request, stored: Content, answer: Response, role: Role, uid: str) -> None:
-        """As the policy judges; the leader's term apart, of which a server without it cannot know."""
+        """Check a write by the policy, except for the leader's term, which a server without the policy cannot know."""
         subresource = "status" if request.path.endswith("/status") else ""
         asked = admit.Request(Writer(role, uid), msgspec.json.decode(answer.body), subresource)
         if refusal := admit.admit(stored, asked, Fence()):
@@ -368,11 +368,11 @@ class Town(Place):
 
     @property
     def calm_since(self) -> float:
-        """Since when a supervisor can know of all that has happened a moment ago."""
+        """Return since when a supervisor can know all recent changes."""
         return 0.0
 
     def judge_choice(self, view: ObjectView) -> None:
-        """S4, with the time that a watch takes."""
+        """Check S4, with the time that a watch takes."""
         now = self.world.now
         since = self.standings.ineligible_since(view.executor_uid, now)
         if now - self.s4_slack_s < self.calm_since:
@@ -398,12 +398,12 @@ class Town(Place):
         if not spec.get("holderIdentity"):
             self.happened["lease released"] += 1
             self._lose(uid)
-        elif lease.lost and member.process.is_alive:  # else it was sent before the end
+        elif lease.lost and member.process.is_alive:  # otherwise it was sent before the end
             lease.lost = False
             self.note(events.Eligible(self.world.now, pod, uid))
 
     def stored(self, request: Request) -> dict[str, Any] | None:
-        """The object that a request names, as it is; None: there is none."""
+        """Return the present object of a request, or None."""
         found = self.api.store.get(TABLE, namespace_in(request.path), name_in(request.path))
         return None if found is None else found.object()
 

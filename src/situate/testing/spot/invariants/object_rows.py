@@ -1,6 +1,6 @@
-"""A pod, a node and a workload of a history as they are at a moment, read off their objects: rows of the recorder.
+"""Rows of the recorder: a pod, a node and a workload of a history at one moment, read from their objects.
 
-A plain twin of the words of the reference; it shares no code with what decides.
+This plain twin of the spec's terms shares no code with the deciding code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ENDING_TAINTS: Final = frozenset(
 )
 _GATE: Final = _PREFIX + "placement"
 RIVALLED: Final = "rival.example.com/class"
-"""Annotation of a pod that a second spot system of a history has set the affinity of."""
+"""Annotation of a pod whose affinity the second spot system of a history has set."""
 _RISKY_TAINT: Final = "aws-node-termination-handler/rebalance-recommendation"
 
 
@@ -36,15 +36,15 @@ _RISKY_TAINT: Final = "aws-node-termination-handler/rebalance-recommendation"
 class NodeRow:
     name: str
     capacity: str
-    """`on-demand`, `spot` or empty, as its label says."""
+    """`on-demand`, `spot` or empty, by its label."""
     cordoned: bool
     ending: bool
-    """It was said to end, is silent, or is being deleted."""
+    """Whether its end was announced, or it is silent, or it is being deleted."""
     risky: bool
     labels: Mapping[str, str]
     taints: tuple[Obj, ...]
     changed_at: float
-    """When one of these last became what it is."""
+    """Time of the last change of the fields above."""
 
 
 @dataclass(slots=True)
@@ -52,9 +52,9 @@ class PodRow:
     uid: str
     name: str
     controller: str
-    """Uid; empty for a pod that was released, or has none."""
+    """UID of the controller. Empty for a released pod and a pod without a controller."""
     former_owner: str
-    """Of a released pod: the workload that it served for."""
+    """UID of the workload of a released pod."""
     pod_class: str
     node: str
     phase: str
@@ -62,25 +62,25 @@ class PodRow:
     terminating: bool
     created: float
     stamped: float
-    """Its creationTimestamp, in virtual seconds. API servers stamp a Pod before its reviews, which may take seconds."""
+    """Its creationTimestamp in virtual seconds. API servers stamp a Pod before its reviews, which may take seconds."""
     ready_at: float
     """When it last became ready."""
     unready_at: float
-    """When it last stopped being ready; minus infinity for never."""
+    """When it last stopped being ready. Minus infinity: never."""
     bound_at: float
     terminating_at: float
     released_at: float
-    """Infinity until it is."""
+    """When it was released. Infinity: not released."""
     was_ready: bool
-    """When its deletion began."""
+    """Whether it was ready when its deletion began."""
     cost: str
     token: str
     held: bool
-    """The history keeps it from ending, or from being ready."""
+    """Whether the history keeps it from ending, or from being ready."""
     gated: bool
-    """It waits behind our gate."""
+    """Whether it waits behind our gate."""
     rivalled: bool
-    """Another spot system has set its affinity."""
+    """Whether another spot system has set its affinity."""
 
     @property
     def released(self) -> bool:
@@ -92,7 +92,7 @@ class PodRow:
 
     @property
     def live(self) -> bool:
-        """Whether it counts for its workload."""
+        """Return whether it counts for its workload."""
         return self.active and not self.released
 
 
@@ -103,12 +103,12 @@ class OwnerRow:
     name: str
     replicas: int
     policy: str
-    """The last one that can be read; empty for the default."""
+    """The last readable policy. Empty: the default."""
     can_be_read: bool
-    """Of the present one; else a process that was started since knows the default only (P11)."""
+    """Whether the present policy is readable. If not, a process started since uses the default (P11)."""
     opted_out: bool
     may_restart: bool
-    """Its user lets an only pod be moved."""
+    """Whether its user allows moving an only pod."""
     start: int
     """The first ordinal."""
     changed_at: float
@@ -120,7 +120,7 @@ class OwnerRow:
 
 
 def readable(policy: str) -> bool:
-    """Whether this is a policy; an empty one is none."""
+    """Return whether the text is a policy. An empty text is none."""
     try:
         floor_of("Deployment", 4, policy)
     except ValueError:
@@ -129,7 +129,7 @@ def readable(policy: str) -> bool:
 
 
 def floor_of(kind: str, replicas: int, policy: str) -> int:
-    """P10. Raises `ValueError` for what is no policy."""
+    """Return the floor of a policy (P10). Raises `ValueError` if the text is no policy."""
     if replicas == 0:
         return 0
     match policy:
@@ -155,7 +155,7 @@ def floor_of(kind: str, replicas: int, policy: str) -> int:
 
 
 def owner_row(obj: Obj, before: OwnerRow | None, now: float) -> OwnerRow:
-    """A policy that cannot be read leaves the last one in force."""
+    """Build the row of a workload. An unreadable policy leaves the last one in force."""
     metadata, spec = obj["metadata"], obj["spec"]
     annotations = metadata.get("annotations") or {}
     said = annotations.get(ON_DEMAND)

@@ -1,7 +1,6 @@
-"""What is at every moment: of each pod its time, owner, node, phase and whether it serves (spot.md, section 6).
+"""A recorder of the cluster: time, owner, node, phase and service of each pod (docs/spec/spot.md).
 
-It reads the server's store beside the API, which costs nothing. `situate.testing.spot.invariants.rules` says what must
-hold.
+It reads the server's store directly, which costs nothing. `situate.testing.spot.invariants` checks the records.
 """
 
 from __future__ import annotations
@@ -25,31 +24,31 @@ from situate.testing.spot.invariants.object_rows import (
 )
 
 _LOG: Final = 4000
-"""Rows that are kept for the story of a failure."""
+"""Number of rows held for the report of a failure."""
 
 
 @dataclass(slots=True)
 class Recorder:
-    """Rows by uid, nodes by name; `works` says whether a machine runs, whatever the API knows."""
+    """Rows of pods and workloads by UID, and of nodes by name. `works` returns whether a machine really runs."""
 
     store: Store
     namespace: str
-    """Of the workloads; pods elsewhere are not looked at."""
+    """Namespace of the workloads. Pods elsewhere are ignored."""
     clock: Callable[[], float]
     works: Callable[[str], bool]
     pods: dict[str, PodRow] = field(default_factory=dict)
     owners: dict[str, OwnerRow] = field(default_factory=dict)
     nodes: dict[str, NodeRow] = field(default_factory=dict)
     log: deque[tuple[float, str, str, str, str, str]] = field(default_factory=lambda: deque(maxlen=_LOG))
-    """Time, pod, owner, node, phase, and whether it serves."""
+    """Time, pod, owner, node, phase, and whether the pod serves."""
     changed: list[Callable[[str], None]] = field(default_factory=list)
-    """Told of the uid of every workload of which a pod has changed."""
+    """Listeners called with the UID of every workload of which a pod has changed."""
     opened: list[Callable[[Obj, Obj], None]] = field(default_factory=list)
-    """Told of every pod that is let go from behind our gate: before, and after."""
+    """Listeners called with every pod that leaves our gate: the object before and after."""
     gone: dict[str, PodRow] = field(default_factory=dict)
-    """The last of each name that was removed."""
+    """By name: the last removed pod."""
     _sets: dict[str, str] = field(default_factory=dict)
-    """Workload of each ReplicaSet, by uid."""
+    """By UID of a ReplicaSet: the UID of its workload."""
     _generations: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -59,22 +58,22 @@ class Recorder:
                 self._observe(Event("ADDED", table.resource, each.revision, None, each))
 
     def owner_of(self, pod: PodRow) -> str:
-        """Uid of the workload, also of one that is gone; empty for none."""
+        """Return the UID of the pod's workload, even if it is gone. Empty: none."""
         return pod.former_owner or self._sets.get(pod.controller, pod.controller)
 
     def pods_of(self, owner: str) -> list[PodRow]:
-        """All of them, also those that end and those that were released."""
+        """Return all pods of a workload, including those that are terminating or released."""
         return [pod for pod in self.pods.values() if self.owner_of(pod) == owner]
 
     def named(self, name: str) -> PodRow | None:
         return next((pod for pod in self.pods.values() if pod.name == name), None)
 
     def serves(self, pod: PodRow) -> bool:
-        """It is ready and the machine under it runs; endpoints vanish when a deletion begins."""
+        """Return whether the pod is ready and its machine runs. Endpoints vanish when a deletion begins."""
         return pod.ready and not pod.terminating and self.works(pod.node)
 
     def effective(self, pod: PodRow) -> str:
-        """`on-demand`, `spot`, `unknown`, or empty for a pod on a node that ends."""
+        """Return `on-demand`, `spot`, `unknown`, or an empty text for a pod on a node that ends."""
         if not pod.node:
             return pod.pod_class or "unknown"
         node = self.nodes.get(pod.node)
@@ -86,15 +85,15 @@ class Recorder:
         return sum(map(self.serves, self.pods_of(owner)))
 
     def on_demand_serving(self, owner: str) -> int:
-        """Those that count, serve, and stand on demand."""
+        """Return the number of live pods that serve and are effectively on demand."""
         return sum(pod.live and self.serves(pod) and self.effective(pod) == "on-demand" for pod in self.pods_of(owner))
 
     def on_demand(self, owner: str) -> int:
-        """Those that count and are effectively on demand."""
+        """Return the number of live pods that are effectively on demand."""
         return sum(pod.live and self.effective(pod) == "on-demand" for pod in self.pods_of(owner))
 
     def told(self, owner: str) -> str:
-        """Its pods in words."""
+        """Describe the pods of a workload in words."""
         words = []
         for pod in self.pods_of(owner):
             state = "released" if pod.released else "terminating" if pod.terminating else pod.phase or "Pending"
@@ -166,5 +165,5 @@ class Recorder:
 
 
 def owners_in_order(recorder: Recorder) -> Iterator[OwnerRow]:
-    """By name: every run sees them alike."""
+    """Yield the workloads by name, so that every run has the same order."""
     yield from sorted(recorder.owners.values(), key=lambda each: (each.name, each.uid))

@@ -1,6 +1,6 @@
-"""What must hold of every answer to a review: who is left alone (I8), and where the pod may go then (I9, P23 to P26).
+"""Rules for every answer to a review: pods left alone (I8), and the nodes allowed after it (I9, P23 to P26).
 
-A plain twin of kube-scheduler's node affinity and taints; it shares no code with what makes the patch.
+This plain twin of kube-scheduler's node affinity and taints shares no code with the patching code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MIX: Final = "spot.situate.dev/mix"
 
 
 class Reviewing:
-    """`heard` takes each review and what goes back."""
+    """Checks reviews. `heard` takes each review and its answer."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Reviewing:
         self._widened(pod, after, pod_class)
 
     def opened(self, before: Obj, after: Obj) -> None:
-        """A pod was let go from behind our gate, by whomever (P8)."""
+        """Check a pod that has left our gate, whichever client removed the gate (P8)."""
         pod_class = after["metadata"]["labels"].get(_CLASS, "")
         self._happened[f"gated pod classed {pod_class}" if pod_class else "gated pod let go without a class"] += 1
         self._widened(before, after, pod_class)
@@ -91,7 +91,7 @@ def _eligible(pod: Obj) -> bool:
 
 
 def feasible(spec: Obj, node: NodeRow) -> bool:
-    """Whether node selector, required node affinity and taints allow it."""
+    """Return whether node selector, required node affinity and taints allow the node."""
     selector = spec.get("nodeSelector") or {}
     if any(node.labels.get(key) != value for key, value in selector.items()):
         return False

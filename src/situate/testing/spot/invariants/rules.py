@@ -1,7 +1,9 @@
-"""What must hold in every history of spot: at every write of ours, at every change of a pod or node, after every step,
-and once all is calm. A breach is a sentence with the number of the rule.
+"""Invariants of every history of spot. A breach is a sentence with the code of the rule.
 
-Judged is what the recorder has, which shares no code with what decides. Answers to reviews are judged in `reviewing`.
+They are checked at every write of ours, at every change of a pod or node, after every step, and at the end.
+
+They use the records of the recorder, which shares no code with the deciding code. `reviewing` checks answers to
+reviews.
 """
 
 from __future__ import annotations
@@ -24,21 +26,21 @@ from situate.testing.virtual_time.processes import ProcessState
 from situate.testing.virtual_time.world import EPOCH
 
 RECHECKED_S: Final = 1.0
-"""From the last look of a process at a workload until its write arrives: what happens within it cannot be known."""
+"""Seconds from a process's last read of a workload until its write arrives. It cannot know changes in between."""
 SEEN_S: Final = 6.0
-"""From a change until a process that is not cut off has seen it: the longest delay of watches, and a look."""
+"""Seconds from a change until a connected process has seen it: the longest delay of watches, and one check."""
 ACTED_S: Final = 5.0
-"""After a user has written, until Kubernetes' controllers have begun with it."""
+"""Seconds from a user's write until Kubernetes' controllers have begun to act on it."""
 PEND_S: Final = 30.0
-"""A pod that waits for a node for so long is in want, by the settings of histories."""
+"""How long a pod may have no node before it counts as unschedulable, by the settings of histories."""
 WINDOW_EVERY_S: Final = 600.0
 WINDOW_S: Final = 300.0
 LATE_S: Final = 2.0
-"""A move that was decided within a window arrives so long after its end at most, if nothing is lost on its way."""
+"""Maximum seconds after the end of a window at which a move decided within it arrives, unless a message is lost."""
 DRAINED_S: Final = 100.0
-"""Moves that are under way have ended by then, whatever was lost meanwhile."""
+"""Seconds within which moves in progress have ended, whatever messages were lost."""
 LED_S: Final = 6.0
-"""How old what is known of the holder of a workload's own Lease may be."""
+"""Maximum age in seconds of spot's knowledge of the holder of a workload's own Lease."""
 _OWN_PATHS: Final = (
     "/leases/",
     "/leases",
@@ -51,7 +53,7 @@ _LEASE: Final = f"{OURS}/{NAME}"
 
 
 class Breach(AssertionError):
-    """An invariant does not hold; we are wrong."""
+    """An invariant does not hold: spot has a defect."""
 
 
 @dataclass(slots=True)
@@ -62,26 +64,26 @@ class Watchdog:
     recorder: Recorder
     happened: Counter[str]
     writes: int = 0
-    """By processes of ours, Leases and Events apart."""
+    """Number of writes by processes of ours, without Leases and Events."""
     moves: int = 0
-    """Pods that we have evicted, deleted or released."""
+    """Number of pods that we evicted, deleted or released."""
     blind_until: float = 0.0
-    """Processes may be behind by any time until then: watches were cut, or the server did not answer."""
+    """Time until which processes may lag by any time, because watches were cut or the server was down."""
     windows: bool = False
-    """Policy may move pods in the first five of every ten minutes alone."""
+    """Whether policy may move pods only in the first five of every ten minutes."""
     read_only_since: float | None = None
-    """None: pods may be moved."""
+    """Start of read-only mode. None: pods may be moved."""
     policy_moves: list[tuple[float, str, str]] = field(default_factory=list)
-    """Time, workload and pod of moves that only policy asked for."""
+    """Time, workload and pod of the moves that only policy required."""
     _led: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """Uid of the pod that leads a workload, and since when, by uid of the workload."""
+    """By UID of the workload: UID of the pod that leads it, and since when."""
     _last_holder: str = ""
-    """Of the Lease."""
+    """Last holder of the Lease."""
     _settled: dict[str, int] = field(default_factory=dict)
-    """Workloads that stand as they should and that nobody has disturbed since: by uid, their floor."""
+    """By UID: the floor of each workload that reached its floor and was not disturbed since."""
     _digest: Any = field(default_factory=hashlib.sha256)
     _broken: str | None = None
-    """What was wrong where nothing may be raised."""
+    """A breach at a place where a check must not raise."""
 
     def __post_init__(self) -> None:
         self.world.told.append(self._written)
@@ -89,7 +91,7 @@ class Watchdog:
         self.recorder.changed.append(self._changed)
 
     def check(self) -> None:
-        """After a step. Raises `Breach`."""
+        """Check all rules after a step. Raises `Breach`."""
         if self._broken is not None:
             raise Breach(self._broken)
         for process in self.world.world.processes:
@@ -107,34 +109,34 @@ class Watchdog:
                 self._settled[owner.uid] = owner.floor
 
     def last(self) -> list[str]:
-        """The latest rows of the recorder, of what has broken if something has."""
+        """Return the latest rows of the recorder, for a report of a breach."""
         return [" ".join((f"{row[0]:.3f}", row[1], *row[3:])) for row in self.recorder.log][-60:]
 
     def story(self) -> str:
-        """A digest of every write and answer so far: equal for equal histories (I12)."""
+        """Return a digest of every write and answer so far. Equal histories have equal digests (I12)."""
         digest: str = self._digest.hexdigest()
         return digest
 
     def disturbed(self, owner: str = "") -> None:
-        """A user or a fault has done something that may cost this workload on-demand pods; empty: all of them."""
+        """Record an act of a user or a fault that may cost this workload on-demand pods. Empty: all workloads."""
         if owner:
             self._settled.pop(owner, None)
         else:
             self._settled.clear()
 
     def led(self, owner: str, pod: str) -> None:
-        """This pod leads the workload from now on (B45)."""
+        """Record that this pod leads the workload from now on (B45)."""
         self._led[owner] = pod, self.world.now
 
     def led_by_nobody(self) -> None:
-        """No workload names a leader any more."""
+        """Record that no workload names a leader any more."""
         self._led.clear()
 
     def settled(self, owner: str) -> bool:
         return owner in self._settled
 
     def breach(self, said: str) -> None:
-        """The first counts; the next check raises it."""
+        """Record a breach. The first one counts, and the next check raises it."""
         if self._broken is None:
             self._broken = f"{said} ({self.world.now:.3f} s)"
 
@@ -143,7 +145,7 @@ class Watchdog:
             return False
         seen = self.world.now - self._seen_s()
         if any(node.changed_at >= seen for node in self.recorder.nodes.values()):
-            return False  # a process may yet take a pod for what it is no more
+            return False  # a process may still count a pod by an old state of its node
         pods = self.recorder.pods_of(owner.uid)
         whole = len(pods) == owner.replicas and all(
             pod.live and not pod.held and self.recorder.serves(pod) for pod in pods
@@ -151,7 +153,7 @@ class Watchdog:
         return whole and self.recorder.on_demand_serving(owner.uid) >= owner.floor
 
     def _changed(self, owner: str) -> None:
-        """I1, I2, I3 at every moment of a workload that has settled, whatever becomes of spot."""
+        """Check I1, I2 and I3 at every moment for a settled workload, whatever happens to spot nodes."""
         floor = self._settled.get(owner)
         if floor is None or self._broken is not None:
             return
@@ -167,7 +169,7 @@ class Watchdog:
             )
 
     def _answered(self, identity: str, reply: Reply) -> None:
-        """I11: whoever answers holds the Lease."""
+        """Check I11: the process that answers holds the Lease."""
         self._digest.update(f"{self.world.now!r} {identity} answers {reply.status}".encode())
         if reply.status == 200 and identity != self._holder():
             self.breach(f"I11: {identity} answers a review while {self._holder() or 'nobody'} holds the Lease")
@@ -177,7 +179,7 @@ class Watchdog:
         return str(found.object()["spec"].get("holderIdentity") or "") if found is not None else ""
 
     def _held(self) -> None:
-        """Counts hand-overs between processes that live."""
+        """Count hand-overs of the Lease between living processes."""
         holder = self._holder()
         if holder and holder != self._last_holder:
             alive = any(member.identity == self._last_holder for member in self.world.members)
@@ -185,7 +187,7 @@ class Watchdog:
             self._last_holder = holder
 
     def _written(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
-        """At every write of a process of ours that was carried out."""
+        """Check every write of a process of ours that the server carried out."""
         if not isinstance(answer, Response) or not identity.user.startswith(OWN_PODS):
             return
         secret = "/secrets" in request.path or "webhookconfigurations" in request.path  # keys differ in every run
@@ -237,7 +239,7 @@ class Watchdog:
             self.happened["tolerations shortened"] += 1
 
     def _moved(self, pod: PodRow, *, evicted: bool) -> None:
-        """A pod left by our doing a moment ago."""
+        """Check a move by spot that has just removed a pod."""
         recorder, now = self.recorder, self.world.now
         owner = recorder.owners.get(recorder.owner_of(pod))
         node = recorder.nodes.get(pod.node)
@@ -288,7 +290,7 @@ class Watchdog:
         self._counts(owner, pod, others, told)
 
     def _counts(self, owner: OwnerRow, pod: PodRow, others: list[PodRow], told: str) -> None:
-        """I1, I13: a move brings the number nearer to the floor, and never below it."""
+        """Check I1 and I13: a move brings the count nearer to the floor, and never below it."""
         recorder = self.recorder
         stale = self.world.now - self._seen_s()
         if not owner.can_be_read or owner.changed_at >= stale:
@@ -315,13 +317,13 @@ class Watchdog:
         )
 
     def _was_in_want(self, pod: PodRow) -> None:
-        """Only a pod that has waited for long is taken back before it runs (B17, B18), if clocks can tell."""
+        """Check that a pod deleted before it ran had waited long enough (B17, B18), if the clocks allow it."""
         if self.world.clocks_agree and self.world.now - pod.stamped < PEND_S - 1.0:
             self.breach(f"B17: {pod.name} was deleted {self.world.now - pod.stamped:.1f} s after it was created")
         self.happened["waiting pod taken back"] += 1
 
     def _somebody_waits(self) -> bool:
-        """A pod that must be on demand has no node for long, or had none until a moment ago (B19)."""
+        """Return whether an on-demand pod has had no node for long, or had none until a moment ago (B19)."""
         now, behind = self.world.now, self._seen_s()
         return any(
             pod.pod_class == "on-demand"
@@ -332,12 +334,12 @@ class Watchdog:
         )
 
     def _seen_s(self) -> float:
-        """How far processes may be behind."""
+        """Return by how many seconds processes may lag."""
         return SEEN_S if self.world.now > self.blind_until else float("inf")
 
 
 def unfinished(watchdog: Watchdog) -> str | None:
-    """Why the cluster is not as it should be once all is calm (B28); None if it is."""
+    """Return why the cluster is not as it should be after all faults have ended (B28), or None."""
     recorder = watchdog.recorder
     for owner in owners_in_order(recorder):
         pods = recorder.pods_of(owner.uid)

@@ -1,4 +1,4 @@
-"""What clouds do to nodes: they come, are said to end, end with or without a word, lose labels and fill up."""
+"""Events of clouds: nodes are added, announced to end, end with or without notice, lose labels and fill up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from situate.testing.spot.world.initial_objects import ON_DEMAND_NODES, SPOT_NOD
 from situate.testing.spot.world.world import SpotWorld
 
 ON_DEMAND_PODS: Final = 14
-"""Room of a node, so that a workload may need several."""
+"""Pods per node, few enough that a workload may need several nodes."""
 SPOT_PODS: Final = 8
 ZONES: Final = ("zone-0", "zone-1")
 AT_RISK: Final = "aws-node-termination-handler/rebalance-recommendation"
@@ -30,7 +30,7 @@ _DOOMED: Final = {
 
 
 class Clouds:
-    """All nodes but our own."""
+    """All nodes except those of spot's own pods."""
 
     def __init__(self, world: SpotWorld, watchdog: Watchdog, happened: Counter[str]) -> None:
         self._world = world
@@ -38,11 +38,11 @@ class Clouds:
         self._recorder = watchdog.recorder
         self._happened = happened
         self._made = Counter[str]()
-        self._ends: list[Due] = []  # machines that are going to end
+        self._ends: list[Due] = []  # planned ends of machines
         self._wave_at = float("-inf")
 
     def add_nodes(self, capacity: str, count: int) -> None:
-        """One zone after the other."""
+        """Add nodes, alternating between the zones."""
         for _ in range(count):
             self._add_node(capacity, ZONES[self._made[capacity] % len(ZONES)])
 
@@ -53,7 +53,7 @@ class Clouds:
         self._world.add_node(f"{prefix}-{number}", capacity, pods=pods, zone=zone)
 
     def restore(self) -> None:
-        """Of those whose machines run."""
+        """Reset labels, taints and conditions of the nodes whose machines run."""
         self._watchdog.disturbed()
         for name in list(self._recorder.nodes):
             kind = "spot" if name.startswith("spot") else "on-demand" if name.startswith("od") else ""
@@ -64,7 +64,7 @@ class Clouds:
             self._condition(name, "PreemptionScheduled", "False", "")
 
     def heal(self) -> None:
-        """As many as at first, and all well."""
+        """Restore the initial number of nodes, all healthy."""
         world = self._world
         for each in self._ends:
             each.cancel()
@@ -76,14 +76,14 @@ class Clouds:
         self._replenish("on-demand", self.on_demand(), ON_DEMAND_NODES)
 
     def _replenish(self, capacity: str, present: list[str], wanted: int) -> None:
-        """As many as at first in each zone: some workloads want one of them."""
+        """Restore the initial number of nodes in each zone, because some workloads require one zone."""
         zones = Counter(self._recorder.nodes[name].labels.get(_ZONE, "") for name in present)
         for zone in ZONES:
             for _ in range(wanted // len(ZONES) - zones[zone]):
                 self._add_node(capacity, zone)
 
     def nodes(self) -> dict[str, str]:
-        """Those whose machines run, and of which kind they are, whatever their labels say."""
+        """Return the nodes whose machines run, with their real kind, whatever their labels say."""
         works = self._world.cluster.machinery.kubelets.works
         kinds = {"spot": "spot", "od": "on-demand"}
         return {
@@ -159,12 +159,12 @@ class Clouds:
         self._ends.append(self._world.timeline.after(seconds, partial(self.end_node, name, silent=silent)))
 
     def _taken_for_on_demand(self, name: str) -> None:
-        """A floor that stands on a spot node, for its label says otherwise, goes with it."""
+        """Excuse the loss of a spot node whose label says on-demand: pods that count for the floor end with it."""
         if self._recorder.nodes[name].capacity == "on-demand":
             self._watchdog.disturbed()
 
     def end_node(self, name: str, *, silent: bool) -> None:
-        """The machine is gone; its Node goes with it, or stays and says nothing."""
+        """End a machine. Its Node is deleted, or stays and is silent."""
         if name not in self.nodes():
             return
         self._taken_for_on_demand(name)

@@ -1,4 +1,4 @@
-"""What happens to processes of ours and to messages: ends, pauses, storms, certificates and clocks."""
+"""Faults of our processes and messages: kills, pauses, storms, certificates and clocks."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from situate.testing.virtual_time.network import CALM, Weather
 from situate.testing.virtual_time.processes import ProcessState
 
 WITHIN_S: Final = 30.0
-"""A leader that is to be killed at a message is left alone if there is none for so long."""
+"""Seconds after which a planned kill of the leader is dropped if the leader sends no such message."""
 RECONNECTED_S: Final = 60.0
-"""After watches were cut or the server was down, until processes may be relied on to see what is."""
+"""Seconds after cut watches or a server outage until processes reliably see the present state."""
 
 _STORMS: Final = {
     "request lost": Weather(lose_request=0.3),
@@ -56,7 +56,7 @@ _TROUBLES: Final = {
 
 
 class Troubles:
-    """`perform` does what a step says; what is impossible at the moment is left out."""
+    """Performs steps. A step that is impossible now does nothing."""
 
     def __init__(self, world: SpotWorld, watchdog: Watchdog, happened: Counter[str]) -> None:
         self._world = world
@@ -68,7 +68,7 @@ class Troubles:
         self._others.gate_by_policy()
 
     def heal(self) -> None:
-        """Every process runs, messages arrive, clocks agree, and nobody meddles."""
+        """End every fault: all processes run, messages arrive, clocks agree, and other webhooks are removed."""
         world = self._world
         world.network.weather, world.calls.passage = CALM, CLEAR
         world.network.down = False
@@ -172,13 +172,16 @@ class Troubles:
         self._world.timeline.after(seconds, partial(self._wake, member))
 
     def _wake(self, member: SpotMember) -> None:
-        """SIGCONT. Whoever slept for longer than its Lease believes that it leads until it looks at the clock."""
+        """Resume a process (SIGCONT).
+
+        A leader paused longer than its Lease believes that it leads until it reads the clock.
+        """
         if member.process.state is ProcessState.PAUSED:
             self._happened["stale leader woke up"] += not member.controller.elector.leading()
             member.process.resume()
 
     def _at(self, message: str, answered: bool, what: str, do: Callable[[SpotMember], None]) -> None:
-        """Has something happen to a leader at its next message of a kind."""
+        """Plan an action on a leader at its next message of a kind."""
         world = self._world
         until = world.now + WITHIN_S
 
@@ -208,7 +211,7 @@ class Troubles:
             world.network.leaving.append(left)
 
     def _at_review(self, answered: bool, met: Callable[[str, str], None]) -> None:
-        """Before its answer counts for anybody, or when it is on its way and the pod is not in the watch."""
+        """Act before the review's answer leaves, or while the answer is on its way and no watch shows the pod."""
 
         def given(identity: str, _: object) -> None:
             self._world.answers.remove(given)
@@ -220,7 +223,7 @@ class Troubles:
 
 
 def _kind(request: Request) -> str:
-    """Of a message of ours."""
+    """Return the kind of a message of ours."""
     if f"/namespaces/{SHOP}/pods/" not in request.path:
         return ""
     if request.path.endswith("/eviction"):

@@ -1,4 +1,4 @@
-"""What every history of spot begins with: so many nodes of either kind, and workloads of all shapes."""
+"""The start of every history of spot: nodes of both kinds, and workloads of all shapes."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ SPOT_NODES: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPlan:
-    """A workload that every history begins with."""
+    """A workload at the start of every history."""
 
     name: str
     kind: Literal["Deployment", "StatefulSet", "Rollout", "CloneSet"]
     replicas: int
     policy: str = ""
-    """Empty: the default of its kind."""
+    """The on-demand policy. Empty: the default of the workload's kind."""
     surge: bool = True
-    """Rollouts bring the new pod first; else they take the old one first. Of Deployments."""
+    """Whether a Deployment's rollout creates the new pod first. If not, it removes the old one first."""
     parallel: bool = False
-    """Of StatefulSets."""
+    """Whether a StatefulSet starts its pods in parallel."""
     zone: str = ""
-    """The user's own required affinity, in two terms, one of which no node meets."""
+    """Zone of the user's own required affinity, which has two terms. No node meets the second."""
     min_ready_s: int = 0
     leader: str = ""
-    """Who leads it, as its annotation says (B45); empty: nobody."""
+    """How the workload's leader is found, as in its annotation (B45). Empty: it has no leader."""
 
 
 WORKLOADS: Final = (
@@ -43,6 +43,6 @@ FURTHER: Final = (
     WorkloadPlan("canary", "Rollout", 3, "1"),
     WorkloadPlan("clones", "CloneSet", 4, "50%"),
 )
-"""As many, two of them of kinds that not every cluster serves."""
+"""The same number of workloads. Two have kinds that not every cluster serves."""
 POLICIES: Final = ("", "0", "1", "2", "3", "30%", "50%", "base=1,weight=1:3", "majority", "all-on-demand", "all-spot")
 NONSENSE: Final = ("-4", "130%", "many", "1.5", "")

@@ -1,7 +1,7 @@
 """The controllers of an Argo Rollout and an OpenKruise CloneSet, as far as histories need them (B42).
 
-A Rollout brings one pod of the new revision at a time, through ReplicaSets, which Kubernetes' own controller fills; a
-CloneSet makes its pods itself and takes an old one down when all are ready. Neither knows anything of spot.
+A Rollout brings one pod of the new revision at a time, through ReplicaSets that Kubernetes' own controller fills. A
+CloneSet creates its pods itself and removes an old one when all are ready. Neither knows anything of spot.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Obj = Mapping[str, Any]
 
 _SOON_S: Final = 0.05
 _AGAIN_S: Final = 2.0
-"""After a pod could not be created."""
+"""Seconds until a retry after a pod could not be created."""
 _PODS: Final = f"/api/v1/namespaces/{SHOP}/pods"
 _SETS: Final = f"/apis/apps/v1/namespaces/{SHOP}/replicasets"
 _RESOURCES: Final = {f"{KINDS[kind].plural}.{KINDS[kind].group}": kind for kind in ("Rollout", "CloneSet")}
@@ -28,13 +28,13 @@ _REVISION: Final = KINDS["CloneSet"].revision_label
 
 
 class FurtherControllers:
-    """Act on every workload of their kinds soon after something has changed."""
+    """Controllers that act on every workload of their kinds soon after a change."""
 
     def __init__(self, world: SpotWorld) -> None:
         self._world = world
         self._store = world.cluster.api.store
         self._creating: Counter[str] = Counter()
-        """Pods of a CloneSet that were asked for and not answered, by its uid."""
+        """By UID of a CloneSet: pods requested and not answered yet."""
         self._planned = False
         self._store.subscribe(self._observe)
 
@@ -78,7 +78,7 @@ class FurtherControllers:
             self._scale(present, wanted)
         pods = [each for each in self._active() if _controller(each) in {_uid(one) for one in owned}]
         updated = sum(_controller(each) == _uid(present) for each in pods)
-        generation = str(workload["metadata"].get("generation", 0))  # text, as Argo has it
+        generation = str(workload["metadata"].get("generation", 0))  # text, as in Argo
         self._status(
             workload,
             {
@@ -191,7 +191,7 @@ def _ready(pod: Obj) -> bool:
 
 
 def _leaves_first(pod: Obj) -> tuple[bool, bool, int, str]:
-    """Without a node, not ready, of low deletion cost: as CloneSets choose."""
+    """Return the sort key of CloneSets: no node first, then not ready, then low deletion cost."""
     annotations = pod["metadata"].get("annotations") or {}
     cost = int(annotations.get("controller.kubernetes.io/pod-deletion-cost", "0"))
     return bool(pod["spec"].get("nodeName")), _ready(pod), cost, pod["metadata"]["name"]

@@ -1,5 +1,7 @@
-"""Webhooks of others beside ours: one refuses as a quota does, one asks for more of a pod's nodes or is slow, one is a
-second spot system; and what sets our gate in the place of an admission policy.
+"""Webhooks of other tools, besides ours, and the effect of an admission policy.
+
+One refuses like a quota, one narrows a pod's nodes or is slow, and one is a second spot system. The policy sets our
+gate.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ _RIVAL, _POLICY = "https://rival.example.com", "https://policy.example.com"
 
 
 class OtherWebhooks:
-    """None is there at first."""
+    """The other webhooks. At first there are none."""
 
     def __init__(self, world: SpotWorld, happened: Counter[str]) -> None:
         self._world = world
@@ -30,7 +32,7 @@ class OtherWebhooks:
         self._reviews = 0
 
     def refuse_creations(self, every: int) -> None:
-        """Every so manyth; 0 ends it."""
+        """Refuse one of every `every` creations. 0 ends it."""
         self._world.call("DELETE", f"{_VALIDATING}/quota")
         if not every:
             return
@@ -46,7 +48,7 @@ class OtherWebhooks:
         self._world.make(_VALIDATING, _third("quota", _QUOTA))
 
     def meddle(self, how: str) -> None:
-        """As of `history.Meddle`."""
+        """Start the webhook of `steps.Meddle`."""
         self._world.call("DELETE", f"{CONFIGURATIONS}/zz-meddler")
         if not how:
             return
@@ -65,7 +67,7 @@ class OtherWebhooks:
         self._world.make(CONFIGURATIONS, _third("zz-meddler", _MEDDLER))
 
     def rival(self, how: str, *, first: bool) -> None:
-        """As of `history.Rival`: it comes to every other pod, before our webhook or after it."""
+        """Start the second spot system of `steps.Rival`. It changes every other pod, before or after our webhook."""
         for name in ("aa-rival", "zz-rival"):
             self._world.call("DELETE", f"{CONFIGURATIONS}/{name}")
         if not how:
@@ -84,7 +86,7 @@ class OtherWebhooks:
         self._world.make(CONFIGURATIONS, _third("aa-rival" if first else "zz-rival", _RIVAL))
 
     def gate_by_policy(self) -> None:
-        """In the place of the MutatingAdmissionPolicy of the manifest: it comes first, and always."""
+        """Set our gate on pods before all webhooks, as the MutatingAdmissionPolicy of the manifest does."""
 
         def policy(review: Mapping[str, Any]) -> tuple[float, bytes]:
             pod = review["request"]["object"]
@@ -105,7 +107,7 @@ def _patched(operations: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def _rivalled(pod: Mapping[str, Any], how: str) -> list[Mapping[str, Any]]:
-    """The pod's node affinity as the rival would have it, as other tools write it: its own, whatever the pod asked."""
+    """Return operations that set the pod's node affinity as the rival does."""
     wanted = {"key": CAPACITY_LABEL, "operator": "In", "values": ["spot" if how == "prefers" else how]}
     affinity = dict(pod["spec"].get("affinity") or {})
     of_nodes = dict(affinity.get("nodeAffinity") or {})
@@ -127,7 +129,7 @@ def _rivalled(pod: Mapping[str, Any], how: str) -> list[Mapping[str, Any]]:
 
 
 def _meddled(pod: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Every required term is narrowed to nodes that have a name, which all have; an operation for each."""
+    """Return operations that narrow every required term to nodes with a host name, which all nodes have."""
     node_affinity = ((pod.get("spec") or {}).get("affinity") or {}).get("nodeAffinity") or {}
     required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     base = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms"

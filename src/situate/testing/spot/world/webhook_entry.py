@@ -1,6 +1,6 @@
-"""Where reviews come in when there is no network: what `situate.runtime.serving.webhook_server` is over HTTPS.
+"""The in-memory endpoint for reviews, in place of the HTTPS server `situate.runtime.serving.webhook_server`.
 
-It lives in its process: nothing is answered while that is stopped, and what was under way is broken off when it dies.
+It lives in its process. It answers nothing while the process is stopped, and breaks open calls off when it dies.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _CUT = WebhookReply(error="EOF")
 
 
 class MemoryDoor:
-    """A `Door`. `ask` may be called from anywhere; all else is the controller's."""
+    """A `Door`. Any code may call `ask`. The controller calls the rest."""
 
     def __init__(self, process: Process, answer: Answers, answered: Callable[[Reply], None]) -> None:
-        """`answered`: told of every answer at the moment at which it is given."""
+        """`answered` is called with every answer at the moment when it is given."""
         self.process = process
         self.generation: Generation | None = None
-        """What it is served with."""
+        """The certificates in use."""
         self.draining = False
-        """Connections end with their next answer."""
+        """Whether connections end with their next answer."""
         self._answer = answer
         self._answered = answered
         self._certified = asyncio.Event()
@@ -40,7 +40,7 @@ class MemoryDoor:
 
     @property
     def reachable(self) -> bool:
-        """Whether a connection is accepted; a process that is stopped accepts and does not answer."""
+        """Return whether a connection is accepted. A stopped process accepts connections but does not answer."""
         return self.listening and self.process.is_alive
 
     def serve_with(self, generation: Generation) -> None:
@@ -68,11 +68,11 @@ class MemoryDoor:
         await asyncio.sleep(_LEAVING_S)
 
     def ask(self, body: bytes, told: Told) -> None:
-        """One review; `told` gets what goes back, or that the connection was cut. It may be never."""
+        """Ask for one review. `told` gets the answer or the end of the connection, or is never called."""
         self.process.loop.call_soon(self._begin, body, told)
 
     def break_off(self) -> None:
-        """Every connection is gone."""
+        """End every connection."""
         asked, self._asked = self._asked, {}
         for task, told in asked.items():
             if self.process.state is not ProcessState.KILLED:

@@ -1,8 +1,8 @@
-"""The API server's end of admission webhooks on virtual time: which process is asked, and what becomes of the messages.
+"""The API server's side of admission webhooks on virtual time: the choice of the process, and faults of messages.
 
-As API servers do: connections are kept for as long as the other side lets them, new ones go to a pod that the Service
-selects, and a certificate counts only if the published bundle says so at this moment. What comes of a call that gets no
-answer is the server's own business (failurePolicy).
+Like API servers, it holds connections open until the other side closes them. New connections go to a pod that the
+Service selects. A certificate counts only if the published bundle contains its CA at this moment. The server handles
+calls without an answer itself (failurePolicy).
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from situate.sim.timeline import Timeline
 from situate.testing.spot.world.webhook_entry import MemoryDoor
 
 API_SERVERS = 2
-"""Each keeps connections of its own."""
+"""Number of API servers. Each holds its own connections."""
 
 Third: TypeAlias = Callable[[Mapping[str, Any]], tuple[float, bytes]]
-"""Somebody else's webhook: from the review to the seconds that it takes and the `response` of its answer, as JSON."""
+"""A webhook of another tool: from the review to its duration in seconds and the `response` of its answer, as JSON."""
 Settled: TypeAlias = Callable[[int, Any], None]
 """Takes a ticket and the API's answer to the write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What happens to reviews on their way. Chances are between 0 and 1."""
+    """The faults of reviews on their way. Chances are between 0 and 1."""
 
     latency_s: tuple[float, float] = (0.0005, 0.005)
-    """One way; a wide range reorders what is asked together."""
+    """Latency of one direction. A wide range reorders simultaneous reviews."""
     lose_question: float = 0.0
     lose_answer: float = 0.0
-    """The process has answered, and nobody hears it."""
+    """Chance that the process answers and the answer is lost."""
     repeat: float = 0.0
-    """The process is asked twice, as after a connection that broke; the first answer holds."""
+    """Chance that the process is asked twice, as after a broken connection. The first answer holds."""
 
 
 CLEAR = Passage()
 
 
 class WebhookCalls:
-    """Drives the writes of controllers through the webhooks that are configured."""
+    """Passes the writes of controllers through the configured webhooks."""
 
     def __init__(
         self,
@@ -61,12 +61,15 @@ class WebhookCalls:
         wall: Callable[[], float],
         settle: Settled,
     ) -> None:
-        """`doors`: of the pods that the Service selects. `wall`: the API server's clock, seconds since the epoch."""
+        """`doors` returns those of the pods that the Service selects.
+
+        `wall` is the API server's clock in Unix seconds.
+        """
         self.passage = CLEAR
         self.third: dict[str, Third] = {}
-        """Webhooks of others, by URL."""
+        """Webhooks of other tools, by URL."""
         self.heard: list[Callable[[bytes, WebhookReply], None]] = []
-        """Told of every review of ours and what was given back, whether or not it arrives."""
+        """Listeners called with every review of ours and its answer, even if the answer is then lost."""
         self._timeline = timeline
         self._rng = rng
         self._happened = happened
@@ -76,7 +79,7 @@ class WebhookCalls:
         self._kept: list[MemoryDoor | None] = [None] * API_SERVERS
 
     def later(self, handling: Handling, effect: Effect, ticket: int) -> None:
-        """As of `situate.cluster.apiserver.assembly.Cluster`."""
+        """Handle `later` of `situate.cluster.apiserver.assembly.Cluster`."""
         self._carry(effect, partial(self._go_on, handling, ticket))
 
     def _go_on(self, handling: Handling, ticket: int, reply: Reply) -> None:
@@ -160,7 +163,7 @@ class WebhookCalls:
         door.ask(call.body, back)
 
     def _connected(self, server: int) -> MemoryDoor | None:
-        """The connection that is kept, else a new one to a pod that the Service selects."""
+        """Return the open connection, else a new one to a pod that the Service selects."""
         kept = self._kept[server]
         if kept is None or not kept.reachable:
             selected = list(self._doors())

@@ -11,7 +11,7 @@ from situate.testing.spot.world.world import SHOP
 
 
 def workload(plan: WorkloadPlan) -> dict[str, Any]:
-    """As its user writes it."""
+    """Build a workload as its user writes it."""
     labels = {"app": plan.name}
     pod: dict[str, Any] = {
         "terminationGracePeriodSeconds": 2,
@@ -38,7 +38,7 @@ def workload(plan: WorkloadPlan) -> dict[str, Any]:
 
 
 def collection(plan: WorkloadPlan) -> str:
-    """Where workloads of its kind are."""
+    """Return the path of the collection of its kind."""
     kind = KINDS[plan.kind]
     return f"/apis/{kind.group}/{kind.version}/namespaces/{SHOP}/{kind.plural}"
 

@@ -1,7 +1,7 @@
-"""A cluster of both kinds of nodes, and the processes of spot, all on one virtual clock.
+"""A cluster with both kinds of nodes, and the processes of spot, all on one virtual clock.
 
-The processes run the shipped controller, webhook, client, reflectors and election; pods are created by the stand-ins of
-Kubernetes' own controllers, which ask the webhook as API servers do. Only transports are ours.
+The processes run the shipped controller, webhook, client, reflectors and election. In-memory versions of Kubernetes'
+own controllers create the pods and call the webhook as API servers do. Only transports are replaced.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from situate.testing.virtual_time.processes import Process
 from situate.testing.virtual_time.world import EPOCH, ClusterWorld, Member
 
 OURS: Final = "situate"
-"""Where spot runs."""
+"""Namespace of spot."""
 SHOP: Final = "shop"
-"""Where the workloads are."""
+"""Namespace of the workloads."""
 OWN_PODS: Final = ("situate-spot-a", "situate-spot-b")
-"""The first ones; later ones add their revision to these names."""
+"""Names of the first own pods. Later ones add their revision to these names."""
 CONFIGURATIONS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
 _PODS: Final = f"/api/v1/namespaces/{OURS}/pods"
@@ -52,18 +52,18 @@ _SETS: Final = f"/apis/apps/v1/namespaces/{OURS}/replicasets"
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _TIMES: Final = ElectionTimes()
 _OWN_NODE: Final = "own"
-"""Cordoned: nothing else comes here, and no history touches it."""
+"""A cordoned node for own pods only. No step changes it."""
 _IDLE: Final = frozenset({"endpoint-slices", "serviceaccount"})
-"""Controllers of the cluster that have nothing to do in a history."""
+"""Controllers of the cluster that have no work in a history."""
 
 SpotMember: TypeAlias = Member[SpotController]
 """One process of spot."""
 
 
 def machinery(*, events: bool = False, start_s: float = 3.0) -> MachinerySettings:
-    """Kubernetes' own pace where it bears on a rule, quicker where only patience is at stake.
+    """Return controller settings: Kubernetes' own pace where a rule depends on it, a faster one elsewhere.
 
-    `events`: whether refused creations are told, which spot listens to (P21).
+    `events` is whether refused creations are recorded as Events, which spot reads (P21).
     """
     return MachinerySettings(
         disabled=_IDLE,
@@ -75,21 +75,21 @@ def machinery(*, events: bool = False, start_s: float = 3.0) -> MachinerySetting
 
 
 class SpotWorld(ClusterWorld[SpotController]):
-    """Everything of one history. Close it when done."""
+    """Everything of one history. Close it at the end."""
 
     def __init__(self, seed: int, settings: SpotSettings, pace: MachinerySettings) -> None:
-        """Two processes stand for the Lease; there are no nodes for workloads yet."""
+        """Start two processes that compete for the Lease. There are no nodes for workloads yet."""
         super().__init__(seed, pace, later=self._later)
         self.settings = settings
         self.doors: dict[str, MemoryDoor] = {}
-        """Of the newest process in each of our own pods."""
+        """The endpoint of the newest process in each of our own pods."""
         self.answers: list[Any] = []
-        """Told of every answer to a review when it is given: who, and what."""
+        """Listeners called with every answer to a review when it is given, and with the identity of the process."""
         self.closed_until = 0.0
-        """No process begins before that."""
-        self._clocks: dict[int, float] = {}  # seconds by which the clock of one of our machines is off
+        """Time before which no process starts."""
+        self._clocks: dict[int, float] = {}  # by machine: the error of its clock in seconds
         self.clock_set_at = float("-inf")
-        """When that last changed."""
+        """When a clock was last changed."""
         self.calls = WebhookCalls(
             self.timeline,
             Random(f"webhooks {seed}"),
@@ -100,7 +100,7 @@ class SpotWorld(ClusterWorld[SpotController]):
         )
         self._tokens = 0
         self._tickets = 0  # those of the machinery are positive
-        self._callers: dict[int, Callable[[bool], None]] = {}  # who waits for the end of a create, by ticket
+        self._callers: dict[int, Callable[[bool], None]] = {}  # by ticket: the callback for the end of a create
         for namespace in (OURS, SHOP):
             self.make("/api/v1/namespaces", {"metadata": {"name": namespace}})
         self.make("/api/v1/nodes", node_object(_OWN_NODE) | {"spec": {"unschedulable": True}})
@@ -114,7 +114,7 @@ class SpotWorld(ClusterWorld[SpotController]):
             self.start_member()
 
     def start_member(self) -> None:
-        """A new process in the own pod that has none."""
+        """Start a process in an own pod that has none."""
         if self.now < self.closed_until:
             self.timeline.at(self.closed_until, self.start_member)
             return
@@ -140,7 +140,7 @@ class SpotWorld(ClusterWorld[SpotController]):
         self.members.append(Member(identity, process, wire, made[0]))
 
     def upgrade(self, machine: int) -> None:
-        """A pod of the next revision takes the place of the one there; its process asks for the Lease when it can."""
+        """Replace an own pod by one of the next revision. Its process requests the Lease when it can."""
         old = self._own[machine]
         self._revisions[machine] += 1
         self._own[machine] = self._new_pod(f"{OWN_PODS[machine]}-r{self._revisions[machine]}", self._revisions[machine])
@@ -151,13 +151,13 @@ class SpotWorld(ClusterWorld[SpotController]):
         self.call("DELETE", f"{_PODS}/{old}")
 
     def reconfigure(self, settings: SpotSettings) -> None:
-        """A changed file, read by all processes and those that come."""
+        """Give a changed configuration to all present and later processes."""
         self.settings = settings
         for member in self.members:
             member.process.loop.call_soon_threadsafe(member.controller.reconfigure, settings)
 
     def create(self, collection: str, content: Mapping[str, Any], done: Callable[[bool], None]) -> None:
-        """As a controller of others does, so that webhooks are asked. `done`: whether it was created."""
+        """Create an object as a controller does, so that webhooks are called. `done` gets whether it was created."""
         request = Request("POST", collection, (), {"content-type": "application/json"}, msgspec.json.encode(content))
         handling = self.cluster.api.handle(request, EPOCH + self.now, ADMIN)
         try:
@@ -177,7 +177,7 @@ class SpotWorld(ClusterWorld[SpotController]):
                 door.break_off()
 
     def lead_to(self, seconds: float = 60.0) -> bool:
-        """Until all questions are answered: wherever the Service leads."""
+        """Wait until the Service leads to pods that all answer. Return whether it does."""
 
         def answered() -> bool:
             doors = list(self._selected())
@@ -186,29 +186,29 @@ class SpotWorld(ClusterWorld[SpotController]):
         return self.let_pass(seconds, stop=answered)
 
     def set_clock(self, machine: int, seconds: float) -> None:
-        """The clock of the machine under an own pod is off by so much from now on."""
+        """Set the clock of the machine of an own pod off by `seconds` from now on."""
         self._clocks[machine] = seconds
         self.clock_set_at = self.now
 
     @property
     def clocks_agree(self) -> bool:
-        """Of our machines with the API server."""
+        """Return whether the clocks of our machines agree with the API server's."""
         return not any(self._clocks.values())
 
     def add_node(self, name: str, capacity: str, *, pods: int = 110, zone: str = "zone-0") -> None:
-        """An empty capacity leaves the label away."""
+        """Add a node. With an empty capacity it has no capacity label."""
         labels = {CAPACITY_LABEL: capacity} if capacity else {}
         self.make("/api/v1/nodes", node_object(name, pods=pods, zone=zone, labels=labels))
 
     def make(self, collection: str, content: dict[str, Any]) -> dict[str, Any]:
-        """What must not be refused."""
+        """Create an object. Raises `AssertionError` if the server refuses it."""
         answer = self.call("POST", collection, content)
         if answer["kind"] == "Status":
             raise AssertionError(f"{collection} refuses what a history is made of: {answer['message']}")
         return answer
 
     def pods(self, app: str = "") -> list[dict[str, Any]]:
-        """Pods of the workloads, or of one."""
+        """Return the pods of all workloads, or of one."""
         found = [dict(each.object()) for each in self.cluster.api.store.table("pods").ordered()]
         return [
             each
@@ -228,7 +228,7 @@ class SpotWorld(ClusterWorld[SpotController]):
         self.plan_step()
 
     def _selected(self) -> Iterator[MemoryDoor]:
-        """Doors of the pods that the Service selects."""
+        """Yield the endpoints of the pods that the Service selects."""
         for pod in self._own:
             found = self.cluster.api.store.get("pods", OURS, pod)
             labels = found.object()["metadata"].get("labels") or {} if found is not None else {}
@@ -254,7 +254,7 @@ class SpotWorld(ClusterWorld[SpotController]):
         return self.wall() + timedelta(seconds=self._clocks.get(machine, 0.0))
 
     def _new_pod(self, name: str, revision: int) -> str:
-        """Of ours, with a ReplicaSet of that revision, which adopts it."""
+        """Create a pod of ours, and a ReplicaSet of that revision that adopts it."""
         labels = {"own": name}
         containers = [{"name": "situate", "image": "example.com/situate:1"}]
         spec = {"nodeName": _OWN_NODE, "containers": containers}
@@ -267,7 +267,7 @@ class SpotWorld(ClusterWorld[SpotController]):
 
 
 def definition(kind: OwnerKind) -> dict[str, Any]:
-    """Of a kind of workloads that Kubernetes does not have."""
+    """Build the CustomResourceDefinition of a workload kind that Kubernetes does not have."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {
         "name": kind.version,
@@ -282,7 +282,7 @@ def definition(kind: OwnerKind) -> dict[str, Any]:
 
 
 def settings_of(**data: Any) -> SpotSettings:
-    """From the keys of the configuration file."""
+    """Parse settings from the keys of the configuration file."""
     settings, mistakes = parse_section(data, SpotSettings, "spot")
     assert settings is not None, mistakes
     return settings

@@ -1,1 +1,1 @@
-"""Interleavings of the events of vm's ledger: `interleaving` plays one; what may happen in it is in the others."""
+"""Interleavings of the events of vm's ledger. `interleaving` plays one, and the other modules perform its steps."""

@@ -1,4 +1,4 @@
-"""Agents in an interleaving: they ask, repeat, hear answers or none, and use what they were told."""
+"""Agents in an interleaving: they ask, repeat, receive or miss answers, and use their permits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Agents:
         self._course.step(asked)
 
     def ask_again(self) -> None:
-        """The same once more, as though the first had not arrived."""
+        """Repeat a request, as if the first one had not arrived."""
         agent = self.agent()
         if agent is not None and agent.waits_for is not None:
             self._course.step(agent.waits_for)

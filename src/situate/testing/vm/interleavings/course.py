@@ -1,7 +1,7 @@
-"""The course of an interleaving: the ledger, its world, and what is under way between the two.
+"""The course of an interleaving: the ledger, its world, and the messages between both.
 
-Watches delay and repeat but keep the order of each object, as they do; answers and writes are lost, applied without our
-knowing, or applied late; the scheduler dies and starts from what the objects say. Every step is checked.
+Watches delay and repeat events but preserve the order of each object, as in Kubernetes. Answers and writes are lost,
+applied without our knowledge, or applied late. The scheduler dies and restarts from the objects. Every step is checked.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from situate.vm.model.state import State
 
 RULES: Final = Rules()
 _LEARNT: Final = (Approve, ResizePod, NoteMoved)
-"""What is written to an object of which the answer says how it is now."""
+"""Writes whose answer contains the present object."""
 _CONTESTED_FROM: Final = 0.97
-"""Of writes, by luck: somebody else has just written the object, and the server refuses ours (409, 422)."""
+"""Luck from which a write conflicts: another client has just written the object, and the server answers 409 or 422."""
 MOST_BEATS: Final = 100
-"""At one moment: each looks at one pod and one node."""
+"""Maximum number of `Beat` events at one moment. Each checks one pod and one node."""
 
 
 class Violation(AssertionError):
-    """An invariant does not hold; the message has the seed."""
+    """An invariant does not hold. The message contains the seed."""
 
 
 @dataclass
@@ -60,22 +60,22 @@ class Course:
     world: Town = field(default_factory=Town)
     story: list[tuple[float, Event] | Action | str] = field(default_factory=list)
     happened: Counter[str] = field(default_factory=Counter)
-    """Moves begun, claims by how they ended, and so on: a history that nothing happens in shows nothing."""
+    """Counts of started migrations, of claims by their end, and so on. A history without them shows nothing."""
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
-        """Of this step alone, once it has begun."""
+        """Random choices, of the current step alone once it has begun."""
         self.at_step = 0
         self.agents: dict[str, Agent] = {}
         self.told: dict[str, deque[Event]] = {}
-        """What watches have yet to tell, by object."""
+        """Events that watches have not delivered yet, by object."""
         self.writes: deque[Action] = deque()
         self.late: list[tuple[Action, object]] = []
-        """Writes that are under way though we gave them up, each with the version of its object that it tests."""
+        """Writes still on their way although we gave them up, each with the version of its object that it tests."""
         self.versions: Counter[str] = Counter()
-        """By machine: so often it was written."""
+        """By VM: how often it was written."""
         self.outcomes: list[tuple[Written, Event | None]] = []
-        """What became of writes; with what their object is by the answer, if there was one."""
+        """Results of writes, with the object from the answer if there was one."""
         self.placed: dict[str, str] = {}
         """Pods that a cycle of ours has reserved and not bound."""
         self.troubled = True
@@ -106,7 +106,7 @@ class Course:
             raise Violation("\n".join((f"seed {self.seed}:", *found)))
 
     def told_story(self) -> list[str]:
-        """A line for each event with its time, and one for each action that it led to."""
+        """Return one line for each event with its time, and one for each resulting action."""
         return [f"{each[0]:g} {each[1]}" if isinstance(each, tuple) else f"    {each}" for each in self.story]
 
     def _uses(self) -> dict[str, Amounts]:
@@ -126,7 +126,7 @@ class Course:
         )
 
     def restart(self) -> None:
-        """Requests under way are never answered; writes under way may still be carried out."""
+        """Restart the scheduler. Open requests are never answered, and writes on their way may still be carried out."""
         self.story.append("-- restart")
         self.late += [(action, self._version(action)) for action in self.writes if self.rng.random() < 0.2]
         for agent in self.agents.values():
@@ -151,14 +151,14 @@ class Course:
             self.told.setdefault(_object(event), deque()).append(event)
 
     def _submit(self, action: Action) -> None:
-        """What was decided before and has not been sent goes: this says more (as `Performing`)."""
+        """Queue a write. It replaces an unsent older write of the same slot (as `Performing` does)."""
         if (written := written_to(action)) is not None:
             slot = written, slot_of(action)
             self.writes = deque(each for each in self.writes if (written_to(each), slot_of(each)) != slot)
         self.writes.append(action)
 
     def write(self) -> bool:
-        """Whether there was one to be sent: of each object one at a time, until its answer is heard."""
+        """Send a write and return whether there was one. Each object has one open write at a time."""
         under_way = {written_to(written.action) for written, _ in self.outcomes} - {None}
         action = next((each for each in self.writes if written_to(each) not in under_way), None)
         if action is None:
@@ -183,7 +183,10 @@ class Course:
         self.outcomes.append((Written(action, outcome), answered))
 
     def write_late(self) -> None:
-        """An approval tests that nobody has written its machine since it was sent (`situate.vm.api.patches`)."""
+        """Carry a late write out.
+
+        An approval tests that its VM is unchanged since it was sent (`situate.vm.api.patches`).
+        """
         if self.late:
             action, version = self.late.pop(0)
             if version == self._version(action):
@@ -196,7 +199,7 @@ class Course:
         return events
 
     def _version(self, action: Action) -> object:
-        """Of an approval's machine, by whoever writes it; None of all others, which test no version."""
+        """Return the version of an approval's VM across all writers. None for other actions, which test no version."""
         if not isinstance(action, Approve):
             return None
         vm = self.world.machines.get(action.machine.name)
@@ -210,7 +213,7 @@ class Course:
             self.step(written)
 
     def _learn(self, answered: Event) -> None:
-        """The answer is told as an event is, and events of before are older than that (`Reflector.learn`)."""
+        """Deliver an answer's object like an event, and drop older events of it (`Reflector.learn`)."""
         coming = self.told.get(_object(answered), deque())
         if any(each is answered for each in coming):
             while coming.popleft() is not answered:
@@ -222,7 +225,7 @@ class Course:
         self.beat()
 
     def beat(self) -> None:
-        """As long as another one is due at once."""
+        """Repeat `Beat` events as long as another one is due at once."""
         for _ in range(MOST_BEATS):
             self.step(Beat())
             if self.wake_at is None or self.wake_at > self.now:

@@ -1,4 +1,4 @@
-"""What may happen in an interleaving of the ledger's events, and how often; `interleaving` makes it happen."""
+"""Kinds of steps of an interleaving of the ledger's events, and their weights. `interleaving` performs them."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class What(Enum):
 
 
 class Happening(msgspec.Struct, frozen=True):
-    """Something that may happen; nothing does where it is impossible at the moment."""
+    """A step of an interleaving. A step that is impossible now does nothing."""
 
     what: What
     luck: int
-    """Whom it concerns, and how it goes."""
+    """Seed of the step's choices: the objects and the outcome."""
 
 
 _OFTEN: Final[dict[What, int]] = {
@@ -58,7 +58,7 @@ _OFTEN: Final[dict[What, int]] = {
 }
 _USUAL: Final = tuple(what for what, weight in _OFTEN.items() for _ in range(weight))
 _SELDOM: Final = tuple(what for what in What if what not in _OFTEN)
-"""All of them together as often as one of the others."""
+"""Rare steps. All of them together are as frequent as one of weight 1."""
 
 
 def drawn(rng: Random) -> Happening:

@@ -1,7 +1,6 @@
-"""Random histories of `situate.vm.ledger.step` on a few nodes: what happens, happens in any order, twice, late or not
-at all.
+"""Random histories of `situate.vm.ledger.step` on a few nodes, with events in any order, repeated, late or lost.
 
-After every step everything is checked; in the end the world settles.
+After every step everything is checked. At the end the world settles.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from situate.testing.vm.interleavings.town import UNIT, Agent, both
 from situate.vm.model.events import Asked
 
 CHAINED: Final = 8
-"""One in so many seeds begins with a move that waits for another, which chance alone brings about in one of 150."""
+"""One in this many seeds begins with a chain of two migrations. By chance, only one in 150 has such a chain."""
 
 
 class Interleaving:
@@ -33,7 +32,10 @@ class Interleaving:
         self._rest = Rest(self.course, self._moves, self._others)
 
     def play(self, steps: Iterable[Happening]) -> None:
-        """Raises `Violation`. Each step draws from its own chances, so that one can be left out and the rest stays."""
+        """Play the steps. Each step draws from its own seed, so that one can be removed without changing the others.
+
+        Raises `Violation`.
+        """
         self._begin()
         for number, happening in enumerate(steps):
             self.course.at_step = number
@@ -64,7 +66,10 @@ class Interleaving:
         self.course.start()
 
     def _begin_with_a_chain(self) -> None:
-        """`a` is short of 3; only `b` can make room, and it fits on n1 alone, once `f` has left that for n2 (B19)."""
+        """Begin with a chain (B19): `a` is short of 3, and only `b` can free capacity.
+
+        `b` fits only on n1, once `f` has left it for n2.
+        """
         for name in ("n0", "n1", "n2"):
             self.course.world.add_node(name, both(10), both(10))
         for name, size, node in (("a", 4, "n0"), ("b", 6, "n0"), ("f", 3, "n1"), ("g", 3, "n1"), ("h", 7, "n2")):

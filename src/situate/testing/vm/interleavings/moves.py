@@ -1,4 +1,4 @@
-"""Migrations in an interleaving: what their controller, the scheduler and others make of them."""
+"""Migrations in an interleaving: acts of their controller, of the scheduler and of others on them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Moves:
             self.come_on(move)
 
     def come_on(self, move: Migration) -> None:
-        """By one step of its controller's, if it can."""
+        """Advance a migration by one step of its controller, if possible."""
         if move.phase == "" and move.machine in self._course.world.machines and move.source in self._course.world.pods:
             vm = self._course.world.machines[move.machine]
             if vm.phase is Phase.RUNNING and vm.runs_in == move.source:
@@ -50,7 +50,10 @@ class Moves:
             self._course.seen(self._course.world.delete_pod(move.source, self._course.now))
 
     def bind_target(self) -> None:
-        """The plugin offers the reserved node only; of a foreign one, any other with room."""
+        """Reserve a node for a target pod.
+
+        The plugin offers only the reserved node. For a foreign migration it offers any other node with capacity.
+        """
         for move in self._course.world.migrations.values():
             pod = self._course.world.pods.get(move.target)
             known = self._course.state.moves.get(f"default/{move.name}")
@@ -76,7 +79,7 @@ class Moves:
         self._bind()
 
     def _bind(self) -> None:
-        """What was reserved is bound, or is not."""
+        """Bind a reserved pod, or drop its reservation."""
         for uid, node in list(self._course.placed.items()):
             del self._course.placed[uid]
             there = (
@@ -108,7 +111,7 @@ class Moves:
             self._course.seen(self._course.world.start_by_hand(agent.machine, self._course.now))
 
     def refuse_a_target(self) -> None:
-        """A cycle of the scheduler finds that the pod may not go there, for whatever reason."""
+        """Let a scheduling cycle refuse the target node of a migration."""
         coming = [
             key for key, move in self._course.state.moves.items() if move.waits_for_its_target and move.target_node
         ]
@@ -117,7 +120,7 @@ class Moves:
             self._course.step(TargetRefused(key, self._course.state.moves[key].target_node, "it has a taint"))
 
     def bind_a_target_at_home(self) -> None:
-        """Others bind it to the node that its machine is to leave (N9)."""
+        """Let another scheduler bind a target pod to the node that its VM should leave (N9)."""
         for move in self._course.world.migrations.values():
             pod = self._course.world.pods.get(move.target)
             if (

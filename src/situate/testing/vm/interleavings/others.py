@@ -47,13 +47,13 @@ class Others:
             self._course.seen([self._course.world.add_node(node.name, total, node.watermark.least(total))])
 
     def lose_a_node(self) -> None:
-        """For a moment."""
+        """Remove a node for a moment."""
         if self._course.rng.random() < 0.3 and self._course.world.nodes:
             node = self._course.world.nodes[self._course.rng.choice(list(self._course.world.nodes))]
             self._course.seen([NodeGone(node.name), NodeSeen(node)])
 
     def cordon_a_node(self) -> None:
-        """Until it is let go."""
+        """Cordon a node, or uncordon it."""
         if self._course.world.nodes:
             name = self._course.rng.choice(list(self._course.world.nodes))
             self.cordon(name, self._course.world.nodes[name].schedulable)
@@ -63,7 +63,7 @@ class Others:
         self._course.seen([NodeSeen(node)])
 
     def evict_a_machine(self) -> None:
-        """Somebody tries to: its machine is marked to leave its node instead (B48)."""
+        """Request an eviction of a VM's pod. The VM is marked to leave its node instead (B48)."""
         agent = self._agents.agent()
         if agent is not None:
             runs_in = self._course.world.machines[agent.machine].runs_in

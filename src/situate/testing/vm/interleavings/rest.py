@@ -1,4 +1,4 @@
-"""The end of an interleaving: without trouble and wishes all comes to its end, and then nothing moves (I5, I7, I8)."""
+"""The end of an interleaving: without faults and new requests all work ends, then nothing migrates (I5, I7, I8)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from situate.vm.ledger.grants.arithmetic import pod_within
 from situate.vm.model.pods_and_nodes import Pod
 
 SETTLING_S: Final = (10.0,) * 4 + (60.0,) * 4 + (1400.0,) * 6
-"""Beats are so far apart; cool-downs and back-offs of a history of this length are over by then."""
+"""Seconds between `Beat` events. Cool-downs and back-offs of a history of this length are over within their sum."""
 QUIET_S: Final = (30.0, 30.0, 700.0, 700.0)
 
 
@@ -24,7 +24,7 @@ class Rest:
         self._others = others
 
     def settle(self) -> None:
-        """No more trouble, no more wishes: all that is under way comes to an end, and then nothing moves (I5, I7)."""
+        """End faults and requests, let all work end, and check that nothing migrates afterwards (I5, I7)."""
         self._course.troubled = False
         self._course.story.append("-- settle")
         self._course.late.clear()
@@ -49,7 +49,7 @@ class Rest:
         self._drain()
 
     def _drain(self) -> None:
-        """All that is under way comes to its end."""
+        """Let all work in progress end."""
         for _ in range(60):
             before = len(self._course.story)
             self._course.drain_told()
@@ -84,7 +84,7 @@ class Rest:
             if pod is None:
                 yield f"I5: {uid} waits, and is not there"
             elif pod.frozen:
-                continue  # its machine runs elsewhere, and nobody deletes what is left
+                continue  # its VM runs elsewhere, and no client deletes the left pod
             elif self._could_grow(pod):
                 yield f"I5: {uid} waits, and there is room for it"
         for name, node in self._course.state.nodes.items():

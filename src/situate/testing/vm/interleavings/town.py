@@ -1,4 +1,4 @@
-"""Where interleavings play: a plain world with agents, some of whose pods are of a namespace that is ignored."""
+"""The world of interleavings: plain, with agents, and with some pods of an ignored namespace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from situate.vm.model.resource_amounts import Amounts
 
 UNIT: Final = Amounts.of(1, 1)
 IGNORED: Final = "i"
-"""Names of pods of an ignored namespace begin so."""
+"""Prefix of the names of pods in an ignored namespace."""
 
 
 @dataclass
@@ -23,15 +23,15 @@ class Agent:
     unit: Amounts
     sequence: int = 0
     waits_for: Asked | None = None
-    """The request that it waits for an answer of."""
+    """The request whose answer it waits for."""
 
 
 @dataclass
 class Town(World):
-    """Machines in it may be evicted."""
+    """A world whose VMs may be evicted."""
 
     evacuations: dict[str, Evacuation] = field(default_factory=dict)
-    """By name of the machine."""
+    """By name of the VM."""
 
     def pod(self, uid: str) -> Pod:
         pod = super().pod(uid)

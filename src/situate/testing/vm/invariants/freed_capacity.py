@@ -1,7 +1,7 @@
-"""Who gets the room that a move has freed: the one for whom it was claimed, before anybody else (I4, N7, N11).
+"""Check that capacity freed by a migration goes first to the beneficiary of its claim (I4, N7, N11).
 
-Read off migrations, machines and pods alone. Somebody else's growth counts only if he for whom the room is has got
-nothing of it after a while, still wants it, and there is not enough left.
+The check reads migrations, VMs and pods only. Growth of others is a breach only in one case. After a while the
+beneficiary has got none of the capacity, still wants it, and not enough is left.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from situate.vm.model.resource_amounts import Amounts
 
 Obj = Mapping[str, Any]
 WAIT_S: Final = 40.0
-"""Processes may be killed, and writes be late, in between."""
+"""Seconds to wait. Processes may be killed and writes be late meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """Of the machine that a claim is for, as it counts on its node."""
+    """Amounts of the VM of a beneficiary, as they count on its node."""
 
     approved: Amounts
     wanted: Amounts
@@ -40,7 +40,7 @@ class _Room:
 
 
 class FreedRoom:
-    """Looked at with the watchdog's other invariants."""
+    """Open claims on freed capacity. The watchdog checks them with its other invariants."""
 
     def __init__(self, breach: Callable[[str], None], happened: Counter[str]) -> None:
         self._breach = breach
@@ -51,7 +51,10 @@ class FreedRoom:
     def seen(
         self, claim_text: str, stand: Callable[[str], Stand | None], booked: Callable[[str, str], Amounts], now: float
     ) -> None:
-        """The source of a move with this claim is gone. `booked`: of a node's pods but this one."""
+        """Record that the source of a migration with this claim is gone.
+
+        `booked` sums a node's pods without one of them.
+        """
         claim = json.loads(claim_text)
         if claim["id"] in self._known:
             return
@@ -67,14 +70,17 @@ class FreedRoom:
         self._open[claim["id"]] = _Room(claim["node"], uid, amount, before, others, now)
 
     def awaited(self, claim_text: str, stand: Callable[[str], Stand | None]) -> None:
-        """The source is there. Who wants no more than he has ends his claim, also if he wants more again (B7, B22)."""
+        """End the claim of a VM that wants no more than it has, even if it wants more later (B7, B22).
+
+        The source is still present.
+        """
         claim = json.loads(claim_text)
         there = stand(claim["beneficiary"]["uid"])
         if there is not None and there.wanted.within(there.approved):
             self.given_up(claim["id"])
 
     def given_up(self, claim: str) -> None:
-        """Before anybody of us could know that the room was free."""
+        """Drop the claim of a VM that gave up before any process of ours could know that the capacity was free."""
         self._known.add(claim)
         self._open.pop(claim, None)
 

@@ -1,6 +1,6 @@
-"""The ledgers of the processes, as a history sees them: what they book is no less than what is used or was granted.
+"""Checks of the processes' ledgers: reserved amounts are at least the used and granted amounts.
 
-I2, I8 and I14.
+The rules are I2, I8 and I14.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from situate.vm.model.state import State
 
 
 class LedgersSeen:
-    """Of one history."""
+    """The ledger checks of one history."""
 
     def __init__(self, place: Place, counting: Counting, breach: Callable[[str], None]) -> None:
         self._place = place
         self._counting = counting
         self._breach = breach
         self._leaving: dict[str, dict[str, Amounts]] = {}
-        """By identity of a process: what its ledger books for those that are frozen, by uid of the pod that is left."""
+        """By identity of a process: the reserved amounts of frozen VMs, by UID of the source pod."""
 
     def begun(self, member: VmMember) -> None:
-        """I8: whoever begins to lead has booked what was granted before, by all that it can know."""
+        """Check I8: a new leader has reserved all amounts granted before, as far as it can know them."""
         state, watched = member.controller.ledger.state, member.controller.watched
         for machine in self._counting.table(MACHINE_TABLE):
             known = watched.machines.store.get(name_of(machine), machine["metadata"]["namespace"])
@@ -44,7 +44,7 @@ class LedgersSeen:
                 self._breach(f"I8: {name_of(machine)} was granted {was}, and a restart books {booked.reserved.values}")
 
     def applied(self, member: VmMember) -> None:
-        """I14: what is booked for a frozen machine stays, unless it is seen to use or to hold more."""
+        """Check I14: the reserved amount of a frozen VM stays, unless the VM is seen to use or hold more."""
         state, watched = member.controller.ledger.state, member.controller.watched
         before, leaving = self._leaving.get(member.identity, {}), {}
         for move in state.moves.values():
@@ -64,14 +64,14 @@ class LedgersSeen:
         self._leaving[member.identity] = leaving
 
     def leading(self) -> State | None:
-        """The ledger of whoever leads and has taken all in; None: nobody."""
+        """Return the ledger of a leader that has read the whole cluster, or None."""
         leader = self._place.leader()
         if leader is None or leader.controller.actuator is None or not leader.controller.ledger.state.started:
             return None
         return leader.controller.ledger.state
 
     def look(self, machines: Mapping[str, Obj]) -> None:
-        """I2 and I8: whoever leads has booked what machines use, and what agents were told that they may use."""
+        """Check I2 and I8: the leader has reserved the amounts that VMs use or may use by their permits."""
         leader = self._place.leader()
         if leader is None or not leader.controller.ledger.state.started:
             return

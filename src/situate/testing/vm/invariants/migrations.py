@@ -1,6 +1,6 @@
-"""Moves, as a history sees them written: with a claim, a target and a reason, and each claim used once.
+"""Checks of migrations when they are written: each has a claim, a target and a reason, and each claim is used once.
 
-I3, I9, I12, I13 and I14, and B1, B2, B12 and B14.
+The rules are I3, I9, I12, I13 and I14, and B1, B2, B12 and B14.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from situate.vm.api.well_known import CLAIM, CLAIM_CLOSED, CREATED_BY_SCHEDULER_
 from situate.vm.model.resource_amounts import Amounts
 
 FACT_S: Final = 60.0
-"""So long after a fact that we cannot refuse, what was decided before it was known may still be done (I13, B8)."""
+"""Seconds after an unrefusable fact in which decisions made without knowing it may still take effect (I13, B8)."""
 LATE_S: Final = 20.0
-"""What is decided of an object may be so late: watches, writes and answers are."""
+"""Maximum seconds by which a decision may lag, because watches, writes and answers are late."""
 REASON_S: Final = 40.0
-"""So long after its reason has gone a move may still begin: leaders are paused, and watches and writes late."""
+"""Seconds after the end of its reason in which a migration may still begin: pauses and late messages delay it."""
 _NOTHING: Final = Amounts.zero()
 
 
 class MovesSeen:
-    """Of one history."""
+    """The migration checks of one history."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class MovesSeen:
         happened: Counter[str],
         breach: Callable[[str], None],
     ) -> None:
-        """`frozen`: by uid of a machine, since when it is."""
+        """`frozen`: by UID of a VM, since when it is frozen."""
         self._place = place
         self._counting = counting
         self._nodes = nodes
@@ -51,14 +51,14 @@ class MovesSeen:
         self._happened = happened
         self._breach = breach
         self.created = 0
-        """Migrations of ours."""
+        """Number of migrations created by vm."""
         self._claims: dict[str, tuple[str, str]] = {}
-        """By id: uid of the migration, and of the beneficiary's pod."""
+        """By claim id: UIDs of the migration and of the beneficiary's pod."""
         self._closed: dict[str, str] = {}
-        """By id of a claim the machine that used it."""
+        """By id of a used claim: UID of the VM that used it."""
 
     def move_begins(self, migration: Obj) -> None:
-        """I3, I12, I13, B1, B2."""
+        """Check a new migration by I3, I9, I12, I13, B1, B2 and B12."""
         meta = migration["metadata"]
         notes, name, self.created = meta.get("annotations") or {}, meta["name"], self.created + 1
         machines = self._counting.machines()
@@ -74,7 +74,7 @@ class MovesSeen:
         self._happened["moved"] += 1
         self._nodes.press(machines)
         chained = beneficiary_kind(migration) == "Target"
-        # else it was sent for a pod that has gone since, and nothing in a POST can test for that (F1)
+        # otherwise it was sent for a pod that is gone, and no field of a POST can test for that (F1)
         if pod is not None and name == f"schedplugin-{name_of(pod)}":
             if node and not chained and now - self._nodes.pressed.get(node, float("-inf")) > REASON_S:
                 self._breach(f"I9: {name} leaves {node}, and nobody needs its room since {REASON_S:g} s")
@@ -85,7 +85,7 @@ class MovesSeen:
         self._above_watermark(migration, machine, target, machines)
 
     def cancelled(self, process: str, namespace: str, name: str) -> None:
-        """Whoever cancels a move that has succeeded, and cannot know of that yet, has closed its claim (F2)."""
+        """Drop the claim of a migration that was cancelled before the process could know that it had succeeded (F2)."""
         known = next(
             (
                 found.content
@@ -99,7 +99,7 @@ class MovesSeen:
             self._freed.given_up(str(json.loads(text)["id"]))
 
     def _claimed(self, migration: Obj, claim: Obj, source: Obj) -> None:
-        """I3."""
+        """Check I3 for a new claim."""
         self._happened["claimed"] += 1
         name, uid = name_of(migration), source["metadata"]["uid"]
         if claim["id"] in self._claims:
@@ -113,7 +113,10 @@ class MovesSeen:
             self._breach(f"I3: claim {claim['id']} is on {claim['node']}, and its source on another node")
 
     def _above_watermark(self, migration: Obj, machine: Obj, target: str, machines: Mapping[str, Obj]) -> None:
-        """I13, unless a fact of the last while is to blame. Who grew there since it was decided may fill the node."""
+        """Check I13, unless a recent unrefusable fact explains the excess.
+
+        VMs that grew since the decision are allowed.
+        """
         now = self._place.now
         there = self._place.object("nodes", "", target)
         if there is None or any(at >= now - FACT_S for at, _ in self._nodes.facts.get(target, ())):
@@ -133,7 +136,7 @@ class MovesSeen:
             self._breach(f"I13: {name_of(migration)} brings {target} to {filled.values} of {watermark.values}")
 
     def approved(self, machine: Obj) -> None:
-        """I3 and I14."""
+        """Check I3 and I14 for an approval."""
         meta, now = machine["metadata"], self._place.now
         since = self._frozen.get(meta["uid"])
         if phase(machine) in FROZEN and since is not None and now - since > LATE_S:
@@ -150,12 +153,12 @@ class MovesSeen:
             owners = {
                 owner["uid"] for pod in pods if pod["uid"] == beneficiary for owner in pod.get("ownerReferences") or ()
             }
-            # it may have left that pod since: what was decided there is written when it has arrived
+            # it may have left that pod: the decision is written after its arrival
             if first and owners and meta["uid"] not in owners:
                 self._breach(f"I3: claim {closed} was used for {meta['name']}, and was another's")
 
     def bound(self, name: str) -> None:
-        """I12: of a target, and B14."""
+        """Check I12 and B14 for a bound target pod."""
         for migration in self._counting.table(MIGRATION_TABLE):
             status = migration.get("status") or {}
             if status.get("targetPodName") != name or phase(migration) not in AT_WORK:

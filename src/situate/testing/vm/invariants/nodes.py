@@ -1,4 +1,4 @@
-"""Nodes, as a history sees them: none comes over its size (I1), and who has a reason to leave one (I9)."""
+"""Checks of nodes: no node exceeds its Total (I1), and the reasons to leave one (I9)."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ _NOTHING: Final = Amounts.zero()
 
 
 class NodesSeen:
-    """Of one history."""
+    """The node checks of one history."""
 
     def __init__(self, place: Place, counting: Counting, breach: Callable[[str], None]) -> None:
         self._place = place
         self._counting = counting
         self._breach = breach
         self.full: dict[str, Amounts] = {}
-        """Excess of each node as it was last."""
+        """By node: its excess over Total at the last check."""
         self.facts: dict[str, list[tuple[float, Amounts]]] = {}
-        """By node: when others took how much of it."""
+        """By node: time and amount of capacity that others took."""
         self.pressed: dict[str, float] = {}
-        """When somebody had last a reason to leave a node."""
+        """By node: when there was last a reason to leave it."""
         self.lately: deque[tuple[float, dict[str, Amounts]]] = deque(maxlen=200)
-        """What was used of each node, and when."""
+        """Times of the checks, with the used amounts of each node."""
 
     def fact(self, node: str, amount: Amounts) -> None:
-        """Others have taken so much of the node, and nobody could refuse it."""
+        """Record that others took this amount of the node, which vm could not refuse."""
         self.facts.setdefault(node, []).append((self._place.now, amount))
 
     def look(self, machines: Mapping[str, Obj]) -> None:
-        """I1: over its Total, or further over it, comes no node but by as much as others have taken of it.
+        """Check I1: no node exceeds its Total, or exceeds it further, by more than the amounts that others took.
 
-        Whenever that was: what was granted before is perhaps used long after.
+        The facts of all times count, because an earlier grant may be used much later.
         """
         sums, now = self._counting.sums(machines), self._place.now
         self.lately.append((now, sums))
@@ -55,7 +55,7 @@ class NodesSeen:
                 self._breach(f"I1: node {name} is over its total by {excess.values}, {grown.values} more than before")
 
     def press(self, machines: Mapping[str, Obj]) -> None:
-        """Notes which nodes somebody has a reason to leave (I9)."""
+        """Record the nodes that a VM has a reason to leave (I9)."""
         demand = self._counting.demand(machines)
         for node in self._counting.table("nodes"):
             name = name_of(node)

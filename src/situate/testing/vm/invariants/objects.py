@@ -1,4 +1,4 @@
-"""What the objects of a history say: read here without the shipped code that reads them."""
+"""Readers of a history's objects, independent of the shipped code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AT_WORK: Final = frozenset({"", "Pending", "Running"})
 
 
 def note(obj: Obj, key: str) -> str:
-    """An annotation; empty if it is not there."""
+    """Return an annotation. Empty if it is absent."""
     return str((obj["metadata"].get("annotations") or {}).get(key, ""))
 
 
@@ -36,12 +36,12 @@ def name_of(obj: Obj) -> str:
 
 
 def owner_of(pod: Obj) -> str:
-    """The machine whose runner it is, or was before that was deleted; empty of every other pod."""
+    """Return the VM of a runner pod, even if the VM is deleted. Empty for every other pod."""
     return str((pod["metadata"].get("labels") or {}).get(NAME_LABEL, ""))
 
 
 def is_target(pod: Obj) -> bool:
-    """Whether a machine is to move into it; one that it has left nobody controls any more (C3)."""
+    """Return whether a VM moves into this pod. A pod that its VM has left has no controller any more (C3)."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return any(each["kind"] == "VirtualMachineMigration" and each.get("controller") for each in owners)
 
@@ -52,7 +52,7 @@ def total_of(node: Obj) -> Amounts:
 
 
 def divided(amount: Amounts, machine: Obj) -> Amounts:
-    """As it counts on a node (C7); overcommits of a history are written in thousandths, `1500m`."""
+    """Return the amount as it counts on a node (C7). Overcommits of a history are in thousandths, like `1500m`."""
     overcommit = machine["spec"].get("overcommit") or {}
     by = (milli(overcommit.get("cpu", 1)), milli(overcommit.get("memory", 1)))
     return Amounts(tuple(each * 1000 // factor for each, factor in zip(amount, by, strict=True)))

@@ -1,7 +1,7 @@
-"""What holds after every step, whatever happens in whatever order (section 5 of the reference): I1 to I14.
+"""Invariants of the ledger after every step, in any order of events (docs/spec/vm.md): I1 to I14.
 
-Each function names what is broken, or nothing. Facts that cannot be refused, such as a pod that another scheduler
-bound, excuse that a node is over its Total by so much, and nothing else (I1, B8).
+Each function yields the breaches that it finds. Facts that the scheduler cannot refuse, such as a pod that another
+scheduler bound, excuse exactly their amount above a node's Total, and nothing else (I1, B8).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from situate.vm.model.state import State
 
 @dataclass(frozen=True, slots=True)
 class Stepped:
-    """One step, as those see it who check it."""
+    """One step, as the checks see it."""
 
     before: State
     event: Event
@@ -50,7 +50,7 @@ def broken(stepped: Stepped) -> Iterator[str]:
 
 
 def overbooked(stepped: Stepped) -> Iterator[str]:
-    """I1: nothing that is decided here puts a node over its Total, or further over it."""
+    """Check I1: no decision puts a node over its Total, or further over it."""
     if not stepped.before.started or isinstance(stepped.event, NodeSeen):
         return
     for name, node in stepped.after.nodes.items():
@@ -64,7 +64,7 @@ def overbooked(stepped: Stepped) -> Iterator[str]:
 
 
 def _told(stepped: Stepped, node: str) -> Amounts:
-    """How much more is booked of a pod because it was seen so, or was placed."""
+    """Return the growth of a pod's reserved amount that comes from its observation or its placement."""
     nothing = Amounts.zero(stepped.after.resources)
     if not isinstance(stepped.event, PodSeen | PodReserved) or stepped.event.node != node:
         return nothing
@@ -78,7 +78,7 @@ def _told(stepped: Stepped, node: str) -> Amounts:
 
 
 def _brought(stepped: Stepped, seen: Pod, node: str) -> Amounts:
-    """What was granted to a machine elsewhere, of one that comes to be here although nobody leads it here any more."""
+    """Return the amount reserved elsewhere for a VM whose pod appears here without a migration of ours to this node."""
     nothing, machine = Amounts.zero(stepped.after.resources), seen.machine
     if machine is None:
         return nothing
@@ -91,7 +91,7 @@ def _brought(stepped: Stepped, seen: Pod, node: str) -> Amounts:
 
 
 def grown_into_held_room(stepped: Stepped) -> Iterator[str]:
-    """I4: who grows by our decision does so beside all that is held for others or arrives."""
+    """Check I4: growth by our decision leaves all amounts held for others or on their way free."""
     seen = stepped.event.pod.uid if isinstance(stepped.event, PodSeen | PodReserved) else ""
     for before, after, name in _changed(stepped):
         uid = after.uid
@@ -106,7 +106,7 @@ def grown_into_held_room(stepped: Stepped) -> Iterator[str]:
 
 
 def _changed(stepped: Stepped) -> Iterator[tuple[Pod, Pod, str]]:
-    """Pods that were known before and are different now, with their nodes."""
+    """Yield the pods that were known before and differ now, with their nodes."""
     for name, node in stepped.after.nodes.items():
         if node is stepped.before.nodes.get(name):
             continue
@@ -121,7 +121,7 @@ def _where_grown(before: Pod, after: Pod) -> list[int]:
 
 
 def claims_without_a_move(stepped: Stepped) -> Iterator[str]:
-    """I3: one move backs each claim, until its source is gone."""
+    """Check I3: one migration backs each claim, until its source is gone."""
     state = stepped.after
     for claim in state.claims.values():
         backing = [move for move in state.moves.values() if move.claim == claim.id]
@@ -151,7 +151,7 @@ def _granted(action: Tell) -> bool:
 
 
 def bad_approvals(stepped: Stepped) -> Iterator[str]:
-    """I11: no more than is asked for or was held; what grows together grows by as many units, where not complete."""
+    """Check I11: no approval exceeds the request and the held amount. Incomplete resources grow by equal units."""
     for action in stepped.decision.actions:
         if not isinstance(action, Approve):
             continue
@@ -164,7 +164,7 @@ def bad_approvals(stepped: Stepped) -> Iterator[str]:
 
 
 def _grows_from(event: Event, before: Pod) -> Amounts:
-    """What it holds once it is taken in what others wrote of it, or that a decrease of ours has landed."""
+    """Return the amount held after this event: after a foreign write of the pod, or after our own decrease."""
     if isinstance(event, PodSeen) and event.pod.uid == before.uid:
         return before.reserved.most(event.pod.reserved)
     if isinstance(event, Written) and isinstance(event.action, Approve) and event.action.pod.uid == before.uid:
@@ -174,7 +174,7 @@ def _grows_from(event: Event, before: Pod) -> Amounts:
 
 def _lopsided(action: Approve, held: Amounts) -> Iterator[str]:
     if held.exceeds(action.amount):
-        return  # a decrease is under way, and whatever grows beside it comes later
+        return  # a decrease is in progress, and any growth comes later
     units = []
     for new, old, wanted, unit in zip(action.amount, held, action.requested, action.unit, strict=True):
         if wanted > old and new < wanted:
@@ -189,7 +189,7 @@ def _lopsided(action: Approve, held: Amounts) -> Iterator[str]:
 
 
 def bad_moves(stepped: Stepped) -> Iterator[str]:
-    """I12, I13 and B2: a move begins towards another node, with room for it there below the watermark."""
+    """Check I12, I13 and B2: a migration goes to another node, with capacity for it below the watermark."""
     state = stepped.after
     for action in stepped.decision.actions:
         if not isinstance(action, StartMove):
@@ -210,7 +210,7 @@ def bad_moves(stepped: Stepped) -> Iterator[str]:
 
 
 def bad_targets(stepped: Stepped) -> Iterator[str]:
-    """B14, I4, I12 and I13: another target is chosen once, before copying, and has room that nobody else has."""
+    """Check B14, I4, I12 and I13: the target node changes once, before copying, to one with unreserved capacity."""
     state = stepped.after
     for action in stepped.decision.actions:
         if not isinstance(action, Retarget):
@@ -218,7 +218,7 @@ def bad_targets(stepped: Stepped) -> Iterator[str]:
         key = f"{action.machine.namespace}/{action.name}"
         former, move = stepped.before.moves[key], state.moves.get(key)
         if former.rechosen_at == action.at:
-            continue  # written once more
+            continue  # a repeated write
         if move is None or move.target_node != action.target_node:
             yield f"B14: {key} is to lead to {action.target_node}, and room is reserved elsewhere"
             continue
@@ -235,14 +235,14 @@ def bad_targets(stepped: Stepped) -> Iterator[str]:
 
 
 def led_home(stepped: Stepped) -> Iterator[str]:
-    """I12: whose target is bound to the node that it is to leave moves no more (N9)."""
+    """Check I12: a migration whose target is bound to the node that its VM should leave does not go on (N9)."""
     for key, move in stepped.after.moves.items():
         if move.alive and move.target is not None and stepped.after.where.get(move.target.uid) == move.source_node:
             yield f"I12: the target of {key} is on node {move.source_node}, which it is to leave"
 
 
 def changed_while_frozen(stepped: Stepped) -> Iterator[str]:
-    """I14: unless it is seen to use, or to hold, more than was known."""
+    """Check I14: a frozen VM's reserved amount changes only if it is seen to use or hold more."""
     for before, after, _ in _changed(stepped):
         uid = after.uid
         if not _leaves(before) or not _leaves(after):
@@ -271,10 +271,10 @@ def _leaves(pod: Pod) -> bool:
 
 
 def moved_for_the_ignored(stepped: Stepped) -> Iterator[str]:
-    """I9: who leaves a node for nobody's sake leaves one that is over its watermark without its ignored pods too."""
+    """Check I9: without a beneficiary, VMs leave only nodes that exceed the watermark without their ignored pods."""
     before, after = stepped.before, stepped.after
     if not after.started or isinstance(stepped.event, MigrationSeen | Listed):
-        return  # it was decided before
+        return  # the decision is older
     for key, move in after.moves.items():
         if key in before.moves or move.foreign or (move.claim and not move.for_node):
             continue
@@ -282,17 +282,18 @@ def moved_for_the_ignored(stepped: Stepped) -> Iterator[str]:
         if node is None or source is None or node.draining or source.uid in after.waiters:
             continue
         if leaves(source, node.name, stepped.now):
-            continue  # somebody has tried to evict it (B48)
+            continue  # an eviction was requested (B48)
         pressing = [pod.counted(pod.reserved) for pod in node.pods.values() if not pod.ignored]
         if total(pressing, after.resources).within(node.watermark):
             yield f"I9: {key} leaves node {node.name}, which is not over its watermark by what counts"
 
 
 def regranted(before: State, after: State) -> Iterator[str]:
-    """I8: where nothing is under way, another leader books for everybody what the one before had booked.
+    """Check I8: if nothing is in progress, a new leader reserves the same amounts as the one before.
 
-    Not for a pod that its machine has left and that nobody deletes: of that it knows what the pod shows. And it may
-    grant to one who waits what that frees, or what was saved up for another who was often overtaken (decision 33).
+    An exception is a pod that its VM has left and that remains: the new leader knows only what the pod shows. The new
+    leader may also grant a waiter the capacity of such pods. It may grant capacity that was saved for another waiter,
+    which was often overtaken (decision 33).
     """
     booked, were = _booked(after), _booked(before)
     for uid in dict.fromkeys((*were, *booked)):
@@ -304,9 +305,10 @@ def regranted(before: State, after: State) -> Iterator[str]:
 
 
 def _was_kept_from_it(before: State, after: State, was: Pod, pod: Pod) -> bool:
-    """Whether it waited for that much on its node, and only what was saved up, or booked of the left, kept it from it.
+    """Return whether the pod waited for this amount, and was denied it only by saved or left capacity.
 
-    No claim is open then: what was held was saved up.
+    Saved capacity is held for an overtaken waiter. Left capacity is reserved for pods that their VMs have left. No
+    claim is open at this point, so all held capacity was saved.
     """
     node = before.where[was.uid]
     kept = before.held(node, was.uid) + _freed_by_the_left(before, after, node)
@@ -322,7 +324,7 @@ def _was_kept_from_it(before: State, after: State, was: Pod, pod: Pod) -> bool:
 
 
 def _freed_by_the_left(before: State, after: State, node: str) -> Amounts:
-    """What is booked less, of pods that machines have left and nobody deletes."""
+    """Return by how much the reserved amounts of left pods fell."""
     left = [(each, after.pod(uid)) for uid, each in before.nodes[node].pods.items() if each.frozen]
     freed = [was.counted(was.reserved) - now.counted(now.reserved) for was, now in left if now is not None]
     return total([each.positive() for each in freed], before.resources)
@@ -333,7 +335,7 @@ def _booked(state: State) -> dict[str, Pod]:
 
 
 def changed_by_a_restart(state: State, uids: Iterable[str], shown: Callable[[str], Pod]) -> Iterator[str]:
-    """I8: nothing that was granted is less, or lost; what is more was granted since."""
+    """Check I8: no granted amount is smaller or lost after a restart. A larger one was granted since."""
     for uid in uids:
         pod = state.pod(uid)
         if pod is not None and shown(uid).reserved.most(shown(uid).used).exceeds(pod.reserved):
@@ -342,7 +344,7 @@ def changed_by_a_restart(state: State, uids: Iterable[str], shown: Callable[[str
 
 
 def too_little_booked(state: State, uses: Mapping[str, Amounts]) -> Iterator[str]:
-    """I2. `uses`: by uid of the pod that a machine runs in, what it uses or may use."""
+    """Check I2. `uses`: by UID of a VM's runner pod, the amount that the VM uses or may use."""
     for uid, use in uses.items():
         pod = state.pod(uid)
         if pod is not None and use.exceeds(pod.reserved):

@@ -1,6 +1,6 @@
-"""What the cluster's objects say that machines and pods use, may use or ask for: what the ledger is measured by.
+"""Amounts that VMs and pods use, may use or request, by the cluster's objects: the measure for the ledger.
 
-It shares nothing with the ledger but the objects: what a machine uses counts, or what its agent was permitted.
+It shares nothing with the ledger but the objects. A VM counts with the amount that it uses or that its agent may use.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NOTHING: Final = Amounts.zero()
 
 
 class Counting:
-    """Of one history."""
+    """The amounts of one history."""
 
     def __init__(self, place: Place, agents: Agents) -> None:
         self._place = place
@@ -45,7 +45,7 @@ class Counting:
         return {each["metadata"]["name"]: each for each in self.table(MACHINE_TABLE)}
 
     def permitted(self, machine: Obj) -> Amounts:
-        """What it uses, or may use by what its agent was told."""
+        """Return the amount that the VM uses, or may use by its agent's permit."""
         status = machine.get("status") or {}
         use = used_by_spec(machine)
         if status.get("cpus") is not None and status.get("memorySize") is not None:
@@ -55,7 +55,7 @@ class Counting:
         return use.most(agent.permit) if agent is not None and acts else use
 
     def counted(self, pod: Obj, machines: Mapping[str, Obj]) -> Amounts:
-        """Of the pod's node; zero of one that has ended, or that its machine has left."""
+        """Return the pod's amount on its node. It is zero if the pod has ended or its VM has left it."""
         if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             return _NOTHING
         name = owner_of(pod)
@@ -72,7 +72,7 @@ class Counting:
         return divided(self.permitted(machine), machine)
 
     def sums(self, machines: Mapping[str, Obj]) -> dict[str, Amounts]:
-        """By node; what pods of an ignored namespace hold is nobody's to count (C28)."""
+        """Return the sums by node. Pods of an ignored namespace do not count (C28)."""
         found: dict[str, Amounts] = {}
         for pod in self.table("pods"):
             node = pod["spec"].get("nodeName", "")
@@ -81,7 +81,10 @@ class Counting:
         return found
 
     def demand(self, machines: Mapping[str, Obj]) -> dict[str, Amounts]:
-        """By node, with all that is asked for there, and all that may be on its way there: as much as is booked."""
+        """Return an upper bound of the reserved amounts by node.
+
+        It sums all amounts requested on the node or possibly on their way to it.
+        """
         found: dict[str, Amounts] = {}
         anywhere = _NOTHING
         for pod in self.table("pods"):
@@ -102,7 +105,7 @@ class Counting:
         return self.counted(pod, machines) if machine is None else self._most(machine)
 
     def _most(self, machine: Obj) -> Amounts:
-        """What it uses, may use or asks for, as it counts on a node."""
+        """Return the maximum of the VM's used, permitted and requested amounts, as it counts on a node."""
         most = self.permitted(machine)
         for text in (note(machine, APPROVED), note(machine, REQUESTED)):
             most = most.most(amounts(text)) if text else most
@@ -113,7 +116,7 @@ class Counting:
         return Amounts(tuple(int(each * fraction) for each in total_of(node)))
 
     def approved_of(self, pod: Obj, machines: Mapping[str, Obj]) -> Amounts:
-        """What a pod uses or may use, or is approved for its machine, as it counts on its node."""
+        """Return the maximum of the pod's permitted amount and its VM's approved amount, as it counts on its node."""
         counted, machine = self.counted(pod, machines), machines.get(owner_of(pod))
         text = ((machine or {}).get("metadata", {}).get("annotations") or {}).get(APPROVED)
         return counted if machine is None or text is None else counted.most(divided(amounts(text), machine))
@@ -122,7 +125,7 @@ class Counting:
         return any(name_of(each) == pod and each["spec"].get("nodeName") for each in self.table("pods"))
 
     def moving(self) -> Iterator[tuple[Obj, Obj]]:
-        """Migrations that are at work, and their machines."""
+        """Yield active migrations with their VMs."""
         machines = self.machines()
         for each in self.table(MIGRATION_TABLE):
             machine = machines.get(each["spec"]["vmName"])

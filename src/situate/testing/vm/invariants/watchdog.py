@@ -1,6 +1,6 @@
-"""What must hold of the cluster's objects and the leader's ledger, whatever happens (section 5 of the reference).
+"""Invariants of the cluster's objects and the leader's ledger, whatever happens (docs/spec/vm.md).
 
-Looked at after every write of ours and every step; what is counted and judged is in the modules beside. A breach ends
+They are checked after every write of ours and every step. Other modules of this package hold the checks. A breach ends
 the history.
 """
 
@@ -48,7 +48,7 @@ class Breach(Exception):
 
 
 class Watchdog:
-    """Of one history."""
+    """The watchdog of one history."""
 
     def __init__(self, place: Place, happened: Counter[str]) -> None:
         self._place = place
@@ -70,17 +70,17 @@ class Watchdog:
         place.applied.append(self.ledgers.applied)
 
     def dropped(self, migration: Obj) -> None:
-        """Somebody deletes it, or its machine (F9, F12): who begins to lead then cannot know for whom it freed room."""
+        """Record that a user deletes a migration or its VM (F9, F12). A new leader cannot know its beneficiary then."""
         if text := note(migration, CLAIM):
             self._freed.given_up(str(json.loads(text)["id"]))
 
     def breach(self, what: str) -> None:
-        """The first one counts."""
+        """Record a breach. The first one counts."""
         if self._found is None:
             self._found = f"{self._place.now:.3f} s: {what}"
 
     def check(self) -> None:
-        """Raises `Breach`."""
+        """Check all invariants. Raises `Breach`."""
         self.look()
         if self._found is not None:
             raise Breach(self._found)
@@ -105,7 +105,7 @@ class Watchdog:
         self._freed_room(machines)
 
     def _stranded_ones(self, machines: Mapping[str, Obj]) -> None:
-        """I6."""
+        """Check I6."""
         now = self._place.now
         busy = {each["spec"]["vmName"] for each in self.counting.table(MIGRATION_TABLE) if phase(each) in AT_WORK}
         for name, machine in machines.items():
@@ -121,7 +121,7 @@ class Watchdog:
                 self.breach(f"I6: {name} is {phase(machine)} since {STRANDED_S:g} s, and no migration of it is at work")
 
     def _freed_room(self, machines: Mapping[str, Obj]) -> None:
-        """I4."""
+        """Check I4."""
         now = self._place.now
         pods = {each["metadata"]["uid"]: each for each in self.counting.table("pods")}
         names = {name_of(each) for each in pods.values()}
@@ -178,7 +178,7 @@ class Watchdog:
         self.look()
 
     def unfinished(self) -> str | None:
-        """What is not as it should be some time after the last fault (I5, I6); None: all is well."""
+        """Return why the cluster is not as it should be some time after the last fault (I5, I6), or None."""
         leader = self._place.leader()
         if leader is None or not leader.controller.ledger.state.started:
             return "nobody leads"

@@ -1,7 +1,8 @@
-"""Agents of a history's machines: they ask through the permit port, and use what they are granted.
+"""Agents of a history's VMs: they send requests to the permit port, and use the granted amounts.
 
-An honest, plain one: it asks every few seconds, never uses more than it was permitted, lowers the machine before it
-asks for less, and gives up an answer after two seconds (C2, C35, C39). The watchdog relies on what it holds.
+Each agent is honest and plain. It asks every few seconds and never uses more than its permit. It lowers the VM before
+it asks for less, and gives up on an answer after two seconds (C2, C35, C39). The watchdog relies on the permit that the
+agent holds.
 """
 
 from __future__ import annotations
@@ -27,35 +28,35 @@ from situate.vm.model.resource_amounts import Amounts
 TICK_S: Final = 5.0
 GIVE_UP_S: Final = 2.0
 FAILED: Final = frozenset({404, 500, 503})
-"""What a request without a mistake may be answered instead of a permit (C14, B44)."""
+"""Status codes that a valid request may get instead of a permit (C14, B44)."""
 MISTAKEN: Final = {"zero unit": (400,), "no JSON": (400,), "other pod": (400, 404)}
 RUNNING: Final = frozenset({"Running", "Scaling"})
 
 
 @dataclass(slots=True)
 class Agent:
-    """Of one machine, on whatever node."""
+    """The agent of one VM, on whatever node."""
 
     name: str
     uid: str
-    """The machine's."""
+    """UID of the VM."""
     lowers: bool
     wanted: Amounts
     permit: Amounts
-    """What it believes that it may use."""
+    """The permit that it believes to hold."""
     permitted: bool = False
-    """Whether it was told so; else it is what the machine uses."""
+    """Whether an answer gave this permit. If not, it is the amount that the VM uses."""
     pod: str = ""
     sequence: int = 0
     waits_for: int = 0
-    """Number of the request; 0: none."""
+    """Number of the request without an answer. 0: none."""
     reason: str = ""
-    """Of the last answer."""
+    """Reason in the last answer."""
     answered_at: float = float("-inf")
 
 
 class Agents:
-    """All of one history."""
+    """All agents of one history."""
 
     def __init__(self, place: Place, happened: Counter[str], breach: Callable[[str], None]) -> None:
         self._place = place
@@ -66,10 +67,10 @@ class Agents:
         self.by_name: dict[str, Agent] = {}
         self.tick_s = TICK_S
         self.deaf = 0.0
-        """Share of answers that do not reach them."""
+        """Share of answers that are lost."""
 
     def watch_over(self, name: str, *, lowers: bool) -> None:
-        """A new machine has an agent from now on, which wants what it has."""
+        """Start the agent of a new VM. It first wants the amount that the VM has."""
         machine = self._place.machine(name)
         use = used_by_spec(machine)
         agent = self.by_name[name] = Agent(name, machine["metadata"]["uid"], lowers, use, use)
@@ -87,12 +88,12 @@ class Agents:
             self._place.timeline.after(self.tick_s, partial(self._tick, agent))
 
     def ask(self, agent: Agent, **lie: Any) -> None:
-        """If it may act now, and waits for no answer. `lie`: members of the request that are said otherwise."""
+        """Send a request if the agent may act now and waits for no answer. `lie` overrides members of the request."""
         machine = self._acting(agent)
         if machine is None or agent.waits_for:
             return
         pod, use = machine["status"]["podName"], used_by_spec(machine)
-        if agent.pod != pod:  # it is the agent of another node, and knows only what it sees
+        if agent.pod != pod:  # this is the agent of another node, which knows only the objects
             agent.pod, agent.permitted = pod, False
         if not use.within(agent.wanted):
             use = use.least(agent.wanted)
@@ -106,12 +107,12 @@ class Agents:
         self._send(agent, agent.wanted, {**self._request(agent, held), **lie})
 
     def repeat(self, agent: Agent) -> None:
-        """The same again, as though the first had not arrived."""
+        """Send the request again, as if the first one had not arrived."""
         self.ask(agent)
         self._post(self._request(agent, agent.permit), self._ignore)
 
     def reorder(self, agent: Agent) -> None:
-        """An older request of an agent that numbers them arrives after a newer one."""
+        """Let an older numbered request arrive after a newer one."""
         if not agent.lowers:
             self.repeat(agent)
             return
@@ -120,7 +121,7 @@ class Agents:
         self._place.timeline.after(0.05, lambda: self._post(older, self._ignore))
 
     def mistake(self, agent: Agent, how: str, pod: str) -> None:
-        """A request that must be refused."""
+        """Send a request that must be refused."""
         request: Any = self._request(agent, agent.permit)
         if how == "zero unit":
             request["computeUnit"] = {"vCPUs": 0, "mem": "1Gi"}
@@ -129,14 +130,14 @@ class Agents:
         self._post(b"{" if how == "no JSON" else request, partial(self._refused, MISTAKEN[how]))
 
     def burst(self, requests: int) -> None:
-        """As many requests at once, of all of them in turn."""
+        """Send this many requests at once, from all agents in turn."""
         agents = [agent for agent in self.by_name.values() if self._acting(agent) is not None and agent.pod]
         for number in range(requests if agents else 0):
             agent = agents[number % len(agents)]
             self._post(self._request(agent, agent.permit), self._ignore)
 
     def _acting(self, agent: Agent) -> Obj | None:
-        """The machine, if its agent may do anything about it now (C35, D13)."""
+        """Return the VM if its agent may act on it now (C35, D13)."""
         machine = self._place.object(MACHINE_TABLE, NAMESPACE, agent.name)
         if machine is None or machine["metadata"]["uid"] != agent.uid:
             self.by_name.pop(agent.name, None)
@@ -168,7 +169,7 @@ class Agents:
         self._post(request, partial(self._answered, agent, number, agent.pod, asked))
 
     def _post(self, body: dict[str, Any] | bytes, hear: Callable[[Response], None]) -> None:
-        """To whoever leads; nobody answers while nobody does."""
+        """Send a request to the leader. Without a leader, no answer comes."""
         member = self._place.leader()
         if member is None:
             return
@@ -216,7 +217,7 @@ class Agents:
         self._happened["granted" if asked.within(permit) else "denied"] += 1
         use = used_by_spec(machine)
         if not use.within(permit) or agent.wanted != asked:
-            return  # as a failed one (C18), or it wants something else by now
+            return  # the agent acts as after a failed request (C18), or wants another amount by now
         agent.permit, agent.permitted = permit, True
         if permit.exceeds(use) and self._rng.random() < 0.9:
             self._place.timeline.after(0.02, partial(self._grow, agent, pod))
@@ -237,13 +238,13 @@ class Agents:
 
 
 def used_by_spec(machine: Obj) -> Amounts:
-    """What its spec lets the guest use; slots are of 1 GiB."""
+    """Return the guest's use by the spec. Slots are of 1 GiB."""
     guest = machine["spec"]["guest"]
     return Amounts.of(milli(guest["cpus"]["use"]), guest["memorySlots"]["use"] * GIB)
 
 
 @lru_cache(maxsize=4096)
 def milli(value: int | str) -> int:
-    """CPUs, in thousandths."""
+    """Return CPUs in thousandths."""
     text = str(value)
     return int(text[:-1]) if text.endswith("m") else round(1000 * float(text))

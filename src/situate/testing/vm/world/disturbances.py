@@ -1,4 +1,4 @@
-"""What befalls the processes of a history, their clocks and their messages."""
+"""Faults of a history's processes, their clocks and their messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from situate.testing.vm.world.place import Place, kind_of
 from situate.testing.vm.world.processes import VmMember
 
 WITHIN_S: Final = 60.0
-"""A leader that is to be killed at a write is left alone if there is none for so long."""
+"""Seconds after which a planned kill of the leader is dropped if the leader sends no such write."""
 _STORMS: Final = {
     "request lost": Weather(lose_request=0.3),
     "answer lost": Weather(lose_answer=0.3),
@@ -33,7 +33,7 @@ _STORMS: Final = {
 
 
 class Disturbing:
-    """Of one history."""
+    """The faults of one history."""
 
     def __init__(self, place: Place, happened: Counter[str]) -> None:
         self._place = place
@@ -72,14 +72,17 @@ class Disturbing:
         self._place.timeline.after(seconds, partial(self.wake, member))
 
     def wake(self, member: VmMember) -> None:
-        """SIGCONT. Whoever slept for longer than its Lease believes that it leads until it looks at the clock."""
+        """Resume a process (SIGCONT).
+
+        A leader paused longer than its Lease believes that it leads until it reads the clock.
+        """
         if member.process.state is ProcessState.PAUSED:
             elector = member.controller.elector
             self._happened["stale leader woke up"] += elector is not None and not elector.leading()
             member.process.resume()
 
     def _at(self, message: str, answered: bool, what: str, do: Callable[[VmMember], None]) -> None:
-        """Has something happen to a leader at its next write of a kind."""
+        """Plan an action on a leader at its next write of a kind."""
         place = self._place
         until = place.now + WITHIN_S
 

@@ -1,7 +1,7 @@
-"""KubeVirt in small, for the in-memory cluster: machines get virt-launcher pods and move through KubeVirt's phases.
+"""A small KubeVirt for the in-memory cluster: VMs get virt-launcher pods and pass through KubeVirt's phases.
 
-Only what a scheduler sees is played: nothing runs and nothing is copied. What KubeVirt's controllers would do next is
-read off the objects with every look, one phase at a time.
+It plays only the parts that a scheduler sees: nothing runs and nothing is copied. Each reconcile reads the objects and
+performs the next step of KubeVirt's controllers, one phase at a time.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from situate.vm.backends.kubevirt_names import (
 
 FINALIZER: Final = f"{GROUP}/migrationJobFinalize"
 STAYS: Final = "tests/not-live-migratable"
-"""On an instance: the reason why it cannot be moved."""
+"""Annotation of an instance: the reason why it cannot migrate."""
 STALLS: Final = "tests/stalls"
-"""On an instance: copying does not end while it is there."""
+"""Annotation of an instance: while it exists, copying does not end."""
 FAILS: Final = "tests/fails"
-"""On an instance: copying breaks at its end, for this reason."""
+"""Annotation of an instance: copying fails at its end, for this reason."""
 _FINAL: Final = ("Succeeded", "Failed")
 _BEFORE_HAND_OFF: Final = ("", "Pending", "Scheduling", "Scheduled")
 
@@ -53,11 +53,14 @@ _BEFORE_HAND_OFF: Final = ("", "Pending", "Scheduling", "Scheduled")
 class KubeVirtPace:
     copy_s: float = 4.0
     leave_s: float = 1.0
-    """From the end of copying until the source's pod has ended."""
+    """Seconds from the end of copying until the source's pod has ended."""
 
 
 class KubeVirtController:
-    """Keys are `plural/namespace` and name. It is handed to the cluster as a further controller."""
+    """The controller that plays KubeVirt.
+
+    Keys are `plural/namespace` and name. The cluster runs it as a further one.
+    """
 
     name = "kubevirt"
     user = "system:serviceaccount:kubevirt:kubevirt-controller"
@@ -91,7 +94,7 @@ class KubeVirtController:
         return NOTHING if migration is None else self._look_at_migration(migration, now)
 
     def refused(self, key: Key, refusal: Refusal) -> None:
-        """The next look finds the same thing to do."""
+        """Do nothing: the next reconcile repeats the step."""
 
     def _look_at_machine(self, machine: Obj, now: float) -> Outcome:
         state = (machine.get("status") or {}).get("migrationState") or {}
@@ -137,7 +140,7 @@ class KubeVirtController:
         return in_order(self._advance(migration, phase, machine, target, now))
 
     def _advance(self, migration: Obj, phase: str, machine: Obj, target: Obj | None, now: float) -> Iterator[Action]:
-        """Up to where copying begins."""
+        """Yield the actions of the next phase before copying."""
         meta = migration["metadata"]
         match phase:
             case "":
@@ -193,7 +196,7 @@ class KubeVirtController:
         return in_order([_tell_machine(machine, moved), _enter(migration, "Succeeded", migrationState=whole)])
 
     def _give_up(self, migration: Obj, machine: Obj, target: Obj | None, why: str, now: float) -> Iterator[Action]:
-        """The machine goes on where it is."""
+        """Yield the actions that cancel the migration. The VM continues on its source."""
         handed_off = (migration.get("status") or {}).get("phase", "") not in _BEFORE_HAND_OFF
         state = {"completed": True, "failed": True, "failureReason": why, "endTimestamp": _time(now)}
         if handed_off:
@@ -236,7 +239,7 @@ def _launcher(machine: Obj, unique: str) -> dict[str, Any]:
 
 
 def _target(machine: Obj, migration: Obj) -> dict[str, Any]:
-    """Like the machine's pod, marked, and away from its node."""
+    """Build the target pod: like the VM's pod, labelled, and with its present node excluded."""
     pod, meta = _launcher(machine, migration["metadata"]["uid"]), migration["metadata"]
     pod["metadata"]["labels"][MIGRATION_UID_LABEL] = meta["uid"]
     pod["metadata"]["annotations"][MIGRATION_NAME] = meta["name"]

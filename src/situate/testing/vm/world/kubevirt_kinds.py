@@ -1,6 +1,7 @@
-"""Definitions of KubeVirt's kinds as far as tests need them: structural, ours, and of no release in particular.
+"""Definitions of KubeVirt's kinds as far as tests need them. They are ours and match no release in particular.
 
-As in KubeVirt a VirtualMachineInstance has no status subresource, and the spec of a migration never changes.
+They have structural schemas. As in KubeVirt, a VirtualMachineInstance has no status subresource, and the spec of a
+migration never changes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _STATE: Final[Schema] = {
 
 
 def kubevirt_definitions(*, pinning: bool = True) -> tuple[dict[str, Any], ...]:
-    """Both kinds. `pinning`: whether migrations have `addedNodeSelector`, as since KubeVirt 1.6."""
+    """Return the definitions of both kinds. `pinning` adds `addedNodeSelector`, as in KubeVirt since 1.6."""
     instance: dict[str, Schema] = {
         "spec": _OPEN,
         "status": {

@@ -1,4 +1,4 @@
-"""Nodes, and pods that run no machine: what others do to them in a history."""
+"""Nodes and plain pods of a history, and acts of users and other tools on them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from situate.vm.model.resource_amounts import Amounts
 
 
 class Ground:
-    """Of one history."""
+    """The nodes and plain pods of one history."""
 
     def __init__(self, place: Place, watchdog: Watchdog, settings: Settings, happened: Counter[str]) -> None:
         self._place = place
         self._watchdog = watchdog
         self._happened = happened
         self.nodes = {f"n{number}": cpus for number, cpus in enumerate(settings.nodes)}
-        """Whole CPUs by name."""
+        """By node name: its whole CPUs."""
         self.made = 0
-        """Objects so far: new ones are named by it."""
+        """Number of objects created so far. It names new ones."""
 
     def node(self, number: int) -> str:
         return f"n{number % len(self.nodes)}"
@@ -68,7 +68,7 @@ class Ground:
         self._place.call("POST", "/api/v1/nodes", node_object(name, cpu=str(cpus), memory=f"{4 * cpus}Gi", pods=110))
 
     def plain(self) -> list[Obj]:
-        """Bound pods that run no machine, and are not of the ignored namespace."""
+        """Return bound pods that run no VM and are not of the ignored namespace."""
         pods = (each for each in self._watchdog.counting.table("pods") if each["metadata"]["namespace"] == NAMESPACE)
         return [each for each in pods if each["spec"].get("nodeName") and not owner_of(each)]
 
@@ -100,7 +100,7 @@ class Ground:
         self.add_pod(cpus, node)
 
     def defer(self, number: int, admitted: bool) -> None:
-        """Others resize a pod by a CPU more; a pod that is deferred shows so, and keeps what it has."""
+        """Let another tool resize a pod by one CPU more. A deferred pod has a condition and keeps its size."""
         plain = self.plain()
         if not plain:
             return

@@ -1,6 +1,6 @@
-"""The world of a history: two processes of vm with their permit ports, clocks that jump, and a server that refuses.
+"""The world of a history: processes of vm with their permit ports, clocks that jump, and a server that refuses writes.
 
-Requests reach a permit port without sockets; everything behind it is the shipped code.
+Requests reach a permit port without sockets. The code behind it is the shipped code.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from situate.vm.server.router import Answering
 
 Obj: TypeAlias = Mapping[str, Any]
 SPARE: Final = "spare"
-"""A namespace that is ignored (C28)."""
+"""An ignored namespace (C28)."""
 _WAIT_S: Final = 1.0
 _BUSY = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429,"message":"busy"}'
 _INVALID = (
@@ -46,19 +46,19 @@ _JSON: Final = {"content-type": "application/json"}
 
 
 class Place(VmWorld):
-    """Everything of one history. Close it when done."""
+    """Everything of one history. Close it at the end."""
 
     def __init__(self, seed: int, setup: VmSetup, *, nodes: Mapping[str, str], processes: int = 2) -> None:
         self.clock_off_s = 0.0
-        """By so much the wall clock of our processes is off."""
+        """Seconds by which the wall clock of our processes is off."""
         self.ports: dict[str, Answering] = {}
-        """By identity of the process."""
+        """By identity of the process: its permit port."""
         self._evictions: dict[str, Evictions] = {}
-        """Likewise."""
+        """By identity of the process: its eviction webhook."""
         self.begun: list[Callable[[VmMember], None]] = []
-        """Told of every process in whose ledger all is taken in that there is, before it has decided anything else."""
+        """Listeners called with each process after its ledger has read the whole cluster, before its first decision."""
         self.applied: list[Callable[[VmMember], None]] = []
-        """Told of every process whose ledger has taken in an event."""
+        """Listeners called with each process whose ledger has applied an event."""
         self._known: dict[str, tuple[Stored, Obj]] = {}
         super().__init__(seed, setup, nodes=nodes, processes=processes)
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPARE}})
@@ -69,11 +69,11 @@ class Place(VmWorld):
         return super().wall() + timedelta(seconds=self.clock_off_s)
 
     def objects(self, table: str) -> Iterator[Obj]:
-        """All of a table as they are now. Nobody changes them: each is decoded once for all who ask."""
+        """Yield the present objects of a table. The caller must not change them: all callers share one decoded copy."""
         return map(self._decoded, self.cluster.api.store.table(table).ordered())
 
     def object(self, table: str, namespace: str, name: str) -> Obj | None:
-        """Likewise."""
+        """Return one present object or None. The caller must not change it."""
         stored = self.cluster.api.store.get(table, namespace, name)
         return None if stored is None else self._decoded(stored)
 
@@ -114,19 +114,19 @@ class Place(VmWorld):
             each(member)
 
     def ask_port(self, member: VmMember, body: bytes) -> Task[Response]:
-        """The answer to come; never, if the process is killed before."""
+        """Return the task of the answer. It never ends if the process is killed before."""
         request = Request("POST", "/", (), {}, body)
         task: Task[Response] = member.process.loop.create_task(self.ports[member.identity].answer(request, "10.0.0.9"))
         return task
 
     def ask_to_evict(self, member: VmMember, body: bytes) -> Task[Reply]:
-        """Likewise, of the webhook that API servers ask about evictions."""
+        """Return the task of the eviction webhook's answer. It never ends if the process is killed before."""
         task: Task[Reply] = member.process.loop.create_task(self._evictions[member.identity].answer(body))
         return task
 
 
 class _Beginning:
-    """Says when a ledger has taken in all that there is, once a term."""
+    """Calls listeners once per term, when a ledger has read the whole cluster."""
 
     def __init__(self, member: VmMember, tell: Sequence[Callable[[VmMember], None]]) -> None:
         self._member = member
@@ -152,7 +152,7 @@ class _Refusing:
         self._behind = behind
         self._rng = rng
         self.how = ""
-        """`busy` or `invalid`; empty: it refuses nothing of its own."""
+        """`busy` or `invalid`. Empty: refuse no writes."""
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch:
         if self.how and kind_of(request) and self._rng.random() < 0.4:
@@ -163,7 +163,7 @@ class _Refusing:
 
 
 def kind_of(request: Request) -> str:
-    """Of a write of ours; empty of what is none, and of those that only elect or tell."""
+    """Return the kind of a write of ours. Empty for reads, Leases and Events."""
     method, path = request.method, request.path
     if method == "GET" or "/leases" in path or "/events" in path:
         return ""

@@ -1,7 +1,7 @@
-"""A cluster with machines, a network and the processes of vm, all on one virtual clock.
+"""A cluster with VMs, a network and the processes of vm, all on one virtual clock.
 
-The processes run the shipped controller, client, reflectors and election; machines and migrations are looked after by
-the stand-ins of `situate.vm.emulator`. Only the transport is ours.
+The processes run the shipped controller, client, reflectors and election. `situate.vm.emulator` handles VMs and
+migrations in place of NeonVM. Only the transport is replaced.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _IDLE: Final = frozenset(
     {"statefulset", "deployment", "replicaset", "scheduler", "namespace", "serviceaccount", "endpoint-slices"}
 )
-"""Controllers of the cluster that have nothing to do in a history."""
+"""Controllers of the cluster that have no work in a history."""
 
 VmMember: TypeAlias = Member[VmController]
 """One process of vm."""
@@ -55,7 +55,7 @@ VmMember: TypeAlias = Member[VmController]
 
 @dataclass(frozen=True, slots=True)
 class StandIn:
-    """What stands in for a system of machines."""
+    """The replacement of a VM system."""
 
     kinds: Sequence[Mapping[str, Any]]
     """Definitions of its custom resources."""
@@ -63,7 +63,7 @@ class StandIn:
 
 
 class VmWorld(ClusterWorld[VmController]):
-    """Everything of one history. Close it when done."""
+    """Everything of one history. Close it at the end."""
 
     def __init__(
         self,
@@ -75,9 +75,11 @@ class VmWorld(ClusterWorld[VmController]):
         machines: Settings | None = Settings(),  # noqa: B008  # frozen
         stand_in: StandIn | None = None,
     ) -> None:
-        """`nodes`: the CPUs of each by name, with 4 GiB for each. `machines` None: the cluster has no such kinds.
+        """`nodes` gives the CPUs of each node by name, with 4 GiB for each CPU.
 
-        `stand_in` stands in for another system than NeonVM.
+        Without `machines` there are no VM kinds.
+
+        `stand_in` replaces another system than NeonVM.
         """
         machinery = MachinerySettings(
             disabled=_IDLE,
@@ -89,9 +91,9 @@ class VmWorld(ClusterWorld[VmController]):
         super().__init__(seed, machinery, further=() if stand_in is None else (stand_in.controller,))
         self.setup = setup
         self.notes: list[tuple[str, str, str]] = []
-        """Kind and name of the object, reason and words of each Event."""
+        """Kind and name of the object, reason and message of each Event."""
         self.registry = CollectorRegistry()
-        """Metrics of the process that was started last."""
+        """Metrics of the process that started last."""
         for each in () if stand_in is None else stand_in.kinds:
             self.call("POST", _DEFINITIONS, each)
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
@@ -103,7 +105,7 @@ class VmWorld(ClusterWorld[VmController]):
     def create_machine(
         self, name: str, *, cpus: int = 1, slots: int = 4, migratable: bool = True, most_cpus: int = 16, **spec: Any
     ) -> None:
-        """Autoscaled, and of ours; slots are of 1 GiB. `spec`: further fields of it."""
+        """Create a VM with autoscaling and our scheduler. Slots are of 1 GiB. `spec` adds fields to its spec."""
         guest = {
             "cpus": {"min": "250m", "use": cpus, "max": most_cpus},
             "memorySlots": {"min": 1, "use": slots, "max": 4 * most_cpus},
@@ -119,7 +121,7 @@ class VmWorld(ClusterWorld[VmController]):
         assert answer["kind"] == "VirtualMachine", answer
 
     def ask(self, name: str, amount: Amounts, unit: Amounts = UNIT) -> None:
-        """What the permit server does for an agent: the request stands on the machine (C15)."""
+        """Write a request to the VM, as the permit server does for an agent (C15)."""
         annotations = {SCALING_UNIT: amounts_text(unit), REQUESTED: amounts_text(amount)}
         self.annotate(f"{MACHINES}/{name}", annotations)
 
@@ -131,16 +133,16 @@ class VmWorld(ClusterWorld[VmController]):
         return self.call("GET", f"{MACHINES}/{name}")
 
     def annotation(self, name: str, key: str) -> Any:
-        """Of a machine, decoded; None if it has none."""
+        """Return a decoded annotation of a VM, or None."""
         text = self.machine(name)["metadata"].get("annotations", {}).get(key)
         return None if text is None else json.loads(text)
 
     def runner(self, name: str) -> dict[str, Any]:
-        """The machine's pod."""
+        """Return the VM's runner pod."""
         return self.call("GET", f"{PODS}/{self.machine(name)['status']['podName']}")
 
     def node_of(self, name: str) -> str:
-        """Where the machine runs; empty while it does not."""
+        """Return the node on which the VM runs. Empty while it does not run."""
         pod = self.machine(name).get("status", {}).get("podName", "")
         return str(self.call("GET", f"{PODS}/{pod}").get("spec", {}).get("nodeName", "")) if pod else ""
 
@@ -152,7 +154,7 @@ class VmWorld(ClusterWorld[VmController]):
         return found
 
     def start_member(self) -> None:
-        """A new process of vm."""
+        """Start a process of vm."""
         identity, wire = self.new_identity("vm")
         made: list[VmController] = []
         self.registry = CollectorRegistry()

@@ -1,6 +1,6 @@
-"""What must hold of one decision of vpod before it is remembered (S2 to S5, B4, B7), worked out pod by pod.
+"""Rules for one decision of vpod before the state remembers it (S2 to S5, B4, B7), checked pod by pod.
 
-A plain twin: it reads the state's facts only and shares no code with what decides.
+This plain twin reads facts of the state only and shares no code with the deciding code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from situate.vpod.state.state import State
 
 
 def breach_of(state: State, decision: Decision) -> str | None:
-    """What is wrong with a decision in the state that it was made in; None if nothing is."""
+    """Return the breach of a decision in the state on which it was made, or None."""
     entry = state.vpods.get(decision.key)
     if entry is None:
         return f"S6: {decision.key} was decided and is not known"
@@ -32,7 +32,10 @@ def breach_of(state: State, decision: Decision) -> str | None:
 
 
 def _sum(state: State, decision: Decision, entry: Entry) -> str | None:
-    """S2: wanted <= sum <= target, unless some are left over. A drain with surge runs some twice for a while."""
+    """Check S2: wanted <= sum <= target, unless some vreplicas are left over.
+
+    A drain with surge runs some vreplicas twice for a while.
+    """
     placed = sum(decision.reservation.values())
     twice = entry.surge if state.drain is not None else 0
     if placed > decision.target + twice:
@@ -43,7 +46,7 @@ def _sum(state: State, decision: Decision, entry: Entry) -> str | None:
 
 
 def _returned(state: State, decision: Decision, entry: Entry) -> str | None:
-    """D6: copies beyond what is wanted are returned only where another vpod lacks what it wants."""
+    """Check D6: surplus copies are returned only if another vpod is short."""
     if state.options.policy is not PolicyName.SPREAD:
         return None  # no other policy adds spare copies
     after, before = sum(decision.reservation.values()), entry.reserved_total
@@ -68,7 +71,7 @@ def _before(decision: Decision, entry: Entry) -> Places:
 
 
 def _places(state: State, decision: Decision, entry: Entry) -> str | None:
-    """S4: on pods that accept or are held, and what is new on accepting ones only."""
+    """Check S4: vreplicas are on pods of class accept or hold, and new ones on pods of class accept only."""
     before = _before(decision, entry)
     for ordinal, vreplicas in decision.reservation.items():
         verdict = state.verdict(ordinal)
@@ -79,9 +82,9 @@ def _places(state: State, decision: Decision, entry: Entry) -> str | None:
 
 
 def _room(state: State, decision: Decision, entry: Entry) -> str | None:
-    """S3: some are left over only if no accepting pod has room for one, or a rule that is named forbids it.
+    """Check S3: vreplicas are left over only if no accepting pod has capacity for one, or a named rule forbids it.
 
-    What the predicates of a policy are said to refuse, they refuse on each of the pods.
+    If the named rule is the predicates of a policy, the predicates must refuse each of the pods.
     """
     rule = decision.shortage.limit.rule if decision.shortage is not None and decision.shortage.limit is not None else ""
     if not decision.left or rule not in ("", Rule.PREDICATES):
@@ -102,7 +105,10 @@ def _room(state: State, decision: Decision, entry: Entry) -> str | None:
 
 
 def _most_pods(state: State) -> int:
-    """So many pods may hold a vpod; of the predicates that histories configure, only NoMaxResourceCount says so."""
+    """Return the maximum number of pods per vpod.
+
+    Of the predicates that histories configure, only NoMaxResourceCount limits it.
+    """
     for predicate in state.options.placing.predicates:
         if predicate.name == "NoMaxResourceCount":
             most: int = json.loads(predicate.args or "{}")["NumPartitions"]
@@ -111,14 +117,14 @@ def _most_pods(state: State) -> int:
 
 
 def _moved(state: State, decision: Decision, entry: Entry) -> str | None:
-    """B4, S5: no more leaves its pod than has to, whatever the reason is.
+    """Check B4 and S5: no more vreplicas leave a pod than must, whatever the cause.
 
-    What has to: what lies on pods that reject or are drained, what is too much on a pod, and what is wanted no more;
-    where both are so, what leaves is what is wanted no more. Evening out is another rule's.
+    These must leave: vreplicas on pods that reject or are drained, vreplicas above a pod's capacity, and surplus ones.
+    If several causes hold at once, the surplus leaves. Another check covers rebalancing.
     """
     before, after, options = _before(decision, entry), decision.reservation, state.options
     if decision.base is None:
-        return None  # somebody else's status is adopted as it is
+        return None  # a status written by another writer is adopted as it is
     gone = sum(max(0, held - after.get(ordinal, 0)) for ordinal, held in before.items())
     if not gone or is_rebalance(state, decision):
         return None
@@ -138,7 +144,7 @@ def _moved(state: State, decision: Decision, entry: Entry) -> str | None:
 
 
 def _calm(state: State, decision: Decision, entry: Entry) -> str | None:
-    """S5: what is satisfied on pods that accept or are held stays, unless a drain or rebalancing says otherwise."""
+    """Check S5: a satisfied vpod on pods of class accept or hold does not move, except for a drain or rebalancing."""
     if MoveCause.REBALANCE in decision.moves or not decision.delta or not _is_satisfied(state, decision, entry):
         return None
     return f"S5: {decision.key} was satisfied on {dict(_held(entry))} and is moved to {dict(decision.reservation)}"
@@ -149,7 +155,7 @@ def _held(entry: Entry) -> Places:
 
 
 def _is_satisfied(state: State, decision: Decision, entry: Entry) -> bool:
-    """Whether nothing but a drain or rebalancing may move any of the vpod."""
+    """Return whether only a drain or rebalancing may move vreplicas of the vpod."""
     if entry.reserved is None or entry.surge or sum(entry.reserved.values()) != decision.target:
         return False
     for ordinal in entry.reserved:
@@ -162,7 +168,10 @@ def _is_satisfied(state: State, decision: Decision, entry: Entry) -> bool:
 
 
 def is_rebalance(state: State, decision: Decision) -> bool:
-    """Whether the decision only evens out (B7) what was satisfied, and does not spread over `minReplicas` pods (D7)."""
+    """Return whether the decision only rebalances (B7) a satisfied vpod.
+
+    Spreading over `minReplicas` pods (D7) is not rebalancing.
+    """
     entry = state.vpods.get(decision.key)
     if entry is None or not decision.delta or not _is_satisfied(state, decision, entry):
         return False
@@ -171,7 +180,7 @@ def is_rebalance(state: State, decision: Decision) -> bool:
 
 
 def _evened_out(state: State, decision: Decision, entry: Entry) -> str | None:
-    """B7: few moves, from pods that hold two more than those that take them, which have room for what they take."""
+    """Check B7: few moves, from pods with at least two vreplicas more, to pods with capacity for them."""
     if not is_rebalance(state, decision):
         return None
     options, before, after = state.options, _held(entry), decision.reservation

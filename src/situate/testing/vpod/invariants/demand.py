@@ -1,5 +1,6 @@
-"""How many pods the demand fills at the least, and how many are used at the most: by the words of the reference, from
-what is on the server. From the leader's memory comes only who is kept short by a rule, and which pods hold anything.
+"""The fewest pods that demand fills and the most pods that are used, computed by the rules from objects on the server.
+
+The leader's memory gives only two facts: the vpods that a rule keeps short, and the pods that hold anything.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ class Tried(NamedTuple):
     wanted: int
     left: int
     rule: Rule | None
-    """What leaves some of it over, if not the lack of room."""
+    """The rule that leaves some vreplicas over. None if the cause is a lack of capacity."""
 
 
 class Demand:
-    """Of what the sources ask for, which is changed by whoever made this."""
+    """The demand of all sources. The creator of this object changes it."""
 
     def __init__(self, world: VPodWorld, asked: Mapping[str, Asked], tried: Mapping[str, Tried]) -> None:
         self._world = world
@@ -43,23 +44,26 @@ class Demand:
         self._tried = tried
 
     def filled(self, state: State, replicas: int) -> int:
-        """No fewer pods hold the demand: those that it would fill. For what a rule leaves over nobody is woken."""
+        """Return the minimum number of pods: those that the demand fills.
+
+        Vreplicas that a rule leaves over do not count, because they trigger no scale-up.
+        """
         targets = {
             key: min(asked.placed, asked.wanted) if self._is_ruled_out(state, key) else asked.wanted
             for key, asked in self._asked.items()
         }
         units = self._units(targets, replicas)
         if self._settings.quota is not None and self._settings.weights:
-            units -= len(TENANTS)  # a vreplica of weight 2 may not fit into what is left of a share
+            units -= len(TENANTS)  # a vreplica of weight 2 may not fit into the rest of a share
         pods = -(-units // self._world.capacity)
         most = self._settings.max_replicas
         return pods if most is None else min(pods, most)
 
     def used(self, state: State, replicas: int) -> int:
-        """No more pods are used: those that the demand needs, wherever it lies.
+        """Return the maximum number of pods: those that the demand needs, wherever its vreplicas are.
 
-        Whatever holds anything counts where nothing is moved off a pod to make the set smaller, and where what lies on
-        a pod may fit on no other although they have room.
+        Two cases count every pod that holds anything: no drain may move vreplicas away, or vreplicas of one pod may fit
+        on no other pod that has free capacity.
         """
         settings = self._settings
         least = settings.min_replicas
@@ -71,8 +75,10 @@ class Demand:
         return max(pods, occupied(state), replicas if self._lacks_a_pod(state) else 0)
 
     def _units(self, targets: Mapping[str, int], replicas: int) -> int:
-        """Of each namespace no more than its share of the pods, but for what runs: who is over its share is told so and
-        is no demand (B11)."""
+        """Return the units of all targets. A namespace counts up to its share of the pods, or up to its running units.
+
+        A namespace over its share gets a message about it and is no demand (B11).
+        """
         wanted: Counter[str] = Counter()
         runs: Counter[str] = Counter()
         for key, asked in self._asked.items():
@@ -88,8 +94,11 @@ class Demand:
         return sum(min(units, max(share, runs[namespace])) for namespace, units in wanted.items())
 
     def _lacks_a_pod(self, state: State) -> bool:
-        """Whether somebody is short although there is room: its vreplicas fit into none of it, or a domain lags behind.
-        One pod more is needed then (B8, B10), however many hold nothing."""
+        """Return whether a vpod is short although capacity is free.
+
+        Its vreplicas fit nowhere, or a domain lags behind. The set then needs one more pod (B8, B10), however many pods
+        are empty.
+        """
         for key, asked in self._asked.items():
             if asked.placed >= asked.wanted:
                 continue

@@ -1,7 +1,7 @@
-"""The promises of liveness, L1 to L5 and B5, timed while no fault is under way, with the reference's own bounds.
+"""The promises of liveness, L1 to L5 and B5, timed while no fault is active, with the bounds of the spec.
 
-What is timed is what the server holds, and when. From the leader's memory come which pods accept, who waits by a
-named rule, and since when somebody is short.
+The times are those of changes on the server. The leader's memory gives only these facts: the pods that accept, the
+vpods that a named rule keeps short, and the time since which a vpod is short.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from situate.vpod.state.state import State
 AT_ONCE_S = 0.25
 """An event, a decision and its write take some 15 ms on this network, and two writers of one object some more."""
 ACCEPTING_S = 5.0
-"""L2: placed within this time of the pods accepting."""
+"""L2: vreplicas are placed within this time after pods accept."""
 UNUSED_S = STABILIZATION_S + SETTLE_S + 2 * BEAT_S
-"""L4: so long after they have become unused, pods are gone."""
+"""L4: pods are removed within this time after they have become unused."""
 GROWING_S = 3 * BEAT_S
-"""B5: no scale-up later than the third beat."""
+"""B5: no scale-up comes later than the third round."""
 STEADY_S = UNUSED_S + 3 * BEAT_S
-"""B5: so long after the last change of demand nothing is written any more."""
+"""B5: no write comes later than this after the last change of demand."""
 
 
 class Promises:
-    """Knows what is asked for all the time; times it from `begin` to `end`."""
+    """Follows the demand at all times, and times the promises from `begin` to `end`."""
 
     def __init__(self, world: VPodWorld) -> None:
         self._world = world
@@ -40,19 +40,19 @@ class Promises:
         self._replicas = 0
         self._member: VPodMember | None = None
         self._began = 0.0
-        self._demand_at = 0.0  # when demand changed last
-        self._short: dict[str, float] = {}  # since when somebody has had less than it wants
-        self._idle: dict[str, float] = {}  # since when somebody has wanted nothing
+        self._demand_at = 0.0  # time of the last change of demand
+        self._short: dict[str, float] = {}  # since when a vpod has fewer vreplicas than wanted
+        self._idle: dict[str, float] = {}  # since when a vpod wants none
         self._tried: dict[str, Tried] = {}
         self._demand = Demand(world, self._asked, self._tried)
-        self._roomy: dict[str, float] = {}  # since when a short one has been seen beside a pod with room
-        self._starved: dict[str, float] = {}  # since when a short one has been seen beside spare copies
-        self._lacking: float | None = None  # since when there have been fewer pods than demand fills
-        self._needed: deque[tuple[float, int]] = deque()  # pods that were used, by when that was looked at
+        self._roomy: dict[str, float] = {}  # since when a pod had capacity for a short vpod
+        self._starved: dict[str, float] = {}  # since when another vpod had spare copies while one was short
+        self._lacking: float | None = None  # since when there are fewer pods than demand fills
+        self._needed: deque[tuple[float, int]] = deque()  # numbers of used pods, by the time of the check
         self._writes = 0
 
     def begin(self, member: VPodMember) -> None:
-        """No fault is under way, and this leader knows all there is."""
+        """Begin to time: no fault is active, and this leader knows the whole cluster."""
         self._member, self._began = member, self._world.now
         self._tried.clear()
         self._roomy.clear()
@@ -62,7 +62,7 @@ class Promises:
         self.look()
 
     def end(self) -> None:
-        """A fault strikes."""
+        """End the timing when a fault starts."""
         self._member = None
 
     @property
@@ -70,7 +70,7 @@ class Promises:
         return self._member is not None
 
     def changed(self, key: str, asked: Asked | None) -> None:
-        """A ConsumerGroup on the server is so now; None: it is gone."""
+        """Record a changed ConsumerGroup on the server. None means that it is deleted."""
         now, before = self._world.now, self._asked.get(key)
         if asked is None:
             self._asked.pop(key, None)
@@ -90,20 +90,20 @@ class Promises:
             self._world.happened["L1 kept" if at_once else "L2 kept"] += 1
 
     def scaled(self, replicas: int) -> None:
-        """The server holds another spec.replicas."""
+        """Record a changed spec.replicas on the server."""
         if self.timed:
             if replicas < self._replicas:
                 self._world.happened["L4 kept"] += 1
             else:
-                self._needed.append((self._world.now, replicas))  # what was needed for less than a step counts too
+                self._needed.append((self._world.now, replicas))  # a need shorter than a step counts too
                 if self._grows_in_steps():
                     self._lacking = None
                 if self._settings.max_scale_up_step is not None:
-                    self._demand_at = self._world.now  # the next step is due, and what it makes room for
+                    self._demand_at = self._world.now  # the next step and its placements are due
         self._replicas = replicas
 
     def decided(self, identity: str, state: State, decision: Decision) -> str | None:
-        """L5, as a process decides; what is wrong, if anything."""
+        """Check L5 when a process decides. Return the breach, or None."""
         if self._member is None or identity != self._member.identity:
             return None
         key, before = str(decision.key), self._tried.get(str(decision.key))
@@ -117,9 +117,9 @@ class Promises:
         return self._out_of_turn(state, entry, gained)
 
     def _out_of_turn(self, state: State, entry: Entry, gained: Iterable[int]) -> str | None:
-        """Who is short for longer, or goes before the others, and could use one of the places."""
+        """Return a breach if a vpod that waits longer, or has priority, could use one of the places."""
         if self._settings.predicates or self._settings.topology_required:
-            return None  # room for one is not room for another
+            return None  # capacity for one vpod may not suit another
         mine = _turn(entry)
         waiting = [other for other in state.vpods.values() if other.short_since is not None and other is not entry]
         self._world.happened["L5 kept"] += bool(waiting)
@@ -135,14 +135,14 @@ class Promises:
         return None
 
     def written(self) -> str | None:
-        """A process has written anything but its Lease or an Event. B5: it does not in steady state."""
+        """Check B5 at a write that is no Lease and no Event: in steady state, a process writes nothing."""
         steady = self._world.now - max(self._began, self._demand_at)
         if self.timed and steady > STEADY_S and not self._settings.rebalance:
             return f"B5: something is written {steady:.3f} s after the last change of demand"
         return None
 
     def rises(self, before: int, after: int) -> str | None:
-        """A process has raised the scale. B5: not later than the third beat."""
+        """Check B5 when a process raises the scale: not later than the third round."""
         late = self._world.now - max(self._began, self._demand_at)
         one_by_one = self._settings.max_scale_up_step is not None or self._settings.topology_required
         if self.timed and late > GROWING_S and not one_by_one:
@@ -150,7 +150,7 @@ class Promises:
         return None
 
     def look(self) -> None:
-        """Whatever may begin or end with a step begins or ends now."""
+        """Update the times of all conditions that may begin or end with a step."""
         state = self._state()
         if state is None:
             return
@@ -164,7 +164,7 @@ class Promises:
             self._lacking = now
 
     def check(self) -> str | None:
-        """What is late, if anything is."""
+        """Return the first promise that is late, or None."""
         state = self._state()
         if state is None:
             return None
@@ -178,17 +178,17 @@ class Promises:
         )
 
     def _state(self) -> State | None:
-        """The timing ends with the leader's term."""
+        """Return the leader's state, and end the timing when its term ends."""
         if self._member is not None and not self._member.leads:
             self._member = None
         return self._member.controller.placing.state if self._member is not None else None
 
     def _late(self, since: float) -> float:
-        """So long it has been so while the promises are timed."""
+        """Return how long a condition has been true while the promises are timed."""
         return self._world.now - max(since, self._began)
 
     def _idle_ones(self, state: State) -> str | None:
-        """L3: whoever wants nothing has nothing, and nothing is reserved for it, at once."""
+        """Check L3: a vpod that wants none has no placements and no reservation, at once."""
         for key, since in self._idle.items():
             if self._late(since) <= AT_ONCE_S:
                 continue
@@ -200,7 +200,7 @@ class Promises:
         return None
 
     def _short_ones(self, state: State) -> str | None:
-        """L1: decided and written at once where there is room; L2: within 5 s of pods with room."""
+        """Check L1: a vpod is placed at once if capacity is free. Check L2: within 5 s after pods have capacity."""
         for key, since in self._short.items():
             late, tried, entry = self._late(since), self._tried.get(key), state.vpods.get(Key.parse(key))
             if late <= AT_ONCE_S:
@@ -222,7 +222,7 @@ class Promises:
         return None
 
     def _starved_ones(self, state: State) -> str | None:
-        """D6: no vpod lacks what it wants while another holds copies that only `minReplicas` asks for."""
+        """Check D6: no vpod is short while another one holds copies that only `minReplicas` requires."""
         spare = [
             entry.key
             for entry in state.vpods.values()
@@ -239,7 +239,7 @@ class Promises:
         return None
 
     def _too_few(self, state: State) -> str | None:
-        """L2: the set grows within one trigger; where it grows in steps, there is one whenever somebody tries again."""
+        """Check L2: the set grows within one trigger. If it grows in steps, each retry triggers one."""
         bound = AT_ONCE_S + (ACCEPTING_S if self._grows_in_steps() else 0.0)
         if self._lacking is None or self._late(self._lacking) <= bound:
             return None
@@ -247,11 +247,14 @@ class Promises:
         return f"L2: {filled} pods have been asked for for {late:.3f} s, and there are {self._replicas}"
 
     def _grows_in_steps(self) -> bool:
-        """Whether the set is smaller than demand after it has grown: a share of the pods is more with more pods."""
+        """Return whether the set may be too small after it grew.
+
+        A namespace's share of the pods is larger with more pods.
+        """
         return self._settings.max_scale_up_step is not None or self._settings.quota is not None
 
     def _too_many(self) -> str | None:
-        """L4. The times at which was looked bound every change of demand from both sides."""
+        """Check L4. The times of the checks enclose every change of demand from both sides."""
         if self._world.now - self._began <= UNUSED_S:
             return None
         used = max(pods for _, pods in self._needed)
@@ -261,7 +264,7 @@ class Promises:
 
 
 def _since(times: dict[str, float], key: str, now: float, so: bool, over: Callable[[float], None]) -> None:
-    """Remembers since when something has been so, and tells of its end."""
+    """Record since when a condition is true, and call `over` when it ends."""
     if so:
         times.setdefault(key, now)
     elif (since := times.pop(key, None)) is not None:
@@ -269,12 +272,12 @@ def _since(times: dict[str, float], key: str, now: float, so: bool, over: Callab
 
 
 def _turn(entry: Entry) -> tuple[int, float, Key]:
-    """Who goes first under shortage: by priority, then by age."""
+    """Return the sort key of a vpod under shortage: priority first, then age."""
     return -entry.priority, entry.short_since or 0.0, entry.key
 
 
 def _has_room(state: State, entry: Entry) -> bool:
-    """Whether any accepting pod takes one more, whatever else the vpod may free."""
+    """Return whether any accepting pod has capacity for one more vreplica, even without moves of the vpod itself."""
     return any(
         slot.verdict.pod_class is PodClass.ACCEPT and slot.adding + entry.weight <= state.options.capacity
         for slot in state.slots.values()

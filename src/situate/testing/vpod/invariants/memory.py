@@ -1,4 +1,4 @@
-"""What a process remembers of its own decisions (S6), and what a new leader begins with (B2)."""
+"""Checks of a process's memory of its own decisions (S6), and of a new leader's first decisions (B2)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from situate.vpod.state.state import State
 
 
 class Remembered:
-    """Last results by process; they are those of one state, and forgotten with it."""
+    """Last results by process. They belong to one state and are dropped with it."""
 
     def __init__(self, world: VPodWorld) -> None:
         self._world = world
-        self._began: dict[str, tuple[list[Entry], frozenset[int]]] = {}  # all that was known when the term began
+        self._began: dict[str, tuple[list[Entry], frozenset[int]]] = {}  # all known vpods when the term began
         self._results: dict[str, tuple[State, dict[Key, tuple[Entry, Places | None]]]] = {}
-        # with what was known by that name then; None: it was decided, and somebody else has changed it since
+        # with the entry known by that name then; None: decided, and changed by another writer since
 
     def decided(self, identity: str, state: State, decision: Decision) -> str | None:
-        """B2: the first decision of a term is made on what the status says, so nothing that runs is forgotten."""
+        """Check B2: the first decision of a term starts from the status, so that all running vreplicas are known."""
         results = self._of(identity, state)
         entry = state.vpods[decision.key]
         first = decision.key not in results or results[decision.key][0] is not entry
@@ -33,15 +33,15 @@ class Remembered:
         return None
 
     def evicted(self, key: Key) -> None:
-        """The evictor takes a place away without a decision; what is left is decided upon soon."""
+        """Record that the evictor removed a placement without a decision. A decision about the rest follows soon."""
         for _, results in self._results.values():
             if key in results:
                 results[key] = results[key][0], None
 
     def breach_in(self, identity: str, state: State) -> str | None:
-        """S6: what is reserved for each vpod is its last result; nothing for those that do not exist.
+        """Check S6: the reservation of each vpod is its last result, and absent vpods have none.
 
-        What somebody else has put into a status is adopted, and counts from then on.
+        A status written by another writer is adopted and counts from then on.
         """
         results = self._of(identity, state)
         for key, entry in state.vpods.items():
@@ -60,6 +60,6 @@ class Remembered:
         known = self._results.get(identity)
         if known is None or known[0] is not state:
             known = self._results[identity] = (state, {})
-            entries = list(state.vpods.values())  # kept, so that no other one comes to have its id
+            entries = list(state.vpods.values())  # held here, so that no other entry gets the same id
             self._began[identity] = entries, frozenset(map(id, entries))
         return known[1]

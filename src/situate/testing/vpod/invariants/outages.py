@@ -1,4 +1,4 @@
-"""Which pods are out of order while they hold something, and whether they come back within podGrace."""
+"""Counts of pod outages: which pods failed while they held vreplicas, and whether they recovered within podGrace."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from situate.vpod.state.state import State
 _TROUBLES = frozenset({Cause.MISSING, Cause.PENDING, Cause.TERMINATING, Cause.FAILED, Cause.NODE_UNREACHABLE})
 
 _HOUR_S = 3500.0
-"""Less by what it takes a new leader to see them."""
+"""Shorter than an hour by the time that a new leader needs to see the pods."""
 
 
 class Outages:
-    """Counts outages by their cause as a leader sees them, a pod and an outage once for each cause."""
+    """Counts outages by cause as a leader sees them: once per pod, outage and cause."""
 
     def __init__(self, happened: Counter[str]) -> None:
         self._happened = happened
-        self._causes: dict[int, set[Cause]] = {}  # by ordinal: what was seen so far
+        self._causes: dict[int, set[Cause]] = {}  # by ordinal: the causes seen so far
 
     def look(self, state: State) -> None:
         for ordinal, slot in state.slots.items():

@@ -1,7 +1,7 @@
-"""What must hold in every history, after every step and at every write: the safety rules of vpod, on what the API
-server holds and on what the processes remember. A breach is a sentence with the rule's number.
+"""Safety rules of vpod, checked after every step and at every write of a history.
 
-What must hold of each decision is `situate.testing.vpod.invariants.decisions`.
+They compare the objects on the API server with the memory of the processes. A breach is a sentence with the rule's
+code. `situate.testing.vpod.decisions` checks each decision.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _LEASES = "leases.coordination.k8s.io"
 _STATEFULSETS = "statefulsets.apps"
 _RULED_OUT = frozenset({Rule.QUOTA, Rule.FAIRNESS, Rule.WEIGHT})
 _ON_THE_WAY_S = 0.01
-"""From a decision to its write on the server, at the most: periods begin with decisions, and writes are seen."""
+"""Maximum seconds from a decision to its write on the server. Periods begin with decisions, and writes are observed."""
 
 
 class Breach(AssertionError):
-    """An invariant does not hold; we are wrong."""
+    """An invariant does not hold: vpod has a defect."""
 
 
 class _Spec(msgspec.Struct, rename="camel"):
-    """What is looked at of Leases and StatefulSets, which are written more often than all else."""
+    """The fields of Leases and StatefulSets that the checks read. These objects are written most often."""
 
     holder_identity: str = ""
     replicas: int = 0
@@ -66,21 +66,23 @@ class _Group:
 
     content: dict[str, Any]
     placements: dict[str, int]
-    """Vreplicas on our pods, as far as the status can be read."""
+    """Vreplicas on our pods, from the readable entries of the status."""
     weight: int
     revision: int
 
 
 @dataclass(slots=True)
 class Watchdog:
-    """Watches a world from its first moment on. It reads the server's store beside the API, which costs nothing."""
+    """Watches a world from its first moment on. It reads the server's store directly, which costs nothing."""
 
     world: VPodWorld
     excused: dict[str, int] = field(default_factory=dict)
-    """Pods that may hold more units than their capacity, and how many at the most: a smaller capacity or somebody
-    else's write caused it, and it must not grow."""
+    """Pods that may hold more units than their capacity, with the maximum of each.
+
+    A smaller capacity or another writer caused the excess. It must not grow.
+    """
     writes: int = 0
-    """By processes of vpod, Leases and Events apart."""
+    """Number of writes by processes of vpod, without Leases and Events."""
     promises: Promises = field(init=False)
     remembered: Remembered = field(init=False)
     _outages: Outages = field(init=False)
@@ -90,21 +92,21 @@ class Watchdog:
     _replicas: tuple[int, int] = (0, 0)
     """spec.replicas before and after the last change of the StatefulSet."""
     _rises: list[tuple[float, int]] = field(default_factory=list)
-    """When processes of vpod wrote a larger scale, and which."""
+    """Times at which processes of vpod raised the scale, with the new scale."""
     _cut: tuple[int, int] | None = None
-    """spec.replicas after and before the last change of it, if that was a cut that a drain came before."""
+    """spec.replicas after and before its last change, if that was a scale-down after a drain."""
     _holder: str = ""
     _limit: int = 0
-    """The capacity as of the last check."""
+    """The capacity at the last check."""
     _unseen: dict[str, int] = field(default_factory=dict)
-    """Statuses that somebody else wrote, and of which the leader may not know yet: their revision."""
+    """Revisions of the statuses that another writer changed and that the leader may not know yet."""
     _looked: dict[str, int] = field(default_factory=dict)
-    """By process: how many turns it had had when its memory was checked."""
+    """By process: its number of turns when its memory was checked last."""
     _evened_out: dict[str, tuple[float, int]] = field(default_factory=dict)
-    """By process: when it last evened out, and how many moves that took."""
+    """By process: the time of its last rebalancing, and the number of moves."""
     _digest: Any = field(default_factory=hashlib.sha256)
     _broken: str | None = None
-    """What a process did wrong in its own turn, where nothing may be raised."""
+    """A breach by a process in its own turn, where a check must not raise."""
 
     def __post_init__(self) -> None:
         self.promises = Promises(self.world)
@@ -120,7 +122,7 @@ class Watchdog:
         self.world.audits.append(self._decided)
 
     def check(self) -> None:
-        """After a step. Raises `Breach`."""
+        """Check all rules after a step. Raises `Breach`."""
         if self._broken is not None:
             raise Breach(self._broken)
         self.check_capacity()
@@ -133,38 +135,40 @@ class Watchdog:
                 raise Breach(f"{member.identity} ended: {failure!r}") from failure
 
     def story(self) -> str:
-        """A digest of every write so far: who wrote what, when, and with which answer (S9)."""
+        """Return a digest of every write so far: writer, time, request and answer status (S9)."""
         digest: str = self._digest.hexdigest()
         return digest
 
     def outside_write(self, key: str) -> None:
-        """Somebody else has written this status. What it puts on a pod is no fault of ours, nor what is put beside it
-        before the leader can know."""
+        """Record that another writer changed this status.
+
+        Neither its placements nor those that the leader adds before it can know are a breach.
+        """
         if key in self._groups:
             self._unseen[key] = self._groups[key].revision
         self._excuse()
 
     def load(self) -> Counts:
-        """Units on each of our pods, by the statuses on the server."""
+        """Return the units on each of our pods, by the statuses on the server."""
         return {pod: units for pod, units in self._units.items() if units}
 
     def placements(self) -> dict[str, dict[str, int]]:
-        """What every status says of our pods, as far as it can be read."""
+        """Return the readable placements of every status on our pods."""
         return {key: group.placements for key, group in self._groups.items()}
 
     def groups(self) -> dict[str, dict[str, Any]]:
-        """Every ConsumerGroup on the server, by `namespace/name`."""
+        """Return every ConsumerGroup on the server, by `namespace/name`."""
         return {key: group.content for key, group in self._groups.items()}
 
     def replicas(self) -> int:
         return self._replicas[1]
 
     def raised(self) -> bool:
-        """Whether the last change of spec.replicas was a rise."""
+        """Return whether the last change of spec.replicas was a rise."""
         return self._replicas[1] > self._replicas[0]
 
     def check_capacity(self) -> None:
-        """S1. Pods that hold too much must have an excuse, and hold no more than when it was given."""
+        """Check S1: a pod above its capacity must be excused, and hold no more than at the time of the excuse."""
         self._look_who_knows()
         limit = self._capacity()
         if limit < self._limit:
@@ -186,7 +190,7 @@ class Watchdog:
                 self.excused[pod] = min(most, now)
 
     def _excuse(self) -> None:
-        """What lies above capacity now is excused, and what was decided before and is still being written."""
+        """Excuse all units above capacity now, including those that are decided and not yet written."""
         load = self._decided_loads()
         for pod, units in self._units.items():
             load[pod] = max(units, load.get(pod, 0))
@@ -196,7 +200,7 @@ class Watchdog:
                 self.excused[pod] = max(units, self.excused.get(pod, 0))
 
     def _decided_loads(self) -> dict[str, int]:
-        """Units on each pod as the processes have decided, be it written or not."""
+        """Return the units on each pod by the decisions of the processes, written or not."""
         load: dict[str, int] = {}
         for state in self._living_states():
             for slot in state.slots.values():
@@ -204,7 +208,7 @@ class Watchdog:
         return load
 
     def _capacity(self) -> int:
-        """What a pod holds, by the process that still believes in the most: new settings reach each in its own time."""
+        """Return the largest capacity that a process still uses. New settings reach each process at another time."""
         believed = [state.options.capacity for state in self._living_states()]
         return max([self.world.capacity, *believed])
 
@@ -215,7 +219,7 @@ class Watchdog:
                 yield state
 
     def _look_who_knows(self) -> None:
-        """An outside write that the leader has seen by now is excused as it stands, from now on."""
+        """Excuse an outside write in its present state once the leader has seen it."""
         if not self._unseen:
             return
         leader = self.world.leader()
@@ -230,7 +234,7 @@ class Watchdog:
                 del self._unseen[key]
 
     def _foreign(self) -> Mapping[str, int]:
-        """Units by pod of statuses that somebody else wrote and the leader may not know."""
+        """Return the units by pod from statuses of other writers that the leader may not know."""
         found: dict[str, int] = {}
         for key in self._unseen:
             group = self._groups.get(key)
@@ -242,7 +246,10 @@ class Watchdog:
         return ", ".join(f"{key}: {on[pod]}" for key, on in self.placements().items() if pod in on)
 
     def _check_memory(self, member: VPodMember) -> None:
-        """S10: what is kept is what a rebuild from the same stores gives. S6: nothing reserved for absent vpods."""
+        """Check S10: the state equals a rebuild from the same stores.
+
+        Check S6: nothing is reserved for absent vpods.
+        """
         placing = member.controller.placing
         state = placing.state
         if state is None or member.process.state is not ProcessState.RUNNING:
@@ -270,7 +277,10 @@ class Watchdog:
             self._count_moves(member, state, decision)
 
     def _count_moves(self, member: str, state: State, decision: Decision) -> None:
-        """B7: all vpods together make no more moves in an interval than is allowed. One run takes no virtual time."""
+        """Check B7: all vpods together make no more moves in an interval than allowed.
+
+        One run takes no virtual time.
+        """
         now, options = self.world.now, state.options.rebalance
         last, moves = self._evened_out.get(member, (float("-inf"), 0))
         if last < now < last + options.interval - _ON_THE_WAY_S:
@@ -282,7 +292,7 @@ class Watchdog:
         self._evened_out[member] = now, moves
 
     def _changed(self, event: Event) -> None:
-        """The server's store has changed."""
+        """Handle a change of the server's store."""
         if event.resource == GROUPS:
             key = event.last.key
             self._count(key, -1)
@@ -314,7 +324,7 @@ class Watchdog:
                 self._units[pod] = self._units.get(pod, 0) + sign * vreplicas * group.weight
 
     def _written(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
-        """At every write of a process that reached the server."""
+        """Check every write of a process that reached the server."""
         if isinstance(answer, Watch):
             return
         line = f"{self.world.now!r} {identity.user} {request.method} {request.path} {answer.status} "
@@ -337,9 +347,9 @@ class Watchdog:
         return member.controller.placing.state if member is not None else None
 
     def _check_published(self, request: Request, identity: Identity) -> None:
-        """D18: whoever is told of a shortage has all that was placed in the same status, so it runs.
+        """Check D18: if a status reports a shortage, it also has all placed vreplicas, so that they run.
 
-        B4: nothing is put where a drain has just cut.
+        B4: no vreplica is placed on pods that a drain has just removed.
         """
         namespace, name = request.path.split("/")[-4], request.path.split("/")[-2]
         key = Key(namespace, name)
@@ -361,10 +371,10 @@ class Watchdog:
             raise Breach(f"D18: {key} is short, {decided} are placed and {dict(group.placements)} are published")
 
     def _check_scale(self, replicas: int, state: State | None) -> None:
-        """B6: no cut below a rise of ours before fewer pods have been enough for as long as the settings say.
+        """Check B6: the scale does not fall below a recent rise of ours before the stabilization time is over.
 
-        A rise of somebody else's was no need of ours. S8: no voluntary cut below an ordinal that still holds something.
-        Raising the scale is always fine.
+        A rise by another writer does not count as a need. S8: no voluntary scale-down removes an ordinal that holds
+        vreplicas. Raising the scale is always allowed.
         """
         before, after = self._replicas
         if after != replicas:
@@ -386,7 +396,7 @@ class Watchdog:
             self._cut = replicas, before
 
     def _check_emptied(self, replicas: int, before: int, state: State | None) -> None:
-        """S8, by the statuses on the server and by what the process that cuts has reserved."""
+        """Check S8 by the statuses on the server and by the reservations of the process that scales down."""
         said = f"S8: the scale is cut from {before} to {replicas} while"
         for key, group in self._groups.items():
             for pod in group.placements if key not in self._unseen else ():
@@ -405,9 +415,9 @@ def _raise(breach: str | None) -> None:
 
 
 def satisfied(watchdog: Watchdog) -> str | None:
-    """L1 to L5, once all is calm: why the cluster is not as it should be; None if it is.
+    """Check L1 to L5 after all faults have ended. Return why the cluster is not as it should be, or None.
 
-    Everything that is wanted runs, on accepting pods within their capacity, on as few pods as are needed.
+    All wanted vreplicas must run on accepting pods within their capacity.
     """
     member = watchdog.world.leader()
     state = member.controller.placing.state if member is not None else None
@@ -425,7 +435,7 @@ def satisfied(watchdog: Watchdog) -> str | None:
         for pod in placements[key]:
             ordinal = ordinal_of(pod, STATEFULSET)
             verdict = state.verdict(-1 if ordinal is None else ordinal)
-            # what lies on a pod that is drained runs there until it has moved; `drained` waits for that
+            # vreplicas on a drained pod run there until they have moved; `drained` waits for that
             if verdict.pod_class is not PodClass.ACCEPT and verdict.cause not in (Cause.CORDONED, Cause.DRAINING):
                 return f"{key} is on {pod}, which is {verdict.cause}"
     short = [entry.key for entry in state.vpods.values() if entry.reserved_total < entry.wanted and not entry.ruled_out]
@@ -439,7 +449,10 @@ def satisfied(watchdog: Watchdog) -> str | None:
 
 
 def drained(watchdog: Watchdog) -> str | None:
-    """What is still being emptied; None if nothing is. Unused pods may be found at any time after the last fault."""
+    """Return a message about a running drain, or None.
+
+    Unused pods may be found at any time after the last fault.
+    """
     member = watchdog.world.leader()
     state = member.controller.placing.state if member is not None else None
     if state is None or state.drain is None:
@@ -448,7 +461,7 @@ def drained(watchdog: Watchdog) -> str | None:
 
 
 def unused(watchdog: Watchdog) -> str | None:
-    """L4, once all has been calm for long: the highest pod that holds nothing and that nobody asks for, if any."""
+    """Check L4 after a long calm: return a message about the highest pod if it is empty and not needed, or None."""
     member = watchdog.world.leader()
     state = member.controller.placing.state if member is not None else None
     top = watchdog.replicas() - 1

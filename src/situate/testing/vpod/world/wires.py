@@ -1,4 +1,4 @@
-"""What a process of vpod meets on its wire, counted where it is felt: no answer, a refusal, a conflict."""
+"""A wire that counts the network faults that a process of vpod notices: no answer, a refusal, a conflict."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class CountingWire:
-    """A `Transport` that changes nothing. What was drawn for a message that nobody waits for any more counts not."""
+    """A `Transport` that changes nothing. A fault of a message whose sender no longer waits is not counted."""
 
     def __init__(self, wire: Wire, world: VPodWorld) -> None:
         self._wire = wire
         self._world = world
         self.waiting = 0
-        """Requests that have no answer yet, but for those of watches."""
+        """Number of requests without an answer yet, watches excluded."""
         self.watches = 0
-        """Those that are open."""
+        """Number of open watches."""
 
     async def send(self, request: Request, *, timeout_s: float = 30.0) -> Response:
         world = self._world

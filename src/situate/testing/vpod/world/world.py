@@ -1,6 +1,6 @@
 """A cluster, a network and the processes of vpod, all on one virtual clock.
 
-The processes run the shipped controller, client, reflectors, work queue and election; only the transport is ours.
+The processes run the shipped controller, client, reflectors, work queue and election. Only the transport is replaced.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ GROUPS = f"consumergroups.{INTERNAL_GROUP}"
 GROUPS_PATH = f"/apis/{INTERNAL_GROUP}/v1alpha1"
 
 _IDLE = frozenset({"deployment", "replicaset", "disruption", "namespace"})
-"""Controllers of the cluster that have nothing to do in a history."""
+"""Controllers of the cluster that have no work in a history."""
 
 _PLACING = {
     "predicates": '[{"Name": "PodFitsResources"}, {"Name": "NoMaxResourceCount", "Args": "{\\"NumPartitions\\": 3}"}]',
     "priorities": '[{"Name": "EvenPodSpread", "Weight": 5, "Args": "{\\"MaxSkew\\": 2}"}, '
     '{"Name": "LowestOrdinalPriority", "Weight": 1}]',
 }
-"""At most three pods a vpod, as a source of three partitions would have it."""
+"""At most three pods per vpod, as for a source of three partitions."""
 
 
 VPodMember: TypeAlias = Member[VPodController]
@@ -60,10 +60,10 @@ VPodMember: TypeAlias = Member[VPodController]
 
 
 class VPodWorld(ClusterWorld[VPodController]):
-    """Everything of one history. Close it when done."""
+    """Everything of one history. Close it at the end."""
 
     soon_s: ClassVar[float] = 0.015
-    """As a replacement by kube-controller-manager took. The fewer changes share a step, the more they cost."""
+    """As long as kube-controller-manager took to replace a pod. A shorter time makes more steps, which cost more."""
 
     def __init__(self, seed: int, settings: Settings) -> None:
         machinery = MachinerySettings(
@@ -78,42 +78,42 @@ class VPodWorld(ClusterWorld[VPodController]):
         self.settings = settings
         self.capacity = CAPACITY
         self.audits: list[Callable[[str, State, Decision], None]] = []
-        """Told of every decision of a process before it is remembered."""
+        """Listeners called with every decision of a process before it is remembered."""
         self.happened: Counter[str] = Counter()
-        """How often each fault took effect, and each kind of action was taken."""
+        """How often each fault took effect and each kind of action occurred."""
         self.lurking: list[Callable[[], None]] = []
-        """Calls off what waits for its moment, such as the death of a leader at its next write."""
+        """Functions that cancel planned faults, such as the death of a leader at its next write."""
         self.carried_out: dict[int, bool] = {}
-        """By identity of the requests that are under way: whether the server has answered them."""
+        """By id of each open request: whether the server has answered it."""
         self.wires: dict[str, CountingWire] = {}
-        """By process."""
+        """The wire of each process."""
         self.late_until = 0.0
-        """When the last of the events that were held up has arrived."""
+        """Time at which the last delayed event has arrived."""
         self.lost: set[int] = set()
         """Nodes whose kubelets are silent."""
         self.adopted: set[str] = set()
-        """Statuses that a process has adopted since it was last asked: what it reserves is not its last result."""
+        """Statuses that a process adopted since the last check. Their reservation is not the last result."""
         self.notes: list[tuple[str, str, str]] = []
         """Events of all processes: object, reason and message."""
         self._parsed: dict[int, StatefulSetSettings] = {}
         self._set_up()
 
     def node(self, number: int) -> dict[str, Any]:
-        """A node as the server holds it."""
+        """Return a node as the server holds it."""
         found = self.cluster.api.store.get("nodes", "", f"node-{number}")
         assert found is not None
         return found.object()
 
     def pod_objects(self) -> list[dict[str, Any]]:
-        """The pods of the StatefulSet, as the server holds them."""
+        """Return the pods of the StatefulSet, as the server holds them."""
         return [pod.object() for pod in self.cluster.api.store.table("pods").ordered(NAMESPACE)]
 
     def has_group(self, key: str) -> bool:
-        """Whether a ConsumerGroup exists; `namespace/name`."""
+        """Return whether a ConsumerGroup exists. `key` is `namespace/name`."""
         return key in self.cluster.api.store.table(GROUPS).objects
 
     def start_member(self) -> None:
-        """A new process of vpod."""
+        """Start a process of vpod."""
         identity, wire = self.new_identity("vpod")
         rng = Random(f"{identity} {self.rng.random()}")
         made: list[VPodController] = []
@@ -142,13 +142,13 @@ class VPodWorld(ClusterWorld[VPodController]):
         self.members.append(Member(identity, process, wire, made[0]))
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch:
-        """The server's end of the network."""
+        """Answer a request of the network."""
         if id(request) in self.carried_out:
             self.carried_out[id(request)] = True
         return super().answer(request, now, identity)
 
     def reconfigure(self, capacity: int) -> None:
-        """Every process takes another capacity, as when the file they share changes."""
+        """Give every process another capacity, as when their shared file changes."""
         self.capacity = capacity
         settings = self._statefulset_settings()
         for member in self.members:
@@ -169,7 +169,7 @@ class VPodWorld(ClusterWorld[VPodController]):
             listener(identity, state, decision)
 
     def _statefulset_settings(self) -> StatefulSetSettings:
-        """As of the present capacity."""
+        """Return the settings with the present capacity."""
         if (parsed := self._parsed.get(self.capacity)) is not None:
             return parsed
         chosen = self.settings

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.cli.extending import Extending, serving
-from tests.cli.test_scheduler import scheduler
+from tests.cli.scheduler.test_files import scheduler
 
 DUMP = "--objects=examples/scheduler/cluster.yaml"
 NOWHERE = "http://127.0.0.1:1/none"

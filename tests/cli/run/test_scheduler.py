@@ -20,7 +20,7 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("cli-scheduler")  # one server for all of them
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "scheduler" / "situate.yaml"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "scheduler" / "situate.yaml"
 
 
 class Playground:

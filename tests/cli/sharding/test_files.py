@@ -17,7 +17,7 @@ from situate.cli.main import app
 from situate.objects.values.timestamps import micro_time
 from situate.sharding.model.names import EXECUTOR_SELECTOR
 from situate.testing.sharding.world.reports import definition, report
-from tests.cli.test_sharding import HELD, RESOURCE, a_leader, a_lease, a_node, a_pod, assigned, in_team
+from tests.cli.sharding.test_live_cluster import HELD, RESOURCE, a_leader, a_lease, a_node, a_pod, assigned, in_team
 
 RENEWED = datetime(2026, 1, 31, 12, tzinfo=UTC)
 """Long ago: a supervisor of now would take every Lease for expired."""

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from situate.cli.main import app
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "knative"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "knative"
 SITUATE, CLUSTER = EXAMPLES / "situate.yaml", EXAMPLES.with_name("vpod-cluster.yaml")
 POD = "kafka-source-dispatcher"
 STATEFULSET = f"knative-eventing/{POD}"

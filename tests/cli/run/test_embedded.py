@@ -19,7 +19,7 @@ from tests.waiting import WITHIN_S, eventually
 
 pytestmark = pytest.mark.xdist_group("cli-playground")  # one server for all of them
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "knative"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "knative"
 WANTED = {"orders": 12, "payments": 30}
 METRICS = (
     "situate_vpod_pods",

@@ -117,7 +117,7 @@ async def test_a_server_takes_the_fence_which_names_accounts_and_lease_of_the_ma
 @pytest.mark.parametrize("which", ["project", "example"])
 def test_verbs_are_told_what_supervisors_are(project: Path, which: str) -> None:
     """Else `status` would look for executors by other labels, and call the ones that are there unhealthy."""
-    folder = project if which == "project" else Path(__file__).parents[2] / "examples" / "sharding-build"
+    folder = project if which == "project" else Path(__file__).parents[3] / "examples" / "sharding-build"
     (said,) = sharding_entries(load(folder / "situate.yaml"))
     (deployment,) = (
         each

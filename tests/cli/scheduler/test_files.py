@@ -13,9 +13,9 @@ import yaml
 from typer.testing import CliRunner
 
 from situate.cli.main import app
-from tests.cli.test_vpod import BOMB, HOSTILE
+from tests.cli.vpod.test_files import BOMB, HOSTILE
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "scheduler"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "scheduler"
 CLUSTER = EXAMPLES / "cluster.yaml"
 RECORDING = EXAMPLES / "morning.jsonl"
 KUBERNETES = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -464,7 +464,7 @@ async def test_a_plan_ends_with_1_for_what_stays_short_or_has_no_node(said: Said
     assert "late" not in await said("plan", "-n", "other")
 
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "vm-cluster.yaml"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "vm-cluster.yaml"
 
 
 @pytest.mark.finding("N29")

@@ -401,7 +401,7 @@ def test_without_a_file_the_settings_are_those_of_the_installation(playground: P
     assert playground.data("status")["readOnly"] is False
 
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "spot-cluster.yaml"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "spot-cluster.yaml"
 
 
 def offline(*arguments: str, objects: Path = EXAMPLE) -> tuple[int, str, str]:
