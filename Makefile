@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorde
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test verify fresh lint types contracts unit conformance demo docs rules deploy control-plane mutations soak soak-vpod soak-spot soak-shard soak-vm soak-scheduler lock clean
+.PHONY: help setup test verify fresh lint types contracts unit conformance demo docs recording rules deploy control-plane mutations soak soak-vpod soak-spot soak-shard soak-vm soak-scheduler lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ demo: $(RUNS) ## a story on an embedded cluster; ARGS=--once plays it without a 
 
 docs: $(STAMP) ## build the documentation into build/site; ARGS=serve shows it while you write
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(or $(ARGS),build --quiet)
+
+recording: $(STAMP) ## play the demo and write it to docs/getting-started/demo.svg
+	@$(BIN)/python -m docs.recording
 
 rules: $(STAMP) ## write docs/contributing/rules.md from the marks on the tests
 	@$(BIN)/python -m tests.rules

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import typer
 from rich.console import Console
@@ -38,11 +39,17 @@ _PAUSE_S = 2.5
 """Pause between two chapters on a terminal."""
 
 
+class Screen(Protocol):
+    """Shows the pictures of the demo: `rich.live.Live` on a terminal, or a recorder."""
+
+    def update(self, picture: Picture, /) -> None: ...
+
+
 def run(kubeconfig: Path | None, *, once: bool) -> None:
     """Play the story; exit with 1 if a chapter failed."""
     with mendable_failures(), tempfile.TemporaryDirectory(prefix="situate-demo-") as folder:
         try:
-            raise typer.Exit(asyncio.run(_play(Path(folder), kubeconfig, once=once)))
+            raise typer.Exit(asyncio.run(play(Path(folder), kubeconfig, once=once)))
         except KeyboardInterrupt:
             if once:
                 raise
@@ -51,7 +58,8 @@ def run(kubeconfig: Path | None, *, once: bool) -> None:
             raise typer.Exit(_TERMINATED) from None
 
 
-async def _play(folder: Path, kubeconfig: Path | None, *, once: bool) -> ExitCode:
+async def play(folder: Path, kubeconfig: Path | None, *, once: bool, screen: Screen | None = None) -> ExitCode:
+    """Play the story once, or until Ctrl-C. `screen` gets the pictures in place of the terminal."""
     started = time.monotonic()
     playing = asyncio.current_task()
     assert playing is not None
@@ -65,7 +73,7 @@ async def _play(folder: Path, kubeconfig: Path | None, *, once: bool) -> ExitCod
             client = connect(connection, random.Random(), qps=None)
             try:
                 async with AsyncExitStack() as stack:
-                    teller = stack.enter_context(_teller(hints(built.kubeconfig), quiet=once))
+                    teller = stack.enter_context(_teller(hints(built.kubeconfig), screen, quiet=once))
                     port = stack.enter_context(reserved_port())
                     products = Products(built, Accounts(client, connection, folder))
                     spot = SpotCast(client, connection.server, port, products, teller.show)
@@ -135,7 +143,7 @@ async def _leave(cast: Cast, products: Products) -> None:
 class _Teller:
     """Prints a line for each chapter, and draws on a terminal."""
 
-    def __init__(self, hints: Sequence[str], live: Live | None) -> None:
+    def __init__(self, hints: Sequence[str], live: Screen | None) -> None:
         self._hints = hints
         self._live = live
         self.done: list[str] = []
@@ -175,7 +183,10 @@ class _Teller:
 
 
 @contextmanager
-def _teller(hints: Sequence[str], *, quiet: bool) -> Iterator[_Teller]:
+def _teller(hints: Sequence[str], screen: Screen | None, *, quiet: bool) -> Iterator[_Teller]:
+    if screen is not None:
+        yield _Teller(hints, screen)
+        return
     out = Console(file=sys.stdout, highlight=False)
     if quiet or not out.is_terminal:
         yield _Teller(hints, None)
