@@ -1,8 +1,7 @@
-"""docs/guides/vm/agent.md against the code: settings with their defaults, sources, metrics, and the example."""
+"""Pages of the agent against the code: its settings with their defaults, its metrics, its example and the tutorial."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import shutil
@@ -35,6 +34,8 @@ from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guides" / "vm" / "agent.md").read_text(encoding="utf-8")
+SETTINGS = (ROOT / "docs" / "reference" / "vm-settings.md").read_text(encoding="utf-8")
+TUTORIAL = (ROOT / "docs" / "getting-started" / "tutorials" / "vm.md").read_text(encoding="utf-8")
 EXAMPLES = ROOT / "examples" / "vm"
 SECTIONS = (
     AgentSettings,
@@ -49,12 +50,18 @@ SECTIONS = (
 
 def test_every_setting_is_on_the_page() -> None:
     names = {field.encode_name for section in SECTIONS for field in msgspec.structs.fields(section)}
-    assert not [name for name in names if f"`{name}`" not in PAGE]
+    assert not [name for name in names if f"`{name}`" not in SETTINGS]
 
 
 def test_defaults_are_those_of_the_code() -> None:
-    for section, name in ((SchedulerAccess, "scheduler"), (MonitorAccess, "monitor"), (VmAccess, "neonvm")):
-        (row,) = re.findall(rf"^\| `{name}` \|.*$", PAGE, re.MULTILINE)
+    for section, name in (
+        (SchedulerAccess, "scheduler"),
+        (MonitorAccess, "monitor"),
+        (VmAccess, "neonvm"),
+        (SystemMetricsAccess, "metrics.system"),
+        (CacheMetricsAccess, "metrics.lfc"),
+    ):
+        (row,) = re.findall(rf"^\| `{re.escape(name)}` \|.*$", SETTINGS, re.MULTILINE)
         shown = dict(re.findall(r"`(\w+)` ([\d.]+)", row))
         defaults = {field.encode_name: field.default for field in msgspec.structs.fields(section)}
         assert {key: float(value) for key, value in shown.items()} == {
@@ -68,7 +75,7 @@ def test_the_metrics_are_those_that_are_shown() -> None:
     registry = CollectorRegistry()
     AgentMetrics(registry)
     names = {family.name + ("_total" if family.type == "counter" else "") for family in registry.collect()}
-    assert set(re.findall(r"^\| `(situate_vm_agent_\w+)`", PAGE, re.MULTILINE)) == names
+    assert set(re.findall(r"^\| `(situate_vm_agent_\w+)`", SETTINGS, re.MULTILINE)) == names
 
 
 def test_the_example_is_valid() -> None:
@@ -86,10 +93,18 @@ def test_the_example_is_valid() -> None:
     assert {each["spec"]["schedulerName"] for each in machines} == {vm.scheduler_name}
 
 
-def _commands(after: str) -> str:
-    """The indented lines below that sentence of the page."""
-    lines = PAGE.split(after, 1)[1].lstrip("\n").splitlines()
-    return "\n".join(line[4:] for line in itertools.takewhile(lambda line: line.startswith("    "), lines))
+def _console() -> list[tuple[str, str]]:
+    """Commands of the tutorial, in their order, each with the output that is shown below it."""
+    found: list[tuple[str, str]] = []
+    for block in re.findall(r"```console\n(.*?)```", TUTORIAL, re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            lines = part.splitlines()
+            last = next(number for number, line in enumerate(lines) if not line.endswith("\\"))
+            found.append(("\n".join(lines[: last + 1]), "\n".join(lines[last + 1 :])))
+    return found
+
+
+STATUS = "situate vm status --installation-namespace default"
 
 
 def _shown(status: str) -> str:
@@ -102,14 +117,16 @@ def _shown(status: str) -> str:
 @pytest.mark.waits
 @pytest.mark.finding("N32")
 def test_the_example_shows_what_the_page_shows(tmp_path: Path) -> None:
-    """By the page's own commands; only the ports are others."""
-    before, moving, after = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+    """By the tutorial's own commands; only the ports are others."""
+    console = _console()
+    first_look, second_look, _ = (number for number, (command, _) in enumerate(console) if command == STATUS)
+    before, moving, after = (output for command, output in console if command == STATUS)
     shutil.copytree(EXAMPLES, tmp_path / "vm")
     permits, health = ReservedPort(), ReservedPort()
     for name in ("situate.yaml", "agent.yaml"):
         file = tmp_path / "vm" / name
         file.write_text(file.read_text().replace("10299", str(permits.number)))
-    first = _commands("the scheduler and one agent for all nodes:\n").replace("cd examples/vm", "cd vm")
+    first = "\n".join(command for command, _ in console[:first_look]).replace("cd examples/vm", "cd vm")
     first = first.replace("$PWD/../../.venv/bin", str(Path(sys.executable).parent)).replace("--port 8001", "--port 0")
     first = first.replace("run -f situate.yaml", f"run -f situate.yaml --set health.address=127.0.0.1:{health.number}")
     first = first.replace("-f agent.yaml", '-f agent.yaml --health-address ""')
@@ -137,7 +154,7 @@ def test_the_example_shows_what_the_page_shows(tmp_path: Path) -> None:
         shell.stdin.write(first + "\n")
         shell.stdin.flush()
         shows(before)
-        shell.stdin.write(_commands("give `db` a load that needs 6 CPUs:\n") + "\n")
+        shell.stdin.write("\n".join(command for command, _ in console[first_look + 1 : second_look]) + "\n")
         shell.stdin.flush()
         shows(moving)
         shows(after)
