@@ -1,4 +1,4 @@
-"""The page on archives: its first example prints what it says, and its own store passes every test of stores."""
+"""The pages on archives: the first example prints what it says, and the page's store passes every test of stores."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from situate.archive import ArchiveError, Archiver, Record
 from tests.archive import test_stores
 from tests.archive.store_fixtures import Store, edited
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "sharding" / "archive.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "guides" / "sharding" / "archive.md").read_text(encoding="utf-8")
+FORMAT = (DOCS / "reference" / "archive-format.md").read_text(encoding="utf-8")
 
 
 def example(word: str) -> dict[str, Any]:
     """What the block of code that holds this word defines."""
-    (block,) = (block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if word in block)
+    (block,) = (block for block in re.findall(r"```python\n(.*?)```", PAGE + FORMAT, re.DOTALL) if word in block)
     found: dict[str, Any] = {}
-    exec(compile(block, "docs/guides/sharding/archive.md", "exec"), found)
+    exec(compile(block, "the pages on archives", "exec"), found)
     return found
 
 
@@ -54,12 +56,11 @@ globals().update({name: test for name, test in vars(test_stores).items() if name
 
 def test_the_first_example_prints_what_the_page_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asyncio.run(example("async def main")["main"](f"file://{tmp_path}"))
-    shown = "".join(f"    {line}\n" for line in capsys.readouterr().out.splitlines())
-    assert f"```\n\n{shown}\n" in PAGE
+    assert f"```\n\n```text\n{capsys.readouterr().out}```\n" in PAGE
 
 
 def test_every_error_is_in_its_table() -> None:
-    table = PAGE[PAGE.index("| error |") :].partition("\n\n")[0]
+    table = FORMAT[FORMAT.index("| error |") :].partition("\n\n")[0]
     assert [error.__name__ for error in _below(ArchiveError) if f"`{error.__name__}`" not in table] == []
 
 

@@ -1,4 +1,4 @@
-"""The tutorial's functions do what the page says of them."""
+"""The functions of the tutorial and of the guide to Kopf do what the pages say of them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 from situate.sharding import Outcome, Work
 from tests.sharding.executor.controller.test_kopf_handlers import Memory, work_on
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "getting-started" / "tutorials" / "operator.md").read_text(
-    encoding="utf-8"
-)
-BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = (DOCS / "getting-started" / "tutorials" / "operator.md", DOCS / "guides" / "sharding" / "kopf.md")
+BLOCKS = [
+    block for page in PAGES for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+]
 
 
 def names_in(block: str) -> dict[str, Any]:

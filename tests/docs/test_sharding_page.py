@@ -1,4 +1,4 @@
-"""docs/concepts/sharding.md against the code: options, metrics, and the program that it shows."""
+"""The pages of sharding against the code: options, metrics, and the program that the guide shows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
@@ -18,7 +17,9 @@ from situate.sharding.supervisor.controller.act import metrics
 from tests.cli.processes import KUBECTL, environment
 from tests.waiting import eventually
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "concepts" / "sharding.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "reference" / "sharding-options.md").read_text(encoding="utf-8")
+GUIDE = (DOCS / "guides" / "sharding" / "run.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.rule("sharding:K15")
@@ -43,8 +44,8 @@ def test_the_metrics_are_those_that_are_shown() -> None:
 
 
 def test_the_program_is_python() -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    compile(program, "docs/concepts/sharding.md", "exec")
+    (program,) = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+    compile(program, "docs/guides/sharding/run.md", "exec")
     for name in re.search(r"from situate\.sharding import ([^\n]+)", program)[1].split(", "):  # type: ignore[index]  # it is there
         assert name in __import__("situate.sharding", fromlist=["__all__"]).__all__
 
@@ -52,13 +53,13 @@ def test_the_program_is_python() -> None:
 @pytest.mark.finding("N28")
 def test_try_it_here_is_played_as_it_is_written(tmp_path: Path) -> None:
     """Supervisors and executors are processes, under the fence that the manifests print."""
-    section = PAGE.partition("## Try it here")[2].partition("\n## ")[0]
-    first, second, printed = re.findall(r"(?:^ {4}.*\n)+", section, re.MULTILINE)
+    section = GUIDE.partition("## Try it here")[2].partition("\n## ")[0]
+    first, second, printed = re.findall(r"```(?:sh|text)\n(.*?)```", section, re.DOTALL)
     surroundings = environment(tmp_path)
     surroundings["PATH"] = os.pathsep.join([str(KUBECTL.parent), surroundings["PATH"]])
     with (tmp_path / "first.log").open("w") as log:
         terminal = subprocess.Popen(
-            ["bash", "-c", f"{dedent(first)}\n"],
+            ["bash", "-c", first],
             cwd=tmp_path,
             env=surroundings,
             stdout=log,
@@ -69,7 +70,7 @@ def test_try_it_here_is_played_as_it_is_written(tmp_path: Path) -> None:
         folder = tmp_path / "reports"
         eventually("the server answers", (folder / "kubeconfig").exists)
         done = subprocess.run(
-            ["bash", "-e", "-c", dedent(second)],
+            ["bash", "-e", "-c", second],
             cwd=folder,
             env=surroundings,
             text=True,
@@ -78,9 +79,9 @@ def test_try_it_here_is_played_as_it_is_written(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, f"{done.stdout}{done.stderr}{(tmp_path / 'first.log').read_text()}"
         for line in ("2 of 2 executors can be given work", "objects: 1 succeeded"):
-            assert line in dedent(printed).splitlines()
+            assert line in printed.splitlines()
             assert line in done.stdout.splitlines()
-        assert (header := dedent(printed).splitlines()[2]).split() == done.stdout.splitlines()[-4].split(), header
+        assert (header := printed.splitlines()[2]).split() == done.stdout.splitlines()[-4].split(), header
     finally:
         os.killpg(terminal.pid, signal.SIGINT)
         terminal.wait(90)
