@@ -46,6 +46,8 @@ class Recorder:
     """A screen that keeps the pictures."""
 
     frames: list[Frame] = field(default_factory=list)
+    first_ended: int = 0
+    """Index of the picture with which the first chapter ended."""
     _taken: float = 0.0
     _chapter: tuple[str, int] = ("", 0)
 
@@ -56,6 +58,8 @@ class Recorder:
             return
         ended = chapter[1] > self._chapter[1]
         self._taken, self._chapter = now, chapter
+        if ended and chapter[1] == 1:
+            self.first_ended = len(self.frames)
         self.frames.append((HELD_S if ended else SHOWN_S, drawn(replace(picture, hints=()))))  # hints name a folder
 
 
@@ -138,8 +142,9 @@ def main() -> None:
         failed = asyncio.run(play(Path(folder), None, once=True, screen=recorder))
     if failed:
         sys.exit("a chapter failed: the recording stays as it was")
-    TARGET.write_text(animated(recorder.frames), encoding="utf-8")
-    print(f"{len(recorder.frames)} pictures in {TARGET.name}, {TARGET.stat().st_size // 1024} KiB")
+    frames = recorder.frames[recorder.first_ended :]  # the first picture is the one that readers see while it loads
+    TARGET.write_text(animated(frames), encoding="utf-8")
+    print(f"{len(frames)} pictures in {TARGET.name}, {TARGET.stat().st_size // 1024} KiB")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ MkDocs calls `on_config` and `on_files` (`hooks` in mkdocs.yml). The pages exist
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,16 +86,31 @@ def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _command_page(path: str, command: Any) -> Iterator[str]:
-    context = click.Context(command, info_name=path)
-    yield from (line.strip() for line in (command.help or "").replace("\b", "").splitlines())
+    yield from _prose(command.help or "")
     if not hasattr(command, "commands"):
+        context = click.Context(command, info_name=path)
         usage = " ".join(command.collect_usage_pieces(context))
         yield from ("", "```console", f"$ {path} {usage}", "```")
         rows = [row for parameter in command.params if (row := _row(parameter, context))]
         yield from ("", _HEAD + "\n".join(rows))
-    if command.epilog and "Examples:" in command.epilog:
-        examples = [line.strip() for line in command.epilog.replace("\b", "").splitlines() if " situate " in f" {line}"]
-        yield from ("", "```console", *(f"$ {each}" for each in examples), "```")
+    yield from _prose(command.epilog or "")
+
+
+def _prose(text: str) -> Iterator[str]:
+    """Yield help as Markdown: examples as code, lines that click keeps apart as a list, and the page as a link."""
+    for paragraph in inspect.cleandoc(text).split("\n\n"):
+        lines = [line.strip() for line in paragraph.replace("\b", "").splitlines() if line.strip()]
+        if not lines or lines == ["Examples:"]:
+            continue
+        yield ""
+        if page := re.fullmatch(r"Page: docs/(\S+)", " ".join(lines)):
+            yield f"More: [{page[1]}](../{page[1]})."
+        elif all(line.startswith(("situate ", "export ", "Examples:")) for line in lines):
+            yield from ("```console", *(f"$ {line}" for line in lines if line != "Examples:"), "```")
+        elif "\b" in paragraph:
+            yield from (f"- {_cell(line)}" for line in lines)
+        elif not lines[0].startswith("Page: "):
+            yield from map(_cell, lines)
 
 
 def _row(parameter: Any, context: click.Context) -> str:
