@@ -182,7 +182,8 @@ def test_what_was_installed_is_gone_after_its_deletion_and_pods_go_on(installed:
     installed.deploy(deployment("web", 4, "2"))
     before = {each["metadata"]["uid"] for each in installed.wait_pods("web", 4)}
     process.stop(timeout_s=30)
-    ours = ("-l", f"app.kubernetes.io/name={NAME}", "--ignore-not-found", "-f", "-")  # as docs/concepts/spot.md says
+    # as docs/getting-started/tutorials/spot.md says
+    ours = ("-l", f"app.kubernetes.io/name={NAME}", "--ignore-not-found", "-f", "-")
     cluster.kubectl("delete", "--wait=false", *ours, given=installed.objects)
     left = partial(cluster.kubectl, "get", "-o", "name", *ours, given=installed.objects)
     eventually("all but the namespace is gone", left, operator.not_)

@@ -66,7 +66,8 @@ def test_no_pod_slips_through_and_none_is_left_behind(strict: Installed) -> None
     process.stop(timeout_s=30)
     cluster.kubectl("scale", "deployment/web", "-n", strict.shop, "--replicas=14")
     wait_gated(strict, "web", 2)
-    # uninstalled as docs/concepts/spot.md says: nothing sets gates any more, then pods are let go, then the rest goes
+    # uninstalled as docs/getting-started/tutorials/spot.md says: nothing sets gates any more, then pods are let go,
+    # then the rest goes
     gates = [each for each in strict.objects if each["kind"].startswith("Mutating")]
     cluster.kubectl("delete", "-f", "-", given=gates)
     ungated = cluster.situate("spot", "ungate", "-A", kubeconfig=cluster.plane.folder / "admin.kubeconfig")

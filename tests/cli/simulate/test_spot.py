@@ -163,7 +163,7 @@ def test_the_scenario_of_the_page_can_be_played(tmp_path: Path) -> None:
 
 
 def test_the_table_of_the_page_is_what_the_command_shows() -> None:
-    (table,) = re.findall(r"```\n\$ situate simulate full-wave.*?\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    (table,) = re.findall(r"```console\n\$ situate simulate full-wave.*?\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     shown = rows(table)
     for policy in ("note-default", "floor-evict", "floor-release"):
         code, out, _ = simulate("full-wave", "--variant", policy, "--runs", "4")

@@ -55,7 +55,8 @@ def test_it_is_installed_by_one_deployment_and_what_belongs_to_it() -> None:
         "ValidatingAdmissionPolicyBinding",
         "Deployment",
     ]
-    # by it docs/concepts/spot.md takes everything away, and leaves the namespace to whatever else is installed there
+    # by it docs/getting-started/tutorials/spot.md takes everything away, and leaves the namespace to whatever else is
+    # installed there
     chosen = [each["kind"] for each in objects if each["metadata"]["labels"]["app.kubernetes.io/name"] == NAME]
     assert chosen == [each["kind"] for each in objects][1:]
     deployment = of_kind(objects, "Deployment")
