@@ -72,7 +72,8 @@ def texts(path: Path) -> Measured:
 
 
 def _docstrings_of(node: ast.AST) -> Iterator[ast.Constant]:
-    for each in getattr(node, "body", None) if isinstance(getattr(node, "body", None), list) else ():
+    body = getattr(node, "body", None)
+    for each in body if isinstance(body, list) else []:
         if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) and isinstance(each.value.value, str):
             yield each.value
 

@@ -77,7 +77,7 @@ def _images(texts: Sequence[str], folder: Path | None) -> dict[str, tuple[str, .
 
 def _machines(cluster: Cluster) -> Controller:
     # a server without VirtualMachines does not need these imports
-    from situate.cluster.controllers.virtual_machines import VirtualMachineController
+    from situate.embedded.virtual_machines import VirtualMachineController
     from situate.vm.emulator import Settings as MachinesSettings
 
     return VirtualMachineController(cluster, MachinesSettings())
