@@ -158,6 +158,7 @@ def counts_of(text: str) -> list[tuple[str, ...]]:
 @pytest.mark.finding("N28")
 @pytest.mark.slow
 @pytest.mark.waits
+@pytest.mark.verify
 def test_the_tutorial_is_played_as_it_is_written(tmp_path: Path) -> None:
     """API servers ask the webhook by the Service of the manifests; only its port is another one."""
     (settings,) = re.findall(r"```yaml\n(.*?)```", TUTORIAL, re.DOTALL)
