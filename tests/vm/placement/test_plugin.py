@@ -278,7 +278,7 @@ def test_a_target_that_its_node_does_not_take_is_told_of_unless_preemption_may_h
     bench.decide()
 
     (found,) = bench.ledger.state.moves.values()
-    assert found.refused == ("node n2 does not take its pod, by NodeResourcesFit" if refused else "")
+    assert found.refused == ("node n2 rejected the target Pod (plugins: NodeResourcesFit)" if refused else "")
 
 
 @pytest.mark.rule("vm:B46")

@@ -13,7 +13,7 @@ from situate.vm.model.policy import Rules
 from tests.vm.server.scene import AGENT, PERSON, STRANGER, Stage, asking, cores, stage
 
 COMPAT = Rules(compat=True)
-REFUSED = "a caller was refused"
+REFUSED = "caller refused"
 RESIZE = {"pod": {"namespace": "other", "name": "web"}, "cpu": "2"}
 
 

@@ -53,7 +53,7 @@ def test_what_is_no_measurement_is_named(value: float) -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    assert system_metrics(samples()[:4]) == NoMetrics("there is no host_memory_cached_bytes")
+    assert system_metrics(samples()[:4]) == NoMetrics("metric host_memory_cached_bytes is missing")
 
 
 def test_windows_are_a_minute_apart() -> None:

@@ -108,7 +108,7 @@ def test_neither_pod_of_a_machine_that_moves_is_evicted() -> None:
     assert (told(seen, "a") or ("",))[0] is Because.MOVES
     assert told(seen, "t") == (
         Because.WAITS,
-        "VirtualMachine shop/a is just being moved into it, and is moved on once it runs here",
+        "VirtualMachine shop/a is being migrated into this pod; its next migration starts afterwards",
     )
     assert told(replace(seen, moves={}), "t") is None, "nobody moves into it any more"
 
@@ -134,7 +134,7 @@ def test_it_leaves_alone_by_the_rules_of_a_drain() -> None:
     seen = state(node("n1", 20, *pods), node("n2", 5))
     made = drain(seen, "n1", NOW, WIDE)
     assert (made.way, [each.machine.name for each in made.moves]) == (Way.EVACUATION, ["c", "a"])
-    assert made.reasons == ("shop/huge waits: 2 moves leave node n1, and no more than 2 may",), (
+    assert made.reasons == ("shop/huge waits: 2 migrations leave node n1, and at most 2 may",), (
         "of those that are to leave"
     )
     assert drain(seen, "n1", NOW + WISH_S, WIDE).moves == ()
@@ -180,7 +180,7 @@ def test_what_it_waits_for_is_explained() -> None:
     assert "evacuation" not in told_b
     node_told = explain_node(seen, "n1", NOW, RULES) or {}
     assert node_told["plan"]["reasons"] == [
-        "shop/a stays because no other node has room for it below its watermark, and would take it"
+        "shop/a stays because no schedulable node has capacity for it below the watermark"
     ]
 
 
