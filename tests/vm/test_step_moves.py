@@ -138,8 +138,8 @@ def test_a_target_on_the_node_that_is_to_be_left_ends_the_move() -> None:
 @pytest.mark.parametrize(
     ("bound", "remaining", "after", "why"),
     [
-        pytest.param(False, None, 30.0, "has found no node in 30 s", id="unbound"),
-        pytest.param(True, None, 120.0, "does not run after 120 s", id="bound, not running"),
+        pytest.param(False, None, 30.0, "has no node after 30 s", id="unbound"),
+        pytest.param(True, None, 120.0, "is not running after 120 s", id="bound, not running"),
         pytest.param(True, 90, 150.0, "the copying takes longer than 150 s", id="1 GiB in all"),
     ],
 )

@@ -60,7 +60,7 @@ def test_who_stays_is_explained() -> None:
         ["shop/web", "is not a VM"],
         ["shop/fixed", "has no label that allows live migration"],
         ["shop/huge", "stays because no schedulable node has capacity for it below the watermark"],
-        ["shop/hot", "was moved, and cools down for another 599 s"],
+        ["shop/hot", "was migrated, and its cool-down lasts another 599 s"],
     ]
 
 

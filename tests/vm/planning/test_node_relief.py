@@ -77,7 +77,7 @@ def test_nobody_leaves_for_relief_while_it_cools_down() -> None:
     seen = state(node("n1", 100, arrived, plain("p", 80), watermark=0.8), node("n2", 100))
     made = relief(seen, "n1", NOW, RULES)
     assert made.moves == ()
-    assert made.reasons[0] == "shop/a was moved, and cools down for another 540 s"
+    assert made.reasons[0] == "shop/a was migrated, and its cool-down lasts another 540 s"
     assert made.unsolved
 
 

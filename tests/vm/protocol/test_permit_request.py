@@ -98,7 +98,7 @@ def test_a_request() -> None:
         (
             "POST",
             body(protoVersion=0),
-            "invalid protocol version: protocol version 0 is not supported: send protoVersion 7, v5.0",
+            "invalid protocol version: protocol version 0 is not supported, send protoVersion 7 (v5.0)",
         ),
         ("POST", body(protoVersion=6), "protocol version mismatch: protocol v4.0 is not supported"),
         ("POST", body(protoVersion=8), "version 8 is not supported"),

@@ -182,7 +182,7 @@ async def test_an_absent_scheduler_is_asked_again_and_the_machine_becomes_unheal
             await asyncio.sleep(60)
             assert world.size == units(1)
             assert world.value("unhealthy", complaint="scheduler failures") == 1
-            failed = [entry["failures"] for entry in logs if entry["event"] == "a request failed"]
+            failed = [entry["failures"] for entry in logs if entry["event"] == "request failed"]
             assert failed == [1, 10]
             world.scheduler.answer = Permit
             await asyncio.sleep(130)
