@@ -43,7 +43,7 @@ def told(seen: State, uid: str = "a") -> tuple[Because, str] | None:
     [
         pytest.param(
             [vm("a", 1)],
-            (Because.MOVES, "will be migrated to node n2; its pod ends after the migration"),
+            (Because.MOVES, "is about to be migrated to node n2; its pod ends after the migration"),
             id="its move is named before it begins",
         ),
         pytest.param(

@@ -97,7 +97,7 @@ def _planned(
     plan = planner.drain(state, node, now, rules)
     target = next((move.target_node for move in plan.moves if move.source.uid == pod.uid), "")
     if target:
-        said = f"{about} will be migrated to node {target}; its pod ends after the migration"
+        said = f"{about} is about to be migrated to node {target}; its pod ends after the migration"
         return Refused(Because.MOVES, said, wish)
     return Refused(Because.WAITS, f"{about} cannot be migrated now: it {_of_pod(pod, plan.reasons)}", wish)
 
