@@ -80,7 +80,7 @@ class Scheduler:
     def _leads(self, after: int) -> bool:
         with self.process.log.open("rb") as log:
             log.seek(after)
-            return b"the ledger is made" in log.read()
+            return b"ledger created" in log.read()
 
     def _ready(self) -> bool:
         connection = http.client.HTTPConnection("127.0.0.1", self._health.number, timeout=5)

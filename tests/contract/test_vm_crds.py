@@ -35,10 +35,10 @@ MOVE: Json = {
     },
 }
 BAD_MACHINES: list[tuple[Json, str, str]] = [
-    ({"guest": {"cpus": {"use": "2500m"}}}, "spec.guest.cpus", "it must hold that min <= use <= max"),
-    ({"guest": {"cpus": {"use": "0.2"}}}, "spec.guest.cpus", "it must hold that min <= use <= max"),
+    ({"guest": {"cpus": {"use": "2500m"}}}, "spec.guest.cpus", "min <= use <= max must hold"),
+    ({"guest": {"cpus": {"use": "0.2"}}}, "spec.guest.cpus", "min <= use <= max must hold"),
     ({"guest": {"cpus": {"use": "one"}}}, "spec.guest.cpus.use", "should match"),
-    ({"guest": {"memorySlots": {"use": 5}}}, "spec.guest.memorySlots", "it must hold that min <= use <= max"),
+    ({"guest": {"memorySlots": {"use": 5}}}, "spec.guest.memorySlots", "min <= use <= max must hold"),
     ({"guest": {"memorySlots": {"max": 513}}}, "spec.guest.memorySlots.max", "should be less than or equal to 512"),
     ({"guest": {"memorySlots": {"min": 0}}}, "spec.guest.memorySlots.min", "should be greater than or equal to 1"),
     ({"guest": {"memorySlotSize": "12Mi"}}, "spec.guest", "memorySlotSize must be a multiple of 8Mi"),
@@ -55,10 +55,10 @@ BAD_CHANGES: list[tuple[Json, str, str]] = [
     ({"guest": {"memorySlots": {"max": 5}}}, "spec.guest.memorySlots", "max is immutable"),
     ({"podResources": {"requests": {"cpu": "200m"}}}, "spec", "podResources is immutable"),
     ({"podResources": None}, "spec", "podResources is immutable"),
-    ({"cpuScalingMode": "QmpScaling"}, "spec", "cpuScalingMode is set once and stays"),
-    ({"cpuScalingMode": None}, "spec", "cpuScalingMode is set once and stays"),
-    ({"targetArchitecture": "arm64"}, "spec", "targetArchitecture is set once and stays"),
-    ({"guest": {"cpus": {"use": 3}}}, "spec.guest.cpus", "it must hold that min <= use <= max"),
+    ({"cpuScalingMode": "QmpScaling"}, "spec", "cpuScalingMode is immutable after it is set"),
+    ({"cpuScalingMode": None}, "spec", "cpuScalingMode is immutable after it is set"),
+    ({"targetArchitecture": "arm64"}, "spec", "targetArchitecture is immutable after it is set"),
+    ({"guest": {"cpus": {"use": 3}}}, "spec.guest.cpus", "min <= use <= max must hold"),
 ]
 GOOD_CHANGES: list[Json] = [
     {"guest": {"cpus": {"use": "1500m"}, "memorySlots": {"use": 4}}},

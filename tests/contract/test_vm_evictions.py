@@ -60,15 +60,15 @@ async def test_a_drain_ends_when_the_machine_has_left_and_kills_nothing(
         await town.fill("plain", first, 1)
         refused = await _refused_by_us(api, work, pod)
         assert refused["message"].endswith(
-            f"VirtualMachine {work.namespace}/a cannot be moved now: it stays because no other node has room for it "
-            "below its watermark, and would take it"
+            f"VirtualMachine {work.namespace}/a cannot be migrated now: it stays because no schedulable node has "
+            "capacity for it below the watermark"
         ), "and nothing has been evicted: it was only tried"
         assert EVACUATE not in (await town.machine("a"))["metadata"]["annotations"]
         second = await town.add_node()
 
         said = await kubectl(f"drain {first} --force --timeout=110s")
         assert f'evictions.vm.situate.dev" denied the request: VirtualMachine {work.namespace}/a is ' in said, said
-        assert f"moved to node {second}" in said, said
+        assert f"migrated to node {second}" in said, said
         assert "pod/plain evicted" in said
         moved = await eventually(lambda: town.machine("a"), lambda made: made["status"]["node"] == second)
         assert moved["status"].get("restartCount", 0) == 0

@@ -129,7 +129,7 @@ def test_the_one_that_lost_the_lease_writes_nothing_and_the_other_sees_room_take
         second.wait_synced()
         first.process.pause()
         since = rfc3339_now()
-        eventually("the second leads", lambda: second.said("the ledger is made"))
+        eventually("the second leads", lambda: second.said("ledger created"))
         crew.bind_as_stranger("stranger", home, cpus=2)
         eventually(
             "a is promised less",

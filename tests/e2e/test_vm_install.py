@@ -64,7 +64,7 @@ def test_an_installation_serves_agents_through_a_rollout_and_lets_a_node_be_drai
         ours.wait_approved("a", 5)
         eventually("a has grown", lambda: ours.machine("a")["status"].get("cpus"), lambda cpus: cpus == 5)
         assert ours.marked() == [new]
-        assert len(first.said("the ledger is made")) == len(second.said("the ledger is made")) == 1
+        assert len(first.said("ledger created")) == len(second.said("ledger created")) == 1
         requests = metrics(agent, "situate_vm_agent_requests_total")
         failed = [count for labels, count in requests.items() if "scheduler" in labels and "failed" in labels]
         assert sum(failed) <= MOST_FAILED, requests

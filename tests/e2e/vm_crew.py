@@ -120,7 +120,7 @@ class VmCrew(Crew):
     def wait_leads(self, scheduler: Scheduler) -> None:
         def leads() -> bool:
             assert scheduler.process.running, scheduler.process.tail()
-            return bool(scheduler.said("the ledger is made"))
+            return bool(scheduler.said("ledger created"))
 
         eventually(f"{scheduler.name} leads", leads)
 

@@ -31,43 +31,47 @@ def permissions(
     return (
         *scheduler_permissions(lease, shadow=False),
         Permission(
-            "coordination.k8s.io", "leases", READ, "hearing who asks for the lease", lease.namespace, lease.name
+            "coordination.k8s.io", "leases", READ, "watching for requests for the Lease", lease.namespace, lease.name
         ),
-        Permission(machines.group, machines.plural, READ, "knowing how large machines are"),
+        Permission(machines.group, machines.plural, READ, "reading the size of VMs"),
         Permission(
-            machines.group, machines.plural, ("patch",), "writing what machines may use, and when they were moved"
+            machines.group, machines.plural, ("patch",), "writing the approved size and the last migration of VMs"
         ),
-        Permission(migrations.group, migrations.plural, READ, "knowing what moves, and for whom"),
+        Permission(migrations.group, migrations.plural, READ, "reading migrations and their claims"),
         Permission(
             migrations.group,
             migrations.plural,
             ("create", "patch", "delete"),
-            "moving machines, and keeping their claims",
+            "migrating VMs and storing their claims",
         ),
         *_of_pods(rules),
         *(_of_evictions(evictions_in) if evictions_in is not None else ()),
         *(_of_certificates(certificates_in) if certificates_in is not None else ()),
-        Permission("", "events", ("create", "patch"), "saying of machines and pods what is decided"),
-        Permission("authentication.k8s.io", "tokenreviews", ("create",), "knowing who asks for room"),
-        Permission("authorization.k8s.io", "subjectaccessreviews", ("create",), "knowing what who asks may do"),
+        Permission("", "events", ("create", "patch"), "recording decisions as Events on VMs and Pods"),
+        Permission("authentication.k8s.io", "tokenreviews", ("create",), "authenticating callers of the permit port"),
+        Permission(
+            "authorization.k8s.io", "subjectaccessreviews", ("create",), "authorizing callers of the permit port"
+        ),
     )
 
 
 def _of_evictions(namespace: str) -> tuple[Permission, ...]:
     return (
-        Permission("policy", "poddisruptionbudgets", ("create", "delete"), "keeping machines' pods from being evicted"),
+        Permission(
+            "policy", "poddisruptionbudgets", ("create", "delete"), "protecting the Pods of VMs against eviction"
+        ),
         Permission(
             "admissionregistration.k8s.io",
             "validatingwebhookconfigurations",
             (*READ, "patch"),
-            "telling API servers whom to trust",
+            "publishing the CA certificate of the webhook",
             name=configuration_name(namespace),
         ),
     )
 
 
 def _of_certificates(namespace: str) -> tuple[Permission, ...]:
-    purpose = "answering agents and API servers with certificates of its own"
+    purpose = "storing the certificates that agents and API servers check"
     return (
         Permission("", "secrets", (*READ, "patch"), purpose, namespace, CERTIFICATES),
         Permission("", "secrets", ("create",), purpose, namespace),
@@ -76,7 +80,7 @@ def _of_certificates(namespace: str) -> tuple[Permission, ...]:
 
 def _of_pods(rules: Rules) -> tuple[Permission, ...]:
     """Permissions for Pods. The scheduler's own ones already allow deleting the source of a finished migration."""
-    note = Permission("", "pods", ("patch",), "marking the pod that answers, and noting on pods what is asked for them")
-    resize = Permission("", "pods/resize", ("patch",), "letting pods ask for what they are granted")
-    evict = Permission("", "pods/eviction", ("create",), "making room where no move helps")
+    note = Permission("", "pods", ("patch",), "labelling the Pod of the leader, and writing resize requests to Pods")
+    resize = Permission("", "pods/resize", ("patch",), "resizing Pods to their grants")
+    evict = Permission("", "pods/eviction", ("create",), "evicting Pods where no migration helps")
     return (note, *(() if rules.compat else (resize,)), *((evict,) if rules.evict else ()))

@@ -354,7 +354,7 @@ async def test_a_node_is_emptied_when_somebody_says_so(said: Said, uncordon: str
     planned = json.loads(await said("plan", "-o", "json", code=1))
     assert ("default/b", "n2") in {(each["vm"], each["to"]) for each in planned["moves"]}
     assert planned["reasons"] == [
-        {"about": "node n1", "reason": "default/a-x stays for the room that is being made for it"}
+        {"about": "node n1", "reason": "default/a-x is the beneficiary of a claim on this node"}
     ]
     assert planned["leftOver"] == ["node n1"]
     assert "would no longer be drained" in await said(uncordon, "n1", "--dry-run")

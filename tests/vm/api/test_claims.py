@@ -59,7 +59,7 @@ def test_a_claim_survives_its_annotation(claim: WrittenClaim) -> None:
     ("old", "new", "field", "allowed"),
     [
         ('"VM"', '"Vm"', ".beneficiary.kind", "one of VM, Pod, Target"),
-        ('"c1"', '""', ".id", "text that is not empty"),
+        ('"c1"', '""', ".id", "non-empty text"),
         ('"uid-b"', "7", ".source.podUID", "text"),
         ("2026-01-01T00", "soon", ".deadline", "a time such as 2024-01-31T12:00:00Z"),
         ('"3Gi"', '"-3Gi"', ".amount.mem", "a quantity from 0 to 9007199254740992"),

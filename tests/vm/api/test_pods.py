@@ -127,7 +127,7 @@ def test_a_request_without_a_unit_is_an_error() -> None:
     assert read.value is None
     assert str(read.wrong[0]) == (
         f'pod default/a-xyz: metadata.annotations["{SCALING}"]: missing, allowed: a compute unit; '
-        f"whoever writes {ASKED} writes it too"
+        f"the writer of {ASKED} must write this annotation too"
     )
 
 

@@ -81,7 +81,7 @@ def test_further_resources_have_their_own_names() -> None:
         ("{", 'metadata.annotations["x"]: found "{", allowed: JSON'),
         ("[]", "found [], allowed: a mapping"),
         ("null", "found null, allowed: a mapping"),
-        ("[" * 100_000, "it is nested too deeply"),
+        ("[" * 100_000, "the JSON is nested too deeply"),
         ('"\ud800"', "allowed: JSON"),
         ('{"vCPUs":1}', '["x"].mem: missing, allowed: a Kubernetes quantity'),
         ('{"vCPUs":true,"mem":1}', '["x"].vCPUs: found true, allowed: a Kubernetes quantity'),
@@ -154,7 +154,7 @@ def test_everything_that_is_wrong_with_bounds_is_named() -> None:
     assert [(each.field[-8:], each.found, each.allowed) for each in wrong] == [
         (".min.cpu", '"49m"', "from 50m to 512"),
         (".max.cpu", '"513"', "from 50m to 512"),
-        (".max.mem", '"1536Mi"', "a multiple of the memory slots' size, 1Gi"),
+        (".max.mem", '"1536Mi"', "a multiple of the memory slot size, 1Gi"),
     ]
 
 

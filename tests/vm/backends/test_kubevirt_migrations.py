@@ -178,5 +178,5 @@ def test_the_settings_choose_the_system_and_its_rights() -> None:
         *(("virtualmachineinstancemigrations", verb) for verb in ("get", "list", "watch", "create", "patch", "delete")),
     }
     assert list(of(system="kubevirt", compat=True).mistakes()) == [
-        Mistake("system", '"kubevirt"', "neonvm", "compat: true is for NeonVM alone")
+        Mistake("system", '"kubevirt"', "neonvm", "compat: true supports only NeonVM")
     ]

@@ -184,7 +184,7 @@ def test_nobody_resizes_a_launcher_by_the_permit_port() -> None:
     request = ResizeRequest(entry.ref, ResizeWish("", 1000, None))
     answer = refused(request, launcher(), node)
     assert answer is not None
-    assert (answer.status, "runs a machine" in answer.text) == (400, True)
+    assert (answer.status, "runs a VM" in answer.text) == (400, True)
     assert refused(request, launcher(), replace(node, pods={})) is None
 
 

@@ -97,14 +97,17 @@ def test_what_behaves_as_the_reference_resizes_no_pod() -> None:
         ({"calm": {"coolDown": "7h"}}, "vm.calm.longestCoolDown: found 21600.0, allowed: at least coolDown"),
         (
             {"permits": {"key": "k.pem"}},
-            "vm.permits.certificate: missing, allowed: the name of a file; it goes with key",
+            "vm.permits.certificate: missing, allowed: the name of a file; set it together with key",
         ),
         ({"permits": {"address": ":70000"}}, "a port of at most 65535"),
-        ({"permits": {"callers": "any"}}, 'vm.permits.callers: found "any", allowed: token; the others need compat'),
-        ({"resources": ["cpu"]}, "each resource once, beside cpu and memory"),
+        (
+            {"permits": {"callers": "any"}},
+            'vm.permits.callers: found "any", allowed: token; the other values need compat',
+        ),
+        ({"resources": ["cpu"]}, "each resource once; cpu and memory are always included"),
         (
             {"configuration": "c.json", "watermark": 0.5},
-            "vm.watermark: found 0.5, allowed: nothing, where configuration",
+            "vm.watermark: found 0.5, allowed: no value, because the file in configuration",
         ),
         ({"chainDepth": 3}, "vm.chainDepth: found 3"),
         ({"overtakes": 0}, "vm.overtakes: found 0"),

@@ -312,7 +312,7 @@ def test_without_the_definitions_plain_pods_are_placed_and_it_is_said_once_what_
             assert world.members[0].controller.not_ready() is None
         finally:
             world.close()
-    said = [each for each in logs if "knows no such objects" in each["event"]]
+    said = [each for each in logs if "not served by the cluster" in each["event"]]
     assert sorted(each["resource"] for each in said) == [
         "virtualmachinemigrations.vm.neon.tech",
         "virtualmachines.vm.neon.tech",

@@ -26,7 +26,7 @@ def begun(behaviour: str = "{}", vm: dict[str, Any] | None = None, **spec: Any) 
 
 
 def copying(behaviour: str = "{}", **spec: Any) -> Town:
-    """The target is at work on node-2, and memory is being copied."""
+    """The target is at work on node-2, and The hypervisor copies the memory."""
     town = begun(behaviour, **spec)
     town.comes_up(target(town), "node-2")
     town.settle(MIGRATION, "m")

@@ -57,7 +57,7 @@ def test_a_pod_is_told_of_in_exactly_these_fields() -> None:
 
 @pytest.mark.rule("vm:B39", "vm:B36")
 def test_a_plain_pod_is_told_why_its_wish_is_not_attempted() -> None:
-    size, refusal = units(2), Refusal("LargerThanNode", "node n1 has 10 cpu in all, and the pod would need 99 cpu")
+    size, refusal = units(2), Refusal("LargerThanNode", "node n1 has 10 cpu in total, and the pod would need 99 cpu")
     wish = Resize("app", units(99), units(99), size, size, False, "{}", refusal=refusal)
     found = told(state(node("n1", 10, replace(plain("p", 2), resize=wish))), "p")
     assert found["refused"] == {"reason": refusal.reason, "message": refusal.message}

@@ -192,14 +192,14 @@ def test_of_those_who_leave_by_the_plan_nobody_is_named() -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (BiggerNode("n1", units(3, 0)), "node n1 bigger by 3 cpu"),
-        (NewNode(units(1, 2)), "one more node with room for 1 cpu and 2Gi memory below its watermark"),
-        (Gone(ref("p")), "pod shop/p gone"),
-        (Migratable(ref("p")), "the machine of pod shop/p allowed to be moved"),
-        (Schedulable("n2"), "node n2 open to machines again"),
-        (FewerMoves(), "fewer moves under way, or higher limits for them"),
-        (Later(ref("p"), NOW), "the end of the cool-down of the machine of pod shop/p"),
-        (Switch(Rule.EVICT), "evict switched on"),
+        (BiggerNode("n1", units(3, 0)), "3 cpu more on node n1"),
+        (NewNode(units(1, 2)), "one more node with 1 cpu and 2Gi memory free below its watermark"),
+        (Gone(ref("p")), "the removal of pod shop/p"),
+        (Migratable(ref("p")), "permission to live-migrate the VM of pod shop/p"),
+        (Schedulable("n2"), "node n2 ready and uncordoned"),
+        (FewerMoves(), "fewer migrations in progress, or higher limits for them"),
+        (Later(ref("p"), NOW), "the end of the cool-down of the VM of pod shop/p"),
+        (Switch(Rule.EVICT), "evict enabled"),
         (Switch(Rule.CHAINS), "chainDepth set to 2"),
     ],
 )

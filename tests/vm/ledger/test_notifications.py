@@ -36,14 +36,14 @@ def short_of_three(rules: Rules | None = None) -> Town:
 @pytest.mark.rule("vm:B41")
 def test_a_denial_is_told_once_for_as_long_as_the_wish_stands() -> None:
     town = short_of_three()
-    denied = ("A", "WaitsForRoom", "it is short of 3m cpu and 3 memory: node n1 has no more room for it")
+    denied = ("A", "WaitsForRoom", "The request is short by 3m cpu and 3 memory: node n1 has too little free capacity")
 
     assert told(town.ask("A", 7)) == [denied]
     assert told(town.ask("A", 7)) == []
     assert told(town.ask("A", 4)) == []
     assert told(town.ask("A", 7)) == [denied]
     assert [message for _, _, message in told(town.ask("A", 8))] == [
-        "it is short of 4m cpu and 4 memory: node n1 has no more room for it"
+        "The request is short by 4m cpu and 4 memory: node n1 has too little free capacity"
     ]
     assert told(town.ask("A", 5)) == [], "of what was denied it asks for a part"
 
@@ -70,7 +70,7 @@ def test_a_part_is_a_denial_of_the_rest_and_a_grant_is_none() -> None:
 
     assert told(town.ask("A", 7)) == []
     assert [message for _, _, message in told(town.ask("A", 12))] == [
-        "it is short of 2m cpu and 2 memory: node n1 has no more room for it"
+        "The request is short by 2m cpu and 2 memory: node n1 has too little free capacity"
     ]
 
 
@@ -88,14 +88,14 @@ def test_a_resize_for_which_there_is_room_is_no_denial_before_the_kubelet_has_lo
     web("4", 2, 1)
     assert told(yard.done) == []
     web("4", 2, 2, pending("Deferred", 2))
-    put_off = ("web", "WaitsForRoom", "it is short of 3 cpu: its kubelet finds no room for it on node n1")
+    put_off = ("web", "WaitsForRoom", "The request is short by 3 cpu: the kubelet of node n1 defers the resize")
     assert told(yard.done) == [put_off]
     web("4", 2, 2, pending("Deferred", 2))
     assert told(yard.done) == []
 
     web("20", 3, 2)
     assert [message for _, _, message in told(yard.done)] == [
-        "it is short of 19 cpu: node n1 has no more room for it"
+        "The request is short by 19 cpu: node n1 has too little free capacity"
     ], "that is known before"
     web("20", 3, 3, pending("Deferred", 3))
     assert told(yard.done) == []
@@ -108,7 +108,7 @@ def test_who_is_being_moved_is_told_that() -> None:
     town.live(town.world.freeze(next(iter(town.world.migrations))))
 
     assert [message for _, _, message in told(town.ask("B", 4))] == [
-        "it is short of 1m cpu and 1 memory: it is being moved"
+        "The request is short by 1m cpu and 1 memory: the VM is being migrated"
     ]
 
 
@@ -123,7 +123,7 @@ def test_who_may_not_have_what_is_free_is_told_that_others_may() -> None:
     town.gone("B")
 
     assert [message for _, _, message in told(town.ask("P", 4))] == [
-        "it is short of 1m cpu and 1 memory: what is free on node n1 is kept for default/A"
+        "The request is short by 1m cpu and 1 memory: the free capacity of node n1 is reserved for default/A"
     ]
 
 
@@ -134,11 +134,11 @@ def test_a_move_is_told_to_who_moves_and_to_whom_it_makes_room_for() -> None:
 
     town.now += 5.0
     assert told(town.tell(Beat())) == [
-        ("B", "MoveBegins", "it moves from node n1 to node n2, which makes room for default/A"),
+        ("B", "MoveBegins", "The VM migrates from node n1 to node n2 to free capacity for default/A"),
         (
             "A",
             "RoomIsMade",
-            "default/B moves from node n1 to node n2, which makes room for it: 3m cpu and 3 memory",
+            "VM default/B migrates from node n1 to node n2 to free capacity for this request: 3m cpu and 3 memory",
         ),
     ]
     town.now += 30.0
@@ -154,12 +154,10 @@ def test_a_claim_that_shrinks_and_one_that_ends_are_told() -> None:
     town.made_room("A")
 
     smaller = told(town.tell(town.world.add_node("n1", both(11))))
-    assert smaller == [
-        ("A", "ClaimShrinks", "of the room that is made for it on node n1 it needs only 2m cpu and 2 memory now")
-    ]
+    assert smaller == [("A", "ClaimShrinks", "The claim on capacity of node n1 shrank to 2m cpu and 2 memory")]
     assert told(town.tell(town.world.add_node("n1", both(13)))) == [
-        ("A", "ClaimClosed", "room on node n1 that was made for it by default/B: withdrawn"),
-        ("B", "MoveCancelled", "its move to node n2 ends: nobody needs the room any more"),
+        ("A", "ClaimClosed", "The claim on capacity of node n1 from the migration of default/B is closed: withdrawn"),
+        ("B", "MoveCancelled", "The migration to node n2 is cancelled: the capacity is not needed any more"),
     ]
 
 
@@ -171,7 +169,7 @@ def test_a_move_for_its_nodes_sake_makes_room_for_nobody() -> None:
     town.vm("P", "n1", 3)
     town.start()
 
-    assert told(town.wait(5.0)) == [("B", "MoveBegins", "it moves from node n1 to node n2")]
+    assert told(town.wait(5.0)) == [("B", "MoveBegins", "The VM migrates from node n1 to node n2")]
 
 
 @pytest.mark.rule("vm:B41")
@@ -199,7 +197,7 @@ def test_of_a_pod_that_had_to_go_both_are_told_when_that_is_done() -> None:
         (
             "web",
             "Evicted",
-            "it was evicted from node n1: default/A needs room there, and no move of a machine makes it",
+            "The Pod was evicted from node n1: default/A needs its capacity, and no migration frees enough",
         ),
-        ("A", "RoomIsMade", "default/web was evicted from node n1, which makes room for it"),
+        ("A", "RoomIsMade", "Pod default/web was evicted from node n1 to free capacity for this request"),
     ]

@@ -170,7 +170,7 @@ def test_a_pod_of_another_scheduler_is_an_error() -> None:
     bench = Bench(PLAIN)
     bench.add(host("n1"))
     info = bench.engine.cache.reader.read(pod("theirs", schedulerName="default-scheduler"))
-    with pytest.raises(Exception, match="is for scheduler default-scheduler, this one is situate-vm"):
+    with pytest.raises(Exception, match="has schedulerName default-scheduler, allowed: situate-vm"):
         bench.plugin.pre_filter(info, bench.snapshot)
 
 
@@ -210,16 +210,16 @@ def test_a_target_never_goes_to_its_sources_node() -> None:
     assert isinstance(decision, Refused)
     bench.hold(moves=[move("n1")])
     info = bench.engine.cache.reader.read(target_pod())
-    assert "leads to the node that it leaves" in bench.plugin.pre_filter(info, bench.snapshot).status.message
+    assert "has the source node as its target" in bench.plugin.pre_filter(info, bench.snapshot).status.message
 
 
 @pytest.mark.rule("vm:B14")
 @pytest.mark.parametrize(
     ("moves", "why"),
     [
-        pytest.param([], "is not known here", id="not seen yet"),
-        pytest.param([move("n2", stage=Stage.FAILED)], "is over", id="failed"),
-        pytest.param([move("n2", stage=Stage.DONE)], "is over", id="done"),
+        pytest.param([], "is not known yet", id="not seen yet"),
+        pytest.param([move("n2", stage=Stage.FAILED)], "has ended", id="failed"),
+        pytest.param([move("n2", stage=Stage.DONE)], "has ended", id="done"),
     ],
 )
 def test_a_target_without_a_migration_that_wants_it_waits(moves: list[Move], why: str) -> None:
@@ -243,7 +243,7 @@ def test_a_target_whose_machine_is_gone_is_a_target_still() -> None:
     bench.add(runner("a-new", owners=(migration_owner(controller=True),)))
     (decision,) = bench.decide()
     assert isinstance(decision, Refused)
-    assert "is not known here" in refusal(decision)
+    assert "is not known yet" in refusal(decision)
     assert ("Reserve", False) not in bench.ledger.counts.calls
 
 
@@ -278,7 +278,7 @@ def test_a_target_that_its_node_does_not_take_is_told_of_unless_preemption_may_h
     bench.decide()
 
     (found,) = bench.ledger.state.moves.values()
-    assert found.refused == ("node n2 does not take its pod, by NodeResourcesFit" if refused else "")
+    assert found.refused == ("node n2 rejected the target Pod (plugins: NodeResourcesFit)" if refused else "")
 
 
 @pytest.mark.rule("vm:B46")
@@ -334,7 +334,7 @@ def test_a_denial_is_counted_and_explained_and_preemption_still_runs() -> None:
     (decision,) = bench.decide()
     assert isinstance(decision, Refused)
     assert f"1 {HELD}" in refusal(decision)
-    assert "1 node(s) have room that is promised to others" in refusal(decision)
+    assert "1 node(s) have capacity that is reserved for others" in refusal(decision)
     assert bench.ledger.counts.unplaced == bench.ledger.counts.unplaced_for_held_room == 1
     bench.add(pod("important", container(cpu="4"), priority=10))
     (decision,) = [each for each in bench.decide() if each.pod.info.name == "important"]
@@ -433,7 +433,7 @@ def test_nothing_is_bound_by_a_process_that_lost_the_lease() -> None:
     assert isinstance(placed, Placed)
     assert bench.engine.binding(placed).bind
     bench.leads = False
-    with pytest.raises(PluginFailed, match="no longer holds the lease"):
+    with pytest.raises(PluginFailed, match="no longer holds the Lease"):
         bench.engine.binding(placed)
 
 

@@ -36,7 +36,7 @@ def test_the_cheapest_go_first_and_as_many_as_may() -> None:
     seen = state(drained("n1", 10, *pods), node("n2", 10))
     made = drain(seen, "n1", NOW, WIDE)
     assert (made.way, whither(made), made.claims) == (Way.DRAIN, [("small", "n2"), ("mid", "n2")], ())
-    assert made.reasons[0] == "shop/big waits: 2 moves leave node n1, and no more than 2 may"
+    assert made.reasons[0] == "shop/big waits: 2 migrations leave node n1, and at most 2 may"
     assert not made.unsolved, "the others leave when these have left"
 
 
@@ -57,10 +57,10 @@ def test_who_stays_is_explained() -> None:
     assert (made.way, made.moves, made.unsolved) == (None, (), True)
     assert not drain(state(drained("n1", 20, plain("web", 1))), "n1", NOW, WIDE).unsolved, "only machines are to leave"
     assert [reason.split(" ", 1) for reason in made.reasons] == [
-        ["shop/web", "is no virtual machine"],
-        ["shop/fixed", "has no label that allows moving it"],
-        ["shop/huge", "stays because no other node has room for it below its watermark, and would take it"],
-        ["shop/hot", "was moved, and cools down for another 599 s"],
+        ["shop/web", "is not a VM"],
+        ["shop/fixed", "has no label that allows live migration"],
+        ["shop/huge", "stays because no schedulable node has capacity for it below the watermark"],
+        ["shop/hot", "was migrated, and its cool-down lasts another 599 s"],
     ]
 
 
@@ -68,7 +68,7 @@ def test_who_stays_is_explained() -> None:
 def test_a_cordoned_node_is_not_emptied() -> None:
     cordoned = replace(node("n1", 10, vm("a", 1)), schedulable=False)
     assert not drain(state(cordoned, node("n2", 10)), "n1", NOW, WIDE)
-    assert drain(state(cordoned), "none", NOW, WIDE).reasons == ("no node is named none",)
+    assert drain(state(cordoned), "none", NOW, WIDE).reasons == ("node none is not known",)
 
 
 @pytest.mark.rule("vm:B46")

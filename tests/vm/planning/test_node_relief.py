@@ -77,7 +77,7 @@ def test_nobody_leaves_for_relief_while_it_cools_down() -> None:
     seen = state(node("n1", 100, arrived, plain("p", 80), watermark=0.8), node("n2", 100))
     made = relief(seen, "n1", NOW, RULES)
     assert made.moves == ()
-    assert made.reasons[0] == "shop/a was moved, and cools down for another 540 s"
+    assert made.reasons[0] == "shop/a was migrated, and its cool-down lasts another 540 s"
     assert made.unsolved
 
 
@@ -115,8 +115,8 @@ def test_no_relief_while_no_move_may_leave() -> None:
     pods = (vm("a", 10), vm("b", 80))
     seen = state(node("n1", 100, *pods, watermark=0.8), node("n2", 100), moves=moves)
     made = relief(seen, "n1", NOW, replace(RULES, calm=Calm(link=2**40)))
-    assert (made.reasons, made.unsolved) == (("2 moves leave node n1, and no more than 2 may",), False)
-    assert relief(seen, "none", NOW, RULES).reasons == ("no node is named none",)
+    assert (made.reasons, made.unsolved) == (("2 migrations leave node n1, and at most 2 may",), False)
+    assert relief(seen, "none", NOW, RULES).reasons == ("node none is not known",)
 
 
 @pytest.mark.rule("vm:I13", "vm:I12", "vm:B27")

@@ -338,7 +338,7 @@ def test_less_than_a_unit_moves_nobody() -> None:
     seen = state(node("n1", Amounts.of(4500, 9 * 2**29), A, small), node("n2", 10))
     made = plan(seen, "A", NOW, RULES)
     assert made.way is None
-    assert why_not(made, Way.PART) == "not even one more unit would fit"
+    assert why_not(made, Way.PART) == "the capacity for one more unit cannot be freed"
 
 
 @pytest.mark.rule("vm:B19", "vm:B38")
@@ -384,7 +384,7 @@ def test_no_plan_is_made_while_no_move_may_leave() -> None:
     seen = replace(SIMPLE, moves={each.key: each for each in moves})
     wide = replace(RULES, calm=Calm(link=2**40))
     made = plan(seen, "A", NOW, wide)
-    assert made.reasons == ("2 moves leave node n1, and no more than 2 may",)
+    assert made.reasons == ("2 migrations leave node n1, and at most 2 may",)
     assert not made.unsolved, "a move that ends is all that it waits for"
     done = replace(seen, moves={each.key: replace(each, stage=Stage.DONE) for each in moves})
     assert whither(plan(done, "A", NOW, wide)) == [("B", "n2")]
@@ -396,7 +396,7 @@ def test_who_waits_for_a_place_needs_no_node_and_who_would_need_one_needs_it_all
     wide = replace(RULES, calm=Calm(link=2**40))
     made = plan(replace(SIMPLE, moves={each.key: each for each in arriving}), "A", NOW, wide)
     assert (made.way, made.needs_node, made.unsolved) == (None, None, False)
-    assert made.reasons == ("the targets that there are have as many moves coming as they may",)
+    assert made.reasons == ("all possible targets have the maximum number of incoming migrations",)
     many = {each.key: each for each in (move(f"m{number}", "n8", "n9") for number in range(5))}
     full = state(node("n1", 10, A, vm("B", 6)), node("n2", 5))
     assert plan(replace(full, moves=many), "A", NOW, wide).needs_node == units(6)
@@ -408,7 +408,7 @@ def test_nothing_is_planned_for_a_frozen_machine_or_one_that_wants_nothing() -> 
     leaving = state(node("n1", 10, vm("A", 4, 7), vm("B", 6)), node("n2", 10), moves=(move("A", "n1", "n3", 7),))
     assert plan(leaving, "A", NOW, replace(RULES, calm=Calm(link=2**40))).way is None
     assert plan(SIMPLE, "B", NOW, RULES).way is None
-    assert plan(SIMPLE, "unknown", NOW, RULES).reasons == ("no pod of uid unknown is on a node that is known",)
+    assert plan(SIMPLE, "unknown", NOW, RULES).reasons == ("no pod with uid unknown is on a known node",)
 
 
 @pytest.mark.rule("vm:B45")

@@ -88,17 +88,17 @@ def test_a_request() -> None:
     ("method", "sent", "said"),
     [
         ("GET", body(), "must be POST: method 'GET' is not supported"),
-        ("POST", b"", "bad JSON: the body is no JSON"),
-        ("POST", b"{", "the body is no JSON"),
-        ("POST", b"\xff\xfe", "the body is no JSON"),
-        ("POST", b"[" * 1024, "the body is no JSON"),
-        ("POST", b'{"protoVersion":NaN}', "NaN is no JSON"),
+        ("POST", b"", "bad JSON: the body is not JSON"),
+        ("POST", b"{", "the body is not JSON"),
+        ("POST", b"\xff\xfe", "the body is not JSON"),
+        ("POST", b"[" * 1024, "the body is not JSON"),
+        ("POST", b'{"protoVersion":NaN}', "NaN is not JSON"),
         ("POST", b"[]", "bad JSON: request: found [], allowed: a mapping"),
         ("POST", b"1" * 1024, "allowed: a mapping"),
         (
             "POST",
             body(protoVersion=0),
-            "invalid protocol version: protocol version 0 is not supported: send protoVersion 7, v5.0",
+            "invalid protocol version: protocol version 0 is not supported, send protoVersion 7 (v5.0)",
         ),
         ("POST", body(protoVersion=6), "protocol version mismatch: protocol v4.0 is not supported"),
         ("POST", body(protoVersion=8), "version 8 is not supported"),
@@ -125,7 +125,7 @@ def test_a_request() -> None:
         ("POST", body(run=7), "run: found 7, allowed: text"),
         ("POST", body(metrics={"loadAvg1M": -1}), "metrics.loadAvg1M: found -1"),
         ("POST", body(metrics={"loadAvg1M": 10**400}), "metrics.loadAvg1M"),
-        ("POST", body(padding="x" * MOST_BODY), "the body is no JSON of at most 1024 bytes"),
+        ("POST", body(padding="x" * MOST_BODY), "the body is not JSON of at most 1024 bytes"),
     ],
 )
 def test_a_wrong_request_is_named(method: str, sent: bytes, said: str) -> None:

@@ -177,7 +177,7 @@ def test_who_was_never_approved_anything_is_told_nothing_before_that_is_written(
     ):
         late = too_late(request_, "u", state, OURS)
         assert (late.status, late.permit) == (500, None)
-        assert "default/a-xyz: nothing is approved of it yet" in late.text
+        assert "default/a-xyz: no amount is approved yet" in late.text
     asked_ = ledger(2, 2, 2, approved=False, written=False)
     assert answered_by_ledger(request_, "u", asked_, 0.5, OURS) is None
     written = answered_by_ledger(ask(2, 2), "u", ledger(2, 2, 2, approved=False, written=True), 0.5, OURS)

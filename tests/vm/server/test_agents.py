@@ -43,13 +43,13 @@ def find(name: str, namespace: str) -> Pod | None:
         pytest.param(user(pod="agent-1", uid="u1"), None, id="a server before 1.30 names the Pod alone"),
         pytest.param(user("shop:default", node="n1"), "may not ask for permits", id="a tenant on the node"),
         pytest.param(user("shop:situate-vm-agent", node="n1"), "may not ask", id="the name in another namespace"),
-        pytest.param(user(node="n2"), "is of node n2, and pod shop/db-x runs on node n1", id="another node"),
-        pytest.param(user(pod="agent-2", uid="u2"), "is of node n2", id="another node, looked up"),
+        pytest.param(user(node="n2"), "is bound to node n2, but pod shop/db-x runs on node n1", id="another node"),
+        pytest.param(user(pod="agent-2", uid="u2"), "is bound to node n2", id="another node, looked up"),
         pytest.param(
             user(pod="agent-1", uid="former"), "agent-1 of the token", id="the token of a former Pod of that name"
         ),
-        pytest.param(user(pod="agent-9", uid="u9"), "is not known to run on a node", id="a Pod nobody knows"),
-        pytest.param(user(), "is bound to no Pod", id="a token bound to nothing"),
+        pytest.param(user(pod="agent-9", uid="u9"), "has no known node yet", id="a Pod nobody knows"),
+        pytest.param(user(), "is not bound to a Pod", id="a token bound to nothing"),
     ],
 )
 def test_a_permit_is_for_the_agent_of_the_node(asks: UserInfo, why: str | None) -> None:

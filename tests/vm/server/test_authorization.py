@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from structlog.testing import capture_logs
@@ -13,7 +14,7 @@ from situate.vm.model.policy import Rules
 from tests.vm.server.scene import AGENT, PERSON, STRANGER, Stage, asking, cores, stage
 
 COMPAT = Rules(compat=True)
-REFUSED = "a caller was refused"
+REFUSED = "caller refused"
 RESIZE = {"pod": {"namespace": "other", "name": "web"}, "cpu": "2"}
 
 
@@ -35,9 +36,9 @@ def test_only_service_accounts_are_answered() -> None:
         ]
         for method, path, body in ways:
             for token, status, why in (
-                (None, 401, b"no token: send Authorization: Bearer"),
-                ("expired-or-foreign", 401, b"the token is none of a service account"),
-                (PERSON, 403, b"is no service account"),
+                (None, 401, b"no token found; send Authorization: Bearer"),
+                ("expired-or-foreign", 401, b"the token is not a valid service account token"),
+                (PERSON, 403, b"is not a service account"),
             ):
                 answer = ours.send(method, path, body, token=token)
                 assert answer.status == status, (path, token, answer.body)
@@ -145,12 +146,12 @@ def test_by_default_a_machine_is_raised_by_the_agent_of_its_node_alone() -> None
         claims[AGENT] = {"pod-name": "agent-x", "pod-uid": "u", "node-name": other}
         status, why = ask(ours, pod, AGENT)
         assert status == 403, "the agent of another node"
-        assert f"is of node {other}, and pod {NAMESPACE}/{pod} runs on node {node}" in why
+        assert f"is bound to node {other}, but pod {NAMESPACE}/{pod} runs on node {node}" in why
 
         ours.world.let_pass(20.0)
         claims[AGENT] = {}
         status, why = ask(ours, pod, AGENT)
-        assert (status, "is bound to no Pod" in why) == (403, True)
+        assert (status, "is not bound to a Pod" in why) == (403, True)
         assert ours.state.nodes[node] == before
         assert ours.approved("a") is None
 
@@ -159,10 +160,10 @@ def test_by_default_a_machine_is_raised_by_the_agent_of_its_node_alone() -> None
         assert ask(ours, pod, AGENT)[0] == 200
 
         agents = "the token of service account situate/situate-vm-agent is"
-        assert [each["why"].partition(";")[0] for each in logged if each["event"] == REFUSED] == [
+        assert [re.split("[;.] ", each["why"])[0] for each in logged if each["event"] == REFUSED] == [
             "service account other/default may not ask for permits",
-            f"{agents} of node {other}, and pod {NAMESPACE}/{pod} runs on node {node}",
-            f"{agents} bound to no Pod, so its node is unknown",
+            f"{agents} bound to node {other}, but pod {NAMESPACE}/{pod} runs on node {node}",
+            f"{agents} not bound to a Pod, so its node is unknown",
         ]
 
 

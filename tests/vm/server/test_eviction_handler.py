@@ -91,8 +91,8 @@ def test_an_eviction_is_refused_as_by_a_budget_and_a_move_begins(ours: Stage) ->
     status, said = asked.about(pod)
     assert (status, said["code"], said["reason"]) == (200, 429, "TooManyRequests")
     assert said["message"] == (
-        f"VirtualMachine {NAMESPACE}/a cannot be moved now: it stays because no other node has room for it below its "
-        "watermark, and would take it"
+        f"VirtualMachine {NAMESPACE}/a cannot be migrated now: it stays because no schedulable node has "
+        "capacity for it below the watermark"
     )
     assert [(each.reason, each.warning, each.about.name) for each in asked.told] == [("EvictionWaits", True, "a")]
     ours.wait(lambda: ours.world.annotation("a", EVACUATE) is not None)
@@ -103,7 +103,9 @@ def test_an_eviction_is_refused_as_by_a_budget_and_a_move_begins(ours: Stage) ->
     ours.world.call("POST", "/api/v1/nodes", node("n2", cpu="8", memory="32Gi", pods=110))
     ours.wait(lambda: bool(ours.world.items(MIGRATIONS)))
     _, said = asked.about(pod)
-    assert said["message"] == (f"VirtualMachine {NAMESPACE}/a is being moved to node n2; its pod goes when it has left")
+    assert said["message"] == (
+        f"VirtualMachine {NAMESPACE}/a is being migrated to node n2; its pod ends after the migration"
+    )
     assert [each.reason for each in asked.told] == ["EvictionWaits", "EvictionMoves"]
     ours.wait(lambda: ours.world.node_of("a") == "n2", within_s=120.0)
     ours.wait(lambda: ours.world.annotation("a", EVACUATE) is None)

@@ -97,7 +97,7 @@ def test_where_the_api_server_does_not_say_who_asks_he_hears_that_in_time(method
         coming = ours.begin(Request(method, path, (), {"authorization": f"Bearer {AGENT}"}, _json(body)))
         ours.wait(coming.done, 1.5)
         assert coming.result().status == 503
-        assert b"who you are" in coming.result().body
+        assert b"your identity and permissions" in coming.result().body
 
 
 @pytest.mark.rule("vm:F16")

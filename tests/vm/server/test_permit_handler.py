@@ -122,7 +122,7 @@ def test_what_agents_send_wrongly_is_answered_by_status_and_reason_and_changes_n
             assert (answer.status, answer.headers["content-type"]) == (status, "text/plain; charset=utf-8"), what
             assert words in answer.body.decode(), what
         runner = ours.send("POST", "/", asking("web", cores(3), cores(2)))
-        assert (runner.status, b"no runner" in runner.body) == (400, True)
+        assert (runner.status, b"is not a runner Pod" in runner.body) == (400, True)
         assert ours.send("GET", "/anything").status == 400
         assert ours.node() == before
         assert len(ours.writes) == writes

@@ -12,8 +12,8 @@ def permissions(settings: AgentSettings) -> tuple[Permission, ...]:
     scheduler = settings.scheduler
     find = Permission("", "pods", READ, "finding the scheduler that grants permits", namespace=scheduler.namespace)
     return (
-        Permission(GROUP, "virtualmachines", (*READ, "patch"), "knowing machines, and resizing them"),
-        Permission("", "events", ("create", "patch"), "saying on a machine what it says wrongly"),
-        Permission("", "nodes", ("get",), "saying that there is no node of the name that it was given"),
+        Permission(GROUP, "virtualmachines", (*READ, "patch"), "reading VMs and writing their size"),
+        Permission("", "events", ("create", "patch"), "reporting unreadable fields of a VM"),
+        Permission("", "nodes", ("get",), "checking that the node of the agent exists"),
         *(() if scheduler.url is not None else (find,)),
     )

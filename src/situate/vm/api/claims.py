@@ -124,7 +124,7 @@ def _ref(part: Part) -> Ref:
 def _name(part: Part) -> str:
     text = part.text()
     if not text:
-        raise part.misread("text that is not empty")
+        raise part.misread("non-empty text")
     return text
 
 

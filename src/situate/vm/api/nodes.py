@@ -20,7 +20,7 @@ def read_node(node: objects.Node, rules: Rules) -> Read[Node]:
     for name, most in zip(RESOURCES, total, strict=False):
         if most <= 0:
             found = str(allocatable[name]) if name in allocatable else ""
-            field, step = f"status.allocatable.{name}", "its kubelet writes it"
+            field, step = f"status.allocatable.{name}", "the kubelet of the node writes this field"
             return Read(None, (Unreadable(f"node {metadata.name}", field, found, "an amount above 0", step),))
     totals = Amounts(total).positive()
     ready = node.condition("Ready")

@@ -113,7 +113,7 @@ class Part(msgspec.Struct, frozen=True):
         try:
             return cls(place, msgspec.json.decode(text))
         except (msgspec.DecodeError, ValueError, RecursionError) as problem:
-            said = "it is nested too deeply" if isinstance(problem, RecursionError) else str(problem)
+            said = "the JSON is nested too deeply" if isinstance(problem, RecursionError) else str(problem)
             raise Misread(place.unreadable(text, "JSON", said)) from problem
 
     @property

@@ -135,7 +135,7 @@ def approval(action: Approve, machine: Unstructured, resource: ResourceType[Any]
     meta = machine.metadata
     runs_in = "" if rules.compat else _runs_in(machine)
     if runs_in and runs_in != action.pod.name:
-        return Moot(f"it runs in {runs_in} by now", CONFLICT)
+        return Moot(f"the VM now runs in {runs_in}", CONFLICT)
     tests: dict[str, str] = {}
     by_version = not rules.compat
     for key, amount in ((SCALING_UNIT, action.unit), (REQUESTED, action.requested)):
@@ -145,7 +145,7 @@ def approval(action: Approve, machine: Unstructured, resource: ResourceType[Any]
             continue
         said = read_amounts(text, Place.annotation(f"VirtualMachine {action.machine}", key))
         if said != amount.compute:
-            return Moot(f"{key} is {text} by now", CONFLICT)
+            return Moot(f"{key} is now {text}", CONFLICT)
         tests[key] = text
     notes = {APPROVED: amounts_text(action.amount)}
     if action.closed_claim:
@@ -180,10 +180,10 @@ def resized(action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rul
     Pod grant nothing. There, the next patch corrects a late one, and the grant does not wait.
     """
     if action.wish and pod.metadata.annotations.get(RESIZE_REQUESTED) != action.wish:
-        return Moot(f"pod {action.pod} wishes something else by now", CONFLICT)
+        return Moot(f"the request on pod {action.pod} has changed", CONFLICT)
     container = _container(action, pod)
     if container is None:
-        return Moot(f"pod {action.pod} has no container {action.container!r} that requests cpu or memory")
+        return Moot(f"pod {action.pod} has no container {action.container!r} with a cpu or memory request")
     names = rules.resources[: len(RESOURCES)]
     own = _own(action, container, pod, names)
     kind = "containers" if container in pod.spec.containers else "initContainers"
@@ -206,7 +206,7 @@ def resized(action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rul
                 tests.append({"op": "test", "path": path, "value": str(amounts[name])})
                 changes.append({"op": "replace", "path": path, "value": _plus(amounts[name], name, difference)})
     if not changes:
-        return Moot(f"pod {action.pod} asks for that already", OK)
+        return Moot(f"pod {action.pod} already has these requests", OK)
     return Change(resource, pod.metadata.namespace, pod.metadata.name, JsonPatch([*tests, *changes]), "resize")
 
 

@@ -115,8 +115,8 @@ def no_overcommit(rules: Rules) -> Amounts:
 def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Pod]:
     about, annotations, labels = _about(pod), pod.metadata.annotations, pod.metadata.labels
     if GUEST not in annotations:
-        step = "the VM controller writes it; until then the pod cannot be placed or booked"
-        raise Misread(Unreadable(about, Place.annotation(about, GUEST).field, "", "the machine's resources", step))
+        step = "the VM controller writes this annotation, and the scheduler waits for it"
+        raise Misread(Unreadable(about, Place.annotation(about, GUEST).field, "", "the resources of the VM", step))
     guest = _must(read_guest(annotations[GUEST], Place.annotation(about, GUEST), rules.resources))
     overcommit = no_overcommit(rules)
     if OVERCOMMIT in annotations:
@@ -190,7 +190,7 @@ def _scaled(pod: objects.Pod, use: Amounts) -> tuple[Amounts, Amounts, Amounts |
 
     unit, approved, requested = read(SCALING_UNIT), read(APPROVED), read(REQUESTED)
     if requested is not None and unit is None:
-        step = f"whoever writes {REQUESTED} writes it too"
+        step = f"the writer of {REQUESTED} must write this annotation too"
         raise Misread(Unreadable(about, Place.annotation(about, SCALING_UNIT).field, "", "a compute unit", step))
     return use if approved is None else approved, use if requested is None else requested, unit
 

@@ -207,7 +207,7 @@ def resize_of(part: Part, resources: Sequence[str] = RESOURCES) -> ResizeWish:  
     members, cpu, memory = part.mapping(), part["cpu"], part["memory"]
     others = tuple(sorted(name for name in members if "/" in name or name.startswith(_FURTHER)))
     if not cpu.there and not memory.there and not others:
-        raise part.misread("cpu, memory or both", "name the amount that the container is to have")
+        raise part.misread("cpu, memory or both", "set the size that the container needs")
     step = part["step"]
     if step.there:
         step.mapping()
@@ -239,7 +239,7 @@ def _bound(value: Part, name: str, slot_size: int) -> int:
         return cpu
     memory = value.units(least=1)
     if memory % slot_size:
-        raise value.misread(f"a multiple of the memory slots' size, {memory_value(slot_size)}")
+        raise value.misread(f"a multiple of the memory slot size, {memory_value(slot_size)}")
     return memory
 
 

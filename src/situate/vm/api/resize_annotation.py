@@ -122,20 +122,22 @@ def of_other_resources(wish: ResizeWish) -> Refusal | None:
     if not wish.others:
         return None
     allowed = " and ".join(RESOURCES)
-    return Refusal("OtherResource", f"{', '.join(wish.others)} cannot be resized in place, but {allowed} can")
+    return Refusal("OtherResource", f"{', '.join(wish.others)} cannot be resized in place; only {allowed} can")
 
 
 def runs_once(pod: Pod, container: Container) -> Refusal | None:
     """Return the refusal for an init container that is no sidecar."""
     if container.restart_policy == SIDECAR or all(each is not container for each in pod.spec.init_containers):
         return None
-    return Refusal("InitContainer", f"init container {container.name} runs once, before all others")
+    return Refusal(
+        "InitContainer", f"init container {container.name} ends before the containers start, so it is not resized"
+    )
 
 
 def fixed(pod: Pod, rules: Rules) -> Iterator[Refusal]:
     """Yield the reasons that forbid every resize of the Pod."""
     if not rules.server_resizes:
-        yield Refusal("ServerTooOld", "the API server has no pods/resize: Kubernetes 1.33 or later does")
+        yield Refusal("ServerTooOld", "the API server does not support pods/resize; Kubernetes 1.33 or later does")
     if pod.metadata.deletion_timestamp is not None:
         yield Refusal("PodTerminating", "the pod is being deleted")
     if pod.finished:
@@ -143,22 +145,22 @@ def fixed(pod: Pod, rules: Rules) -> Iterator[Refusal]:
     if pod.spec.scheduling_gates:
         yield Refusal("PodGated", "the pod has scheduling gates")
     if not pod.spec.node_name:
-        yield Refusal("PodUnbound", "the pod is on no node yet: its requests count when it is placed")
+        yield Refusal("PodUnbound", "the pod is not bound to a node yet; its requests count when it is scheduled")
     if MIRROR in pod.metadata.annotations:
-        yield Refusal("StaticPod", "a static pod is what its node's files say")
+        yield Refusal("StaticPod", "a file on the node defines the static pod; change the requests there")
     if pod.spec.resources.requests or pod.spec.resources.limits:
-        yield Refusal("PodLevelResources", "spec.resources of the pod hold for all of its containers together")
+        yield Refusal("PodLevelResources", "the pod has pod-level resources (spec.resources), which vm does not resize")
 
 
 def _of_container(container: Container, changed: Iterable[str], rules: Rules) -> Iterator[Refusal]:
     for name in changed:
         if name not in container.resources.requests:
-            message = f"container {container.name} requests no {name}, and what it does not request cannot grow"
+            message = f"container {container.name} has no {name} request, and only an existing request can be resized"
             yield Refusal("NoRequest", message)
         policies = {each.resource_name: each.restart_policy for each in container.resize_policy}
         if policies.get(name) == "RestartContainer" and not rules.resize_with_restart:
-            message = f"container {container.name} restarts when its {name} changes (resizePolicy)"
-            yield Refusal("RestartNeeded", f"{message}, which vm.resizeWithRestart does not allow")
+            message = f"container {container.name} restarts if its {name} changes (resizePolicy)"
+            yield Refusal("RestartNeeded", f"{message}, and vm.resizeWithRestart does not allow this")
 
 
 def _of_quality(pod: Pod, container: Container, wish: ResizeWish) -> Iterator[Refusal]:
@@ -174,7 +176,7 @@ def _of_quality(pod: Pod, container: Container, wish: ResizeWish) -> Iterator[Re
             requests[name] = amount
     before, after = quality(has), quality([*has[:place], (requests, limits), *has[place + 1 :]])
     if before != after:
-        yield Refusal("QOSClassWouldChange", f"its quality of service would change from {before} to {after}")
+        yield Refusal("QOSClassWouldChange", f"the QoS class of the pod would change from {before} to {after}")
 
 
 def quality(containers: Sequence[tuple[Mapping[str, int], Mapping[str, int]]]) -> str:
@@ -196,4 +198,4 @@ def infeasible(pod: Pod) -> Refusal | None:
         return None
     if pending.observed_generation and pending.observed_generation < pod.metadata.generation:
         return None
-    return Refusal(INFEASIBLE, pending.message or "the node can never give it that much")
+    return Refusal(INFEASIBLE, pending.message or "the node can never provide the requested amount")

@@ -21,7 +21,7 @@ def kept(known: Pod, pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -
     The size of its VM and the state of its migration follow all readable sources. Otherwise other VMs could be granted
     capacity that this VM uses (I1, I2). Written approvals do not count as seen, because the annotations hold them.
     """
-    assert known.machine is not None, f"{known.ref} was never read"
+    assert known.machine is not None, f"{known.ref} has no known VM"
     used = known.used if seen is None else known.used.most(seen.used)
     annotations, about = pod.metadata.annotations, f"pod {pod.metadata.namespace}/{pod.metadata.name}"
     if GUEST in annotations:

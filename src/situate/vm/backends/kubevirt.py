@@ -26,7 +26,7 @@ class KubeVirtSystem:
     """VirtualMachineInstances of `kubevirt.io/v1`. They are migrated, but not resized."""
 
     machines: ClassVar[ResourceType[Unstructured]] = INSTANCES
-    install: ClassVar[str] = "install KubeVirt, or take system: kubevirt out of the vm section"
+    install: ClassVar[str] = "install KubeVirt, or remove system: kubevirt from the vm section"
 
     pin_target: bool = True
     """As in `KubeVirtMigrations`."""

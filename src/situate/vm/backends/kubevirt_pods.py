@@ -110,7 +110,7 @@ def read_launcher(pod: objects.Pod, rules: Rules, seen: InstanceSeen | None) -> 
     """Return the Pod with its requests as its amounts, KubeVirt's overhead included. Its VM has the same size."""
     counted = by_requests(pod, rules)
     ref = instance_of(pod)
-    assert ref is not None, f"{pod.metadata.namespace}/{pod.metadata.name} runs no machine"
+    assert ref is not None, f"{pod.metadata.namespace}/{pod.metadata.name} does not run a VM"
     role = role_in(pod, seen)
     wanted, always = allows_moving(pod.metadata.labels) if seen is None else (seen.wanted, seen.always)
     movable = seen is not None and seen.live_migratable and wanted

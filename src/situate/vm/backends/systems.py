@@ -82,7 +82,7 @@ class NeonVMSystem:
     """VirtualMachines of `vm.neon.tech/v1`: Pods carry the fields of their VM (C1), and owners show the migrations."""
 
     machines = MACHINES
-    install = "install NeonVM, or try it without: situate crds vm | kubectl apply --server-side -f -"
+    install = "install NeonVM, or only its CRDs for a test: situate crds vm | kubectl apply --server-side -f -"
 
     def backend(self, rules: Rules) -> Backend:
         return NeonVM(rules)

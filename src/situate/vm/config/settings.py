@@ -39,7 +39,7 @@ Address = Annotated[
     str,
     msgspec.Meta(
         pattern=r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*):([0-9]{1,5})$",
-        extra={ALLOWED: f'host:port, such as ":{PORT}" for every address'},
+        extra={ALLOWED: f'host:port, such as ":{PORT}" for all addresses'},
     ),
 ]
 AccountName = Annotated[
@@ -51,7 +51,10 @@ AccountName = Annotated[
     ),
 ]
 FileName = Annotated[
-    str, msgspec.Meta(pattern=r"^[A-Za-z0-9][-._A-Za-z0-9]*$", extra={ALLOWED: "the name of a file beside this one"})
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Za-z0-9][-._A-Za-z0-9]*$", extra={ALLOWED: "the name of a file in the folder of this one"}
+    ),
 ]
 IN_THE_FILE: Final = (
     "scheduler_name",
@@ -200,7 +203,7 @@ class PermitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             yield Mistake("address", shown(self.address), "a port of at most 65535")
         if (self.certificate is None) != (self.key is None):
             missing, other = ("certificate", "key") if self.certificate is None else ("key", "certificate")
-            yield Mistake(missing, "", "the name of a file", f"it goes with {other}")
+            yield Mistake(missing, "", "the name of a file", f"set it together with {other}")
 
 
 class EvictionSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -299,18 +302,20 @@ class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         seen: set[str] = set(RESOURCES)
         for number, name in enumerate(self.resources):
             if name in seen:
-                yield Mistake(f"resources[{number}]", shown(name), "each resource once, beside cpu and memory")
+                yield Mistake(
+                    f"resources[{number}]", shown(name), "each resource once; cpu and memory are always included"
+                )
             seen.add(name)
         if self.compat and self.system != "neonvm":
-            yield Mistake("system", shown(self.system), "neonvm", "compat: true is for NeonVM alone")
+            yield Mistake("system", shown(self.system), "neonvm", "compat: true supports only NeonVM")
         if self.permits.callers not in (None, "token") and not self.compat:
-            yield Mistake("permits.callers", shown(self.permits.callers), "token", "the others need compat: true")
+            yield Mistake("permits.callers", shown(self.permits.callers), "token", "the other values need compat: true")
 
     def _said_twice(self) -> Iterable[Mistake]:
         for field in msgspec.structs.fields(self):
             given = getattr(self, field.name)
             if field.name in IN_THE_FILE and given != getattr(_DEFAULTS, field.name):
-                allowed = "nothing, where configuration names a file"
+                allowed = "no value, because the file in configuration contains it"
                 yield Mistake(field.encode_name, shown(msgspec.to_builtins(given)), allowed)
 
     @property

@@ -205,9 +205,9 @@ class Performing:
         self._metrics.sent(type(action).__name__, key[0], outcome)
         log = self._log.bind(action=type(action).__name__, object="/".join(key), outcome=outcome, why=why)
         if outcome == CONFLICT:
-            log.info("a write is decided anew")
+            log.info("write outdated, deciding again")
         elif outcome != OK:
-            log.warning("a write was not carried out")
+            log.warning("write not carried out")
         if waiting:
             self._queue.add(key)
         else:
@@ -232,12 +232,12 @@ class Performing:
             again = {slot: (action, _now())}
             self._waiting[key] = {**again, **waiting} if holds_up else {**waiting, **again}
         self._metrics.sent(type(action).__name__, key[0], "retried")
-        self._log.warning("a write is tried again", action=type(action).__name__, object="/".join(key), error=why)
+        self._log.warning("write failed, retrying", action=type(action).__name__, object="/".join(key), error=why)
         self._queue.add_after(key, wait_ns * _NANOSECOND)
 
     def _key(self, action: Action) -> Key:
         written = written_to(action)
-        assert written is not None, f"nothing is written for {action}"
+        assert written is not None, f"{action} is no write to an object"
         kind, namespace, name = written
         return self._kinds[kind], namespace, name
 
@@ -299,7 +299,7 @@ class Performing:
             case Condition():
                 return self._condition(action)
             case HandOver() | Evict() | Tell() | Wake():
-                raise AssertionError(f"{action} is no single write")
+                raise AssertionError(f"{action} is not a single write")
             case _:
                 assert_never(action)
 
@@ -318,7 +318,7 @@ class Performing:
         claim = StatusClaim(action.type, "True" if action.holds else "False", action.reason, action.message)
         body = status_patch(pod, StatusChange(claim), self._wall())
         if body is None:
-            return Moot("the pod says so already", OK)
+            return Moot("the pod already has this condition", OK)
         return Change(PODS, pod.metadata.namespace, pod.metadata.name, StrategicMergePatch(body), "status")
 
     async def _hand_over(self, action: HandOver) -> tuple[str, str]:
@@ -333,7 +333,7 @@ class Performing:
     async def _evict(self, action: Evict) -> tuple[str, str]:
         pod = self._watched.all.pods.store.get(action.pod.name, action.pod.namespace)
         if pod is None or pod.metadata.uid != action.pod.uid or pod.metadata.deletion_timestamp is not None:
-            return OK, "it is gone, or goes"
+            return OK, "the pod is gone or terminating"
         return await _answered(self._actuator.write(self._client.evict(pod)), gone_is_done=True)
 
     async def _send(self, write: Write) -> tuple[str, str]:

@@ -73,7 +73,9 @@ class Budgets:
         except (KubeError, Retriable) as problem:
             if self._told.get((namespace, name)) != str(problem):
                 self._told[namespace, name] = str(problem)
-                self._log.warning("a budget could not be kept", machine=f"{namespace}/{name}", error=str(problem))
+                self._log.warning(
+                    "write of a PodDisruptionBudget failed", machine=f"{namespace}/{name}", error=str(problem)
+                )
             self._changed[namespace, name] = None
             return False
         self._told.pop((namespace, name), None)

@@ -223,11 +223,11 @@ class VmController:
         seconds = self._stopwatch() - began
         if seconds > self.setup.startup_s and self.setup.rules.compat:
             raise TooSlow(
-                f"what was listed took {seconds:.1f} s to take in, allowed: {self.setup.startup_s:g} (vm.startup)"
+                f"processing the initial list took {seconds:.1f} s, allowed: {self.setup.startup_s:g} s (vm.startup)"
             )
         state = self.ledger.state
         self._log.info(
-            "the ledger is made", nodes=len(state.nodes), pods=len(state.where), moves=len(state.moves), seconds=seconds
+            "ledger created", nodes=len(state.nodes), pods=len(state.where), moves=len(state.moves), seconds=seconds
         )
 
     async def serve(self, client: Client, actuator: Actuator) -> None:
@@ -264,11 +264,11 @@ class VmController:
             async with asyncio.timeout(self.setup.call_timeout_s):
                 version = await server_version(client)
         except (KubeError, TimeoutError) as problem:
-            self._log.warning("the API server does not say which version it is", error=str(problem))
+            self._log.warning("version of the API server not known", error=str(problem))
             return
         resizes = version.since(1, 33)
         if resizes != self.ledger.rules.server_resizes:
-            self._log.info("pods are resized in place, or not", resizes=resizes, server=version.git_version)
+            self._log.info("support for in-place resize detected", resizes=resizes, server=version.git_version)
             self.ledger.rules = replace(self.ledger.rules, server_resizes=resizes)
             self.observing.take_in()
 
@@ -305,7 +305,9 @@ class VmController:
     def _check(self) -> None:
         """Raise unless this process leads now."""
         if self.actuator is None:
-            raise NotLeading(f"the {self.name}: another process may lead by now; nothing is written", after_s=1.0)
+            raise NotLeading(
+                f"the {self.name}: another process may be the leader now, so nothing is written", after_s=1.0
+            )
         self.actuator.check()
 
     def end(self) -> None:
@@ -342,7 +344,7 @@ class VmController:
     def _hand_on(self, performing: Performing) -> None:
         if self.ledger.broken is not None:
             self._metrics.panicked()
-            raise BrokenInvariant("the ledger of machines could not take in what happened") from self.ledger.broken
+            raise BrokenInvariant("the ledger could not apply an event") from self.ledger.broken
         performing.submit(self.ledger.taken())
 
     def _wake(self, node: str) -> None:
@@ -379,7 +381,7 @@ class VmController:
                 continue
             del self.ledger.paused[uid]
             if move is None or move.stage is Stage.FAILED:
-                handle.reject(uid, "its migration is gone")
+                handle.reject(uid, "the migration of this target Pod is gone")
             else:
                 handle.allow(uid)
             self._stir_scheduler()
@@ -394,7 +396,7 @@ class VmController:
         """Log once that the cluster lacks a resource. Nothing can be migrated then, but plain Pods are placed."""
         await reflector.not_served.wait()
         self._log.warning(
-            "this cluster knows no such objects; there are none until their definition is installed",
+            "resource not served by the cluster, waiting for its definition",
             resource=reflector.scope.resource.group_resource,
             next_step=self._system.install,
         )

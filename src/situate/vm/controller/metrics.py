@@ -50,7 +50,7 @@ class VmMetrics:
         self._ops = [
             Counter(
                 f"{prefix}k8s_ops",
-                "Writes to the API server, by kind and outcome.",
+                "Writes to the API server, by operation, kind and outcome.",
                 ("op", "kind", "outcome"),
                 registry=registry,
             )
@@ -59,7 +59,7 @@ class VmMetrics:
         self._waits = [
             Histogram(
                 f"{prefix}reconcile_queue_wait_durations",
-                "Seconds that a write waited for its turn.",
+                "Seconds that a write waited in the queue.",
                 registry=registry,
             )
             for prefix in self._prefixes
@@ -68,8 +68,10 @@ class VmMetrics:
             Histogram(f"{prefix}reconcile_duration_seconds", "Seconds that a write took.", registry=registry)
             for prefix in self._prefixes
         ]
-        self._told = Counter(f"{OWN}events", "Decisions that were told of, by reason.", ("reason",), registry=registry)
-        self._actions = Counter(f"{OWN}actions", "Actions that were decided, by kind.", ("kind",), registry=registry)
+        self._told = Counter(
+            f"{OWN}events", "Recorded decisions, by reason of their Event.", ("reason",), registry=registry
+        )
+        self._actions = Counter(f"{OWN}actions", "Decided actions, by kind.", ("kind",), registry=registry)
         self._now = _Now(self._prefixes, node_labels)
         registry.register(self._now)
 
@@ -122,7 +124,9 @@ class _Now(Collector):
         for resource, short in enumerate(_SHORT):
             name, what = f"{prefix}node_{short}_resources_current", RESOURCES[resource]
             family = GaugeMetricFamily(
-                name, f"What the ledger says of a node's {what}.", labels=("node", *self._node_labels, "field")
+                name,
+                f"Amount of {what} on a node in the ledger, by field.",
+                labels=("node", *self._node_labels, "field"),
             )
             if self.ledger is not None and self.leads():
                 state = self.ledger.state
@@ -133,15 +137,19 @@ class _Now(Collector):
             yield family
 
     def _calls(self, prefix: str) -> Iterator[Metric]:
-        calls = CounterMetricFamily(f"{prefix}extension_calls", "Calls of the plugin.", labels=("method", "ignored"))
+        calls = CounterMetricFamily(
+            f"{prefix}extension_calls", "Calls of the plugin, by method.", labels=("method", "ignored")
+        )
         fails = CounterMetricFamily(
             f"{prefix}extension_call_fails",
-            "Calls of the plugin that rejected or failed.",
+            "Calls of the plugin that rejected the Pod or failed, by method.",
             labels=("method", "ignored"),
         )
-        deny = CounterMetricFamily(f"{prefix}reserve_should_deny", "Pods that were reserved beyond a node's budget.")
-        failing = GaugeMetricFamily(f"{prefix}reconcile_failing_objects", "Objects whose last write failed.")
-        panics = GaugeMetricFamily(f"{prefix}reconcile_panics_count", "Defects of ours.")
+        deny = CounterMetricFamily(
+            f"{prefix}reserve_should_deny", "Pods reserved on a node with too little free capacity."
+        )
+        failing = GaugeMetricFamily(f"{prefix}reconcile_failing_objects", "Objects with a failed last write.")
+        panics = GaugeMetricFamily(f"{prefix}reconcile_panics_count", "Internal errors.")
         if self.ledger is not None:
             counts = self.ledger.counts
             for family, counted in ((calls, counts.calls), (fails, counts.failures)):
@@ -153,8 +161,8 @@ class _Now(Collector):
         yield from (calls, fails, deny, failing, panics)
 
     def _ledger(self) -> Iterator[Metric]:
-        sizes = GaugeMetricFamily(f"{OWN}ledger_entries", "Entries of the ledger, by kind.", labels=("kind",))
-        broken = CounterMetricFamily(f"{OWN}claim_broken", "Claims of whose room somebody took.")
+        sizes = GaugeMetricFamily(f"{OWN}ledger_entries", "Entries in the ledger, by kind.", labels=("kind",))
+        broken = CounterMetricFamily(f"{OWN}claim_broken", "Claims that lost capacity to another Pod.")
         broken.add_metric((), self.broken)
         if self.ledger is not None and self.leads():
             state = self.ledger.state

@@ -37,9 +37,9 @@ class Telling:
         details = {key: _plain(value) for key, value in told.fields.items()}
         log = self._log.bind(object=str(told.about), reason=told.reason, note=told.message, details=details)
         if told.warning:
-            log.warning("a machine was decided on")
+            log.warning("decision made")
         else:
-            log.info("a machine was decided on")
+            log.info("decision made")
         about = self._about(told.about)
         if about is not None:
             self._record(about, WARNING if told.warning else NORMAL, told.reason, told.message)
@@ -54,7 +54,7 @@ class Telling:
             return
         self._wrong[key] = wrong
         for problem in wrong:
-            self._log.warning("an object is not understood", object=problem.about, error=str(problem))
+            self._log.warning("object unreadable", object=problem.about, error=str(problem))
         self._record(reference(resource, each), WARNING, _NOT_UNDERSTOOD, "; ".join(map(str, wrong)))
 
     @property

@@ -71,7 +71,7 @@ def scheduler_setup(setup: VmSetup, plugin: VirtualMachines, plugins: Registry |
     wire = configuration(setup.rules.scheduler_name, targets_first=setup.rules.targets_first)
     profiles, mistakes = profiles_of(wire, with_ledger(known, plugin, setup.system))
     if mistakes:
-        raise BrokenInvariant("the profile of vm is wrong: " + "; ".join(map(str, mistakes)))
+        raise BrokenInvariant("the profile of vm is invalid: " + "; ".join(map(str, mistakes)))
     return Setup(
         profiles=profiles,
         queue=QueueSettings(),

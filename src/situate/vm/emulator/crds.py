@@ -151,7 +151,7 @@ def _guest() -> Schema:
                 ),
                 rule(
                     f"{_cpu('min')}.compareTo({_cpu('use')}) <= 0 && {_cpu('use')}.compareTo({_cpu('max')}) <= 0",
-                    "it must hold that min <= use <= max",
+                    "min <= use <= max must hold",
                 ),
             ],
         },
@@ -159,7 +159,7 @@ def _guest() -> Schema:
             **requiring(mapping(min=_SLOTS, max=_SLOTS, use=_SLOTS), "min", "max", "use"),
             "x-kubernetes-validations": [
                 *(rule(f"self.{name} == oldSelf.{name}", f"{name} is immutable") for name in _ENDS),
-                rule("self.min <= self.use && self.use <= self.max", "it must hold that min <= use <= max"),
+                rule("self.min <= self.use && self.use <= self.max", "min <= use <= max must hold"),
             ],
         },
         memorySlotSize=filled(QUANTITY, "1Gi"),

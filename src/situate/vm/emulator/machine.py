@@ -42,7 +42,7 @@ def look_at_machine(sight: MachineSight, now: float, settings: Settings) -> Look
     if phase not in object_fields.ALIVE:
         return QUIET
     if phase in object_fields.FROZEN and not object_fields.held(machine, sight.migrations):
-        note = Note(machine, "Unfrozen", f"was {phase}, and nothing moves it any more", warning=True)
+        note = Note(machine, "Unfrozen", f"The VM was {phase} without a migration and returns to Running", warning=True)
         return Look(_status(machine, now, {}, phase="Running", note=note))
     if pod is not None:
         copied = metadata_changes(machine, pod)
@@ -52,11 +52,15 @@ def look_at_machine(sight: MachineSight, now: float, settings: Settings) -> Look
         return QUIET  # the migration controller decides about its Pod meanwhile
     if pod is None:
         return Look(
-            _ended(machine, now, "Failed", "PodGone", f"its pod {object_fields.status(machine).get('podName')} is gone")
+            _ended(
+                machine, now, "Failed", "PodGone", f"Runner Pod {object_fields.status(machine).get('podName')} is gone"
+            )
         )
     if object_fields.ended(pod):
         return Look(
-            _ended(machine, now, object_fields.phase(pod), "PodEnded", f"its pod {object_fields.name(pod)} has ended")
+            _ended(
+                machine, now, object_fields.phase(pod), "PodEnded", f"Runner Pod {object_fields.name(pod)} has ended"
+            )
         )
     return _running(machine, pod, now, settings)
 
@@ -80,25 +84,29 @@ def _restart(machine: Obj, pod: Obj | None, now: float) -> Look:
         "node": None,
         "restartCount": count,
     }
-    note = Note(machine, "Restarted", f"starts for the {count}. time after it {object_fields.phase(machine).lower()}")
+    note = Note(
+        machine, "Restarted", f"The VM {object_fields.phase(machine).lower()} and starts again (restart {count})"
+    )
     return Look(_status(machine, now, changes, phase="Pending", available=("Unknown", "Pending", ""), note=note))
 
 
 def _pending(machine: Obj, pod: Obj | None, now: float, settings: Settings) -> Look:
     if pod is None:
         body = runner_pod(machine, str(object_fields.status(machine).get("podName")), settings)
-        note = Note(machine, "Created", f"created runner pod {body['metadata']['name']}")
+        note = Note(machine, "Created", f"Runner Pod {body['metadata']['name']} was created")
         return Look(Create(Kind.POD, object_fields.namespace(machine), body, note))
     if object_fields.ended(pod):
         return Look(
-            _ended(machine, now, object_fields.phase(pod), "PodEnded", f"its pod {object_fields.name(pod)} has ended")
+            _ended(
+                machine, now, object_fields.phase(pod), "PodEnded", f"Runner Pod {object_fields.name(pod)} has ended"
+            )
         )
     copied = metadata_changes(machine, pod)
     if copied is not None:
         return Look(copied)
     if not object_fields.ready(pod):
         return QUIET
-    available = ("True", "Running", "the runner pod is ready")
+    available = ("True", "Running", "The runner Pod is ready")
     return Look(_status(machine, now, {**_where(pod), **_size(machine)}, phase="Running", available=available))
 
 
@@ -121,7 +129,7 @@ def _scale(machine: Obj, now: float, settings: Settings) -> Look:
     """Write the phase first, and the size when the hypervisor has finished."""
     if object_fields.phase(machine) != "Scaling":
         wanted = _size(machine)
-        note = Note(machine, "Scaling", f"to {wanted['cpus']} CPUs and {wanted['memorySize']}")
+        note = Note(machine, "Scaling", f"The VM scales to {wanted['cpus']} CPUs and {wanted['memorySize']} memory")
         return Look(_status(machine, now, {}, phase="Scaling", scaling=("True", "SizeDiffers"), note=note))
     behaviour = read_behaviour(
         object_fields.annotations_of(machine).get(HYPERVISOR), f"VirtualMachine {object_fields.name(machine)}"
@@ -146,7 +154,7 @@ def _ended(machine: Obj, now: float, phase: str, reason: str, message: str) -> P
 def _name_taken(machine: Obj, pod: Obj, now: float, settings: Settings) -> Look:
     """Report a foreign Pod under the VM's name. The Pod is not changed; its owner must delete it."""
     message = (
-        f"pod {object_fields.name(pod)} belongs to somebody else; delete it, so that this machine's own can be made"
+        f"Pod {object_fields.name(pod)} has another owner; delete it so that the runner Pod of this VM can be created"
     )
     before = object_fields.condition(machine, "Degraded")
     again_at = now + settings.wait_s

@@ -51,7 +51,10 @@ def look_at_migration(sight: MigrationSight, now: float, settings: Settings) -> 
     if ahead is not None and not (settings.compat and object_fields.phase(sight.migration) == ""):
         who = object_fields.spec(sight.migration).get("vmName")
         return _failed(
-            sight, now, "Busy", f"{object_fields.name(ahead)} moves {who} already; try again when it is done"
+            sight,
+            now,
+            "Busy",
+            f"Migration {object_fields.name(ahead)} of VM {who} is in progress; try again after it ends",
         )
     unprepared = _preparation(sight, now)
     if unprepared is not None:
@@ -82,7 +85,9 @@ def _preparation(sight: MigrationSight, now: float) -> Look | None:
         return Look(object_fields.metadata_patch(Kind.MIGRATION, migration, {"ownerReferences": owners}))
     if object_fields.condition(migration, "Available") is None:
         at = object_fields.timestamp(now)
-        conditions = object_fields.conditions(migration, "Available", "Unknown", "Preparing", "not begun", at)
+        conditions = object_fields.conditions(
+            migration, "Available", "Unknown", "Preparing", "The migration has not started", at
+        )
         return Look(object_fields.status_patch(Kind.MIGRATION, migration, {"conditions": conditions}))
     if not object_fields.status(migration).get("targetPodName"):
         name = pod_name(object_fields.name(machine), object_fields.uid(migration))
@@ -95,12 +100,12 @@ def _lost(sight: MigrationSight, now: float) -> Look | None:
     migration, machine = sight.migration, sight.machine
     if machine is None or object_fields.deleting(machine) or not object_fields.owned_by(migration, machine):
         vm_name = object_fields.spec(migration).get("vmName")
-        return _failed(sight, now, "VMGone", f"the machine {vm_name} that it was to move does not exist any more")
+        return _failed(sight, now, "VMGone", f"VM {vm_name} does not exist any more")
     if _arrived(sight):
         return None
     limit_s = int(object_fields.spec(migration).get("completionTimeout") or COMPLETION_S)
     if now >= object_fields.moment(migration["metadata"].get("creationTimestamp"), now) + limit_s:
-        return _failed(sight, now, "CompletionTimeout", f"it was not done within its completionTimeout of {limit_s} s")
+        return _failed(sight, now, "CompletionTimeout", f"The migration exceeded its completionTimeout of {limit_s} s")
     return None
 
 
@@ -114,7 +119,7 @@ def _ahead(sight: MigrationSight) -> Obj | None:
 
 def _freeze(sight: MigrationSight, now: float, settings: Settings) -> Look:
     migration, machine = sight.migration, sight.machine
-    assert machine is not None, "looked for before"
+    assert machine is not None, "checked before"
     wait = Look(again_at=now + settings.wait_s)
     if _ahead(sight) is not None:
         return wait
@@ -134,29 +139,32 @@ def _source(machine: Obj) -> dict[str, Any]:
 
 def _pending(sight: MigrationSight, now: float, settings: Settings) -> Look:
     migration, machine, source, target = sight.migration, sight.machine, sight.source, sight.target
-    assert machine is not None, "looked for before"
+    assert machine is not None, "checked before"
     wait = Look(again_at=now + settings.wait_s)
     broken = _source_lost(sight, now)
     if broken is not None:
         return broken
-    assert source is not None, "judged before"
+    assert source is not None, "checked before"
     if object_fields.phase(machine) not in object_fields.FROZEN:
         if object_fields.phase(machine) == "Running":
             return Look(object_fields.status_patch(Kind.MACHINE, machine, {"phase": "PreMigrating"}))
         return _failed(
-            sight, now, "VMNotRunning", f"{object_fields.name(machine)} is {object_fields.phase(machine)} by now"
+            sight,
+            now,
+            "VMNotRunning",
+            f"VM {object_fields.name(machine)} is {object_fields.phase(machine)}, not Running",
         )
     if target is None:
         name = str(object_fields.status(migration).get("targetPodName"))
         body = target_pod(machine, source, migration, name, settings)
-        note = Note(migration, "Created", f"created target pod {name}")
+        note = Note(migration, "Created", f"Target Pod {name} was created")
         return Look(Create(Kind.POD, object_fields.namespace(migration), body, note), now + settings.wait_s)
     if not object_fields.owned_by(target, migration, controller=True):
-        message = f"pod {object_fields.name(target)} belongs to somebody else; delete it and migrate again"
+        message = f"Pod {object_fields.name(target)} has another owner; delete it and migrate again"
         return _failed(sight, now, "TargetNameTaken", message)
     if object_fields.ended(target):
         return _failed(
-            sight, now, "TargetFailed", f"target pod {object_fields.name(target)} has {object_fields.phase(target)}"
+            sight, now, "TargetFailed", f"Target Pod {object_fields.name(target)} is {object_fields.phase(target)}"
         )
     if object_fields.deleting(target):
         return wait  # it is created and scheduled again once it is gone (B14)
@@ -168,7 +176,7 @@ def _pending(sight: MigrationSight, now: float, settings: Settings) -> Look:
     if _same_host(sight):
         node = object_fields.spec(target).get("nodeName")
         return _failed(
-            sight, now, "SameHost", f"target pod {object_fields.name(target)} is on {node}, where its source is"
+            sight, now, "SameHost", f"Target Pod {object_fields.name(target)} is on {node}, the node of its source"
         )
     return _start(sight, now, settings)
 
@@ -176,14 +184,14 @@ def _pending(sight: MigrationSight, now: float, settings: Settings) -> Look:
 def _start(sight: MigrationSight, now: float, settings: Settings) -> Look:
     """Start copying, then write the phase of the VM, then that of the migration."""
     migration, machine, target = sight.migration, sight.machine, sight.target
-    assert machine is not None, "judged before"
-    assert target is not None, "judged before"
+    assert machine is not None, "checked before"
+    assert target is not None, "checked before"
     said = object_fields.annotations_of(migration)
     if COPYING_SINCE not in said:
         behaviour = read_behaviour(object_fields.annotations_of(machine).get(HYPERVISOR), _about(machine))
         refused = str(behaviour) if isinstance(behaviour, Unreadable) else behaviour.refuse
         if refused:
-            return _failed(sight, now, "StartRefused", f"the hypervisor refused to start: {refused}")
+            return _failed(sight, now, "StartRefused", f"The hypervisor refused the start: {refused}")
         changes = {COPYING_SINCE: object_fields.timestamp(now)}
         if object_fields.spec(machine).get("cpuScalingMode", "QmpScaling") == "QmpScaling":
             changes[COPIED_CPUS] = str(cpu_value(size(machine)[0]))
@@ -195,9 +203,11 @@ def _start(sight: MigrationSight, now: float, settings: Settings) -> Look:
         "phase": "Running",
         "targetPodIP": object_fields.status(target).get("podIP"),
         "targetNode": object_fields.spec(target).get("nodeName"),
-        "conditions": object_fields.conditions(migration, "Available", "True", "Running", "memory is being copied", at),
+        "conditions": object_fields.conditions(
+            migration, "Available", "True", "Running", "The hypervisor copies the memory", at
+        ),
     }
-    note = Note(migration, "Started", f"copying to {changes_['targetNode']}")
+    note = Note(migration, "Started", f"The hypervisor copies the VM to node {changes_['targetNode']}")
     return Look(object_fields.status_patch(Kind.MIGRATION, migration, changes_, note), now + settings.poll_s)
 
 
@@ -205,23 +215,28 @@ def _running(sight: MigrationSight, now: float, settings: Settings) -> Look:
     if _arrived(sight):
         return _finish(sight, now)
     migration, machine, target = sight.migration, sight.machine, sight.target
-    assert machine is not None, "looked for before"
+    assert machine is not None, "checked before"
     broken = _source_lost(sight, now)
     if broken is not None:
         return broken
     if target is None or object_fields.deleting(target) or object_fields.ended(target):
         name = object_fields.status(migration).get("targetPodName")
-        return _failed(sight, now, "TargetLost", f"target pod {name} is gone or has ended")
+        return _failed(sight, now, "TargetLost", f"Target Pod {name} is gone or has ended")
     if object_fields.phase(machine) not in object_fields.FROZEN:
         return _failed(
-            sight, now, "VMNotMigrating", f"{object_fields.name(machine)} is {object_fields.phase(machine)} by now"
+            sight,
+            now,
+            "VMNotMigrating",
+            f"VM {object_fields.name(machine)} is {object_fields.phase(machine)}, not Migrating",
         )
     told = _progress(sight, now)
     match told.status:
         case "completed":
             return _arrive(sight, now)
         case "failed":
-            return _failed(sight, now, "CopyFailed", f"the hypervisor gave up with {told.remaining} bytes left", told)
+            return _failed(
+                sight, now, "CopyFailed", f"The hypervisor stopped copying with {told.remaining} bytes left", told
+            )
     again_at = now + settings.poll_s
     if told.ends_in_s is not None:
         again_at = min(again_at, now + max(told.ends_in_s, 0.001))
@@ -233,22 +248,22 @@ def _running(sight: MigrationSight, now: float, settings: Settings) -> Look:
 def _arrive(sight: MigrationSight, now: float) -> Look:
     """Move the VM to its target. After this write, the migration is finished and not undone."""
     machine, target = sight.machine, sight.target
-    assert machine is not None, "judged before"
-    assert target is not None, "judged before"
+    assert machine is not None, "checked before"
+    assert target is not None, "checked before"
     changes = {
         "phase": "Running",
         "podName": object_fields.name(target),
         "podIP": object_fields.status(target).get("podIP"),
         "node": object_fields.spec(target).get("nodeName"),
     }
-    note = Note(machine, "Migrated", f"runs in {object_fields.name(target)} on {changes['node']}")
+    note = Note(machine, "Migrated", f"The VM runs in Pod {object_fields.name(target)} on node {changes['node']}")
     return Look(object_fields.status_patch(Kind.MACHINE, machine, changes, note), now)
 
 
 def _finish(sight: MigrationSight, now: float) -> Look:
     """Swap the owners, those of the source first: the VM never has two Pods outside a migration."""
     migration, machine, source, target = sight.migration, sight.machine, sight.source, sight.target
-    assert machine is not None, "looked for before"
+    assert machine is not None, "checked before"
     if source is not None and object_fields.owned_by(source, machine, controller=True):
         owners = object_fields.with_owners(
             source,
@@ -262,10 +277,12 @@ def _finish(sight: MigrationSight, now: float) -> Look:
         return Look(object_fields.metadata_patch(Kind.POD, target, {"ownerReferences": owners}))
     info = _progress(sight, now).info()
     conditions = object_fields.conditions(
-        migration, "Degraded", "False", "Succeeded", "the machine runs at its target", object_fields.timestamp(now)
+        migration, "Degraded", "False", "Succeeded", "The VM runs in its target Pod", object_fields.timestamp(now)
     )
     note = Note(
-        migration, "Succeeded", f"{object_fields.name(machine)} runs in {object_fields.status(machine).get('podName')}"
+        migration,
+        "Succeeded",
+        f"VM {object_fields.name(machine)} runs in Pod {object_fields.status(machine).get('podName')}",
     )
     changes = {"phase": "Succeeded", "info": info, "conditions": conditions}
     return Look(object_fields.status_patch(Kind.MIGRATION, migration, changes, note))
@@ -286,16 +303,18 @@ def _cancelled(sight: MigrationSight, now: float) -> Look:
             and _progress(sight, now).status == "completed"
         ):
             return _arrive(sight, now)
-    return _failed(sight, now, "Cancelled", "it was deleted before it was done")
+    return _failed(sight, now, "Cancelled", "The migration was deleted before it ended")
 
 
 def _source_lost(sight: MigrationSight, now: float) -> Look | None:
     """Return the failure if the VM has left this migration's source, or has ended."""
     migration, machine, source = sight.migration, sight.machine, sight.source
-    assert machine is not None, "looked for before"
+    assert machine is not None, "checked before"
     name = object_fields.status(migration).get("sourcePodName")
     if source is None or object_fields.ended(source) or object_fields.status(machine).get("podName") != name:
-        return _failed(sight, now, "SourceLost", f"source pod {name} is gone, has ended, or is not its pod any more")
+        return _failed(
+            sight, now, "SourceLost", f"Source Pod {name} is gone, has ended, or does not run the VM any more"
+        )
     return None
 
 
@@ -315,8 +334,8 @@ def _same_host(sight: MigrationSight) -> bool:
     """Return whether both Pods are on one node. Affinity forbids this, but a scheduler may ignore affinity (I12)."""
     if object_fields.spec(sight.migration).get("preventMigrationToSameHost", True) is False:
         return False
-    assert sight.source is not None, "judged before"
-    assert sight.target is not None, "judged before"
+    assert sight.source is not None, "checked before"
+    assert sight.target is not None, "checked before"
     return bool(object_fields.spec(sight.source).get("nodeName") == object_fields.spec(sight.target).get("nodeName"))
 
 
@@ -332,7 +351,7 @@ def _about(machine: Obj) -> str:
 
 def _progress(sight: MigrationSight, now: float) -> Progress:
     migration, machine = sight.migration, sight.machine
-    assert machine is not None, "looked for before"
+    assert machine is not None, "checked before"
     since = object_fields.moment(object_fields.annotations_of(migration).get(COPYING_SINCE), now)
     memory = size(machine)[1] or wanted_size(machine)[1]
     return progress(_behaviour(machine), terms(object_fields.spec(migration), memory), now - since)

@@ -46,7 +46,7 @@ def amounts() -> Schema:
 
 def set_once(name: str) -> Schema:
     same = f"!has(oldSelf.{name}) || (has(self.{name}) && self.{name} == oldSelf.{name})"
-    return rule(same, f"{name} is set once and stays")
+    return rule(same, f"{name} is immutable after it is set")
 
 
 def rule(expression: str, message: str) -> Schema:

@@ -76,7 +76,7 @@ def explanation(state: State, uid: str, now: float, rules: Rules, fits: Fits = a
     if pod is None:
         return None
     told = answer(state, Asked(uid, pod.factor, pod.requested, None), rules)
-    assert told is not None, "its node is known"
+    assert told is not None, "the node of the Pod is known"
     node = state.nodes[state.where[uid]]
     planned = plan(state, uid, now, rules, fits)
     moves = _moves_for(state, pod) or planned.moves

@@ -94,7 +94,7 @@ def what_if(
     has the migrations that would start.
     """
     *_, found = what_if_by_steps(state, changes, now, rules, planner, fits)
-    assert found is not None, "the last is the answer"
+    assert found is not None, "the last value is the answer"
     return found
 
 
@@ -139,7 +139,7 @@ def _events(state: State, changes: Changes, rules: Rules) -> Iterable[Event | Un
             yield NodeGone(node.name)
         elif known is None and any(each is None for each in node.total[:2]):
             yield Unreadable(
-                "the changes", f"nodes[{node.name}]", "", "a node that is known, or one with cpu and memory"
+                "the changes", f"nodes[{node.name}]", "", "a known node, or a new node with cpu and memory"
             )
         else:
             yield NodeSeen(_changed(known, node, rules))
@@ -147,9 +147,7 @@ def _events(state: State, changes: Changes, rules: Rules) -> Iterable[Event | Un
         uid = uid_of(state, pod.namespace, pod.name)
         found = None if uid is None else state.pod(uid)
         if found is None:
-            yield Unreadable(
-                "the changes", f"pods[{pod.namespace}/{pod.name}]", pod.name, "a pod that is on a node that is known"
-            )
+            yield Unreadable("the changes", f"pods[{pod.namespace}/{pod.name}]", pod.name, "a pod on a known node")
         elif pod.gone:
             yield PodGone(found.uid)
         else:
@@ -225,7 +223,7 @@ def _decoded(body: bytes) -> object:
 def _items(part: Part) -> Sequence[Part]:
     items = part.items() if part.there else ()
     if len(items) > MOST_CHANGES:
-        raise part.misread(f"at most {MOST_CHANGES} of them")
+        raise part.misread(f"at most {MOST_CHANGES} entries")
     return items
 
 
@@ -251,7 +249,7 @@ def _amounts(part: Part, rules: Rules) -> tuple[int | None, ...]:
 def _name(part: Part) -> str:
     text = part.text()
     if not text:
-        raise part.misread("text that is not empty")
+        raise part.misread("non-empty text")
     return text
 
 

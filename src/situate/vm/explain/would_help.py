@@ -171,23 +171,23 @@ def told(change: Change, resources: Sequence[str]) -> str:
     """Describe a change for users. `resources` are the names in `Rules`."""
     match change:
         case BiggerNode(node, by):
-            return f"node {node} bigger by {_amounts(by, resources)}"
+            return f"{_amounts(by, resources)} more on node {node}"
         case NewNode(room):
-            return f"one more node with room for {_amounts(room, resources)} below its watermark"
+            return f"one more node with {_amounts(room, resources)} free below its watermark"
         case Gone(pod):
-            return f"pod {pod} gone"
+            return f"the removal of pod {pod}"
         case Migratable(pod):
-            return f"the machine of pod {pod} allowed to be moved"
+            return f"permission to live-migrate the VM of pod {pod}"
         case Schedulable(node):
-            return f"node {node} open to machines again"
+            return f"node {node} ready and uncordoned"
         case FewerMoves():
-            return "fewer moves under way, or higher limits for them"
+            return "fewer migrations in progress, or higher limits for them"
         case Later(pod, _):
-            return f"the end of the cool-down of the machine of pod {pod}"
+            return f"the end of the cool-down of the VM of pod {pod}"
         case Switch(Rule.CHAINS):
             return f"{Rule.CHAINS.value} set to 2"
         case Switch(switch):
-            return f"{switch.value} switched on"
+            return f"{switch.value} enabled"
         case _:
             assert_never(change)
 

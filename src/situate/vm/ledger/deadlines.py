@@ -69,7 +69,7 @@ def look(draft: Draft) -> None:
 def _expire(draft: Draft, claim: Claim) -> None:
     move = move_for(draft.state, claim.id)
     if claim.state is not ClaimState.FREED and move is not None and move.alive:
-        fail(draft, move, "its claim has expired")
+        fail(draft, move, "the claim has expired")
     else:
         close(draft, claim, Outcome.FAILED)
 
@@ -82,22 +82,24 @@ def limits(state: State, move: Move, rules: Rules) -> Iterator[Limit]:
     if rules.compat or not move.alive or (move.stage is Stage.PLANNED and move.asked_at is None):
         return
     deadlines, begun = rules.deadlines, move.created_at if move.uid or move.asked_at is None else move.asked_at
-    yield Limit(begun + deadlines.completion_s, f"it is not over after {deadlines.completion_s:g} s")
+    yield Limit(begun + deadlines.completion_s, f"the migration has not ended after {deadlines.completion_s:g} s")
     if move.stage is not Stage.COPYING:
         if move.waits_for_its_target and move.refused:
             yield Limit(begun, move.refused, by_node=True)
         if move.target_bound_at is None:
-            why, since = f"its target has found no node in {deadlines.unbound_s:g} s", move.rechosen_at or begun
+            why, since = f"the target Pod has no node after {deadlines.unbound_s:g} s", move.rechosen_at or begun
             yield Limit(since + deadlines.unbound_s, why, by_node=move.waits_for_its_target)
-        yield Limit(begun + deadlines.not_running_s, f"its target does not run after {deadlines.not_running_s:g} s")
+        yield Limit(
+            begun + deadlines.not_running_s, f"the target Pod is not running after {deadlines.not_running_s:g} s"
+        )
         return
     copying_at = move.copying_at or begun
     if move.tells_progress:
         changed_at = copying_at if move.progress is None else move.progress.changed_at
-        why = f"copying has not come on for {deadlines.no_progress_s:g} s"
+        why = f"the copying made no progress for {deadlines.no_progress_s:g} s"
         yield Limit(changed_at + deadlines.no_progress_s, why)
     allowed = max(deadlines.total_least_s, deadlines.total_s_per_gib * _memory(state, move) / GIB)
-    yield Limit(copying_at + allowed, f"copying takes longer than {allowed:g} s")
+    yield Limit(copying_at + allowed, f"the copying takes longer than {allowed:g} s")
 
 
 def _memory(state: State, move: Move) -> int:

@@ -66,15 +66,15 @@ def _is_smaller(before: State, after: State, claim: Claim) -> bool:
 
 def _begins(draft: Draft, move: Move, claim: Claim | None) -> None:
     way = f"from node {move.source_node} to node {move.target_node}"
-    whom = "" if claim is None else f", which makes room for {claim.beneficiary.ref}"
-    draft.tell(move.machine, "MoveBegins", f"it moves {way}{whom}", plan=move.plan, target=move.target_node)
+    whom = "" if claim is None else f" to free capacity for {claim.beneficiary.ref}"
+    draft.tell(move.machine, "MoveBegins", f"The VM migrates {way}{whom}", plan=move.plan, target=move.target_node)
     if claim is not None:
-        made = f"{move.machine} moves {way}, which makes room for it: {_words(draft, claim.amount)}"
+        made = f"VM {move.machine} migrates {way} to free capacity for this request: {_words(draft, claim.amount)}"
         draft.tell(claim.beneficiary.ref, "RoomIsMade", made, plan=move.plan, claim=claim.id, node=claim.node)
 
 
 def _shrinks(draft: Draft, claim: Claim) -> None:
-    message = f"of the room that is made for it on node {claim.node} it needs only {_words(draft, claim.amount)} now"
+    message = f"The claim on capacity of node {claim.node} shrank to {_words(draft, claim.amount)}"
     draft.tell(claim.beneficiary.ref, "ClaimShrinks", message, claim=claim.id, node=claim.node)
 
 
@@ -85,7 +85,7 @@ def _waits(draft: Draft, uid: str) -> None:
         return
     short = _short(pod)
     if short:
-        message = f"it is short of {_words(draft, short)}: {_why(state, node, pod, short)}"
+        message = f"The request is short by {_words(draft, short)}: {_why(state, node, pod, short)}"
         draft.tell(pod.ref, "WaitsForRoom", message, node=node)
 
 
@@ -96,13 +96,13 @@ def _short(pod: Pod) -> Amounts:
 
 def _why(state: State, node: str, pod: Pod, short: Amounts) -> str:
     if pod.frozen:
-        return "it is being moved"
+        return "the VM is being migrated"
     if pod.deferred and not pod.unanswered:
-        return f"its kubelet finds no room for it on node {node}"
+        return f"the kubelet of node {node} defers the resize"
     entry = state.nodes[node]
     if not pod.counted(short).within((entry.total - entry.reserved).positive()):
-        return f"node {node} has no more room for it"
-    return f"what is free on node {node} is kept for {_named(_kept_for(state, node, pod))}"
+        return f"node {node} has too little free capacity"
+    return f"the free capacity of node {node} is reserved for {_named(_kept_for(state, node, pod))}"
 
 
 def _named(refs: Sequence[Ref]) -> str:

@@ -51,9 +51,9 @@ from situate.vm.model.resource_amounts import Amounts
 NAME: Final = "VirtualMachines"
 CANCEL_S: Final = 2.0
 """How long Permit holds a Pod whose migration is being cancelled (N24)."""
-UNKNOWN: Final = "node(s) that do not say how large they are"
-HELD: Final = "node(s) whose room is held for others by live migration"
-EMPTIED: Final = "node(s) that are emptied of machines"
+UNKNOWN: Final = "node(s) had no allocatable cpu or memory"
+HELD: Final = "node(s) had capacity reserved for others by live migration"
+EMPTIED: Final = "node(s) were being drained of VMs"
 
 
 _OVER: Final = frozenset({Stage.FAILED, Stage.DONE})
@@ -150,7 +150,7 @@ class VirtualMachines:
         self._count("PreFilter", pod)
         if pod.pod.spec.scheduler_name != ours:
             self._count_failure("PreFilter", pod)
-            raise WrongScheduler(f"pod {pod} is for scheduler {pod.pod.spec.scheduler_name}, this one is {ours}")
+            raise WrongScheduler(f"pod {pod} has schedulerName {pod.pod.spec.scheduler_name}, allowed: {ours}")
         read = self._read(pod.pod)
         found = read.value
         if found is None:
@@ -161,14 +161,16 @@ class VirtualMachines:
             return PreFiltered(state=Wanted(found, booking, None))
         move = self._move_of(pod)
         if move is None:
-            return self._refused(pod, unresolvable("its migration is not known here; it waits for it"))
+            return self._refused(pod, unresolvable("the migration of this target Pod is not known yet"))
         if move.stage in _OVER:
-            return self._refused(pod, unresolvable(f"its migration {move.name} is over"))
+            return self._refused(pod, unresolvable(f"migration {move.name} of this target Pod has ended"))
         state = Wanted(found, booking, move)
         if not move.target_node:
             return PreFiltered(state=state, only=~_where(snapshot, move.source_node))
         if move.target_node == move.source_node:
-            return self._refused(pod, unresolvable(f"its migration {move.name} leads to the node that it leaves"))
+            return self._refused(
+                pod, unresolvable(f"migration {move.name} of this target Pod has the source node as its target")
+            )
         return PreFiltered(
             state=state, only=_where(snapshot, move.target_node), elsewhere=frozenset((move.target_node,))
         )
@@ -193,7 +195,7 @@ class VirtualMachines:
         """Return the reasons for the rejected nodes. Unresolvable: the whole node is too small, or accepts no VM."""
         short: Mask = np.asarray(over.any(axis=0))
         rules = [
-            (mask, f"node(s) with too little {name} that is not booked", Code.UNSCHEDULABLE)
+            (mask, f"node(s) had insufficient unreserved {name}", Code.UNSCHEDULABLE)
             for name, mask in zip(self._ledger.rules.resources, over, strict=True)
         ]
         rules += [
@@ -220,7 +222,7 @@ class VirtualMachines:
         unknown: Mask = ~sums.known
         if self._ledger.rules.compat and unknown.any():
             name = snapshot.name(int(np.flatnonzero(unknown)[0]))
-            raise UnknownNode(f"node {name} is not in the ledger: status.allocatable says no cpu or no memory")
+            raise UnknownNode(f"node {name} is not in the ledger: status.allocatable has no cpu or no memory")
         return unknown
 
     def post_filter(self, pod: PodInfo, diagnosis: Diagnosis, cycle: object) -> PostFiltered:  # noqa: ARG002
@@ -239,7 +241,9 @@ class VirtualMachines:
         if not waiting:
             return PostFiltered(unschedulable())
         counts.unplaced_for_held_room += 1
-        return PostFiltered(unschedulable(f"live migration: {waiting} node(s) have room that is promised to others"))
+        return PostFiltered(
+            unschedulable(f"live migration: {waiting} node(s) have capacity that is reserved for others")
+        )
 
     def _tell_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> None:
         """Report to the ledger that the node refuses the target Pod.
@@ -255,7 +259,7 @@ class VirtualMachines:
         if diagnosis.codes()[index] == Code.UNSCHEDULABLE and below:
             return
         by = [plugin for plugin, _, where in diagnosis.refused if where[index]]
-        why = f"node {move.target_node} does not take its pod, by {', '.join(by)}"
+        why = f"node {move.target_node} rejected the target Pod (plugins: {', '.join(by)})"
         self._ledger.apply(TargetRefused(move.key, move.target_node, why))
 
     def pre_score(self, state: Wanted, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
@@ -289,7 +293,7 @@ class VirtualMachines:
         known = self._ledger.state.pod(pod.uid)
         if known is not None and known.tentative:
             self._count_failure("Reserve", pod)
-            return Reserved(unresolvable("the pod is reserved already"))
+            return Reserved(unresolvable("the pod already has a reservation"))
         read = self._read(pod.pod)
         if read.value is None:
             self._count_failure("Reserve", pod)
@@ -316,7 +320,7 @@ class VirtualMachines:
         move = self._move_of(pod)
         if move is None or move.stage is Stage.FAILED:
             self._count_failure("Permit", pod)
-            return unschedulable("its migration is gone"), 0.0
+            return unschedulable("the migration of this target Pod is gone"), 0.0
         if move.stage is Stage.ENDING:
             self._ledger.paused[pod.uid] = move.key
             return Status(Code.WAIT), CANCEL_S
@@ -327,7 +331,7 @@ class VirtualMachines:
         self._count("PreBind", pod)
         if not self._ledger.may_write():
             self._count_failure("PreBind", pod)
-            return unschedulable("this process no longer holds the lease")
+            return unschedulable("this process no longer holds the Lease")
         return SKIP
 
     def pre_bind(self, pod: PodInfo, node: str, snapshot: Snapshot) -> tuple[Action, ...]:  # noqa: ARG002

@@ -71,34 +71,34 @@ def stays(state: State, pod: Pod, now: float, rules: Rules, asker: Asker | None)
     """
     machine = pod.machine
     if machine is None:
-        return "is no virtual machine"
+        return "is not a VM"
     if not machine.own:
         return "belongs to another scheduler"
     if not machine.migratable:
-        return "has no label that allows moving it"
+        return "has no label that allows live migration"
     if pod.tentative:
         return "is not bound yet"
     if pod.ignored:
-        return "is in a namespace that is ignored"
+        return "is in an ignored namespace"
     if machine.role is not Role.IDLE or any(
         move.source.uid == pod.uid for move in state.moves.values() if under_way(move)
     ):
-        return "is moving already"
+        return "is already being migrated"
     if machine.phase is not Phase.RUNNING:
         return "is not running, or is frozen"
     if any(claim.beneficiary.ref.uid == pod.uid for claim in state.claims.values()):
-        return "stays for the room that is being made for it"
+        return "is the beneficiary of a claim on this node"
     if _grows(state, pod, now):
-        return "has just been granted more, and is about to use it"
+        return "has a new grant and is about to use it"
     if asker is not None and pod.priority > asker.priority:
-        return f"has priority {pod.priority}, which is above {asker.priority}"
+        return f"has priority {pod.priority}, above the priority {asker.priority} of the requester"
     higher = asker is not None and asker.priority > pod.priority
     if cools_down(machine, now, rules.calm) and not higher:
-        return f"was moved, and cools down for another {cools_until(machine, rules.calm) - now:.0f} s"
+        return f"was migrated, and its cool-down lasts another {cools_until(machine, rules.calm) - now:.0f} s"
     if now < (until := avoided_until(state, machine, ANYWHERE)):
-        return f"could not be copied, and is left alone for another {until - now:.0f} s"
+        return f"could not be copied, and is not migrated for another {until - now:.0f} s"
     if not converges(machine, rules) and not rules.weights.post_copy:
-        return "writes memory about as fast as it could be copied"
+        return "writes memory about as fast as it can be copied"
     return ""
 
 

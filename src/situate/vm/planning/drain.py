@@ -42,7 +42,7 @@ def drain(state: State, node: str, now: float, rules: Rules, fits: Fits = anywhe
     ident = plan_id(node, now)
     entry = state.nodes.get(node)
     if entry is None:
-        return Plan(ident, reasons=(f"no node is named {node}",))
+        return Plan(ident, reasons=(f"node {node} is not known",))
 
     def look(seen: State) -> View:
         return View.of(seen, now, rules, fits, None)
@@ -79,7 +79,7 @@ def _emptied(ident: str, state: State, node: str, look: Look, way: Way, who: Who
             break
         first = min(movers, key=lambda each: (each.price, each.order))
         placed = view.placed([first])
-        assert placed is not None, "it has a target"
+        assert placed is not None, "the VM has a target"
         chosen.append(first)
         targets += placed
         move = built(ident, [Step(first, placed[0])], view.now, view.rules)[0][0]
@@ -105,18 +105,18 @@ def _why_it_is_left(view: View, pod: Pod, waits: str) -> str:
     return f"{pod.ref} {view.stays(pod) or (f'waits: {waits}' if waits else _NO_TARGET)}"
 
 
-_NO_TARGET = "stays because no other node has room for it below its watermark, and would take it"
+_NO_TARGET = "stays because no schedulable node has capacity for it below the watermark"
 
 
 def _not_thin(state: State, node: str, rules: Rules) -> str:
     entry = state.nodes[node]
     if not rules.consolidate:
-        return f"node {node} is not to be drained, and thinly used nodes are not emptied (consolidate)"
+        return f"node {node} is not being drained, and consolidation is off (consolidate)"
     if state.waiters:
-        return f"node {node} is not emptied while pods wait for room"
+        return f"node {node} is not consolidated while pods wait for capacity"
     rows = zip(entry.reserved, entry.total, strict=True)
     if any(reserved >= rules.consolidate_below * size for reserved, size in rows if size):
-        return f"node {node} is not used so thinly that it would be emptied"
+        return f"node {node} is used too much for consolidation (consolidateBelow)"
     return ""
 
 
@@ -137,8 +137,8 @@ def _does_not_fit(view: View, node: str) -> str:
             return f"node {node} would not become empty: {pod.ref} {why}"
     staying = view.free_to_go(node, Amounts.zero(view.state.resources))
     if not staying:
-        return f"node {node} is empty, or becomes so"
+        return f"node {node} is empty, or becomes empty"
     movers = view.aimed(staying)
     if len(movers) < len(staying) or view.placed(movers) is None:
-        return f"the machines on node {node} do not fit on nodes that are fuller"
+        return f"the VMs on node {node} do not fit on fuller nodes"
     return ""

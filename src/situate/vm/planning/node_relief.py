@@ -24,10 +24,10 @@ def relief(state: State, node: str, now: float, rules: Rules, fits: Fits = anywh
     """
     ident = plan_id(node, now)
     if node not in state.nodes:
-        return Plan(ident, reasons=(f"no node is named {node}",))
+        return Plan(ident, reasons=(f"node {node} is not known",))
     wanted = excess(state, node, rules)
     if not wanted:
-        return Plan(ident, reasons=(f"what stays on node {node} is within its watermark",))
+        return Plan(ident, reasons=(f"node {node} is within its watermark, or will be after its migrations",))
     view = View.of(state, now, rules, fits, None)
     if waits := view.waits_for_a_place(node):
         return Plan(ident, reasons=(waits,))

@@ -28,13 +28,13 @@ def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere
     ident = plan_id(uid, now)
     pod = state.pod(uid)
     if pod is None:
-        return Plan(ident, reasons=(f"no pod of uid {uid} is on a node that is known",))
+        return Plan(ident, reasons=(f"no pod with uid {uid} is on a known node",))
     if pod.frozen or any(move.source.uid == uid and under_way(move) for move in state.moves.values()):
-        return Plan(ident, reasons=(f"{pod.ref} is being moved, and does not change meanwhile",))
+        return Plan(ident, reasons=(f"{pod.ref} is being migrated, so its size does not change",))
     node, units = state.where[uid], whole_units(pod)
     short = Short(pod, node, units, need(state, node, pod, units))
     if not short.wanted:
-        return Plan(ident, reasons=(f"all that {pod.ref} is short of is free, or on its way",))
+        return Plan(ident, reasons=(f"the missing amount of {pod.ref} is free or is being freed",))
     asker = Asker(uid, pod.priority)
     view = View.of(state, now, rules, fits, asker)
     waits = view.waits_for_a_place(node)
@@ -42,7 +42,7 @@ def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere
     if found is None or (found.way is None and view.moves):
         in_time = _planned(ident, View.of(state, now, unlimited(rules), fits, asker), short)
         if in_time:
-            why = waits or "the targets that there are have as many moves coming as they may"
+            why = waits or "all possible targets have the maximum number of incoming migrations"
             return Plan(ident, alternatives=in_time.alternatives, reasons=(why,))
         return in_time
     return found
@@ -71,7 +71,7 @@ def _planned(ident: str, view: View, short: Short) -> Plan:
         )
     moves, claims = built(ident, best.steps, view.now, view.rules)
     cost = best.cost or 0.0
-    reasons = () if moves or best.evictions else ("moves under way leave the room that is missing",)
+    reasons = () if moves or best.evictions else ("migrations in progress free the missing capacity",)
     unsolved = best.way is Way.PART
     return Plan(
         ident, best.way, moves, claims, best.evictions, cost, alternatives=others, reasons=reasons, unsolved=unsolved

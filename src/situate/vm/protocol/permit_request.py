@@ -104,13 +104,13 @@ def read_request(method: str, body: bytes) -> PermitRequest | Answer:
         if version != VERSION:  # other versions may have other fields, so do not report those
             known = VERSIONS.get(version, f"version {version}")
             wrong = "protocol version mismatch" if version else "invalid protocol version"
-            return Answer(400, text=f"{wrong}: protocol {known} is not supported: send protoVersion {VERSION}, v5.0")
+            return Answer(400, text=f"{wrong}: protocol {known} is not supported, send protoVersion {VERSION} (v5.0)")
         wrong_unit = _wrong_unit(part["computeUnit"])
         if wrong_unit:
             return Answer(400, text=f"computeUnit fields must be non-zero quantities: {wrong_unit}")
         read = _request(part)
     except NoJson as problem:
-        return Answer(400, text=f"bad JSON: the body is no JSON of at most {MOST_BODY} bytes: {problem}")
+        return Answer(400, text=f"bad JSON: the body is not JSON of at most {MOST_BODY} bytes: {problem}")
     except Misread as problem:
         return Answer(400, text=f"bad JSON: {problem.unreadable}")
     return read
@@ -124,9 +124,11 @@ def refused(request: PermitRequest, shown: Shown | None) -> Answer | None:
     if shown is None:
         return unknown_pod(request)
     if not shown.node:
-        return Answer(404, text=f"pod's node is unknown: {request.pod} is not bound yet: ask again when it is")
+        return Answer(404, text=f"pod's node is unknown: {request.pod} is not bound yet; ask again after it is bound")
     if shown.machine is None:
-        return Answer(400, text=f"pod is not associated with a VM: {request.pod} is no runner of a VirtualMachine")
+        return Answer(
+            400, text=f"pod is not associated with a VM: {request.pod} is not a runner Pod of a VirtualMachine"
+        )
     return None
 
 
@@ -164,7 +166,7 @@ def patch_failed(request: PermitRequest, why: str) -> Answer:
 
 
 def unknown_pod(request: PermitRequest) -> Answer:
-    return Answer(404, text=f"pod not found: {request.pod} is not known here, or was deleted")
+    return Answer(404, text=f"pod not found: {request.pod} is not known or was deleted")
 
 
 def _besides(told: Told) -> dict[str, Any]:
@@ -229,7 +231,7 @@ def first_value(body: bytes) -> object:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 _DECODER: Final = json.JSONDecoder(parse_constant=_no_number)

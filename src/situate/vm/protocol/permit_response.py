@@ -40,7 +40,7 @@ def answered(
     try:
         requested, approved = (_said(request, shown, key) for key in (REQUESTED, APPROVED))
         if requested != request.resources:
-            return _in_vain(request, f"{_TIMED_OUT}: it has not shown the request") if over else None
+            return _in_vain(request, f"{_TIMED_OUT}: the pod does not show the request yet") if over else None
         if approved is None:
             return Answer(200, _used(request, shown)) if over else None
     except Misread as problem:
@@ -70,7 +70,7 @@ def _used(request: PermitRequest, shown: Shown) -> Amounts:
 
 def unread(request: PermitRequest) -> Answer:
     """Answer for a Pod that was not readable in this leader's term: its maximum is reserved and its VM is unknown."""
-    return Answer(500, text=f"failed to extract state from pod {request.pod}: its Event NotUnderstood says why")
+    return Answer(500, text=f"failed to extract state from pod {request.pod}: see its Event NotUnderstood")
 
 
 def asked(request: PermitRequest, uid: str, state: State) -> Asked:
@@ -123,7 +123,7 @@ def too_late(request: PermitRequest, uid: str, state: State, rules: Rules) -> An
     if told is None or pod is None:
         return unknown_pod(request)
     if told.reason is not Reason.FROZEN and not _is_approved(state, uid):
-        return _in_vain(request, "nothing is approved of it yet, and that could not be written in time")
+        return _in_vain(request, "no amount is approved yet, and the approval could not be written in time")
     if told.reason not in (Reason.FROZEN, Reason.STARTING):
         told = replace(told, reason=Reason.BUSY, retry_after_s=rules.retry_s, expires=None)
     held = pod.used.compute if request.last_permit is None else told.permit.compute.least(request.last_permit)
@@ -137,4 +137,4 @@ def _is_approved(state: State, uid: str) -> bool:
 
 
 def _in_vain(request: PermitRequest, why: str) -> Answer:
-    return Answer(500, text=f"pod {request.pod}: {why}: ask again")
+    return Answer(500, text=f"pod {request.pod}: {why}; ask again")

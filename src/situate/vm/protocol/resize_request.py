@@ -34,7 +34,7 @@ def read_request(body: bytes) -> ResizeRequest | Answer:
         pod = part["pod"]
         return ResizeRequest(Ref(pod["namespace"].text(), pod["name"].text()), resize_of(part))
     except NoJson as problem:
-        return Answer(400, text=f"the body is no JSON of at most {MOST_BODY} bytes: {problem}")
+        return Answer(400, text=f"the body is not JSON of at most {MOST_BODY} bytes: {problem}")
     except Misread as problem:
         return Answer(400, text=str(problem.unreadable))
 
@@ -42,16 +42,16 @@ def read_request(body: bytes) -> ResizeRequest | Answer:
 def refused(request: ResizeRequest, pod: objects.Pod | None, node: Node | None) -> Answer | None:
     """Return the refusal; None: the request is valid. `node` is the Pod's node, if known."""
     if pod is None:
-        return Answer(404, text=f"pod {request.pod} is not known here, or was deleted")
+        return Answer(404, text=f"pod {request.pod} is not known or was deleted")
     if not pod.spec.node_name or node is None:
-        return Answer(404, text=f"pod {request.pod} is not bound to a node that is known yet: ask again when it is")
+        return Answer(404, text=f"pod {request.pod} is not bound to a known node yet; ask again after it is bound")
     if machine_ref(pod) is not None:
-        return Answer(400, text=f"pod {request.pod} runs a VirtualMachine: its agent asks for permits instead")
+        return Answer(400, text=f"pod {request.pod} runs a VirtualMachine; its agent asks for permits instead")
     known = node.pods.get(pod.metadata.uid)
     if known is not None and known.machine is not None:
-        return Answer(400, text=f"pod {request.pod} runs a machine: whatever runs it says how large it is")
+        return Answer(400, text=f"pod {request.pod} runs a VM; the VM system decides its size")
     if pod.metadata.deletion_timestamp is not None or ended(pod):
-        return Answer(400, text=f"pod {request.pod} ends: it is not resized any more")
+        return Answer(400, text=f"pod {request.pod} is terminating or has ended, so it is not resized")
     container = named(pod, request.wish.container)
     if isinstance(container, Unreadable):
         return Answer(400, text=f"container: found {request.wish.container!r}, allowed: {container.allowed}")
@@ -63,7 +63,7 @@ def refused(request: ResizeRequest, pod: objects.Pod | None, node: Node | None) 
             name = RESOURCES[place]
             has = shown_amount(name, node.total[place])
             return Answer(
-                400, text=f"{name}: found {shown_amount(name, wanted)}, allowed: at most {has}, all of its node"
+                400, text=f"{name}: found {shown_amount(name, wanted)}, allowed: at most {has}, the total of its node"
             )
     return None
 

@@ -56,14 +56,14 @@ def refusal(user: UserInfo, machine: Pod | None, rules: AgentRules, find: FindPo
     pod_name, next_step = _claim(user, POD_NAME), "or set vm.permits.agentNode: any"
     if not node and not pod_name:
         return (
-            f"the token of service account {account} is bound to no Pod, so its node is unknown; use the token that is"
-            f" mounted in the Pod of the agent, {next_step}"
+            f"the token of service account {account} is not bound to a Pod, so its node is unknown. "
+            f"Use the token that is mounted in the Pod of the agent, {next_step}"
         )
     if not node:
-        return f"Pod {pod_name} of the token of service account {account} is not known to run on a node: ask again"
+        return f"Pod {pod_name} of the token of service account {account} has no known node yet; ask again"
     return (
-        f"the token of service account {account} is of node {node}, and {pod} runs on node {machine.spec.node_name};"
-        f" ask from an agent on that node, {next_step}"
+        f"the token of service account {account} is bound to node {node}, but {pod} runs on node "
+        f"{machine.spec.node_name}. Ask from an agent on that node, {next_step}"
     )
 
 

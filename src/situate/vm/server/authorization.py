@@ -56,7 +56,9 @@ class Callers:
         except Declined as declined:
             raise Declined(declined.code, declined.reason, _why_not(said, self._how)) from declined
         if not user.username.startswith(SERVICE_ACCOUNT):
-            raise Declined(403, "Forbidden", f"{user.username} is no service account: ask with the token of one")
+            raise Declined(
+                403, "Forbidden", f"{user.username} is not a service account; use the token of a service account"
+            )
         return user
 
     async def may(self, headers: Mapping[str, str], verb: str, subresource: str, namespaces: Iterable[str]) -> None:
@@ -72,9 +74,9 @@ class Callers:
 def _why_not(said: str, how: How) -> str:
     """Return the error for a caller that the API server does not identify, for readers of an agent's log."""
     if said:
-        return "the token is none of a service account that is in force: it has expired, or is of another cluster"
-    elsewhere = ", or ask from the pod's own node" if how == "node" else ""
-    return f"no token: send Authorization: Bearer, with the token of a service account{elsewhere}"
+        return "the token is not a valid service account token; it has expired or belongs to another cluster"
+    elsewhere = ", or ask from the node of the pod" if how == "node" else ""
+    return f"no token found; send Authorization: Bearer with the token of a service account{elsewhere}"
 
 
 def _same(host: str, peer: str) -> bool:

@@ -53,7 +53,7 @@ class Evictions:
             found = self._judged(question)
         except Exception as defect:
             # an internal error blocks no eviction: the budget still protects the Pod
-            self._log.error("an eviction could not be judged; it goes on", pod=question.name, exc_info=defect)
+            self._log.error("review of an eviction failed, eviction allowed", pod=question.name, exc_info=defect)
             return Reply(200, allowed(question))
         return Reply(200, allowed(question) if found is None else refused(question, found.message))
 
@@ -82,7 +82,7 @@ class Evictions:
             del self._told[next(iter(self._told))]
         self._told[uid] = said
         waits = found.because is Because.WAITS
-        self._tell(Tell(machine, found.because.value, f"an eviction is refused: {found.message}", warning=waits))
+        self._tell(Tell(machine, found.because.value, f"An eviction was refused: {found.message}", warning=waits))
 
     def _mark(self, machine: Ref, wish: Evacuation) -> None:
         """Write the request to leave the node to the VM, where this ledger and every later leader read it."""
@@ -102,9 +102,7 @@ class Evictions:
         except NotLeading:
             return
         except NotWritten as problem:
-            self._log.warning(
-                "a machine could not be marked to leave its node", machine=str(machine), error=str(problem)
-            )
+            self._log.warning("VM not marked for evacuation", machine=str(machine), error=str(problem))
 
 
 def _runs(pod: Pod) -> bool:

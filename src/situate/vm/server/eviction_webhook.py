@@ -42,7 +42,7 @@ class EvictionWebhook:
         call_timeout_s: float,
     ) -> None:
         """`client`: its writes raise a `Retriable` if this process does not lead."""
-        assert certificates.configurations is not None, "API servers ask us"
+        assert certificates.configurations is not None, "the certificates serve a webhook"
         self._client = client
         self._certificates = certificates
         self._presence = WebhookPresence(certificates.configurations, certificates.configuration, WEBHOOK)
@@ -62,7 +62,7 @@ class EvictionWebhook:
             installed = self._presence.installed()
             if installed is None:
                 self._log.info(
-                    "evictions are no moves: the webhook is not installed",
+                    "webhook not installed, evictions start no migrations",
                     configuration=self._presence.configuration,
                 )
             work = self._budgets.run(self._client, None) if installed is None else self._serve(installed)

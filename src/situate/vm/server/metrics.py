@@ -16,13 +16,13 @@ class PermitMetrics:
     def __init__(self, registry: CollectorRegistry, *, compat: bool) -> None:
         prefixes = (OWN, REFERENCE) if compat else (OWN,)
         self._requests = [
-            Counter(f"{prefix}resource_requests", "Requests for permits, by status.", ("code",), registry=registry)
+            Counter(f"{prefix}resource_requests", "Requests for permits, by status code.", ("code",), registry=registry)
             for prefix in prefixes
         ]
         self._results = [
             Counter(
                 f"{prefix}resource_requests_results",
-                "Requests for permits, by status and node.",
+                "Requests for permits, by status code and node.",
                 ("code", "node"),
                 registry=registry,
             )
@@ -31,7 +31,7 @@ class PermitMetrics:
         self._reasons = Counter(f"{OWN}permits", "Answers to agents, by reason.", ("reason",), registry=registry)
         self._seconds = Histogram(
             f"{OWN}answer_seconds",
-            "From a whole request until its answer, by what was asked.",
+            "Seconds from the complete request to its answer, by path.",
             ("path",),
             registry=registry,
             buckets=SECONDS,

@@ -30,7 +30,7 @@ from situate.vm.protocol.permit_response import answered, answered_by_ledger, as
 from situate.vm.server.change_notifier import Rounds
 from situate.vm.server.request_context import Desk, NotInTime, NotLeading, NotWritten
 
-NOT_LEADING: Final = Answer(503, text="notLeader: another replica decides; ask the pod that bears the label name")
+NOT_LEADING: Final = Answer(503, text="notLeader: another replica is the leader; ask the Pod with the label name")
 
 
 _MOST_WAITS: Final = 1.5
@@ -92,7 +92,7 @@ class Permits:
             async with asyncio.timeout(self._wait_s), self._desk.lane:
                 await self._note(request, pod, _shown(pod))
         except TimeoutError:
-            raise NotInTime(f"the API server did not take it within {self._wait_s:g} s") from None
+            raise NotInTime(f"the API server did not accept the patch within {self._wait_s:g} s") from None
 
         def look(elapsed_s: float) -> Answer | None:
             now = self._pod(request.pod)
@@ -100,7 +100,7 @@ class Permits:
             return answered(request, shown, elapsed_s, self._wait_s, changed=now is not pod)
 
         found = await self._rounds.wait(look, lambda: (self._pod(request.pod),), self._wait_s)
-        assert found is not None, "the end of the wait is an answer"
+        assert found is not None, "the wait ends with an answer"
         return found
 
     async def _by_ledger(self, request: PermitRequest, pod: Pod, began: float) -> Answer:
@@ -125,7 +125,7 @@ class Permits:
                 return state.pod(uid), state.permits.get(uid), state.writes.get(uid)
 
             found = await self._rounds.wait(look, seen, within_s)
-            assert found is not None, "the end of the wait is an answer"
+            assert found is not None, "the wait ends with an answer"
             return found if self._desk.leads() else NOT_LEADING
         except (TimeoutError, NotInTime):
             return too_late(request, uid, ledger.state, ledger.rules) if self._desk.leads() else NOT_LEADING
@@ -152,7 +152,7 @@ class Permits:
     def _now(self, request: PermitRequest, uid: str, elapsed_s: float) -> Answer:
         ledger = self._desk.ledger
         found = answered_by_ledger(request, uid, ledger.state, elapsed_s, ledger.rules, self._wait_s)
-        assert found is not None, "the end of the wait is an answer"
+        assert found is not None, "the wait ends with an answer"
         return found
 
     def _is_late(self, request: PermitRequest, uid: str) -> bool:
@@ -166,14 +166,14 @@ class Permits:
     def _noted(self, pod: Pod) -> Shown:
         """Return the Pod with the annotations of its VM, which the Pod shows a little later."""
         shown = _shown(pod)
-        assert shown.machine is not None, "others were refused"
+        assert shown.machine is not None, "other Pods were refused"
         machine = self._desk.watched.machines.store.get(shown.machine.name, shown.machine.namespace)
         return shown if machine is None else replace(shown, annotations=machine.metadata.annotations)
 
     async def _note(self, request: PermitRequest, pod: Pod, shown: Shown) -> None:
         """Write the request to the VM. Raises `NotWritten` and `NotLeading`."""
         rules, ref = self._desk.ledger.rules, shown.machine
-        assert ref is not None, "others were refused"
+        assert ref is not None, "other Pods were refused"
         said = notes(request, shown, rules)
         if said is None:
             return

@@ -38,4 +38,4 @@ class RefusalLog:
         if len(self._logged) >= _MOST:
             del self._logged[next(iter(self._logged))]
         self._logged[key] = now
-        self._log.warning("a caller was refused", path=path, address=peer, status=declined.code, why=str(declined))
+        self._log.warning("caller refused", path=path, address=peer, status=declined.code, why=str(declined))

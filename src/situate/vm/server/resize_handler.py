@@ -32,9 +32,7 @@ class Resizing:
         if not self._desk.leads():
             return NOT_LEADING
         if self._desk.ledger.rules.compat:
-            return Answer(
-                400, text="with compat: true the reference's requests alone are answered, and it has no /resize"
-            )
+            return Answer(400, text="/resize is not supported with compat: true; set compat: false to resize Pods")
         pods, ref = self._desk.watched.all.pods, request.pod
         pod = pods.store.get(ref.name, ref.namespace)
         node = None if pod is None else self._desk.ledger.state.nodes.get(pod.spec.node_name)
@@ -50,10 +48,12 @@ class Resizing:
         except NotLeading:
             return NOT_LEADING
         except TimeoutError:
-            text = f"the wish was not noted on pod {ref} within {self._wait_s:g} s: the API server is slow; ask again"
+            text = (
+                f"the request was not written to pod {ref} within {self._wait_s:g} s, the API server is slow; ask again"
+            )
             return Answer(500, text=text)
         except NotWritten as problem:
-            return Answer(500, text=f"failed to note the wish on pod {ref}: {problem}")
+            return Answer(500, text=f"failed to write the request to pod {ref}: {problem}")
         return await self._answered(request, pod, None if before is None else before.reserved)
 
     async def _answered(self, request: ResizeRequest, pod: Pod, before: Amounts | None) -> Answer:
@@ -63,16 +63,16 @@ class Resizing:
             state, over = ledger.state, elapsed_s >= self._wait_s
             known = state.pod(uid)
             if known is None:
-                return Answer(404, text=f"pod {request.pod} is not known here, or was deleted")
+                return Answer(404, text=f"pod {request.pod} is not known or was deleted")
             wish = known.resize
             if wish is None or wish.text != note(request.wish):
-                text = f"pod {request.pod} does not show the wish yet: ask again"
+                text = f"pod {request.pod} does not show the request yet; ask again"
                 return Answer(500, text=text) if over else None
             if wish.refusal is not None:
                 status = 500 if wish.refusal.reason in PASSING else 400
                 return Answer(status, text=f"{wish.refusal.reason}: {wish.refusal.message}")
             told = answer(state, Asked(uid, known.factor, known.requested, before), ledger.rules)
-            assert told is not None, "it is on a node that is known"
+            assert told is not None, "the Pod is on a known node"
             done = told.reason is Reason.GRANTED or known.reserved != before
             if not over and not (done and settled(state, uid)):
                 return None
@@ -82,5 +82,5 @@ class Resizing:
             return ledger.state.pod(uid), ledger.state.writes.get(uid)
 
         found = await self._rounds.wait(look, seen, self._wait_s)
-        assert found is not None, "the end of the wait is an answer"
+        assert found is not None, "the wait ends with an answer"
         return found

@@ -82,12 +82,12 @@ class Answering:
             self._refusals.tell(path, peer, declined)
             return self._refused(path, Answer(declined.code, text=str(declined)), more)
         except KubeError as problem:
-            self._log.warning("the API server could not be asked about a caller", error=str(problem))
-            said = "the API server could not be asked who you are and what you may do: try again"
+            self._log.warning("review of a caller failed", error=str(problem))
+            said = "the API server could not check your identity and permissions; try again"
             return self._refused(path, Answer(503, text=said), {"retry-after": "1"})
         except Exception as defect:
-            self._log.error("a request could not be answered", path=path, exc_info=defect)
-            return self._refused(path, Answer(500, text="the server has failed on this request; see its log"))
+            self._log.error("request failed", path=path, exc_info=defect)
+            return self._refused(path, Answer(500, text="the server failed on this request; see its log"))
         finally:
             self._metrics.answered(path, self._stopwatch() - began)
 
@@ -129,7 +129,7 @@ class Answering:
             for each in what_if_by_steps(state, read, ledger.clock(), ledger.rules, planner_with(fits), fits):
                 found = each
                 await asyncio.sleep(0)  # permits run between two steps
-        assert found is not None, "the last is the answer"
+        assert found is not None, "the last value is the answer"
         if isinstance(found, Unreadable):
             return self._response(Answer(400, text=str(found)))
         return _data(found)
@@ -149,17 +149,17 @@ class Answering:
                         self._desk.ledger.rules,
                         self._desk.ledger.planner.fits,
                     ),
-                    f"no pod {namespace}/{name} is on a node that is known, nor a VirtualMachine's that is named so",
+                    f"no pod {namespace}/{name} is on a known node, and no VirtualMachine of that name has a pod there",
                 )
             case ["node", name]:
                 await self._known(self._callers.check(request.headers, peer, self._on(name)))
                 ledger = self._desk.ledger
                 return await self._explained(
                     lambda: explain_node(ledger.state, name, ledger.clock(), ledger.rules, ledger.planner),
-                    f"no node {name} is known",
+                    f"node {name} is not known",
                 )
         await self._known(self._callers.check(request.headers, peer, ()))
-        said = f"ask for {EXPLAIN}/pod/NAMESPACE/NAME or {EXPLAIN}/node/NAME"
+        said = f"no such path, allowed: {EXPLAIN}/pod/NAMESPACE/NAME or {EXPLAIN}/node/NAME"
         return self._response(Answer(404, text=said))
 
     async def _explained(self, explain: Callable[[], dict[str, Any] | None], absent: str) -> Response:
@@ -177,13 +177,15 @@ class Answering:
             async with asyncio.timeout(self._wait_s):
                 await asking
         except TimeoutError:
-            said = f"the API server did not say within {self._wait_s:g} s who you are and what you may do: try again"
+            said = f"the API server did not check your identity and permissions within {self._wait_s:g} s; try again"
             raise Declined(503, "ServiceUnavailable", said) from None
 
     def _expect(self, request: Request, method: str) -> None:
         """Check method and leadership. Raises `Declined`."""
         if request.method != method:
-            raise Declined(405, "MethodNotAllowed", f"method {request.method[:20]!r} is not supported: {method} it")
+            raise Declined(
+                405, "MethodNotAllowed", f"method {request.method[:20]!r} is not supported, allowed: {method}"
+            )
         if not self._desk.leads():
             raise Declined(503, "ServiceUnavailable", NOT_LEADING.text)
 

@@ -97,18 +97,18 @@ class PermitServer:
         """Serve until cancelled. Raises `CannotServe`."""
         if self._certificates is not None and not await self._certificates.installed():
             structlog.get_logger().warning(
-                "nobody is granted anything over HTTP: there is no certificate",
-                next_step="apply what situate manifests prints, or set vm.permits.certificate and vm.permits.key",
+                "permit port not served: no certificate",
+                next_step="apply the output of situate manifests, or set vm.permits.certificate and vm.permits.key",
             )
         if self._certificates is not None:
             await self._certificates.wait_issued()
-        assert self._listener is not None, "without a certificate nobody is answered"
+        assert self._listener is not None, "requests are answered only with a certificate"
         async with asyncio.TaskGroup() as group:
             group.create_task(self._rounds.run())
             group.create_task(self._listener.run())
 
     async def listening(self) -> int:
         """Wait until requests are answered, and return the port."""
-        assert self._listener is not None, "without a certificate nobody is answered"
+        assert self._listener is not None, "requests are answered only with a certificate"
         await self._listener.wait_listening()
         return self._listener.port

@@ -170,12 +170,12 @@ async def test_without_the_definition_it_is_said_what_adds_it() -> None:
 
 
 async def _missing(logs: list[Any]) -> list[Any]:
-    return [each for each in logs if each["event"] == "the cluster has no VirtualMachines"]
+    return [each for each in logs if each["event"] == "VirtualMachines not served by the cluster"]
 
 
 async def test_that_there_is_no_node_of_its_name_is_said_once() -> None:
     async def told(logs: list[Any]) -> list[Any]:
-        return [each for each in logs if each["event"].startswith("the cluster has no such node")]
+        return [each for each in logs if each["event"] == "node not found, waiting for it"]
 
     with capture_logs() as logs:
         async with rig() as found:
@@ -306,7 +306,7 @@ async def test_one_run_is_of_one_pod_at_one_address() -> None:
         assert shown(annotations={LOAD: "1"}) is first
         with capture_logs() as logs:
             assert shown(cpus={}) is first, "one that cannot be read is not let go"
-        assert [each["event"] for each in logs][-1] == "the machine cannot be read; what is known of it stays"
+        assert [each["event"] for each in logs][-1] == "VM unreadable, last known state kept"
         elsewhere = shown(podIP="10.0.0.8")
         assert elsewhere not in (None, first)
         moved = shown(podIP="10.0.0.8", podName="vm-a-y")
@@ -352,4 +352,7 @@ async def test_a_runner_that_fails_begins_again_after_five_to_ten_seconds() -> N
     assert all(5 <= each <= 10.1 for each in waits), waits
     assert len(set(map(round, waits))) > 1, "all waits are alike: there is no jitter"
     assert registry.get_sample_value("situate_vm_agent_restarts_total") == 3
-    assert json.dumps([each for each in logs if each["log_level"] == "error"], default=str).count("a defect ends") == 3
+    assert (
+        json.dumps([each for each in logs if each["log_level"] == "error"], default=str).count("VM handling failed")
+        == 3
+    )

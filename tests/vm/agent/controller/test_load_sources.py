@@ -73,13 +73,13 @@ async def test_one_endpoint_speaks_of_all_machines() -> None:
 @pytest.mark.parametrize(
     ("status", "text", "why"),
     [
-        (404, "", "answered 404"),
-        (200, "", "no host_load1"),
-        (200, "<html><body>", "no host_load1"),
-        (200, 'host_load1{a="b 3', "no Prometheus text"),
-        (200, "host_load1 much", "no Prometheus text"),
+        (404, "", "answered with status 404"),
+        (200, "", "host_load1 is missing"),
+        (200, "<html><body>", "host_load1 is missing"),
+        (200, 'host_load1{a="b 3', "is not Prometheus text"),
+        (200, "host_load1 much", "is not Prometheus text"),
         (200, TEXT.replace("3e9", "NaN"), "host_memory_available_bytes is nan"),
-        (200, TEXT + "#" * MOST_OF_GUEST, f"more than {MOST_OF_GUEST} bytes"),
+        (200, TEXT + "#" * MOST_OF_GUEST, f"longer than {MOST_OF_GUEST} bytes"),
     ],
 )
 async def test_what_is_no_load_is_a_value(status: int, text: str, why: str) -> None:
@@ -121,7 +121,7 @@ async def test_a_guest_that_is_not_there_is_a_value() -> None:
     async with aiohttp.ClientSession() as session:
         found = await Scraped(session, access(port)).cache(MACHINE)
     assert isinstance(found, NoMetrics)
-    assert "cannot be asked" in found.why
+    assert "the request to " in found.why
 
 
 async def test_the_machine_itself_says_it() -> None:

@@ -109,7 +109,7 @@ async def test_what_somebody_else_wrote_meanwhile_stands(api: Api) -> None:
     await api.says("Scaling")
     written = await api.writer.write(before, CHANGE)
     assert isinstance(written, NotWritten)
-    assert "somebody else" in written.why
+    assert "another client changed the size" in written.why
     assert (await api.now()).guest.use == units(2)
 
 

@@ -154,7 +154,7 @@ async def test_who_answers_complaints_with_nonsense_is_left() -> None:
     async with talking(guest) as talk:
         with pytest.raises(MonitorFailed, match="content"):
             await talk.monitor.upscale(units(1))
-        assert "make no sense" in await lost(talk.running)
+        assert "invalid messages in a row" in await lost(talk.running)
     assert len(guest.heard) <= 2 + MOST_NONSENSE
 
 
@@ -163,7 +163,9 @@ async def test_who_answers_complaints_with_nonsense_is_left() -> None:
     [
         pytest.param(reply("InternalError", error="oops"), "oops", id="it failed"),
         pytest.param(reply("InvalidMessage", error="what?"), "what", id="it did not understand"),
-        pytest.param(reply("UpscaleConfirmation"), "answered with UpscaleConfirmation", id="another answer"),
+        pytest.param(
+            reply("UpscaleConfirmation"), "with UpscaleConfirmation, expected DownscaleResult", id="another answer"
+        ),
         pytest.param(reply("DownscaleResult", Ok=7), "Ok", id="an answer that makes no sense"),
     ],
 )
@@ -187,10 +189,10 @@ async def test_a_request_ends_with_its_connection() -> None:
         await guest.something.wait()
         assert guest.socket is not None
         await guest.socket.close()
-        with pytest.raises(MonitorFailed, match="ended before"):
+        with pytest.raises(MonitorFailed, match="closed before"):
             await asking
         assert "closed the connection" in await lost(talk.running)
-        with pytest.raises(MonitorFailed, match="no connection"):
+        with pytest.raises(MonitorFailed, match="the monitor is not connected"):
             await talk.monitor.upscale(units(1))
 
 
@@ -207,7 +209,7 @@ async def test_a_guest_that_fails_its_health_checks_is_left() -> None:
 async def test_nobody_takes_in_messages_of_any_length() -> None:
     guest = Guest(lambda _: "x" * (MOST_MESSAGE + 1))
     async with talking(guest) as talk:
-        with pytest.raises(MonitorFailed, match="ended before"):
+        with pytest.raises(MonitorFailed, match="closed before"):
             await talk.monitor.upscale(units(1))
         assert "closed the connection" in await lost(talk.running)
 
@@ -274,7 +276,7 @@ async def test_thirty_seconds_of_failed_health_checks_are_too_much(
 
 @pytest.mark.parametrize(
     ("opening", "why"),
-    [('{"error":"too old"}', "refuses: too old"), ('{"version":9}', "version 9"), ("hello", "JSON")],
+    [('{"error":"too old"}', "refused the connection: too old"), ('{"version":9}', "version 9"), ("hello", "JSON")],
 )
 async def test_without_an_agreement_there_is_no_connection(opening: str, why: str) -> None:
     async with talking(Guest(lambda _: None, opening)) as talk:
@@ -303,4 +305,4 @@ async def test_a_guest_that_says_nothing_is_not_waited_for() -> None:
     async with serving(silent) as port, aiohttp.ClientSession() as session:
         access = MonitorAccess(server_port=port, connection_timeout_seconds=0.2)
         monitor = WebsocketMonitor(session, "127.0.0.1", access, lambda: None)
-        assert "was not open within 0.2 s" in await lost(monitor.run(lambda: None, lambda: None))
+        assert "did not open a connection within 0.2 s" in await lost(monitor.run(lambda: None, lambda: None))

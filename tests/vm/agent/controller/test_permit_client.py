@@ -103,7 +103,7 @@ async def test_an_answer_without_an_end_is_not_waited_for() -> None:
     ("status", "text", "why"),
     [
         (503, "not the leader", "503: not the leader"),
-        (500, "", "answered 500"),
+        (500, "", "answered with status 500"),
         (200, "<html>", "JSON"),
         (200, json.dumps({"permit": {"vCPUs": "x", "mem": 1}}), "permit.vCPUs"),
     ],
@@ -145,7 +145,7 @@ async def test_an_absent_scheduler_is_a_failure() -> None:
     finally:
         await client.close()
     assert isinstance(found, BadAnswer)
-    assert "cannot be asked" in found.why
+    assert "the request to " in found.why
 
 
 @pytest.mark.rule("vm:B44")
@@ -153,8 +153,8 @@ async def test_an_absent_scheduler_is_a_failure() -> None:
     ("name", "authority", "why"),
     [
         pytest.param("situate-vm.kube-system.svc", "ours", "", id="the name that its certificate bears"),
-        pytest.param(None, "ours", "cannot be asked", id="its certificate is for another name"),
-        pytest.param("situate-vm.kube-system.svc", "theirs", "cannot be asked", id="somebody else's certificate"),
+        pytest.param(None, "ours", "the request to ", id="its certificate is for another name"),
+        pytest.param("situate-vm.kube-system.svc", "theirs", "the request to ", id="somebody else's certificate"),
     ],
 )
 async def test_the_scheduler_shows_who_it_is(tmp_path: Path, name: str | None, authority: str, why: str) -> None:
@@ -208,9 +208,9 @@ async def test_authorities_are_taken_over_as_they_come(tmp_path: Path) -> None:
             await client.close()
     empty, foreign, *known = said
     assert isinstance(empty, BadAnswer)
-    assert "there is no certificate in" in empty.why
+    assert "contains no certificate yet" in empty.why
     assert isinstance(foreign, BadAnswer)
-    assert "cannot be asked" in foreign.why
+    assert "the request to " in foreign.why
     assert not any(isinstance(each, BadAnswer) for each in known)
 
 

@@ -182,7 +182,7 @@ async def test_an_absent_scheduler_is_asked_again_and_the_machine_becomes_unheal
             await asyncio.sleep(60)
             assert world.size == units(1)
             assert world.value("unhealthy", complaint="scheduler failures") == 1
-            failed = [entry["failures"] for entry in logs if entry["event"] == "a request failed"]
+            failed = [entry["failures"] for entry in logs if entry["event"] == "request failed"]
             assert failed == [1, 10]
             world.scheduler.answer = Permit
             await asyncio.sleep(130)
@@ -193,9 +193,7 @@ async def test_an_absent_scheduler_is_asked_again_and_the_machine_becomes_unheal
         for earlier, later in zip(world.scheduler.asked[1:9], world.scheduler.asked[2:10], strict=True)
     ]
     assert set(apart) == {3.1}  # a failure takes 0.1 s here, and 3 s follow it
-    assert [entry["complaints"] for entry in logs if entry["event"] == "the machine is unhealthy"] == [
-        ["scheduler failures"]
-    ]
+    assert [entry["complaints"] for entry in logs if entry["event"] == "VM unhealthy"] == [["scheduler failures"]]
 
 
 @pytest.mark.rule("vm:C35")
@@ -409,8 +407,8 @@ async def test_what_is_not_known_of_a_load_is_said_once_and_changes_nothing() ->
     world = World()
     with capture_logs() as logs:
         async with running(world):
-            world.load.metrics = NoMetrics("there is no host_load1")
+            world.load.metrics = NoMetrics("metric host_load1 is missing")
             await asyncio.sleep(30)
     said = [entry for entry in logs if entry.get("kind") == "system metrics"]
-    assert [entry["error"] for entry in said] == ["there is no host_load1"]
+    assert [entry["error"] for entry in said] == ["metric host_load1 is missing"]
     assert world.size == units(1)

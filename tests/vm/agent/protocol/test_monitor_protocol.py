@@ -36,8 +36,8 @@ def test_the_agent_opens_with_the_versions_that_it_knows() -> None:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ('{"error":"no"}', "refuses: no"),
-        ('{"version":2}', "speaks version 2"),
+        ('{"error":"no"}', "refused the connection: no"),
+        ('{"version":2}', "uses protocol version 2"),
         ("{}", "version: missing"),
         ('"yes"', "a mapping"),
         ("{", "JSON"),

@@ -75,8 +75,8 @@ def test_what_an_answer_says(fields: dict[str, Any], want: Permit) -> None:
 @pytest.mark.parametrize(
     ("status", "received", "why"),
     [
-        (503, b"not the leader", "answered 503: not the leader"),
-        (204, b"", "answered 204"),
+        (503, b"not the leader", "answered with status 503: not the leader"),
+        (204, b"", "answered with status 204"),
         (200, b"", "JSON"),
         (200, b"[]", "a mapping"),
         (200, b"{}", "permit: missing"),

@@ -53,7 +53,7 @@ def test_what_is_no_measurement_is_named(value: float) -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    assert system_metrics(samples()[:4]) == NoMetrics("there is no host_memory_cached_bytes")
+    assert system_metrics(samples()[:4]) == NoMetrics("metric host_memory_cached_bytes is missing")
 
 
 def test_windows_are_a_minute_apart() -> None:
@@ -63,9 +63,9 @@ def test_windows_are_a_minute_apart() -> None:
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        ({}, "there is no"),
-        ({60: 1.0, 180: 2.0}, "has duration_seconds 180 where 120 is due"),
-        ({"x": 1.0}, "no number"),
+        ({}, "is missing"),
+        ({60: 1.0, 180: 2.0}, "has duration_seconds 180, expected 120"),
+        ({"x": 1.0}, "is not a number"),
         ({60: math.nan}, "of 60 s is nan"),
     ],
 )

@@ -142,7 +142,7 @@ def test_definitions_that_are_missing_are_waited_for_and_said_once(capsys: pytes
         world.let_pass(15.0)
         told = [each.controller.not_ready() for each in world.members]
         assert all(each is not None and "situate crds vm" in each for each in told)
-        assert capsys.readouterr().out.count("machines cannot be watched yet") == len(world.members)
+        assert capsys.readouterr().out.count("VirtualMachines not available yet, retrying") == len(world.members)
         world.define()
         begin(world)
         assert until(world, lambda: at_rest(world), 60.0)

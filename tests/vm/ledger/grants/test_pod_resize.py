@@ -122,7 +122,7 @@ def test_a_wish_that_is_not_attempted_is_told_once_and_decided_anew_when_it_chan
     yard.see(web({"cpu": 5}))
     (said,), (told,) = yard.only(Condition), yard.only(Tell)
     assert (said.type, said.holds, said.reason) == ("ResizeRefused", True, "LargerThanNode")
-    assert said.message == "node n1 has 4 cpu in all, and the pod would need 5 cpu"
+    assert said.message == "node n1 has 4 cpu in total, and the pod would need 5 cpu"
     assert (told.reason, told.warning) == ("ResizeRefused", True)
     assert "uid-web" not in yard.state.waiters
     yard.see(web({"cpu": 5}, metadata={"labels": {"a": "b"}}))

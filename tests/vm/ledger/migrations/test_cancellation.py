@@ -138,9 +138,9 @@ def test_a_target_on_the_node_that_is_to_be_left_ends_the_move() -> None:
 @pytest.mark.parametrize(
     ("bound", "remaining", "after", "why"),
     [
-        pytest.param(False, None, 30.0, "has found no node in 30 s", id="unbound"),
-        pytest.param(True, None, 120.0, "does not run after 120 s", id="bound, not running"),
-        pytest.param(True, 90, 150.0, "copying takes longer than 150 s", id="1 GiB in all"),
+        pytest.param(False, None, 30.0, "has no node after 30 s", id="unbound"),
+        pytest.param(True, None, 120.0, "is not running after 120 s", id="bound, not running"),
+        pytest.param(True, 90, 150.0, "the copying takes longer than 150 s", id="1 GiB in all"),
     ],
 )
 def test_a_move_that_takes_too_long_is_ended_and_its_claim_fails(
@@ -167,9 +167,11 @@ def test_a_move_that_takes_too_long_is_ended_and_its_claim_fails(
 @pytest.mark.parametrize(
     ("memory", "used", "completion", "after", "why"),
     [
-        pytest.param(2**30 // 10, 0, 3600.0, 60.0, "copying takes longer than 60 s", id="little memory"),
-        pytest.param(2**36, 2**29, 3600.0, 75.0, "copying takes longer than 75 s", id="little is used of much"),
-        pytest.param(2**30, 0, 100.0, 100.0, "it is not over after 100 s", id="as long as any move may take"),
+        pytest.param(2**30 // 10, 0, 3600.0, 60.0, "the copying takes longer than 60 s", id="little memory"),
+        pytest.param(2**36, 2**29, 3600.0, 75.0, "the copying takes longer than 75 s", id="little is used of much"),
+        pytest.param(
+            2**30, 0, 100.0, 100.0, "the migration has not ended after 100 s", id="as long as any move may take"
+        ),
     ],
 )
 def test_a_copy_has_its_time_by_its_memory_and_no_more_than_any_move(
@@ -198,7 +200,7 @@ def test_a_copy_that_does_not_come_on_is_given_up() -> None:
 
     assert not only(town.wait(49.0), CancelMove)
     (cancelled,) = only(town.wait(1.0), CancelMove)
-    assert cancelled.reason == "copying has not come on for 150 s"
+    assert cancelled.reason == "the copying made no progress for 150 s"
 
 
 @pytest.mark.rule("vm:B25", "vm:D4")

@@ -62,7 +62,7 @@ def test_the_second_link_has_all_its_time_however_long_the_first_one_took() -> N
 
     assert not only(town.wait(29.0), CancelMove), "it waited for longer than its target may for a node"
     (cancelled,) = only(town.wait(1.0), CancelMove)
-    assert cancelled.reason == "its target has found no node in 30 s"
+    assert cancelled.reason == "the target Pod has no node after 30 s"
 
 
 @pytest.mark.rule("vm:B19", "vm:D6", "vm:B7")

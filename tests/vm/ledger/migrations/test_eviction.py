@@ -43,26 +43,25 @@ def told(seen: State, uid: str = "a") -> tuple[Because, str] | None:
     [
         pytest.param(
             [vm("a", 1)],
-            (Because.MOVES, "is about to be moved to node n2; its pod goes when it has left"),
+            (Because.MOVES, "is about to be migrated to node n2; its pod ends after the migration"),
             id="its move is named before it begins",
         ),
         pytest.param(
             [vm("a", 6)],
             (
                 Because.WAITS,
-                "cannot be moved now: it stays because no other node has room for it below its watermark, and would "
-                "take it",
+                "cannot be migrated now: it stays because no schedulable node has capacity for it below the watermark",
             ),
             id="nobody has room",
         ),
         pytest.param(
             [vm("a", 1, moved_at=(NOW - 1,))],
-            (Because.WAITS, "cannot be moved now: it was moved, and cools down for another 599 s"),
+            (Because.WAITS, "cannot be migrated now: it was migrated, and its cool-down lasts another 599 s"),
             id="it has just come",
         ),
         pytest.param(
             [vm("a", 1, phase=Phase.OTHER)],
-            (Because.WAITS, "cannot be moved now: it is not running, or is frozen"),
+            (Because.WAITS, "cannot be migrated now: it is not running, or is frozen"),
             id="it does not run",
         ),
         pytest.param([vm("a", 1, migratable=False)], None, id="it may not be moved: as if we were not there"),
@@ -83,19 +82,19 @@ def test_one_on_its_way_is_said_to_be_and_whither() -> None:
     copying = replace(seen, moves={each.key: each for each in (move("a", "n1", "n2"),)})
     assert told(copying) == (
         Because.MOVES,
-        "VirtualMachine shop/a is being moved to node n2; its pod goes when it has left",
+        "VirtualMachine shop/a is being migrated to node n2; its pod ends after the migration",
     )
     planned = replace(seen, moves={each.key: each for each in (move("a", "n1", "n2", stage=Stage.PLANNED),)})
     assert told(planned) == (
         Because.MOVES,
-        "VirtualMachine shop/a is moved to node n2 when its turn comes; its pod goes when it has left",
+        "VirtualMachine shop/a waits for its migration to node n2; its pod ends after the migration",
     )
     others = replace(seen, moves={each.key: each for each in (move("b", "n1", "n2"),)})
     because, said = told(others) or (None, "")
     assert because is Because.WAITS
-    assert said.startswith("VirtualMachine shop/a cannot be moved now: it waits: moves from and to node n1 use all"), (
-        said
-    )
+    assert said.startswith(
+        "VirtualMachine shop/a cannot be migrated now: it waits: migrations from and to node n1 use the whole"
+    ), said
 
 
 @pytest.mark.rule("vm:B48", "vm:C3")
@@ -108,7 +107,7 @@ def test_neither_pod_of_a_machine_that_moves_is_evicted() -> None:
     assert (told(seen, "a") or ("",))[0] is Because.MOVES
     assert told(seen, "t") == (
         Because.WAITS,
-        "VirtualMachine shop/a is just being moved into it, and is moved on once it runs here",
+        "VirtualMachine shop/a is being migrated into this pod; its next migration starts afterwards",
     )
     assert told(replace(seen, moves={}), "t") is None, "nobody moves into it any more"
 
@@ -134,7 +133,7 @@ def test_it_leaves_alone_by_the_rules_of_a_drain() -> None:
     seen = state(node("n1", 20, *pods), node("n2", 5))
     made = drain(seen, "n1", NOW, WIDE)
     assert (made.way, [each.machine.name for each in made.moves]) == (Way.EVACUATION, ["c", "a"])
-    assert made.reasons == ("shop/huge waits: 2 moves leave node n1, and no more than 2 may",), (
+    assert made.reasons == ("shop/huge waits: 2 migrations leave node n1, and at most 2 may",), (
         "of those that are to leave"
     )
     assert drain(seen, "n1", NOW + WISH_S, WIDE).moves == ()
@@ -172,7 +171,7 @@ def test_a_wish_without_a_target_is_tried_until_it_lapses_and_no_longer() -> Non
 def test_what_it_waits_for_is_explained() -> None:
     seen = state(node("n1", 10, leaving(vm("a", 6)), vm("b", 1)), node("n2", 5))
     pods = seen.nodes["n1"].pods
-    assert "no other node has room" in why_it_stays(seen, pods["a"], NOW, RULES, Planner())
+    assert "no schedulable node has capacity" in why_it_stays(seen, pods["a"], NOW, RULES, Planner())
     assert why_it_stays(seen, pods["b"], NOW, RULES, Planner()) == ""
     told_a, told_b = (explain_pod(seen, "shop", name, NOW, RULES) or {} for name in "ab")
     assert told_a["evacuation"] == why_it_stays(seen, pods["a"], NOW, RULES, Planner())
@@ -180,7 +179,7 @@ def test_what_it_waits_for_is_explained() -> None:
     assert "evacuation" not in told_b
     node_told = explain_node(seen, "n1", NOW, RULES) or {}
     assert node_told["plan"]["reasons"] == [
-        "shop/a stays because no other node has room for it below its watermark, and would take it"
+        "shop/a stays because no schedulable node has capacity for it below the watermark"
     ]
 
 

@@ -55,7 +55,7 @@ def test_a_move_whose_room_was_used_is_there_until_that_is_written(outcome: str)
 
 @pytest.mark.rule("vm:B43", "vm:I4")
 def test_whoever_begins_anew_holds_freed_room_before_everything_has_been_told() -> None:
-    """Pods are placed from when the ledger is made, and what is granted waits until the API server is known."""
+    """Pods are placed from when ledger created, and what is granted waits until the API server is known."""
     town, move = about_to_be_handed_over()
     town.world.delete_pod("B", town.now)
     town.state = State()

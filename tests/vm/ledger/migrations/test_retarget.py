@@ -103,7 +103,7 @@ def test_a_pod_that_finds_no_node_in_time_is_offered_another_and_has_as_much_tim
     assert only(town.wait(1.0), Retarget)
     assert not only(town.wait(29.0), CancelMove)
     (cancelled,) = only(town.wait(1.0), CancelMove)
-    assert cancelled.reason == "its target has found no node in 30 s"
+    assert cancelled.reason == "the target Pod has no node after 30 s"
 
 
 @pytest.mark.rule("vm:B14", "vm:F8")

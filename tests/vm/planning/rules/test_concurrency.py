@@ -33,10 +33,10 @@ def names(state: State) -> list[str]:
     ("moves", "told"),
     [
         pytest.param([("a", "b")] * 4, "", id="four in the cluster"),
-        pytest.param([("a", "b")] * 5, "5 moves are under way, and no more than 5 may be", id="five in the cluster"),
+        pytest.param([("a", "b")] * 5, "5 migrations are in progress, and at most 5 may be", id="five in the cluster"),
         pytest.param([("n1", "b")], "", id="one leaves the node"),
-        pytest.param([("n1", "b")] * 2, "2 moves leave node n1, and no more than 2 may", id="two leave it"),
-        pytest.param([("a", "n2")] * 2, "2 moves go to node n2, and no more than 2 may", id="two go to the other"),
+        pytest.param([("n1", "b")] * 2, "2 migrations leave node n1, and at most 2 may", id="two leave it"),
+        pytest.param([("a", "n2")] * 2, "2 migrations go to node n2, and at most 2 may", id="two go to the other"),
         pytest.param([("a", "n1")] * 2 + [("n2", "b")] * 2, "", id="the other way round they do not count"),
     ],
 )
@@ -49,9 +49,9 @@ def test_so_many_moves_at_a_time(moves: list[tuple[str, str]], told: str) -> Non
 @pytest.mark.parametrize(
     ("ends", "told"),
     [
-        (("n1", "b"), "1 move leaves node n1, and no more than 1 may"),
-        (("a", "n2"), "1 move goes to node n2, and no more than 1 may"),
-        (("a", "b"), "1 move is under way, and no more than 1 may be"),
+        (("n1", "b"), "1 migration leaves node n1, and at most 1 may"),
+        (("a", "n2"), "1 migration goes to node n2, and at most 1 may"),
+        (("a", "b"), "1 migration is in progress, and at most 1 may be"),
     ],
 )
 def test_one_move_is_no_moves(ends: tuple[str, str], told: str) -> None:

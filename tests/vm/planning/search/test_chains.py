@@ -60,7 +60,7 @@ def test_no_chain_where_one_step_is_enough_or_chains_are_off() -> None:
     assert whither(plan(easy, "A", NOW, RULES)) == [("B", "n4")]
     off = plan(TWO_STEPS, "A", NOW, replace(RULES, chain_depth=1))
     assert off.way is None
-    assert any(each.why_not == "chains are switched off" for each in off.alternatives)
+    assert any(each.why_not == "chains are disabled (chainDepth)" for each in off.alternatives)
 
 
 @pytest.mark.rule("vm:B19", "vm:B17")

@@ -85,7 +85,7 @@ class Agent:
     async def _tell_missing(self) -> None:
         await self.reflector.not_served.wait()
         self._log.error(
-            "the cluster has no VirtualMachines", next_step="situate crds vm | kubectl apply --server-side -f -"
+            "VirtualMachines not served by the cluster", next_step="situate crds vm | kubectl apply --server-side -f -"
         )
 
     async def _tell_of_no_node(self, name: str) -> None:
@@ -95,15 +95,15 @@ class Agent:
             await self._client.get(NODES, name)
         except NotFound:
             self._log.warning(
-                "the cluster has no such node; there are no machines to look after until it comes",
-                next_step="kubectl get nodes lists those there are; name one with --node",
+                "node not found, waiting for it",
+                next_step="list the nodes with kubectl get nodes and name one with --node",
             )
         except KubeError as problem:  # nothing else depends on this check
-            self._log.debug("whether there is such a node cannot be told", reason=str(problem))
+            self._log.debug("node lookup failed", reason=str(problem))
 
     def _seen(self, old: Unstructured | None, new: Unstructured | None) -> None:
         known = new if new is not None else old
-        assert known is not None, "a change is of something"
+        assert known is not None, "a change has an old or a new object"
         key = (known.metadata.namespace, known.metadata.name)
         machine = None if new is None else self._read(key, new)
         running = self._running.get(key)
@@ -112,7 +112,7 @@ class Agent:
             if running is not None and (new is None or machine is not None):
                 self._end(key)
             elif running is not None:
-                self._log.warning("the machine cannot be read; what is known of it stays", machine="/".join(key))
+                self._log.warning("VM unreadable, last known state kept", machine="/".join(key))
         elif running is not None and _identity(running.runner.machine) == _identity(machine):
             running.runner.update(machine)
         else:
@@ -129,13 +129,13 @@ class Agent:
         elif found.wrong != self._named.get(key, ()):
             self._named[key] = found.wrong
             for each in found.wrong:
-                self._log.warning("a machine says what cannot be acted on", machine="/".join(key), reason=str(each))
+                self._log.warning("unreadable field on VM", machine="/".join(key), reason=str(each))
                 self._record(reference(MACHINES, machine), WARNING, "Unreadable", str(each))
         return found.value
 
     def _begin(self, key: tuple[str, str], machine: MachineNow) -> None:
         runner = self._runner(machine)
-        assert self._group is not None, "the agent does not run"
+        assert self._group is not None, "the agent is not running"
         task = self._group.create_task(self._keep(key, runner), name=f"vm {machine.ref}")
         self._running[key] = _Running(runner, task)
         self._tools.metrics.machines(len(self._running))
@@ -145,7 +145,7 @@ class Agent:
         if running is not None:
             running.task.cancel()
             self._tools.metrics.machines(len(self._running))
-            self._log.info("the machine is not looked after any more", machine="/".join(key))
+            self._log.info("VM handling stopped", machine="/".join(key))
 
     async def _keep(self, key: tuple[str, str], runner: Runner) -> None:
         """Keep a runner running. A failure is an internal error, logged each time, and restarts the runner."""
@@ -155,9 +155,7 @@ class Agent:
             except Exception:
                 wait_s = self._rng.uniform(*RESTART_S)
                 self._tools.metrics.restarted()
-                self._log.exception(
-                    "a defect ends the machine's run; it begins again", machine="/".join(key), seconds=wait_s
-                )
+                self._log.exception("VM handling failed, restarting", machine="/".join(key), seconds=wait_s)
                 await asyncio.sleep(wait_s)
                 newest = self._store.get(key[1], key[0])
                 machine = None if newest is None else read(newest, self._tools.settings.scaling).value

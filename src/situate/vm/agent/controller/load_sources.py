@@ -67,20 +67,20 @@ class Scraped:
         try:
             async with asyncio.timeout(timeout_s), self._session.get(url, allow_redirects=False) as response:
                 if response.status != 200:
-                    return NoMetrics(f"{url} answered {response.status}")
+                    return NoMetrics(f"{url} answered with status {response.status}, expected 200")
                 received = bytearray()
                 async for piece in response.content.iter_any():
                     received += piece
                     if len(received) > most:
-                        return NoMetrics(f"{url} answered more than {most} bytes")
+                        return NoMetrics(f"the answer of {url} is longer than {most} bytes")
         except TimeoutError:
             return NoMetrics(f"{url} did not answer within {timeout_s:g} s")
         except (aiohttp.ClientError, OSError, ValueError) as problem:
-            return NoMetrics(f"{url} cannot be asked: {type(problem).__name__}: {problem}")
+            return NoMetrics(f"the request to {url} failed: {type(problem).__name__}: {problem}")
         try:
             return of_machine(samples_of(received.decode("utf-8", "replace")), machine.ref)
         except (ValueError, LookupError) as problem:  # the parser's errors for other text
-            return NoMetrics(f"{url} answered what is no Prometheus text: {problem}")
+            return NoMetrics(f"the answer of {url} is not Prometheus text: {problem}")
 
     def _url(self, machine: MachineNow, port: int) -> str:
         if self._access.endpoint is None:
@@ -137,7 +137,7 @@ class Filed:
             return NoMetrics(f"{self._file}: {mistakes[0]}")
         entry = document.get(str(machine.ref)) if isinstance(document, dict) else None
         if entry is None:
-            return NoMetrics(f"{self._file} has no entry {machine.ref}")
+            return NoMetrics(f"{self._file} has no entry for {machine.ref}")
         return load(entry, Place(str(self._file), str(machine.ref)))
 
 
@@ -163,4 +163,4 @@ def samples_of(text: str) -> list[Sample]:
 def _cache_of(found: Load | NoMetrics) -> CacheMetrics | NoMetrics:
     if isinstance(found, NoMetrics):
         return found
-    return NoMetrics("it says nothing of workingSetPages") if found.cache is None else found.cache
+    return NoMetrics("the load has no workingSetPages") if found.cache is None else found.cache

@@ -49,7 +49,7 @@ class VmWriter:
         if again is None or again.ref != machine.ref or again.phase not in SCALED or again.phase == machine.phase:
             return NotWritten(str(written))
         if again.guest.use != machine.guest.use:
-            return NotWritten(f"somebody else changed the size meanwhile: {written}")
+            return NotWritten(f"another client changed the size meanwhile: {written}")
         second = await self._patch(again, change)
         return NotWritten(str(second)) if isinstance(second, Invalid) else second
 

@@ -18,22 +18,30 @@ class AgentMetrics:
     """Metrics of all VMs of a process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._machines = Gauge("situate_vm_agent_machines", "Machines that are looked after.", registry=registry)
+        self._machines = Gauge("situate_vm_agent_machines", "VMs that the agent handles.", registry=registry)
         self._unhealthy = Gauge(
-            "situate_vm_agent_unhealthy", "Machines that something is wrong with.", ("complaint",), registry=registry
+            "situate_vm_agent_unhealthy", "Unhealthy VMs, by complaint.", ("complaint",), registry=registry
         )
         for complaint in COMPLAINTS:
             self._unhealthy.labels(complaint)
         self._requests = Counter(
-            "situate_vm_agent_requests", "Requests, by whom was asked.", ("kind", "outcome"), registry=registry
+            "situate_vm_agent_requests",
+            "Requests to the scheduler, the API server and the monitors, by kind and outcome.",
+            ("kind", "outcome"),
+            registry=registry,
         )
         self._scrapes = Counter(
-            "situate_vm_agent_scrapes", "Readings of a load.", ("kind", "outcome"), registry=registry
+            "situate_vm_agent_scrapes",
+            "Reads of load metrics, by kind and outcome.",
+            ("kind", "outcome"),
+            registry=registry,
         )
-        self._restarts = Counter("situate_vm_agent_restarts", "Runners that failed and began again.", registry=registry)
+        self._restarts = Counter(
+            "situate_vm_agent_restarts", "Restarts of the handling of a VM after an internal error.", registry=registry
+        )
         self._latency = Histogram(
             "situate_vm_agent_latency_seconds",
-            "From a wish to its effect.",
+            "Seconds from a change of the desired size to its effect, by step and direction.",
             ("step", "direction"),
             buckets=_SECONDS,
             registry=registry,

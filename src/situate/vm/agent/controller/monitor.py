@@ -94,7 +94,7 @@ class WebsocketMonitor:
             self._socket = None
             for each in self._waiting.values():
                 if not each.done():
-                    each.set_exception(MonitorFailed("the connection ended before the answer came"))
+                    each.set_exception(MonitorFailed("the connection closed before the answer arrived"))
             self._waiting.clear()
             await socket.close()
         raise MonitorLost(reason)
@@ -102,12 +102,16 @@ class WebsocketMonitor:
     async def upscale(self, granted: Amounts) -> None:
         reply = await self._call(lambda id_: upscale_notification(id_, granted))
         if not isinstance(reply, UpscaleConfirmation):
-            raise MonitorFailed(f"an upscale was answered with {type(reply).__name__}")
+            raise MonitorFailed(
+                f"the monitor answered an upscale with {type(reply).__name__}, expected UpscaleConfirmation"
+            )
 
     async def downscale(self, target: Amounts) -> DownscaleResult:
         reply = await self._call(lambda id_: downscale_request(id_, target))
         if not isinstance(reply, DownscaleResult):
-            raise MonitorFailed(f"a downscale was answered with {type(reply).__name__}")
+            raise MonitorFailed(
+                f"the monitor answered a downscale with {type(reply).__name__}, expected DownscaleResult"
+            )
         return reply
 
     async def _connected(self) -> aiohttp.ClientWebSocketResponse:
@@ -123,7 +127,7 @@ class WebsocketMonitor:
                     raise
                 return socket
         except TimeoutError as late:
-            raise MonitorLost(f"{self._url} was not open within {limit_s:g} s") from late
+            raise MonitorLost(f"{self._url} did not open a connection within {limit_s:g} s") from late
         except (aiohttp.ClientError, OSError, ValueError) as problem:
             raise MonitorLost(f"{self._url} cannot be reached: {problem}") from problem
 
@@ -131,7 +135,7 @@ class WebsocketMonitor:
         await socket.send_str(opening())
         message = await socket.receive()
         if message.type is not aiohttp.WSMsgType.TEXT:
-            raise MonitorLost(f"{self._url} ended the opening: {message.type.name}")
+            raise MonitorLost(f"{self._url} ended the handshake: {message.type.name}")
         if refusal := opened(message.data):
             raise MonitorLost(f"{self._url}: {refusal}")
 
@@ -148,7 +152,7 @@ class WebsocketMonitor:
             nonsense += 1
             await self._not_understood(socket, understood)
             if nonsense == MOST_NONSENSE:
-                raise MonitorLost(f"{self._url} has said {nonsense} things in a row that make no sense")
+                raise MonitorLost(f"{self._url} sent {nonsense} invalid messages in a row")
         raise MonitorLost(f"{self._url} closed the connection ({socket.close_code})")
 
     async def _take(
@@ -160,16 +164,16 @@ class WebsocketMonitor:
             case UpscaleRequest():
                 wants_more()
             case Complaint(error) if waiting is None:
-                self._log.warning("the monitor complains", error=error)
+                self._log.warning("the monitor reported an error", error=error)
             case HealthCheck() if waiting is None and message.id % 2:
                 await self._send(socket, health_check(message.id))
             case content if waiting is not None and not waiting.done():
                 waiting.set_result(content)
             case content:
-                self._log.info("an answer of the monitor comes too late", kind=type(content).__name__)
+                self._log.info("late answer from the monitor", kind=type(content).__name__)
 
     async def _not_understood(self, socket: aiohttp.ClientWebSocketResponse, message: NotUnderstood) -> None:
-        self._log.warning("the monitor says what makes no sense", reason=message.why)
+        self._log.warning("invalid message from the monitor", reason=message.why)
         waiting = None if message.id is None else self._waiting.pop(message.id, None)
         if waiting is not None and not waiting.done():
             waiting.set_exception(MonitorFailed(message.why))
@@ -178,7 +182,7 @@ class WebsocketMonitor:
     async def _call(self, message: Callable[[int], str]) -> Content:
         socket = self._socket
         if socket is None:
-            raise MonitorFailed("there is no connection")
+            raise MonitorFailed("the monitor is not connected")
         id_ = self._next_id()
         waiting: asyncio.Future[Content] = asyncio.get_running_loop().create_future()
         self._waiting[id_] = waiting
@@ -217,9 +221,10 @@ class WebsocketMonitor:
                 failures += 1
                 failing_since = asked_at if failing_since is None else failing_since
                 if worth_telling(failures):
-                    self._log.warning("the monitor fails its health checks", failures=failures, error=str(failed))
-                if loop.time() - failing_since > self._access.max_health_check_sequential_failures_seconds:
-                    raise MonitorLost(f"{self._url} has failed its health checks for too long") from failed
+                    self._log.warning("health check of the monitor failed", failures=failures, error=str(failed))
+                longest_s = self._access.max_health_check_sequential_failures_seconds
+                if loop.time() - failing_since > longest_s:
+                    raise MonitorLost(f"{self._url} failed its health checks for more than {longest_s:g} s") from failed
             else:
                 failures, failing_since = 0, None
 

@@ -39,7 +39,7 @@ class Authorities:
         except BadAuthority as problem:
             if str(problem) != self._told:
                 self._told = str(problem)
-                structlog.get_logger().warning("authorities are not taken over", error=self._told)
+                structlog.get_logger().warning("new CA certificates not accepted", error=self._told)
         return self._context
 
     def _read(self) -> None:
@@ -55,7 +55,7 @@ class Authorities:
         except (OSError, ValueError, ssl.SSLError) as problem:
             raise BadAuthority(
                 f"scheduler.caFile: found {self._place} ({problem}), allowed: a file with certificates in PEM, or a "
-                "folder of such, named .crt"
+                "folder of such files with names that end in .crt"
             ) from problem
         if self._context is not None:
             # authorities of Kubernetes lack fields that Python 3.13 requires
@@ -78,19 +78,19 @@ class PermitClient:
         if url is None:
             access = self._access
             return BadAnswer(
-                f"no pod labelled name={access.scheduler_name} in namespace {access.namespace} is Ready; "
+                f"no Pod with label name={access.scheduler_name} in namespace {access.namespace} is Ready; "
                 "start the scheduler, or set scheduler.url"
             )
         tls = True if self._authorities is None else self._authorities.context()
         if tls is None:
-            return BadAnswer(f"scheduler.caFile: there is no certificate in {self._access.ca_file} yet")
+            return BadAnswer(f"scheduler.caFile: {self._access.ca_file} contains no certificate yet")
         try:
             async with asyncio.timeout(self._access.request_timeout_seconds):
                 return await self._exchange(url, body, tls)
         except TimeoutError:
             return BadAnswer(f"{url} did not answer within {self._access.request_timeout_seconds:g} s")
         except (aiohttp.ClientError, OSError, ValueError) as problem:
-            return BadAnswer(f"{url} cannot be asked: {type(problem).__name__}: {problem}")
+            return BadAnswer(f"the request to {url} failed: {type(problem).__name__}: {problem}")
 
     async def close(self) -> None:
         if self._session is not None:

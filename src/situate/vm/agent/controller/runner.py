@@ -103,7 +103,7 @@ class Runner:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        self._log.info("the machine is looked after")
+        self._log.info("VM handling started")
         try:
             async with asyncio.TaskGroup() as group:
                 self._tasks = group
@@ -182,7 +182,7 @@ class Runner:
             self._succeeded("scheduler", "ok" if action.target.within(answer.amount) else _short(action, answer))
             tools.metrics.latency("scheduler", answered.latency)
             requested, permit = amounts_text(action.target), amounts_text(answer.amount)
-            self._log.debug("the scheduler has answered", requested=requested, permit=permit, reason=answer.reason)
+            self._log.debug("answer from the scheduler", requested=requested, permit=permit, reason=answer.reason)
         self._became(answered.state)
 
     async def _write(self, number: int, change: Change) -> None:
@@ -242,7 +242,7 @@ class Runner:
             answered = outcomes.monitor_agreed(self.state, number, now_ms(), change.target_revision)
         else:
             answered = outcomes.monitor_denied(self.state, number, now_ms(), change.target_revision)
-            self._log.info("the guest needs what it has", after=amounts_text(change.target), note=result.status)
+            self._log.info("downscale denied by the guest", after=amounts_text(change.target), note=result.status)
         self._succeeded("monitorDown", "ok" if result.ok else "denied")
         self._tools.metrics.latency("monitor", answered.latency)
         self._became(answered.state)
@@ -307,7 +307,7 @@ class Runner:
             self._heard()
         failures = self._failures.pop(kind, 0)
         if failures:
-            self._log.info("a request succeeds again", kind=kind, failures=failures)
+            self._log.info("request succeeded after failures", kind=kind, failures=failures)
 
     def _failed(self, kind: str, why: str) -> None:
         tools = self._tools
@@ -319,13 +319,13 @@ class Runner:
     def _count_failure(self, kind: str, why: str) -> None:
         failures = self._failures[kind] = self._failures.get(kind, 0) + 1
         if worth_telling(failures):
-            self._log.warning("a request failed", kind=kind, failures=failures, error=why)
+            self._log.warning("request failed", kind=kind, failures=failures, error=why)
 
     def _warn(self, warnings: tuple[str, ...]) -> None:
         """Log new warnings, without those of the last call."""
         for warning in warnings:
             if warning not in self._warnings:
-                self._log.info("the machine does not have the size that it should yet", reason=warning)
+                self._log.info("desired size not reached yet", reason=warning)
         self._warnings = warnings
 
     def _look_at_health(self) -> None:
@@ -334,14 +334,14 @@ class Runner:
         if complaints == self._complaints:
             return
         if complaints:
-            self._log.warning("the machine is unhealthy", complaints=list(complaints))
+            self._log.warning("VM unhealthy", complaints=list(complaints))
         else:
-            self._log.info("the machine is healthy again")
+            self._log.info("VM healthy again")
         self._complaints = complaints
         tools.metrics.health(str(self.machine.ref), complaints)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        assert self._tasks is not None, "it does not run"
+        assert self._tasks is not None, "the runner is not running"
         self._tasks.create_task(work)
 
 

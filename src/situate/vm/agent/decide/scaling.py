@@ -44,7 +44,7 @@ class Scaling(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     def mistakes(self) -> Iterable[Mistake]:
         window = self.lfc_window_size_minutes
         if window < 2:
-            yield Mistake("lfcWindowSizeMinutes", str(window), "at least 2: a slope needs two points")
+            yield Mistake("lfcWindowSizeMinutes", str(window), "at least 2, because a slope needs two points")
         if self.lfc_offset < window - 1:
             found = str(self.lfc_min_wait_before_downscale_minutes)
             yield Mistake("lfcMinWaitBeforeDownscaleMinutes", found, f"at least lfcWindowSizeMinutes ({window})")

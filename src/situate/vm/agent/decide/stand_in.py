@@ -15,8 +15,10 @@ FULLEST: Final = 0.9
 def downscale_result(target: Amounts, system: SystemMetrics | None) -> DownscaleResult:
     """Return whether the memory in use, if known, still fits."""
     if system is None:
-        return DownscaleResult(False, "nobody has told how much memory is used")
+        return DownscaleResult(False, "the memory in use is not known")
     most = target.memory * FULLEST
     if system.memory_used > most:
-        return DownscaleResult(False, f"{system.memory_used:.0f} bytes are used, more than {most:.0f} of the target")
+        return DownscaleResult(
+            False, f"{system.memory_used:.0f} bytes are in use, more than the {most:.0f} that the target allows"
+        )
     return DownscaleResult(True, "")

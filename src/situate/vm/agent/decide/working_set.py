@@ -25,9 +25,9 @@ def true_working_set_size(
     slope 0. Raises `ValueError` unless `window` >= 2 and `offset` >= `window` - 1.
     """
     if window < 2:
-        raise ValueError(f"the window has to be at least 2 points, not {window}")
+        raise ValueError(f"the window must have at least 2 points, found {window}")
     if offset < window - 1:
-        raise ValueError(f"the offset has to be at least the window less one, {window - 1}, not {offset}")
+        raise ValueError(f"the offset must be at least the window minus one, {window - 1}, found {offset}")
     reach = window - 1
     for index in range(offset, len(series) - reach):
         before = max(0.0, series[index] - series[index - reach])
@@ -43,7 +43,7 @@ def project_next_highest(series: Sequence[float], length: float = LENGTH_AHEAD) 
     Raises `ValueError` for fewer than 2 values.
     """
     if len(series) < 2:
-        raise ValueError(f"a slope needs at least 2 values, not {len(series)}")
+        raise ValueError(f"a slope needs at least 2 values, found {len(series)}")
     highest = series[0]
     for earlier, later in pairwise(series):
         reached = max(earlier, later)

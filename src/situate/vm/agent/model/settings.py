@@ -92,7 +92,9 @@ class SchedulerAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True)
             allowed = f"more than requestTimeoutSeconds ({self.request_timeout_seconds:g})"
             yield Mistake("requestAtLeastEverySeconds", f"{self.request_at_least_every_seconds:g}", allowed)
         if self.ca_file is not None and not self.tls and not (self.url or "").startswith("https:"):
-            yield Mistake("caFile", shown(self.ca_file), "tls: true, or a url that begins with https:")
+            yield Mistake(
+                "caFile", shown(self.ca_file), "a file only with tls: true or with a url that begins with https:"
+            )
 
 
 class MonitorAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -152,9 +154,9 @@ class MetricsAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     def mistakes(self) -> Iterable[Mistake]:
         for name, value in (("file", self.file), ("endpoint", self.endpoint)):
             if self.source == name and not value:
-                yield Mistake(name, "", f"where to read from, as source is {name}")
+                yield Mistake(name, "", f"a value, because source is {name}")
             elif self.source != name and value is not None:
-                yield Mistake(name, shown(value), f"nothing, as source is {self.source}", f"set source: {name}")
+                yield Mistake(name, shown(value), f"no value, because source is {self.source}", f"set source: {name}")
 
 
 class AgentSettings(Scaling, frozen=True, rename="camel", kw_only=True):

@@ -85,11 +85,13 @@ def opened(text: str | bytes) -> str:
         part = Part.of_text(_decoded(text), Place(_ABOUT, ""))
         part.mapping()
         if part["error"].there:
-            return f"the monitor refuses: {part['error'].text()[:200]}"
+            return f"the monitor refused the connection: {part['error'].text()[:200]}"
         version = part["version"].integer()
     except Misread as problem:
         return str(problem.unreadable)
-    return "" if version == VERSION else f"the monitor speaks version {version}, the agent only {VERSION}"
+    return (
+        "" if version == VERSION else f"the monitor uses protocol version {version}, the agent supports only {VERSION}"
+    )
 
 
 def upscale_notification(id_: int, granted: Amounts) -> str:

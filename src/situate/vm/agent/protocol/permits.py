@@ -76,7 +76,7 @@ def answer(status: int, body: bytes) -> Permit | BadAnswer:
     """Parse an answer. Any status except 200 is a failure, with any body (C14)."""
     if status != 200:
         said = body[:200].decode("utf-8", "replace").strip()
-        return BadAnswer(f"the scheduler answered {status}{f': {said}' if said else ''}")
+        return BadAnswer(f"the scheduler answered with status {status}{f': {said}' if said else ''}")
     if len(body) > MOST_ANSWER:
         return BadAnswer(f"the scheduler's answer is longer than {MOST_ANSWER} bytes")
     try:

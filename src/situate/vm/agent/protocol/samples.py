@@ -56,7 +56,7 @@ def system_metrics(samples: Iterable[Sample]) -> SystemMetrics | NoMetrics:
     values: list[float] = []
     for name in _SYSTEM:
         if name not in known:
-            return NoMetrics(f"there is no {name}")
+            return NoMetrics(f"metric {name} is missing")
         if not _usable(known[name]):
             return NoMetrics(f"{name} is {known[name]}, allowed: from 0 to 2^60")
         values.append(known[name])
@@ -71,14 +71,14 @@ def cache_metrics(samples: Iterable[Sample]) -> CacheMetrics | NoMetrics:
         if each.name == WINDOWS:
             duration = _number(each.labels.get("duration_seconds", ""))
             if duration is None:
-                return NoMetrics(f"{WINDOWS} has a sample whose duration_seconds is no number")
+                return NoMetrics(f"{WINDOWS} has a sample with a duration_seconds that is not a number")
             windows[duration] = each.value
     if not windows:
-        return NoMetrics(f"there is no {WINDOWS}")
+        return NoMetrics(f"metric {WINDOWS} is missing")
     series: list[float] = []
     for number, duration in enumerate(sorted(windows)[:MOST_WINDOWS], start=1):
         if duration != number * WINDOW_S:
-            return NoMetrics(f"{WINDOWS} has duration_seconds {duration:g} where {number * WINDOW_S} is due")
+            return NoMetrics(f"{WINDOWS} has duration_seconds {duration:g}, expected {number * WINDOW_S}")
         if not _usable(windows[duration]):
             return NoMetrics(f"{WINDOWS} of {duration:g} s is {windows[duration]}, allowed: from 0 to 2^60")
         series.append(windows[duration])

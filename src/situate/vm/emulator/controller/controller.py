@@ -64,7 +64,7 @@ class MachinesController:
         self._wall = wall
         self._rng = rng
         self._leadership: Leadership | None = None
-        self._problem: str | None = "it has not been looked whether the server knows machines"
+        self._problem: str | None = "the API server has not been checked for VirtualMachines yet"
         self._stopping = asyncio.Event()
         self.watched = Watched(client, rng, namespace)
         self.queue: WorkQueue[Key] = WorkQueue(rng=rng, backoff=_RETRY)
@@ -122,7 +122,7 @@ class MachinesController:
                 self._problem = None
                 return True
             if problem != self._problem:
-                self._log.warning("machines cannot be watched yet", error=problem)
+                self._log.warning("VirtualMachines not available yet, retrying", error=problem)
             self._problem = problem
             failures += 1
             try:
@@ -141,8 +141,8 @@ class MachinesController:
                 return str(problem)
             if served is None:
                 return (
-                    f"the cluster has no {resource.group_resource}; "
-                    "add it: situate crds vm | kubectl apply --server-side -f -"
+                    f"the cluster does not serve {resource.group_resource}; "
+                    "install it: situate crds vm | kubectl apply --server-side -f -"
                 )
         return None
 
@@ -164,7 +164,7 @@ class MachinesController:
             try:
                 return await self.watched.relist()
             except KubeError as problem:
-                self._log.warning("what there is cannot be listed yet", error=str(problem))
+                self._log.warning("initial list failed, retrying", error=str(problem))
             await asyncio.sleep(_PROMOTION_RETRY_S)
 
     def _changed(self, key: Key) -> None:
@@ -174,4 +174,4 @@ class MachinesController:
     def _may_write(self) -> None:
         """Raise unless this process leads now, by its own clock."""
         if self._leadership is None or not self._leadership.valid_now():
-            raise NotLeading(f"{self.name}: another process may lead by now; nothing is written", after_s=1.0)
+            raise NotLeading(f"{self.name}: another process may be the leader now, so nothing is written", after_s=1.0)

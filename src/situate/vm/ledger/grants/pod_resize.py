@@ -66,8 +66,8 @@ def judged(draft: Draft, former: Pod | None, seen: Pod, pod: Pod, node: str) -> 
 
 
 _SET_BACK: Final = (
-    "somebody has resized it beyond its wish, and it is set back to that: "
-    f"take the annotation {RESIZE_REQUESTED} away before you resize it by hand"
+    "Another client resized the Pod beyond its request, so the Pod returns to its request. "
+    f"Remove the annotation {RESIZE_REQUESTED} before you resize the Pod by hand"
 )
 
 
@@ -94,14 +94,14 @@ def _by_node(draft: Draft, name: str, wish: Resize) -> Refusal | None:
     if node is None:
         return None
     if node.static and wish.guaranteed:
-        return Refusal("StaticManager", f"the kubelet of node {name} gives whole cores or memory banks to such pods")
+        return Refusal("StaticManager", f"the kubelet of node {name} pins CPUs or memory for such pods (static policy)")
     sizes = zip(draft.rules.resources, wish.wanted, wish.counts, node.total, strict=True)
     larger = [(each, wanted, total) for each, wanted, counts, total in sizes if wanted > max(counts, total)]
     if not larger:
         return None
     has = " and ".join(f"{shown_amount(each, total)} {each}" for each, _, total in larger)
     needs = " and ".join(f"{shown_amount(each, wanted)} {each}" for each, wanted, _ in larger)
-    return Refusal("LargerThanNode", f"node {name} has {has} in all, and the pod would need {needs}")
+    return Refusal("LargerThanNode", f"node {name} has {has} in total, and the pod would need {needs}")
 
 
 def node_changed(draft: Draft, node: Node) -> None:

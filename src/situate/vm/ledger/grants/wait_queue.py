@@ -107,7 +107,7 @@ def serve(draft: Draft, node: str) -> None:
         if uid not in freed_for:
             _passed_over(draft, node, pod, since)
         if own is not None and uid not in draft.state.waiters:
-            cancel(draft, own, "there is room where it is")
+            cancel(draft, own, "the current node of the VM now has the capacity")
 
 
 def _for_its_own_growth(draft: Draft, pod: Pod) -> Move | None:

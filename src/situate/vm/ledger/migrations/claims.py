@@ -181,7 +181,7 @@ def _break(draft: Draft, claim: Claim, there: Amounts) -> None:
     draft.tell(
         claim.beneficiary.ref,
         "ClaimBroken",
-        f"others who could not be refused take of the room that was made for it on node {claim.node}",
+        f"Another Pod took part of the capacity that was reserved for this request on node {claim.node}",
         warning=True,
         claim=claim.id,
         node=claim.node,

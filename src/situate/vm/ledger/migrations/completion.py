@@ -30,11 +30,11 @@ def close(draft: Draft, claim: Claim, outcome: Outcome) -> None:
     draft.drop_claim(claim.id)
     draft.stir(claim.node)
     move = move_for(draft.state, claim.id)
-    by = "" if move is None else f" by {move.machine}"
+    by = "" if move is None else f" from the migration of {move.machine}"
     draft.tell(
         claim.beneficiary.ref,
         "ClaimClosed",
-        f"room on node {claim.node} that was made for it{by}: {outcome.value}",
+        f"The claim on capacity of node {claim.node}{by} is closed: {outcome.value}",
         claim=claim.id,
         node=claim.node,
         outcome=outcome.value,
@@ -57,7 +57,7 @@ def orphaned(draft: Draft, move: Move) -> None:
     if move.stage is Stage.COPYING and not _worth_cancelling(draft, move):
         return
     if move.alive and not (move.for_node and relieves(draft.state, move)):
-        cancel(draft, move, "nobody needs the room any more")
+        cancel(draft, move, "the capacity is not needed any more")
 
 
 def relieves(state: State, move: Move) -> bool:
@@ -83,7 +83,7 @@ def cancel(draft: Draft, move: Move, reason: str) -> None:
     A migration whose object was never requested is only dropped.
     """
     claim = draft.state.claims.get(move.claim)
-    whom = "" if claim is None else f", which was to make room for {claim.beneficiary.ref},"
+    whom = "" if claim is None else f" for {claim.beneficiary.ref}"
     if claim is not None:
         close(draft, claim, Outcome.CANCELLED)
     draft.stir(move.target_node)
@@ -92,7 +92,11 @@ def cancel(draft: Draft, move: Move, reason: str) -> None:
         return
     draft.put_move(replace(move, stage=Stage.ENDING, asked_at=draft.now, retry_at=draft.now + SHOWN_AFTER_S))
     draft.do(CancelMove(move.name, move.machine, move.uid, reason))
-    draft.tell(move.machine, "MoveCancelled", f"its move to node {move.target_node or '(any)'}{whom} ends: {reason}")
+    draft.tell(
+        move.machine,
+        "MoveCancelled",
+        f"The migration to node {move.target_node or '(any)'}{whom} is cancelled: {reason}",
+    )
 
 
 def fail(draft: Draft, move: Move, reason: str) -> None:

@@ -51,7 +51,7 @@ def refused(state: State, uid: str, now: float, rules: Rules, planner: Planner) 
     if machine.role is Role.TARGET:
         if move is None:
             return None
-        said = f"VirtualMachine {machine.ref} is just being moved into it, and is moved on once it runs here"
+        said = f"VirtualMachine {machine.ref} is being migrated into this pod; its next migration starts afterwards"
         return Refused(Because.WAITS, said, _wish(pod, node, now))
     if not machine.migratable:
         return None
@@ -81,8 +81,8 @@ def _on_its_way(pod: Pod, move: Move) -> str:
     assert pod.machine is not None
     whither = f"node {move.target_node}" if move.target_node else "another node"
     if begun(move):
-        return f"VirtualMachine {pod.machine.ref} is being moved to {whither}; its pod goes when it has left"
-    return f"VirtualMachine {pod.machine.ref} is moved to {whither} when its turn comes; its pod goes when it has left"
+        return f"VirtualMachine {pod.machine.ref} is being migrated to {whither}; its pod ends after the migration"
+    return f"VirtualMachine {pod.machine.ref} waits for its migration to {whither}; its pod ends after the migration"
 
 
 def _planned(
@@ -93,19 +93,19 @@ def _planned(
     about = f"VirtualMachine {pod.machine.ref}"
     why = stays(state, pod, now, rules, None)
     if why:
-        return Refused(Because.WAITS, f"{about} cannot be moved now: it {why}", wish)
+        return Refused(Because.WAITS, f"{about} cannot be migrated now: it {why}", wish)
     plan = planner.drain(state, node, now, rules)
     target = next((move.target_node for move in plan.moves if move.source.uid == pod.uid), "")
     if target:
-        said = f"{about} is about to be moved to node {target}; its pod goes when it has left"
+        said = f"{about} is about to be migrated to node {target}; its pod ends after the migration"
         return Refused(Because.MOVES, said, wish)
-    return Refused(Because.WAITS, f"{about} cannot be moved now: it {_of_pod(pod, plan.reasons)}", wish)
+    return Refused(Because.WAITS, f"{about} cannot be migrated now: it {_of_pod(pod, plan.reasons)}", wish)
 
 
 def _of_pod(pod: Pod, reasons: Iterable[str]) -> str:
     prefix = f"{pod.ref} "
     found = (each.removeprefix(prefix) for each in reasons if each.startswith(prefix))
-    return next(found, "waits for others that leave the node first")
+    return next(found, "waits for other VMs that leave the node first")
 
 
 def _wishing(state: State, pod: Pod, node: str, now: float) -> State:

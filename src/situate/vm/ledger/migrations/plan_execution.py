@@ -80,7 +80,7 @@ def _say_whether_a_node_is_missing(draft: Draft, pod: Pod, plan: Plan) -> None:
     if plan.needs_node is not None:
         pairs = zip(draft.rules.resources, plan.needs_node, strict=True)
         room = " and ".join(f"{shown_amount(name, amount)} {name}" for name, amount in pairs if amount)
-        message = f"a new node with room for {room} would help, and no move does"
+        message = f"A new node with {room} free would satisfy the request, and no migration does"
         draft.tell(pod.ref, NEEDS_NODE, message, warning=True, room=room)
     draft.do(Condition(pod.ref, NEEDS_NODE, needs, "NoMoveHelps" if needs else "NotNeeded", message))
 
@@ -185,7 +185,11 @@ def start(draft: Draft) -> None:
         if why_not := spoilt(draft.state, move):
             draft.drop_move(move.key)
             fail_claim(draft, move)
-            draft.tell(move.machine, "MoveDropped", f"its move to node {move.target_node} is not begun: {why_not}")
+            draft.tell(
+                move.machine,
+                "MoveDropped",
+                f"The migration to node {move.target_node} was dropped before its start: {why_not}",
+            )
             continue
         begun = replace(move, asked_at=draft.now, retry_at=draft.now + SHOWN_AFTER_S)
         draft.put_move(begun)
@@ -217,7 +221,7 @@ def revalidate(draft: Draft, node: str) -> None:
 def in_vain(draft: Draft, move: Move) -> str:
     """Return the reason not to request the start of a migration again. Empty: its plan is still valid."""
     if _for_nobody(draft, move) and not draft.rules.consolidate and not relieves(draft.state, move):
-        return "its node is not over its watermark any more"
+        return "the source node is not over its watermark any more"
     return spoilt(draft.state, move)
 
 
@@ -238,13 +242,13 @@ def _gone(state: State, move: Move) -> bool:
 def spoilt(state: State, move: Move) -> str:
     """Return the reason that a waiting migration is not possible. Empty: it may start."""
     if _gone(state, move):
-        return "its machine may not be moved any more, or its target takes nobody"
+        return "the VM must not be migrated any more, or its target node is not schedulable"
     if not move.target_node:
         return ""
     target = state.nodes[move.target_node]
     taken = target.reserved + state.incoming(target.name, "") + state.held(target.name, "")
     if taken.exceeds(target.total):
-        return "others have taken the room there"
+        return "the capacity on the target node is taken"
     if (target.reserved + state.incoming(target.name, "")).exceeds(target.watermark):
-        return "the target would be over its watermark"
+        return "the target node would be over its watermark"
     return ""

@@ -39,7 +39,7 @@ def review(draft: Draft, node: str) -> None:
     """Refuse the node as a target if it is cordoned or not ready."""
     if not draft.state.nodes[node].schedulable:
         for move in list(draft.state.arriving(node)):
-            refuse(draft, move, f"node {node} takes nobody: it is cordoned or not ready")
+            refuse(draft, move, f"node {node} is cordoned or not ready")
 
 
 def choose(draft: Draft, move: Move, why: str) -> None:
@@ -59,7 +59,7 @@ def choose(draft: Draft, move: Move, why: str) -> None:
     draft.tell(
         move.machine,
         "TargetRechosen",
-        f"it moves to node {target} and not to {move.target_node}: {why}",
+        f"The VM migrates to node {target} instead of {move.target_node}: {why}",
         move=move.name,
         node=target,
     )
@@ -67,6 +67,6 @@ def choose(draft: Draft, move: Move, why: str) -> None:
 
 def write(draft: Draft, move: Move) -> None:
     """Write the new target to the migration object, the first time and on retries. A new leader reads it there."""
-    assert move.rechosen_at is not None, f"{move.key} has its first target"
+    assert move.rechosen_at is not None, f"{move.key} still has its first target"
     draft.put_move(replace(move, retry_at=draft.now + SHOWN_AFTER_S))
     draft.do(Retarget(move.name, move.machine, move.uid, move.target_node, move.rechosen_at))

@@ -77,7 +77,7 @@ def run(draft: Draft, name: str) -> None:
             draft.drop_move(move.key)
     for uid in relief(node, wished).wishes:
         pod = node.pods[uid]
-        assert pod.machine is not None, "only machines are moved"
+        assert pod.machine is not None, "only VMs are migrated"
         move = Move(
             name=f"{MIGRATION_PREFIX}{pod.ref.name}",
             plan=name,

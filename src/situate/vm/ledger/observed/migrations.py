@@ -227,7 +227,7 @@ def follow_target(draft: Draft, pod: Pod, node: str) -> None:
     draft.stir(move.target_node)
     if node == move.source_node and after.alive:
         # capacity became free on the VM's own node: no reason to migrate, and no valid target (N9, I12)
-        cancel(draft, after, f"its target came to be on node {node}, which it is to leave")
+        cancel(draft, after, f"the target Pod is on node {node}, which the VM should leave")
 
 
 def _into(state: State, pod: Pod) -> Move | None:
@@ -257,7 +257,7 @@ def ask_again(draft: Draft, move: Move) -> None:
     """Request the creation or the end of a migration again, after a failure or an unknown result."""
     draft.put_move(replace(move, retry_at=draft.now + SHOWN_AFTER_S))
     if move.stage is Stage.ENDING:
-        draft.do(CancelMove(move.name, move.machine, move.uid, "nobody needs the room any more"))
+        draft.do(CancelMove(move.name, move.machine, move.uid, "the capacity is not needed any more"))
     elif move.alive and move.rechosen_at is not None:
         retarget.write(draft, move)
     elif move.alive and not move.uid and (why_not := in_vain(draft, move)):

@@ -40,11 +40,11 @@ def _evicted(draft: Draft, action: Evict) -> None:
     draft.tell(
         action.pod,
         "Evicted",
-        f"it was evicted from node {action.node}: {whom} needs room there, and no move of a machine makes it",
+        f"The Pod was evicted from node {action.node}: {whom} needs its capacity, and no migration frees enough",
         warning=True,
         node=action.node,
     )
-    made = f"{action.pod} was evicted from node {action.node}, which makes room for it"
+    made = f"Pod {action.pod} was evicted from node {action.node} to free capacity for this request"
     draft.tell(action.whom, "RoomIsMade", made, node=action.node)
 
 

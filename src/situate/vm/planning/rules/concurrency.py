@@ -33,21 +33,20 @@ def no_place(moves: Iterable[Move], source: str, target: str, rules: Rules) -> s
     calm = rules.calm
     moves = list(moves)
     if len(moves) >= calm.moves_in_cluster:
-        return (
-            f"{counted(len(moves), 'move is', 'moves are')} under way, and no more than {calm.moves_in_cluster} may be"
-        )
+        running = counted(len(moves), "migration is", "migrations are")
+        return f"{running} in progress, and at most {calm.moves_in_cluster} may be"
     leaving = sum(1 for move in moves if source and move.source_node == source)
     if leaving >= calm.moves_out_of_node:
-        leave = counted(leaving, "move leaves", "moves leave")
-        return f"{leave} node {source}, and no more than {calm.moves_out_of_node} may"
+        leave = counted(leaving, "migration leaves", "migrations leave")
+        return f"{leave} node {source}, and at most {calm.moves_out_of_node} may"
     arriving = sum(1 for move in moves if target and move.target_node == target)
     if arriving >= calm.moves_into_node:
-        come = counted(arriving, "move goes", "moves go")
-        return f"{come} to node {target}, and no more than {calm.moves_into_node} may"
+        come = counted(arriving, "migration goes", "migrations go")
+        return f"{come} to node {target}, and at most {calm.moves_into_node} may"
     for node in filter(None, (source, target)):
         used = sum(move.bandwidth or bandwidth(rules) for move in moves if node in (move.source_node, move.target_node))
         if used + bandwidth(rules) > max(int(calm.link * calm.link_share), bandwidth(rules)):
-            return f"moves from and to node {node} use all of its link that moves may use"
+            return f"migrations from and to node {node} use the whole share of its link for migrations"
     return ""
 
 

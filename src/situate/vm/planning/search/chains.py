@@ -67,7 +67,7 @@ def chain(view: View, short: Short, leavers: Sequence[Mover], aimed: Sequence[Mo
     creation time and UID of the neighbour, then by name of the target.
     """
     if view.rules.chain_depth < 2:
-        return Option(Way.CHAIN, why_not="chains are switched off")
+        return Option(Way.CHAIN, why_not="chains are disabled (chainDepth)")
     away = view.without_target(short.node)
     best: tuple[Chain, tuple[str, ...]] | None = None
     completed = 0
@@ -80,7 +80,7 @@ def chain(view: View, short: Short, leavers: Sequence[Mover], aimed: Sequence[Mo
         if found and (best is None or found[0].price < best[0].price):
             best = found
     if best is None:
-        return Option(Way.CHAIN, why_not="no target can be made ready by moving others away from it")
+        return Option(Way.CHAIN, why_not="no target has enough capacity after other VMs leave it")
     return _option(view, short, *best)
 
 

@@ -49,10 +49,10 @@ class Option:
 def neighbours(view: View, short: Short, candidates: Sequence[Mover]) -> Option:
     """Return the cheapest set of VMs that frees the whole need."""
     if not candidates:
-        return Option(Way.NEIGHBOURS, why_not=f"no machine on node {short.node} may be moved and has a target")
+        return Option(Way.NEIGHBOURS, why_not=f"no VM on node {short.node} may be migrated and has a target")
     chosen = view.cover(candidates, short.wanted)
     if not chosen:
-        why = f"the machines that may leave node {short.node} do not leave enough, or not with a target for each"
+        why = f"the VMs that may leave node {short.node} do not free enough, or some have no target"
         return Option(Way.NEIGHBOURS, why_not=why)
     return leaving(view, short, Way.NEIGHBOURS, chosen, short.wanted)
 
@@ -72,14 +72,14 @@ def part(view: View, short: Short, candidates: Sequence[Mover]) -> Option:
         else:
             too_many = units
     if best is None:
-        return Option(Way.PART, why_not="not even one more unit would fit")
+        return Option(Way.PART, why_not="the capacity for one more unit cannot be freed")
     return leaving(view, short, Way.PART, *best)
 
 
 def leaving(view: View, short: Short, way: Way, chosen: Sequence[Mover], wanted: Amounts) -> Option:
     targets = view.placed(chosen)
     if targets is None:  # for very many VMs, those with many targets were assumed to find one
-        return Option(way, why_not=f"the targets of {len(chosen)} machines do not fit together")
+        return Option(way, why_not=f"the targets of {len(chosen)} VMs do not fit together")
     steps = claiming(chosen, targets, beneficiary(short.pod), wanted)
     return Option(way, fsum(each.cost for each in chosen), tuple(steps))
 
@@ -91,7 +91,7 @@ def itself(view: View, short: Short) -> Option:
     aimed = view.aimed([grown(view, short)])
     targets = view.placed(aimed)
     if not aimed or targets is None:
-        return Option(Way.ITSELF, why_not=f"no other node has room for all that {short.pod.ref} wants")
+        return Option(Way.ITSELF, why_not=f"no other node has capacity for the whole request of {short.pod.ref}")
     return Option(Way.ITSELF, aimed[0].cost, (Step(aimed[0], targets[0]),))
 
 
@@ -111,7 +111,7 @@ def waiting(view: View, short: Short) -> Option:
         if surplus.least(left):
             left, cost = (left - surplus).positive(), seconds
     if left:
-        return Option(Way.WAITING, why_not="moves under way leave no room for it that is not claimed")
+        return Option(Way.WAITING, why_not="migrations in progress free no unclaimed capacity for it")
     return Option(Way.WAITING, cost)
 
 
@@ -136,7 +136,7 @@ def _kept_from_evictions(pod: Pod) -> bool:
 def eviction(view: View, short: Short) -> Option:
     """Return the eviction of lower-priority Pods: lowest priority first, then youngest, and only needed ones."""
     if not view.rules.evict:
-        return Option(Way.EVICTION, why_not="eviction is switched off")
+        return Option(Way.EVICTION, why_not="eviction is disabled (evict)")
     pods = [
         pod
         for pod in view.state.nodes[short.node].pods.values()
@@ -150,7 +150,7 @@ def eviction(view: View, short: Short) -> Option:
             chosen.append(pod)
             left = (left - held).positive()
     if left:
-        return Option(Way.EVICTION, why_not="pods of lower priority do not hold enough")
+        return Option(Way.EVICTION, why_not="pods of lower priority hold too little")
     spare = Amounts.zero(len(left))
     for pod in chosen:
         spare = spare + pod.counted(pod.reserved)
