@@ -122,8 +122,8 @@ def test_a_long_list_comes_in_pages(library: Archive) -> None:
     assert second["records"][0]["object"]["status"]["pages"] == 7
     printed, _ = library.run("search", "--limit", "1", "-o", "wide")
     assert printed.splitlines()[0].split()[0] == "KIND"
-    assert printed.splitlines()[-1].startswith("there is more: --continue ")
-    assert library.run("search", "--name", "nobody")[0] == "nothing of that kind is archived\n"
+    assert printed.splitlines()[-1].startswith("next page: --continue ")
+    assert library.run("search", "--name", "nobody")[0] == "no record matches\n"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_every_record_is_read_and_what_was_edited_is_named(archive: Archive) -> 
     told = archive.data("verify", code=1)
     assert (told["whole"], [each["field"] for each in told["unreadable"]]) == (2, ["digest"])
     printed, _ = archive.run("verify", code=1)
-    assert printed.startswith("2 records are whole, 1 are not\n")
+    assert printed.startswith("2 records are intact, 1 are not\n")
     assert len(archive.data("search")["unreadable"]) == 1
     assert "cannot be used" in archive.run("search")[1]
     assert "cannot be used" in archive.run("get", KIND, "--uid", "u3", code=1)[1]
@@ -219,7 +219,7 @@ def test_records_are_copied_once(archive: Archive, tmp_path: Path) -> None:
     assert archive.run(*given, "--dry-run")[0].startswith("2 records would be copied, 0 there already")
     found = {"dryRun": False, "copied": 2, "present": 0, "newer": 0, "failed": [], "unreadable": []}
     assert archive.data(*given) == found, "the dry run copied nothing"
-    assert archive.run(*given)[0] == "0 records copied, 2 there already, 0 there in a newer version\n"
+    assert archive.run(*given)[0] == "0 records copied, 2 already present, 0 present in a newer version\n"
     asyncio.run(archive.store.edit(done("nightly", "u1")))
     assert "not copied" in archive.run(*given, code=1)[1]
     assert other.data("verify")["whole"] == 2

@@ -35,7 +35,7 @@ def project(tmp_path: Path) -> Path:
 def test_it_says_what_to_do_next(tmp_path: Path) -> None:
     told = call(tmp_path, "reports").output.splitlines()
     assert told[0].startswith("wrote ")
-    assert told[1] == f"next: cd {tmp_path}/reports && python -m pytest; then reports/reconciler.py"
+    assert told[1] == f"next: cd {tmp_path}/reports && python -m pytest; then edit reports/reconciler.py"
 
 
 def test_a_dry_run_names_the_files_and_writes_none(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ SUBJECT = "--resource=batch.example.com/v1/renderfarms"
 @pytest.mark.parametrize(
     ("main", "arguments", "status", "said"),
     [
-        ("executor", (), 2, "--executor-uid: missing, allowed: the pod's UID, or POD_UID in the environment"),
+        ("executor", (), 2, "--executor-uid: missing, allowed: the UID of the Pod, or POD_UID in the environment"),
         ("supervisor", (SUBJECT,), 1, "--health-address 127.0.0.1:{port}"),
         (
             "supervisor",

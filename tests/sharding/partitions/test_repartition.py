@@ -69,7 +69,7 @@ def test_a_split_moves_exactly_half_into_the_new_one_and_a_merge_touches_nothing
         (lambda: split(even_table(2).owners(), 7, 8), "has 0 slots"),
         (lambda: split(even_table(2).owners(), 0, 1), "has slots already"),
         (lambda: merged(even_table(2).owners(), 0, 0), "cannot be merged"),
-        (lambda: merged(even_table(2).owners(), 0, 5), "allowed are two of 0, 1"),
+        (lambda: merged(even_table(2).owners(), 0, 5), "allowed: two different partitions of 0, 1"),
         (lambda: resized(even_table(2).owners(), []), "0 partitions are wanted"),
     ],
 )

@@ -146,7 +146,7 @@ def test_a_frozen_slot_is_assigned_by_nobody_and_every_other_by_its_owner(
 def test_a_hand_over_waits_for_confirmations_and_for_open_work() -> None:
     table = frozen(even_table(2), split(even_table(2).owners(), 0, 2))
     assert hand_over_waits_for(table, {0: 1, 1: 2}, {1500: 3, 4000: 9}) == [
-        "partition 0 has confirmed version 1 of 2",
+        "partition 0 has confirmed version 1, not version 2",
         "3 objects of frozen slots are still assigned",
     ]
     assert hand_over_waits_for(table, {0: 2}, {4000: 9}) == []

@@ -117,7 +117,7 @@ def test_a_large_pool_is_settled_with_the_fewest_moves_that_can_be_proved() -> N
     [
         pytest.param([Held("big", "e0", 9)], 5, "object big has a load of 9, above the limit of 5", id="one too large"),
         pytest.param(held([3, 3], [0, 0], stuck=frozenset({0, 1})), 5, "may not move load e0 above", id="stuck"),
-        pytest.param(held([4, 4, 4], [0, 0, 1]), 5, "12 are to be placed, and there is room for 10", id="too much"),
+        pytest.param(held([4, 4, 4], [0, 0, 1]), 5, "12 need an executor, but the free capacity is 10", id="too much"),
         pytest.param(held([3, 3, 3], [0, 0, 1]), 5, "no arrangement was found", id="no packing"),
     ],
 )

@@ -299,7 +299,7 @@ async def test_a_spoilt_record_is_told_beside_the_others() -> None:
     archiver._records[key] = archiver._records[key].replace(b"ex-", b"xx-")
     answer = await scene.ask(REPORTS)
     assert names(json.loads(answer.body)) == ["live-1", "live-2", "fine"]
-    assert answer.headers["warning"] == '299 - "records of the archive that cannot be read and are left out: 1"'
+    assert answer.headers["warning"] == '299 - "unreadable records of the archive, left out: 1"'
     assert "cannot be used: digest" in (await scene.refused(500, f"{REPORTS}/gone"))["message"]
 
 

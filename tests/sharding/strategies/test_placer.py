@@ -195,8 +195,8 @@ def test_a_strategy_of_the_users_needs_nothing_but_the_protocol() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        pytest.param("z", "it named 'z', which is no healthy executor", id="nobody we know"),
-        pytest.param("", "it named '', which is no healthy executor", id="nobody"),
+        pytest.param("z", "it named 'z', which is not a healthy executor", id="nobody we know"),
+        pytest.param("", "it named '', which is not a healthy executor", id="nobody"),
         pytest.param(None, "it named None", id="nothing"),
         pytest.param(["a"], "unhashable", id="a list"),
         pytest.param("c" * 10_000, "no healthy executor", id="a long name"),
@@ -253,8 +253,8 @@ def test_a_dry_run_explains_each_candidate_and_changes_nothing() -> None:
     assert first.chosen == "b"
     assert first.refusal is None
     assert [(each.executor, each.place, each.why) for each in first.candidates] == [
-        ("b", 1, "0 open; preferred; rules' score 1"),
-        ("a", 2, "1 open; its owner's executor; rules' score 0"),
+        ("b", 1, "0 open; preferred; score 1 by rules"),
+        ("a", 2, "1 open; its owner's executor; score 0 by rules"),
         ("c", None, "its labels do not match the executor selector 'zone=north'"),
         ("d", None, "Unhealthy"),
     ]

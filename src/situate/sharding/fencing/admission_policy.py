@@ -46,11 +46,11 @@ class ServiceAccounts:
             for account in accounts or ("",):
                 namespace, colon, name = account.partition(":")
                 if not (namespace and colon and name) or not set(account) <= _OF_ACCOUNTS:
-                    raise BadPolicy(f"{role}: {account!r} is no service account; write NAMESPACE:NAME")
+                    raise BadPolicy(f"{role}: found {account!r}, allowed: a service account as NAMESPACE:NAME")
         if both := sorted({*self.supervisors} & {*self.executors}):
             raise BadPolicy(
-                f"{both[0]} is a service account of supervisors and of executors; give each role one of its own, or no "
-                "server can tell an executor's write from a supervisor's"
+                f"{both[0]} is a service account of supervisors and of executors; use an account for each role, or the "
+                "API server cannot distinguish an executor's write from a supervisor's"
             )
 
     def writer_of(self, user_info: Mapping[str, Any]) -> Writer:

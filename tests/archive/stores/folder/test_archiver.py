@@ -259,7 +259,7 @@ TORN = encode_record(archived())
         *(pytest.param(TORN[:length], "no JSON", id=f"{length} bytes") for length in (0, 1, 100, len(TORN) - 1)),
         pytest.param(b"\0" * len(TORN), "no JSON", id="zeros, as a disk leaves them"),
         pytest.param(TORN.replace(b"nightly", b"mightly"), "digest: found", id="one bit"),
-        pytest.param(encode_record(archived(report("other"))), "which belongs elsewhere", id="moved from elsewhere"),
+        pytest.param(encode_record(archived(report("other"))), "which has another place", id="moved from elsewhere"),
     ],
 )
 def test_torn_and_moved_files_are_named(folder: RecordFolder, root: Path, left: bytes, said: str) -> None:
@@ -368,11 +368,11 @@ def test_a_root_that_is_not_there_is_not_made(tmp_path: Path) -> None:
         lambda: folder.search(Query()),
         lambda: folder.delete(archived().subject.key),
     ):
-        with pytest.raises(ArchiveUnavailable, match=r"there is no folder .*nowhere: mount its volume, or create it"):
+        with pytest.raises(ArchiveUnavailable, match=r"folder .*nowhere does not exist: mount its volume, or create it"):
             call()
     assert not (tmp_path / "nowhere").exists()
     (tmp_path / "file").touch()
-    with pytest.raises(ArchiveRefused, match="file is no folder: name another one"):
+    with pytest.raises(ArchiveRefused, match="file is not a folder: name another one"):
         RecordFolder(tmp_path / "file", 0.0).check()
 
 
@@ -417,10 +417,10 @@ async def test_a_disk_that_hangs_holds_up_nothing_else(archiver: FilesystemArchi
     [
         (errno.ENOSPC, ArchiveUnavailable, "make room there"),
         (errno.EDQUOT, ArchiveUnavailable, "make room there"),
-        (errno.EIO, ArchiveUnavailable, "it is tried again"),
-        (errno.ESTALE, ArchiveUnavailable, "it is tried again"),
-        (errno.EACCES, ArchiveRefused, "let this process read and write there"),
-        (errno.EROFS, ArchiveRefused, "mount it for writing"),
+        (errno.EIO, ArchiveUnavailable, "a retry may succeed"),
+        (errno.ESTALE, ArchiveUnavailable, "a retry may succeed"),
+        (errno.EACCES, ArchiveRefused, "grant this process read and write access"),
+        (errno.EROFS, ArchiveRefused, "mount the volume read-write"),
         (errno.ENAMETOOLONG, ArchiveRefused, "names of 255 bytes"),
         (errno.EFBIG, ArchiveTooLarge, "raise the limit"),
     ],

@@ -194,7 +194,7 @@ async def test_a_copy_by_hand_is_reported_and_is_no_second_record(bucket: S3) ->
     assert page.records == (AFTER,)
     (error,) = page.corrupt
     assert error.record.endswith(copy)
-    assert "whose key is another one" in error.problem
+    assert "which has another key" in error.problem
     with pytest.raises(ArchiveCorrupt):
         await archiver.get(ByName(KIND, "ns1", "copy"))
 
