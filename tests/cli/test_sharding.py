@@ -407,7 +407,7 @@ def test_explain_shows_a_refused_write_instead_of_the_next_step_alone(playground
 
 @pytest.mark.finding("N21")
 def test_status_says_that_the_fence_refuses_the_leaders_writes(playground: Playground) -> None:
-    report = json.dumps({"term": 3, "writeRefused": "ValidatingAdmissionPolicy old-term refuses it"})
+    report = json.dumps({"term": 3, "writeRefused": "ValidatingAdmissionPolicy old-term refuses the write"})
     playground.kubectl("annotate", "lease", LEASE, "-n", "team", f"{STATUS}={report}")
     try:
         _, printed, _ = playground.run("status")
@@ -469,7 +469,7 @@ def test_explain_says_that_a_slot_is_frozen(playground: Playground, tmp_path: Pa
     arguments = ("explain", "team/waiting", "-f", str(file), "--installation-namespace", "team")
     code, printed, _ = playground.run(*arguments, about=False)
     assert code == 1
-    assert "its slot is about to change partitions" in printed
+    assert "the slot of the object is frozen" in printed
 
 
 @pytest.mark.finding("N14")
@@ -586,7 +586,7 @@ def test_a_timeout_of_0_waits_without_an_end(playground: Playground) -> None:
     label = ("label", "report", "executor-2-0", "-n", "team", "--overwrite")
     try:
         eventually("it is cordoned", lambda: playground.annotation("executor-2", CORDON) == "true")
-        eventually("it waits", lambda: "are to be released" in waiting.log.read_text())
+        eventually("it waits", lambda: "will be released" in waiting.log.read_text())
         assert waiting.running
         playground.kubectl(*label, f"{EXECUTOR}=executor-1")
         eventually("it ends", lambda: "holds no objects any more" in waiting.log.read_text())
@@ -619,7 +619,7 @@ def test_a_plan_lists_one_namespace_or_all(playground: Playground) -> None:
 def test_explain_takes_the_contexts_namespace(playground: Playground) -> None:
     code, _, told = playground.run("explain", "executor-1-0")
     assert code == 2
-    assert "there is no such Report in namespace default; there is team/executor-1-0" in told
+    assert "Report not found in namespace default; found: team/executor-1-0" in told
 
 
 ABOUT_EXECUTORS = ("-r", RESOURCE, "--executor-namespace", "team")

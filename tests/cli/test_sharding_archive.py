@@ -130,7 +130,7 @@ def test_a_long_list_comes_in_pages(library: Archive) -> None:
     ("arguments", "said"),
     [
         (("get", "Report/v1", "ns1/a"), "allowed: KIND.GROUP"),
-        (("search", "--kind", "Report"), "allowed: KIND.GROUP, such as Report.batch.example.com; Report. with a dot"),
+        (("search", "--kind", "Report"), "allowed: KIND.GROUP, such as Report.batch.example.com; for the core group of Kubernetes: Report."),
         (("get", KIND, "a/b/c"), "allowed: NAMESPACE/NAME"),
         (("get", KIND), "--uid"),
         (("search", "-l", "a>1"), "allowed: =, !="),
@@ -148,7 +148,7 @@ def test_a_long_list_comes_in_pages(library: Archive) -> None:
         (("restore", KIND, "ns1/nightly", "--assigned-to-path", "metadata.name"), "assigned_to_path"),
         (("restore", KIND, "ns1/nightly", "--finalizer", "none"), "finalizer"),
         (("serve", "--resource", "reports"), "GROUP/VERSION/PLURAL"),
-        (("serve", "--resource", "x.io/v1/reports"), "tokens would cross the network"),
+        (("serve", "--resource", "x.io/v1/reports"), "clients would send tokens in clear text"),
         (("serve", "--resource", "x.io/v1/reports", "--address", "8443x"), "HOST:PORT"),
         (("serve", "--resource", "x.io/v1/reports", "--tls-cert-file", "a.pem"), "belong together"),
     ],

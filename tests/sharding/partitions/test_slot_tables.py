@@ -70,10 +70,10 @@ def test_neither_an_older_version_nor_an_unannounced_owner_is_followed() -> None
     for bad in (table_of(2, EVEN.owners()), unannounced):
         found = seen(FROZEN if bad is not unannounced else EVEN, bad)
         assert found.newest in (FROZEN, EVEN)
-        assert "stays in force" in found.problem
+        assert "remains in use" in found.problem
 
 
 def test_without_a_table_that_is_said() -> None:
     assert "the ConfigMap does not exist" in Tables(0).with_seen(None).problem
     assert f"no entry {ENTRY!r}" in Tables(0).with_seen(ConfigMap()).problem
-    assert "nothing is assigned" in Tables(0).with_seen(None).problem
+    assert "no object is assigned" in Tables(0).with_seen(None).problem

@@ -199,7 +199,7 @@ def test_a_strategy_of_the_users_needs_nothing_but_the_protocol() -> None:
         pytest.param("", "it named '', which is not a healthy executor", id="nobody"),
         pytest.param(None, "it named None", id="nothing"),
         pytest.param(["a"], "unhashable", id="a list"),
-        pytest.param("c" * 10_000, "no healthy executor", id="a long name"),
+        pytest.param("c" * 10_000, "not a healthy executor", id="a long name"),
         pytest.param(ZeroDivisionError("division by zero"), "division by zero", id="it raises"),
     ],
 )
@@ -219,8 +219,8 @@ def test_a_strategy_that_cannot_choose_among_some_must_obey_and_is_not_asked_for
     placer = zoned(strategy=Stubborn("a"))
     refused = refusal(placer, ObjectFacts("o", selector="zone=south"))
     assert isinstance(refused, StrategyFailed)
-    assert "which a rule leaves out" in str(refused)
-    with pytest.raises(NoHealthyExecutors, match="cannot choose among some"):
+    assert "which a rule excludes" in str(refused)
+    with pytest.raises(NoHealthyExecutors, match="cannot choose from a subset"):
         placer.choose_among(NOTHING, frozenset({"a"}))
 
 

@@ -41,7 +41,7 @@ class ExecutorIdentity:
         empty = [name for name in ("pod", "namespace", "uid") if not getattr(self, name)]
         if empty:
             raise BadConfiguration(
-                f"{', '.join(empty)} of the executor must not be empty; set POD_NAME, POD_NAMESPACE and POD_UID "
+                f"the executor's {', '.join(empty)} must not be empty; set POD_NAME, POD_NAMESPACE and POD_UID "
                 "through the downward API"
             )
 

@@ -238,8 +238,8 @@ def _validation(refusal: Refusal, expression: str) -> dict[str, str]:
     validation = {"expression": expression, "message": str(refusal), "reason": "Forbidden"}
     if refusal in _OF_IDENTITIES:
         validation["messageExpression"] = (
-            f'"{refusal}; the request is of " + request.userInfo.username + (variables.pod_uid == "" ? '
-            "', whose token is bound to no Pod' : ', of the Pod with uid ' + variables.pod_uid)"
+            f'"{refusal}; the request came from " + request.userInfo.username + (variables.pod_uid == "" ? '
+            "', with a token that is bound to no Pod' : ', of the Pod with uid ' + variables.pod_uid)"
         )
     return validation
 

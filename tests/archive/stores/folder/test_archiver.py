@@ -256,8 +256,8 @@ TORN = encode_record(archived())
 @pytest.mark.parametrize(
     ("left", "said"),
     [
-        *(pytest.param(TORN[:length], "no JSON", id=f"{length} bytes") for length in (0, 1, 100, len(TORN) - 1)),
-        pytest.param(b"\0" * len(TORN), "no JSON", id="zeros, as a disk leaves them"),
+        *(pytest.param(TORN[:length], "not JSON", id=f"{length} bytes") for length in (0, 1, 100, len(TORN) - 1)),
+        pytest.param(b"\0" * len(TORN), "not JSON", id="zeros, as a disk leaves them"),
         pytest.param(TORN.replace(b"nightly", b"mightly"), "digest: found", id="one bit"),
         pytest.param(encode_record(archived(report("other"))), "which has another place", id="moved from elsewhere"),
     ],
@@ -415,8 +415,8 @@ async def test_a_disk_that_hangs_holds_up_nothing_else(archiver: FilesystemArchi
 @pytest.mark.parametrize(
     ("code", "expected", "advice"),
     [
-        (errno.ENOSPC, ArchiveUnavailable, "make room there"),
-        (errno.EDQUOT, ArchiveUnavailable, "make room there"),
+        (errno.ENOSPC, ArchiveUnavailable, "free some space there"),
+        (errno.EDQUOT, ArchiveUnavailable, "free some space there"),
         (errno.EIO, ArchiveUnavailable, "a retry may succeed"),
         (errno.ESTALE, ArchiveUnavailable, "a retry may succeed"),
         (errno.EACCES, ArchiveRefused, "grant this process read and write access"),
@@ -446,7 +446,7 @@ async def test_a_disk_without_room_is_unavailable_and_empties_by_itself(root: Pa
             RecordFolder(root, 0.0).put(archived())
 
     await archiver.check()
-    with pytest.raises(ArchiveUnavailable, match="No space left on device; make room there"), _told(root):
+    with pytest.raises(ArchiveUnavailable, match="No space left on device; free some space there"), _told(root):
         await asyncio.to_thread(full)
     assert os.listdir(root / ".partial") == []
     with pytest.raises(NotArchived):

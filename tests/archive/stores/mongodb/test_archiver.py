@@ -147,7 +147,7 @@ async def test_a_record_that_is_too_large_is_refused_for_good(database: MongoDB,
     ],
 )
 def test_a_url_that_is_none_is_not_quoted(url: str) -> None:
-    with pytest.raises(ValueError, match="archive URL: no URL that MongoDB's driver accepts") as caught:
+    with pytest.raises(ValueError, match="archive URL: found no URL that the MongoDB driver accepts") as caught:
         MongoArchiver(url)
     assert "hunter2" not in f"{caught.value}{caught.value.__cause__}"
 

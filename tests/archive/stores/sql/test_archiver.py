@@ -176,7 +176,7 @@ async def test_rights_that_are_missing_are_refused_for_good(database: Postgresql
         connection.execute("CREATE ROLE visitor LOGIN")
     archiver = open_sql(database.url.replace("//archivist", "//visitor"))
     for call in (archiver.check(), archiver.put(AFTER)):
-        with pytest.raises(ArchiveRefused, match=r"permission denied .*; correct the database or this user's rights"):
+        with pytest.raises(ArchiveRefused, match=r"permission denied .*; correct the database or the permissions of this user"):
             await call
     with psycopg.connect(database.url, autocommit=True) as connection:
         tables = ", ".join(table.name for table in METADATA.sorted_tables)
@@ -353,7 +353,7 @@ async def test_a_disk_without_room_is_unavailable_and_leaves_what_was_there(tmp_
 
     archiver = open_sql(f"sqlite:///{tmp_path / 'a.db'}")
     sa.event.listen(archiver._engine.sync_engine, "connect", small)
-    with pytest.raises(ArchiveUnavailable, match="full; make room"):
+    with pytest.raises(ArchiveUnavailable, match="full; free some space"):
         await archiver.put(archived(report(version=11, data="x" * 100_000)))
     assert (await archiver.search(Query())).records == (BEFORE,)
 

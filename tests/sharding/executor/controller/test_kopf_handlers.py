@@ -127,7 +127,7 @@ async def test_patches_of_anything_else_are_refused_by_name(how: str) -> None:
         else:
             patch.fns.append(move)
 
-    with pytest.raises(OutsideStatus, match=r"^r: Kopf handler build changes spec, and an executor writes the status"):
+    with pytest.raises(OutsideStatus, match=r"^r: Kopf handler build changes spec, but an executor writes only the status"):
         await called(build)
 
 
@@ -236,7 +236,7 @@ async def test_who_is_no_owner_any_more_says_so() -> None:
     ("fn", "options", "message"),
     [
         pytest.param(
-            lambda diff, old, **_: None, {}, "has the parameters diff, old, allowed: body, spec", id="arguments"
+            lambda diff, old, **_: None, {}, "has the unknown parameters diff, old, allowed: body, spec", id="arguments"
         ),
         pytest.param(lambda **_: None, {"retries": 0}, "retries of Kopf handler <lambda> is 0, allowed", id="retries"),
         pytest.param(lambda **_: None, {"timeout": "1s"}, 'timeout of Kopf handler <lambda> is "1s"', id="timeout"),
