@@ -422,7 +422,7 @@ def test_explain_says_why_here(playground: Playground) -> None:
     assert (told["state"], told["executor"], told["cause"], told["epoch"]) == ("assigned", "executor-1", "new", 1)
     assert told["verdict"]["assigned"]
     _, printed, _ = playground.run("explain", "executor-1-0", "-n", "team")
-    assert "team/executor-1-0 is assigned: executor-1 (epoch 1, because: new" in printed
+    assert "team/executor-1-0 is assigned: executor-1 (epoch 1, cause: new" in printed
 
 
 @pytest.mark.rule("sharding:B11")
@@ -531,7 +531,9 @@ def test_plan_names_the_fewest_moves(playground: Playground) -> None:
     }
     without = playground.data("plan", "--goal", "even", "--without", "executor-2", "-A", code=1)
     left = {each["object"]: each["why"] for each in without["moves"]}
-    assert left["team/executor-2-0"] == "its holder executor-2 is excluded from the plan", "it lives, and holds the object"
+    assert left["team/executor-2-0"] == "its holder executor-2 is excluded from the plan", (
+        "it lives, and holds the object"
+    )
     assert set(without["after"]) == {"executor-0", "executor-1"}
     assert playground.run("plan", "--without", "executor-7")[0] == 2
 
@@ -540,7 +542,7 @@ def test_plan_names_the_fewest_moves(playground: Playground) -> None:
 def test_drain_and_uncordon(playground: Playground) -> None:
     code, printed, _ = playground.run("drain", "executor-2", *ABOUT_EXECUTORS, about=False)
     assert code == 0
-    assert "executor executor-2 is cordoned; 1 objects are to be released" in printed
+    assert "executor executor-2 is cordoned; 1 objects will be released" in printed
     assert playground.annotation("executor-2", CORDON) == "true"
     by_id = {each["id"]: each["status"] for each in playground.data("status")["executors"]}
     assert by_id["executor-2"] == "Draining"
@@ -636,7 +638,7 @@ def test_a_drain_is_over_when_no_object_is_held_whatever_the_lease_still_says(pl
         code, printed, told = playground.run(
             "drain", "executor-2", "--wait", "--timeout", "1ms", *ABOUT_EXECUTORS, about=False
         )
-        assert "cordoned; 1 objects are to be released" in printed
+        assert "cordoned; 1 objects will be released" in printed
         assert code == 1
         assert "still holds 1 objects" in told
     finally:
@@ -765,7 +767,7 @@ def test_slots_go_only_to_a_partition_with_a_supervisor(playground: Playground) 
     playground.apply(a_supervisor("guarded", 2, silent_s=60))
     code, _, told = partitions("split", "0")
     assert code == 1
-    assert "ran out: boss-2 renewed it 6" in told
+    assert "expired: boss-2 renewed it 6" in told
     for partition in (0, 1, 2):
         playground.apply(a_supervisor("guarded", partition, version=2))
     assert partitions("split", "0")[0] == 0

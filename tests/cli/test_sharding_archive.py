@@ -130,7 +130,10 @@ def test_a_long_list_comes_in_pages(library: Archive) -> None:
     ("arguments", "said"),
     [
         (("get", "Report/v1", "ns1/a"), "allowed: KIND.GROUP"),
-        (("search", "--kind", "Report"), "allowed: KIND.GROUP, such as Report.batch.example.com; for the core group of Kubernetes: Report."),
+        (
+            ("search", "--kind", "Report"),
+            "allowed: KIND.GROUP, such as Report.batch.example.com; for the core group of Kubernetes: Report.",
+        ),
         (("get", KIND, "a/b/c"), "allowed: NAMESPACE/NAME"),
         (("get", KIND), "--uid"),
         (("search", "-l", "a>1"), "allowed: =, !="),
@@ -150,7 +153,7 @@ def test_a_long_list_comes_in_pages(library: Archive) -> None:
         (("serve", "--resource", "reports"), "GROUP/VERSION/PLURAL"),
         (("serve", "--resource", "x.io/v1/reports"), "clients would send tokens in clear text"),
         (("serve", "--resource", "x.io/v1/reports", "--address", "8443x"), "HOST:PORT"),
-        (("serve", "--resource", "x.io/v1/reports", "--tls-cert-file", "a.pem"), "belong together"),
+        (("serve", "--resource", "x.io/v1/reports", "--tls-cert-file", "a.pem"), "must be given together"),
     ],
 )
 def test_what_cannot_be_used_is_named_in_a_sentence(library: Archive, arguments: tuple[str, ...], said: str) -> None:
@@ -169,7 +172,7 @@ def test_secrets_come_from_a_file_or_the_environment_and_are_never_shown(library
         _, told = library.run("verify", *arguments, code=3, **environment)
         assert "situate:" in told
     _, told = library.run("verify", code=2, SITUATE_ARCHIVE_URL="")
-    assert "no archive is named" in told
+    assert "no archive is configured" in told
 
 
 def test_every_record_is_read_and_what_was_edited_is_named(archive: Archive) -> None:
@@ -207,7 +210,7 @@ def test_records_whose_time_is_over_are_written_down_and_deleted(archive: Archiv
 def test_a_database_that_is_not_there_is_not_made_by_looking(library: Archive, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/kept here.db"
     for arguments in (("search",), ("verify",), ("get", KIND, "ns1/a"), ("prune", "--archive-retention", "1h")):
-        assert "kept here.db is not there" in library.run(*arguments, code=2, SITUATE_ARCHIVE_URL=url)[1]
+        assert "kept here.db does not exist" in library.run(*arguments, code=2, SITUATE_ARCHIVE_URL=url)[1]
     assert not list(tmp_path.iterdir())
     library.run("migrate", "--from-archive-url", library.url, "--to-archive-url", url)
     assert library.run("search", SITUATE_ARCHIVE_URL=url)[0].count("ns1") == 3
@@ -216,7 +219,7 @@ def test_a_database_that_is_not_there_is_not_made_by_looking(library: Archive, t
 def test_records_are_copied_once(archive: Archive, tmp_path: Path) -> None:
     other = Archive(tmp_path / "b")
     given = ("migrate", "--from-archive-url", archive.url, "--to-archive-url", other.url, "--name", "nightly")
-    assert archive.run(*given, "--dry-run")[0].startswith("2 records would be copied, 0 there already")
+    assert archive.run(*given, "--dry-run")[0].startswith("2 records would be copied, 0 already present")
     found = {"dryRun": False, "copied": 2, "present": 0, "newer": 0, "failed": [], "unreadable": []}
     assert archive.data(*given) == found, "the dry run copied nothing"
     assert archive.run(*given)[0] == "0 records copied, 2 already present, 0 present in a newer version\n"

@@ -147,7 +147,9 @@ def test_who_writes() -> None:
     [
         pytest.param(("shop:one",), ("shop:one",), "use an account for each role", id="one account for both"),
         pytest.param((), ("shop:b",), "supervisors: found '', allowed: a service account", id="none"),
-        pytest.param(("a",), ("shop:b",), "supervisors: found 'a', allowed: a service account", id="without a namespace"),
+        pytest.param(
+            ("a",), ("shop:b",), "supervisors: found 'a', allowed: a service account", id="without a namespace"
+        ),
         pytest.param(("a:b",), ("a:b'] || true || ['",), "allowed: a service account", id="CEL"),
     ],
 )

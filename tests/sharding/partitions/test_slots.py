@@ -162,7 +162,8 @@ def test_an_older_version_and_an_unannounced_owner_are_named() -> None:
     table = even_table(2)
     moved = table_of(2, [1] * 10 + list(table.owners()[10:]))
     assert [str(each) for each in transition_mistakes(table, moved)] == [
-        "slots 0 to 9: found partition 1, allowed: partition 0; to move the slots, first write a version that freezes them with to: 1"
+        "slots 0 to 9: found partition 1, allowed: partition 0; to move the slots, first write a version "
+        "that freezes them with to: 1"
     ]
     assert transition_mistakes(moved, table)[0].path == "version"
     assert not transition_mistakes(table, table_of(9, moved.owners()))  # versions between were missed

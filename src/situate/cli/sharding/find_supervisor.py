@@ -142,7 +142,7 @@ def _of_flags(known: Mapping[str, str], assignments: Sequence[str] | None) -> Sh
     if "resource" not in known:
         raise WrongInput("no objects are named: give --resource GROUP/VERSION/PLURAL, or a configuration with -f")
     if assignments:
-        raise WrongInput(f"--set {assignments[0]} changes a configuration; name its file with -f")
+        raise WrongInput(f"--set {assignments[0]}: --set needs a configuration; name its file with -f")
     try:
         return ShardSettings.of(known)
     except BadOptions as bad:

@@ -368,7 +368,9 @@ def test_a_root_that_is_not_there_is_not_made(tmp_path: Path) -> None:
         lambda: folder.search(Query()),
         lambda: folder.delete(archived().subject.key),
     ):
-        with pytest.raises(ArchiveUnavailable, match=r"folder .*nowhere does not exist: mount its volume, or create it"):
+        with pytest.raises(
+            ArchiveUnavailable, match=r"folder .*nowhere does not exist: mount its volume, or create it"
+        ):
             call()
     assert not (tmp_path / "nowhere").exists()
     (tmp_path / "file").touch()

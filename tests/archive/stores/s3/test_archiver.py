@@ -340,7 +340,10 @@ async def careless_server(obeyed: str) -> AsyncIterator[str]:
 @pytest.mark.rule("sharding:S8")
 @pytest.mark.parametrize(
     ("obeyed", "want"),
-    [("If-Match", "a put with If-None-Match replaces"), ("If-None-Match", "a put with If-Match replaces an object with another tag")],
+    [
+        ("If-Match", "a put with If-None-Match replaces"),
+        ("If-None-Match", "a put with If-Match replaces an object with another tag"),
+    ],
 )
 async def test_a_server_without_conditional_puts_is_refused(bucket: S3, obeyed: str, want: str) -> None:
     async with careless_server(obeyed) as endpoint:

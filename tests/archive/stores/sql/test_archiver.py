@@ -176,7 +176,9 @@ async def test_rights_that_are_missing_are_refused_for_good(database: Postgresql
         connection.execute("CREATE ROLE visitor LOGIN")
     archiver = open_sql(database.url.replace("//archivist", "//visitor"))
     for call in (archiver.check(), archiver.put(AFTER)):
-        with pytest.raises(ArchiveRefused, match=r"permission denied .*; correct the database or the permissions of this user"):
+        with pytest.raises(
+            ArchiveRefused, match=r"permission denied .*; correct the database or the permissions of this user"
+        ):
             await call
     with psycopg.connect(database.url, autocommit=True) as connection:
         tables = ", ".join(table.name for table in METADATA.sorted_tables)

@@ -127,7 +127,9 @@ async def test_patches_of_anything_else_are_refused_by_name(how: str) -> None:
         else:
             patch.fns.append(move)
 
-    with pytest.raises(OutsideStatus, match=r"^r: Kopf handler build changes spec, but an executor writes only the status"):
+    with pytest.raises(
+        OutsideStatus, match=r"^r: Kopf handler build changes spec, but an executor writes only the status"
+    ):
         await called(build)
 
 

@@ -89,7 +89,8 @@ class KopfHandler:
                 )
         if unknown := unknown_arguments(fn):
             raise BadConfiguration(
-                f"Kopf handler {self.id} has the unknown parameters {', '.join(unknown)}, allowed: {', '.join(ARGUMENTS)}"
+                f"Kopf handler {self.id} has the unknown parameters {', '.join(unknown)}, allowed: "
+                f"{', '.join(ARGUMENTS)}"
             )
 
     async def __call__(self, obj: Content, work: Work) -> Outcome | None:
