@@ -195,9 +195,9 @@ def test_a_strategy_of_the_users_needs_nothing_but_the_protocol() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        pytest.param("z", "it named 'z', which is not a healthy executor", id="nobody we know"),
-        pytest.param("", "it named '', which is not a healthy executor", id="nobody"),
-        pytest.param(None, "it named None", id="nothing"),
+        pytest.param("z", "the strategy named 'z', which is not a healthy executor", id="nobody we know"),
+        pytest.param("", "the strategy named '', which is not a healthy executor", id="nobody"),
+        pytest.param(None, "the strategy named None", id="nothing"),
         pytest.param(["a"], "unhashable", id="a list"),
         pytest.param("c" * 10_000, "not a healthy executor", id="a long name"),
         pytest.param(ZeroDivisionError("division by zero"), "division by zero", id="it raises"),

@@ -130,9 +130,11 @@ class Placer:
         else:
             chosen = self._strategy.choose_executor(obj)
         if not self._roster.is_healthy(chosen):
-            raise StrategyFailed(Ineligible(f"it named {chosen!r:.80}, which is not a healthy executor"))
+            raise StrategyFailed(Ineligible(f"the strategy named {chosen!r:.80}, which is not a healthy executor"))
         if among is not None and chosen not in among:
-            raise StrategyFailed(Ineligible(f"it named {chosen!r:.80}, which a rule excludes for this object"))
+            raise StrategyFailed(
+                Ineligible(f"the strategy named {chosen!r:.80}, which a rule excludes for this object")
+            )
         return chosen
 
     def _allowed(self, obj: ObjectFacts, among: Container[str] | None = None) -> Allowed | None:

@@ -170,9 +170,8 @@ def _told(view: ObjectView) -> str:
         return "the object is completed"
     if view.faults:
         return view.faults[0]
-    return (
-        f"it is assigned to {view.executor or 'no executor'} ({view.executor_uid or 'no UID'}) with epoch {view.epoch}"
-    )
+    holder = f"{view.executor or 'no executor'} ({view.executor_uid or 'no UID'})"
+    return f"the object is assigned to {holder} with epoch {view.epoch}"
 
 
 def _without_status(resource: ResourceType[Unstructured]) -> str:
