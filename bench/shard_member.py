@@ -4,7 +4,7 @@
     python -m bench.shard_member KUBECONFIG NAMESPACE executor POD UID [--work-s S] [--concurrency N]
 
 Settings are the defaults. A handler waits for so long and has succeeded then; without `--work-s` it has nothing to do,
-and the object stays open. The first line says that executors and objects are known, or that the executor may work.
+and the object stays open. The first line says that executors and objects are listed, or that the executor may work.
 """
 
 from __future__ import annotations

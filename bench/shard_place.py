@@ -279,7 +279,7 @@ class Place:
         self._folder = folder
 
     async def supervisor(self, name: str, *more: str, ready: bool = True) -> Process:
-        """`ready`: whether to wait until executors and objects are known."""
+        """`ready`: whether to wait until executors and objects are listed."""
         return await self._start(name, ("supervisor", name, *more), ready=ready)
 
     async def executor(self, name: str, *more: str, ready: bool = True) -> Process:

@@ -91,7 +91,7 @@ def test_a_file_holds_the_url(tmp_path: Path) -> None:
         made.open({})
     with pytest.raises(BadOptions, match="a readable file"):
         options("--archive-url-file", str(tmp_path / "none")).open({})
-    assert "name one of the two" in told("--archive-url-file", "f", "--archive-url", "file:///a")
+    assert "set only one of them" in told("--archive-url-file", "f", "--archive-url", "file:///a")
 
 
 def test_ttl_and_retention_by_outcome() -> None:

@@ -304,7 +304,7 @@ async def test_what_is_no_record_is_reported_until_it_is_replaced_or_deleted(arc
         await archiver.put(record)
     await store.spoil(records[0])
     await store.spoil(records[1])
-    with pytest.raises(ArchiveCorrupt, match="put it back from a copy, or delete it"):
+    with pytest.raises(ArchiveCorrupt, match="restore it from a copy, or delete it"):
         await archiver.get(records[0].subject.key)
     page = await archiver.search(Query())
     assert page.records == (records[2],)

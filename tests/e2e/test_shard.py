@@ -214,7 +214,7 @@ def test_the_printed_manifests_suffice_and_fence(sharded: Sharded) -> None:
     (other,) = {*pods} - {holder}
     ended = sharded.pre_stop(going)
     assert ended.returncode == 0, ended.stderr
-    assert "holds nothing any more" in ended.stdout
+    assert "holds no objects any more" in ended.stdout
     eventually("the other has it all", sharded.held_by, lambda held: held == dict.fromkeys(names, other))
     cluster.kubectl("delete", "reports", "--all", "-n", SPACE, "--timeout=60s")  # archived before they go
     assert len([*(sharded.folder / "archive").glob("*/*/*/*.json")]) == len(names) + 2

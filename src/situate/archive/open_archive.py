@@ -64,7 +64,7 @@ def _file(url: str, _: Mapping[str, str]) -> Archiver:
         parts = urlsplit(url)
         path = unquote(parts.path, errors="strict")
     except ValueError:  # the error quotes the URL
-        raise BadArchiveUrl("archive URL: no URL, allowed: file:///FOLDER") from None
+        raise BadArchiveUrl("archive URL: found no valid URL, allowed: file:///FOLDER") from None
     if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
         raise BadArchiveUrl("archive URL: found a host or a question mark, allowed: file:///FOLDER")
     if not path.startswith("/") or "\0" in path:

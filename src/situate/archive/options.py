@@ -42,48 +42,56 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_key):
     archive_url: Annotated[
         str | None,
         Meta(
-            description=f"Where: {ALLOWED_URLS}; nothing is archived without. With a password in it only from the "
-            "environment or --archive-url-file."
+            description=f"URL of the archive: {ALLOWED_URLS}. Default: no archive. Give a URL with a password only in "
+            "the environment or in --archive-url-file."
         ),
     ] = None
     archive_url_file: Annotated[
-        str | None, Meta(description="A file that holds that URL, such as a mounted Secret.")
+        str | None, Meta(description="File that holds the URL of the archive, such as a mounted Secret.")
     ] = None
     archive_ttl: Annotated[
-        Duration | None, Meta(description="From completion to the archive; without, nothing is archived by age.")
+        Duration | None,
+        Meta(description="Time from the completion of an object to its archiving. Default: no archiving by age."),
     ] = None
-    archive_ttl_successful: Annotated[Duration | None, Meta(description="Of what has succeeded, instead.")] = None
-    archive_ttl_failed: Annotated[Duration | None, Meta(description="Of what has failed, instead.")] = None
+    archive_ttl_successful: Annotated[
+        Duration | None,
+        Meta(description="Time to the archiving of successful objects. Default: the time of all objects."),
+    ] = None
+    archive_ttl_failed: Annotated[
+        Duration | None, Meta(description="Time to the archiving of failed objects. Default: the time of all objects.")
+    ] = None
     archive_keep_last: Annotated[
         Annotated[int, Meta(ge=0)] | None,
-        Meta(description="So many of one controlling owner, the latest completed, are not archived by age."),
+        Meta(description="How many objects of each controlling owner, the latest completed, are not archived by age."),
     ] = None
     archive_retention: Annotated[
         PositiveDuration | dict[_Outcome, PositiveDuration] | None,
         Meta(
-            description="How long records stay: one duration, or by outcome as successful=2160h,failed=8760h; without, "
-            "for ever. `situate sharding archive prune` deletes by it."
+            description="How long records stay: one duration, or by outcome as successful=2160h,failed=8760h. Default: "
+            "for ever. `situate sharding archive prune` deletes older records."
         ),
     ] = None
-    archive_concurrency: Annotated[int, Meta(ge=1, le=1000, description="Objects archived at a time.")] = 8
+    archive_concurrency: Annotated[
+        int, Meta(ge=1, le=1000, description="Maximum number of objects that are archived in parallel.")
+    ] = 8
     archive_timeout: Annotated[
-        PositiveDuration, Meta(description="After which a call of the archive counts as failed.")
+        PositiveDuration, Meta(description="Time after which a call of the archive counts as failed.")
     ] = 30.0
     archive_propagation: Annotated[
         Literal["Background", "Foreground", "Orphan"],
-        Meta(description="What becomes of the dependents of an object that is deleted after it was archived."),
+        Meta(description="Propagation policy for the deletion of archived objects: the treatment of their dependents."),
     ] = "Background"
     archive_on_unavailable: Annotated[
         Literal["wait", "release"],
-        Meta(description="What becomes of a user's delete while the archive cannot be reached."),
+        Meta(description="Treatment of a user's delete during an archive outage: wait, or release without a copy."),
     ] = "wait"
     archive_release_after: Annotated[
-        Duration, Meta(description="With release: how long such a delete waits for the archive.")
+        Duration, Meta(description="How long a user's delete waits for the archive, if onUnavailable is release.")
     ] = 300.0
     delete_without_archive: Annotated[
         bool, Meta(description="Delete completed objects by age although no archive is configured.")
     ] = False
-    finalizer: Annotated[str, Meta(description="Keeps an object until it is archived.")] = (
+    finalizer: Annotated[str, Meta(description="Finalizer that keeps an object until it is archived.")] = (
         "sharding.situate.dev/archive"
     )
 
@@ -118,14 +126,12 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_key):
         if self.archive_url is not None and not has_opener(self.archive_url):
             yield Mistake("url", _HIDDEN, ALLOWED_URLS)
         if self.archive_url is not None and self.archive_url_file is not None:
-            yield Mistake(
-                "urlFile", shown(self.archive_url_file), "nothing beside the URL itself", "name one of the two"
-            )
+            yield Mistake("urlFile", shown(self.archive_url_file), "no file together with url", "set only one of them")
         if self.archive_url_file is not None and "://" in self.archive_url_file:
             yield Mistake("urlFile", _HIDDEN, "the path of a file that holds the URL", "this looks like a URL itself")
         if not valid_label_key(self.finalizer) or "/" not in self.finalizer:
             yield Mistake(
-                "finalizer", shown(self.finalizer), "a DNS name, '/', and a name, as sharding.situate.dev/archive"
+                "finalizer", shown(self.finalizer), "a DNS name, '/', and a name, such as sharding.situate.dev/archive"
             )
 
     def url(self) -> str | None:
@@ -135,7 +141,7 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_key):
         try:
             text = Path(self.archive_url_file).read_text(encoding="utf-8").strip()
         except (OSError, ValueError) as problem:
-            said = problem.strerror if isinstance(problem, OSError) else "it is no text"
+            said = problem.strerror if isinstance(problem, OSError) else "the file is not text"
             found = shown(self.archive_url_file)
             raise BadOptions([Mistake("urlFile", found, "a readable file", said or "")]) from None
         if not has_opener(text):
@@ -211,14 +217,14 @@ def _secret_flags(kind: type[Any], flags: Mapping[str, object], prefix: str) -> 
     option = next(each for each in options_of(kind, prefix) if each.field == "archive_url")
     given = flags.get(option.dest)
     if isinstance(given, str) and has_secret(given):
-        hint = f"give it in a file by {option.flag}-file, or in the environment by {option.variable}"
+        hint = f"give the URL in a file with {option.flag}-file, or in the environment with {option.variable}"
         yield Mistake(option.flag, "a URL with a password", "a URL without a password", hint)
 
 
 def secret_mistakes(options: ArchiveOptions) -> Iterable[Mistake]:
     """Yield a mistake for a URL with a password in a file that many users may read."""
     if options.archive_url is not None and has_secret(options.archive_url):
-        hint = "name a file that holds it, such as a mounted Secret, by urlFile"
+        hint = "set urlFile to a file that holds the URL, such as a mounted Secret"
         yield Mistake("url", "a URL with a password", "a URL without a password", hint)
 
 

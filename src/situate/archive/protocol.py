@@ -58,8 +58,8 @@ class ArchiveCorrupt(ArchiveError):
     def __init__(self, record: str, path: str, problem: str) -> None:
         """The arguments of `BadRecord`: `record` is the store's name for the record."""
         super().__init__(
-            f"the archive's record {record} cannot be used: {path + ': ' if path else ''}{problem}; put it back from a "
-            "copy, or delete it and archive the object again if it is still there"
+            f"the archive's record {record} cannot be used: {path + ': ' if path else ''}{problem}; restore it from "
+            "a copy, or delete it and archive the object again if the object still exists"
         )
         self.record = record
         self.path = path

@@ -27,26 +27,26 @@ def supervisor_permissions(
     whether completed objects are deleted. `table`: the ConfigMap of the partition table, in the Lease's namespace.
     """
     within, name = lease
-    deletes = (Permission(group, plural, ("delete",), "deleting what is archived", namespace),) if archives else ()
+    deletes = (Permission(group, plural, ("delete",), "deleting archived objects", namespace),) if archives else ()
     tables = (
         (
-            Permission("", "configmaps", READ, "following the table of partitions", within, table),
-            Permission("", "events", ("create", "patch"), "telling what is wrong with that table", within),
+            Permission("", "configmaps", READ, "watching the partition table", within, table),
+            Permission("", "events", ("create", "patch"), "reporting errors of the partition table", within),
         )
         if table
         else ()
     )
     return (
-        Permission(group, plural, READ, "knowing the objects", namespace),
+        Permission(group, plural, READ, "watching the objects", namespace),
         Permission(group, plural, ("patch",), "assigning objects", namespace),
-        Permission(group, f"{plural}/status", ("patch",), "telling why objects wait", namespace),
+        Permission(group, f"{plural}/status", ("patch",), "reporting why objects wait", namespace),
         *deletes,
         *tables,
-        Permission("", "pods", READ, "knowing which executors are ready", executor_namespace),
-        Permission(_LEASES, "leases", READ, "knowing which executors live", executor_namespace),
-        Permission(_LEASES, "leases", ("delete",), "clearing away what dead executors have left", executor_namespace),
-        Permission("", "nodes", READ, "knowing which executors are lost with their node"),
-        Permission("", "events", ("create", "patch"), "explaining what becomes of objects", namespace),
+        Permission("", "pods", READ, "watching the readiness of executors", executor_namespace),
+        Permission(_LEASES, "leases", READ, "watching the Leases of executors", executor_namespace),
+        Permission(_LEASES, "leases", ("delete",), "deleting the Leases of dead executors", executor_namespace),
+        Permission("", "nodes", READ, "detecting executors lost with their node"),
+        Permission("", "events", ("create", "patch"), "reporting Events about objects", namespace),
         Permission(_LEASES, "leases", (*READ, "patch"), "electing a leader", within, name),
         Permission(_LEASES, "leases", ("create",), "electing a leader", within),
     )
@@ -61,17 +61,17 @@ def executor_permissions(
     all.
     """
     return (
-        Permission(group, plural, READ, "watching the objects that are assigned to it", namespace),
+        Permission(group, plural, READ, "watching its assigned objects", namespace),
         Permission(group, plural, ("patch",), "releasing objects", namespace),
         Permission(group, f"{plural}/status", ("patch",), "writing status and completion", namespace),
-        Permission(_LEASES, "leases", ("get", "create", "patch"), "saying that it lives", lease_namespace),
+        Permission(_LEASES, "leases", ("get", "create", "patch"), "renewing its Lease", lease_namespace),
     )
 
 
 def archive_server_permissions(group: str, plural: str) -> tuple[Permission, ...]:
     """Return the permissions of the archive server, which checks the access of each of its users itself."""
     return (
-        Permission(group, plural, ("get", "list"), "showing what is live"),
-        Permission("authentication.k8s.io", "tokenreviews", ("create",), "knowing who asks"),
-        Permission("authorization.k8s.io", "subjectaccessreviews", ("create",), "knowing what who asks may do"),
+        Permission(group, plural, ("get", "list"), "reading live objects"),
+        Permission("authentication.k8s.io", "tokenreviews", ("create",), "authenticating users"),
+        Permission("authorization.k8s.io", "subjectaccessreviews", ("create",), "checking the access of users"),
     )

@@ -190,7 +190,7 @@ async def test_tokens_of_somebody_else_are_refused(token: str) -> None:
         await through(Live(), await archive_of()).list(Selection(), 1, token)
     live = Live(report("a", uid="1"), report("b", uid="2"))
     page = await through(live, None).list(Selection(), 1)
-    with pytest.raises(BadQuery, match="of this very list"):
+    with pytest.raises(BadQuery, match="of the same list"):
         await through(live, None).list(Selection(namespace="ns1"), 1, page.continue_)
     with pytest.raises(BadQuery, match="limit: found 0"):
         await through(live, None).list(Selection(), 0)

@@ -105,7 +105,9 @@ def test_under_another_name_and_in_another_version() -> None:
         pytest.param({"metadata": {}}, "converted metadata", id="name"),
         pytest.param({"metadata": {"name": "a", "finalizers": "x"}}, "metadata.finalizers: found 'x'", id="finalizers"),
         pytest.param(
-            {"metadata": {"name": "a", "ownerReferences": ["x"]}}, "ownerReferences: found no map", id="owner"
+            {"metadata": {"name": "a", "ownerReferences": ["x"]}},
+            "ownerReferences: found an entry that is not a map",
+            id="owner",
         ),
         pytest.param({"status": "done"}, "status: found 'done'", id="status"),
     ],

@@ -122,15 +122,18 @@ def test_a_long_list_comes_in_pages(library: Archive) -> None:
     assert second["records"][0]["object"]["status"]["pages"] == 7
     printed, _ = library.run("search", "--limit", "1", "-o", "wide")
     assert printed.splitlines()[0].split()[0] == "KIND"
-    assert printed.splitlines()[-1].startswith("there is more: --continue ")
-    assert library.run("search", "--name", "nobody")[0] == "nothing of that kind is archived\n"
+    assert printed.splitlines()[-1].startswith("next page: --continue ")
+    assert library.run("search", "--name", "nobody")[0] == "no record matches\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("get", "Report/v1", "ns1/a"), "allowed: KIND.GROUP"),
-        (("search", "--kind", "Report"), "allowed: KIND.GROUP, such as Report.batch.example.com; Report. with a dot"),
+        (
+            ("search", "--kind", "Report"),
+            "allowed: KIND.GROUP, such as Report.batch.example.com; for the core group of Kubernetes: Report.",
+        ),
         (("get", KIND, "a/b/c"), "allowed: NAMESPACE/NAME"),
         (("get", KIND), "--uid"),
         (("search", "-l", "a>1"), "allowed: =, !="),
@@ -148,9 +151,9 @@ def test_a_long_list_comes_in_pages(library: Archive) -> None:
         (("restore", KIND, "ns1/nightly", "--assigned-to-path", "metadata.name"), "assigned_to_path"),
         (("restore", KIND, "ns1/nightly", "--finalizer", "none"), "finalizer"),
         (("serve", "--resource", "reports"), "GROUP/VERSION/PLURAL"),
-        (("serve", "--resource", "x.io/v1/reports"), "tokens would cross the network"),
+        (("serve", "--resource", "x.io/v1/reports"), "clients would send tokens in clear text"),
         (("serve", "--resource", "x.io/v1/reports", "--address", "8443x"), "HOST:PORT"),
-        (("serve", "--resource", "x.io/v1/reports", "--tls-cert-file", "a.pem"), "belong together"),
+        (("serve", "--resource", "x.io/v1/reports", "--tls-cert-file", "a.pem"), "must be given together"),
     ],
 )
 def test_what_cannot_be_used_is_named_in_a_sentence(library: Archive, arguments: tuple[str, ...], said: str) -> None:
@@ -169,7 +172,7 @@ def test_secrets_come_from_a_file_or_the_environment_and_are_never_shown(library
         _, told = library.run("verify", *arguments, code=3, **environment)
         assert "situate:" in told
     _, told = library.run("verify", code=2, SITUATE_ARCHIVE_URL="")
-    assert "no archive is named" in told
+    assert "no archive is configured" in told
 
 
 def test_every_record_is_read_and_what_was_edited_is_named(archive: Archive) -> None:
@@ -178,7 +181,7 @@ def test_every_record_is_read_and_what_was_edited_is_named(archive: Archive) -> 
     told = archive.data("verify", code=1)
     assert (told["whole"], [each["field"] for each in told["unreadable"]]) == (2, ["digest"])
     printed, _ = archive.run("verify", code=1)
-    assert printed.startswith("2 records are whole, 1 are not\n")
+    assert printed.startswith("2 records are intact, 1 are not\n")
     assert len(archive.data("search")["unreadable"]) == 1
     assert "cannot be used" in archive.run("search")[1]
     assert "cannot be used" in archive.run("get", KIND, "--uid", "u3", code=1)[1]
@@ -207,7 +210,7 @@ def test_records_whose_time_is_over_are_written_down_and_deleted(archive: Archiv
 def test_a_database_that_is_not_there_is_not_made_by_looking(library: Archive, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/kept here.db"
     for arguments in (("search",), ("verify",), ("get", KIND, "ns1/a"), ("prune", "--archive-retention", "1h")):
-        assert "kept here.db is not there" in library.run(*arguments, code=2, SITUATE_ARCHIVE_URL=url)[1]
+        assert "kept here.db does not exist" in library.run(*arguments, code=2, SITUATE_ARCHIVE_URL=url)[1]
     assert not list(tmp_path.iterdir())
     library.run("migrate", "--from-archive-url", library.url, "--to-archive-url", url)
     assert library.run("search", SITUATE_ARCHIVE_URL=url)[0].count("ns1") == 3
@@ -216,10 +219,10 @@ def test_a_database_that_is_not_there_is_not_made_by_looking(library: Archive, t
 def test_records_are_copied_once(archive: Archive, tmp_path: Path) -> None:
     other = Archive(tmp_path / "b")
     given = ("migrate", "--from-archive-url", archive.url, "--to-archive-url", other.url, "--name", "nightly")
-    assert archive.run(*given, "--dry-run")[0].startswith("2 records would be copied, 0 there already")
+    assert archive.run(*given, "--dry-run")[0].startswith("2 records would be copied, 0 already present")
     found = {"dryRun": False, "copied": 2, "present": 0, "newer": 0, "failed": [], "unreadable": []}
     assert archive.data(*given) == found, "the dry run copied nothing"
-    assert archive.run(*given)[0] == "0 records copied, 2 there already, 0 there in a newer version\n"
+    assert archive.run(*given)[0] == "0 records copied, 2 already present, 0 present in a newer version\n"
     asyncio.run(archive.store.edit(done("nightly", "u1")))
     assert "not copied" in archive.run(*given, code=1)[1]
     assert other.data("verify")["whole"] == 2

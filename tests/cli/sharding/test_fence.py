@@ -204,7 +204,7 @@ def test_from_one_supervisor_to_partitions_and_back(cluster: Cluster) -> None:
             return cluster.situate("sharding", "explain", "team/second-0", *about)[1]
 
         told = eventually("explain shows the refusal", explained, lambda text: "refuses the supervisor's write" in text)
-        assert f"ValidatingAdmissionPolicy {TERM} refuses it" in told
+        assert f"ValidatingAdmissionPolicy {TERM} refuses the write" in told
         assert f"kubectl delete validatingadmissionpolicy,validatingadmissionpolicybinding {TERM}" in told
         condition = eventually(
             "so does the object",

@@ -35,7 +35,7 @@ def project(tmp_path: Path) -> Path:
 def test_it_says_what_to_do_next(tmp_path: Path) -> None:
     told = call(tmp_path, "reports").output.splitlines()
     assert told[0].startswith("wrote ")
-    assert told[1] == f"next: cd {tmp_path}/reports && python -m pytest; then reports/reconciler.py"
+    assert told[1] == f"next: cd {tmp_path}/reports && python -m pytest; then edit reports/reconciler.py"
 
 
 def test_a_dry_run_names_the_files_and_writes_none(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ SUBJECT = "--resource=batch.example.com/v1/renderfarms"
 @pytest.mark.parametrize(
     ("main", "arguments", "status", "said"),
     [
-        ("executor", (), 2, "--executor-uid: missing, allowed: the pod's UID, or POD_UID in the environment"),
+        ("executor", (), 2, "--executor-uid: missing, allowed: the UID of the Pod, or POD_UID in the environment"),
         ("supervisor", (SUBJECT,), 1, "--health-address 127.0.0.1:{port}"),
         (
             "supervisor",
@@ -186,9 +186,9 @@ users: [{name: u, user: {}}]
         pytest.param(["9"], 'NAME is "9", allowed: at most 40 of a to z', id="a digit first"),
         pytest.param(["json"], 'NAME is "json", which is the name of a module', id="a module of Python's"),
         pytest.param(["class"], 'NAME is "class", which is the name of a module', id="a keyword"),
-        pytest.param(["kube-system"], "a namespace of Kubernetes' own", id="a namespace"),
+        pytest.param(["kube-system"], "which is a namespace of Kubernetes", id="a namespace"),
         pytest.param(["reports", "--group", "batch"], '--group is "batch", allowed: a DNS name with a dot', id="group"),
-        pytest.param(["reports", "--group", "batch.k8s.io"], "which Kubernetes keeps for itself", id="protected"),
+        pytest.param(["reports", "--group", "batch.k8s.io"], "which is reserved for Kubernetes", id="protected"),
         pytest.param(["reports", "--kind", "report"], '--kind is "report", allowed', id="kind"),
     ],
 )
@@ -211,7 +211,7 @@ def test_nothing_is_overwritten(tmp_path: Path, there: str) -> None:
     before = {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
     done = call(tmp_path, "reports")
     assert done.exit_code == 2
-    assert "is there already, and nothing is overwritten" in " ".join(done.output.split())
+    assert "already exists, and init overwrites nothing" in " ".join(done.output.split())
     assert {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 

@@ -167,7 +167,7 @@ def test_a_conflict_leads_back_to_the_reading(done: tuple[Outcome, ...]) -> None
 @pytest.mark.rule("sharding:S9")
 def test_a_successor_of_the_name_is_untouched() -> None:
     state = played(Progress("o1", delete=True), Read(view("o2", completed=0, ours=True)))
-    assert state == Finished("another object has the name now")
+    assert state == Finished("another object now has this name")
     assert isinstance(played(Progress("o1", delete=True), READ, STORED, BACK, Gone()), Finished)
 
 

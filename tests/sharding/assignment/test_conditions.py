@@ -15,7 +15,7 @@ from situate.sharding.model.object_view import ObjectView, view_of
 from tests.sharding.builders import report, wall
 from tests.sharding.deciding import ADAPTER, view
 
-NOBODY = Verdict(False, Reason.NO_EXECUTORS, "no executor has a lease that lives")
+NOBODY = Verdict(False, Reason.NO_EXECUTORS, "no executor has a valid Lease")
 FOREIGN = {"type": "Ready", "status": "True"}
 
 
@@ -43,7 +43,7 @@ def test_a_no_that_lasts_is_said_once() -> None:
             "type": "Assigned",
             "status": "False",
             "reason": "NoExecutors",
-            "message": "no executor has a lease that lives",
+            "message": "no executor has a valid Lease",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         },
     ]

@@ -58,7 +58,7 @@ def test_an_object_that_takes_down_its_executors_is_quarantined(earlier: list[fl
         assert order.reason == "ReassignLimit"
         assert decision.verdict is not None
         assert decision.verdict.reason is Reason.QUARANTINED
-        assert decision.verdict.message == "lost its executor 4 times within 3600 s"
+        assert decision.verdict.message == "the object lost its executor 4 times within 3600 s"
 
 
 def test_the_losses_outlive_the_supervisor_on_the_object() -> None:

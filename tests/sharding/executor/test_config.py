@@ -27,7 +27,7 @@ POD = ExecutorIdentity("reports-0", "shop", "0f4f8a3c-aaaa")
         ({"pool": ""}, "pool is "),
         ({"pool": "Batch"}, "allowed: at most 63 of a to z"),
         ({"pool": 7}, "pool is 7"),
-        ({"partition": "a/b"}, 'partition is "a/b", allowed: a label\'s value'),
+        ({"partition": "a/b"}, 'partition is "a/b", allowed: a label value'),
         ({"retries": HandlerRetries(0.0)}, "retries.initial_s is 0.0, allowed: a number above 0"),
     ],
 )
@@ -46,7 +46,7 @@ def test_all_mistakes_are_named_at_once() -> None:
 
 @pytest.mark.rule("sharding:S1")
 def test_a_lease_that_could_run_out_while_work_goes_on_is_refused() -> None:
-    with pytest.raises(BadLeaseTimes, match="an executor might still be at work"):
+    with pytest.raises(BadLeaseTimes, match="an executor could still work"):
         ExecutorConfig(REPORTS, times=LeaseTimes(renew_deadline_s=12.0))
 
 
@@ -55,7 +55,7 @@ def test_who_an_executor_is() -> None:
     assert POD.id == "reports-0"
     assert ExecutorIdentity("reports-0", "shop", "u", one_namespace=False).id == "shop/reports-0"
     assert ExecutorConfig(REPORTS).lease_name(POD) == "default.reports-0.0f4f8a3c"
-    with pytest.raises(BadConfiguration, match="the executor's namespace, uid: empty; give POD_NAME"):
+    with pytest.raises(BadConfiguration, match="the executor's namespace, uid must not be empty; set POD_NAME"):
         ExecutorIdentity("reports-0", "", "")
 
 

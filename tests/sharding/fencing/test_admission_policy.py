@@ -28,7 +28,7 @@ from tests.sharding.fencing.fenced_writes import (
 )
 from tests.sharding.fencing.test_admit import ROWS
 
-IDENTITY = "; the request is of "
+IDENTITY = "; the request came from "
 """What follows in a message is no part of the refusal."""
 REPORTS = unstructured("batch.example.com", "v1", "Report", "reports")
 LEASE = LeaderLease("shop", "reports-supervisor")
@@ -86,7 +86,7 @@ def test_a_refusal_names_the_identity_that_the_server_saw() -> None:
     stored = assigned(work(), HOLDER_A)
     unbound = user_info(Writer(Role.EXECUTOR))
     bound = unbound | {"extra": {POD_UID: ["uid-b"]}}
-    for info, seen in ((unbound, ", whose token is bound to no Pod"), (bound, ", of the Pod with uid uid-b")):
+    for info, seen in ((unbound, ", with a token that is bound to no Pod"), (bound, ", of the Pod with uid uid-b")):
         changed = {**stored, "status": {"progress": 1}}
         asked = {"operation": "UPDATE", "userInfo": info, "subResource": "status"}
         variables = {"object": changed, "oldObject": stored, "request": asked, "params": {"spec": {}}}
@@ -145,10 +145,12 @@ def test_who_writes() -> None:
 @pytest.mark.parametrize(
     ("supervisors", "executors", "said"),
     [
-        pytest.param(("shop:one",), ("shop:one",), "one of its own", id="one account for both"),
-        pytest.param((), ("shop:b",), "supervisors: '' is no service account", id="none"),
-        pytest.param(("a",), ("shop:b",), "supervisors: 'a' is no service account", id="without a namespace"),
-        pytest.param(("a:b",), ("a:b'] || true || ['",), "is no service account", id="CEL"),
+        pytest.param(("shop:one",), ("shop:one",), "use an account for each role", id="one account for both"),
+        pytest.param((), ("shop:b",), "supervisors: found '', allowed: a service account", id="none"),
+        pytest.param(
+            ("a",), ("shop:b",), "supervisors: found 'a', allowed: a service account", id="without a namespace"
+        ),
+        pytest.param(("a:b",), ("a:b'] || true || ['",), "allowed: a service account", id="CEL"),
     ],
 )
 def test_accounts_that_cannot_be_told_apart(

@@ -119,10 +119,10 @@ def test_an_adapter_that_raises_is_a_fault_of_that_object() -> None:
     """Raised further, it would keep the object from being known at all: nobody would hear of it."""
     view = view_of(report(), Hasty())
     assert view.faults == (
-        "the adapter's assigned_to has raised KeyError('worker'); correct it",
-        "the adapter's completed_at has raised ZeroDivisionError(); correct it",
+        "the adapter's assigned_to raised KeyError('worker'); correct the adapter",
+        "the adapter's completed_at raised ZeroDivisionError(); correct the adapter",
     )
-    assert view.oddities == ("the adapter's successful has raised RuntimeError('not yet'); correct it",)
+    assert view.oddities == ("the adapter's successful raised RuntimeError('not yet'); correct the adapter",)
 
 
 @pytest.mark.parametrize(

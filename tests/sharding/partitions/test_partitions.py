@@ -106,7 +106,7 @@ def test_membership_looks_at_what_the_partition_is_by() -> None:
 
 @pytest.mark.parametrize("text", ["", "1", "1/", "2/2", "-1/2", "0/0", "0/4097", "0/99999", "0x1/2", "0/2 ", "٠/2"])
 def test_what_is_no_partition_is_refused_with_what_is_allowed(text: str) -> None:
-    with pytest.raises(BadPartition, match=rf"{re.escape(text)}.*allowed is INDEX/COUNT"):
+    with pytest.raises(BadPartition, match=rf"{re.escape(text)}.*allowed: INDEX/COUNT"):
         parse_static(text)
 
 

@@ -67,10 +67,10 @@ def test_a_split_moves_exactly_half_into_the_new_one_and_a_merge_touches_nothing
     ("change", "message"),
     [
         (lambda: split(even_table(2).owners(), 7, 8), "has 0 slots"),
-        (lambda: split(even_table(2).owners(), 0, 1), "has slots already"),
+        (lambda: split(even_table(2).owners(), 0, 1), "already has slots"),
         (lambda: merged(even_table(2).owners(), 0, 0), "cannot be merged"),
-        (lambda: merged(even_table(2).owners(), 0, 5), "allowed are two of 0, 1"),
-        (lambda: resized(even_table(2).owners(), []), "0 partitions are wanted"),
+        (lambda: merged(even_table(2).owners(), 0, 5), "allowed: two different partitions of 0, 1"),
+        (lambda: resized(even_table(2).owners(), []), "number of partitions is 0"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(change: object, message: str) -> None:
@@ -86,10 +86,10 @@ LIMITS = ScalingLimits(open_objects=100, queue_age_s=1, writes_per_s=10)
     ("loads", "want"),
     [
         pytest.param([(0, 50, 0, 5), (1, 50, 0, 5)], (), id="well loaded"),
-        pytest.param([(0, 101, 0, 5)], (Signal(0, None, "101 open objects of 100"),), id="too many objects"),
+        pytest.param([(0, 101, 0, 5)], (Signal(0, None, "101 open objects, limit 100"),), id="too many objects"),
         pytest.param(
             [(1, 1, 2.5, 11), (0, 1, 0, 1)],
-            (Signal(1, None, "2.5 s of waiting, limit 1 s; 11 writes/s, limit 10"),),
+            (Signal(1, None, "queue age 2.5 s, limit 1 s; 11 writes/s, limit 10"),),
             id="too slow",
         ),
         pytest.param(

@@ -61,7 +61,7 @@ def test_what_is_frozen_is_so_at_once_and_what_is_given_when_it_is_confirmed() -
 def test_what_cannot_be_read_leaves_the_last_good_one_in_force(bad: str) -> None:
     found = seen(EVEN, bad)
     assert found.newest == EVEN
-    assert "version 1 stays in force" in found.problem
+    assert "version 1 remains in use" in found.problem
     assert not found.with_seen(config_map(FROZEN)).problem
 
 
@@ -70,10 +70,10 @@ def test_neither_an_older_version_nor_an_unannounced_owner_is_followed() -> None
     for bad in (table_of(2, EVEN.owners()), unannounced):
         found = seen(FROZEN if bad is not unannounced else EVEN, bad)
         assert found.newest in (FROZEN, EVEN)
-        assert "stays in force" in found.problem
+        assert "remains in use" in found.problem
 
 
 def test_without_a_table_that_is_said() -> None:
-    assert "there is no such ConfigMap" in Tables(0).with_seen(None).problem
+    assert "the ConfigMap does not exist" in Tables(0).with_seen(None).problem
     assert f"no entry {ENTRY!r}" in Tables(0).with_seen(ConfigMap()).problem
-    assert "nothing is assigned" in Tables(0).with_seen(None).problem
+    assert "no object is assigned" in Tables(0).with_seen(None).problem

@@ -146,7 +146,7 @@ def test_a_frozen_slot_is_assigned_by_nobody_and_every_other_by_its_owner(
 def test_a_hand_over_waits_for_confirmations_and_for_open_work() -> None:
     table = frozen(even_table(2), split(even_table(2).owners(), 0, 2))
     assert hand_over_waits_for(table, {0: 1, 1: 2}, {1500: 3, 4000: 9}) == [
-        "partition 0 has confirmed version 1 of 2",
+        "partition 0 has confirmed version 1, not version 2",
         "3 objects of frozen slots are still assigned",
     ]
     assert hand_over_waits_for(table, {0: 2}, {4000: 9}) == []
@@ -162,7 +162,8 @@ def test_an_older_version_and_an_unannounced_owner_are_named() -> None:
     table = even_table(2)
     moved = table_of(2, [1] * 10 + list(table.owners()[10:]))
     assert [str(each) for each in transition_mistakes(table, moved)] == [
-        "slots 0 to 9: found partition 1, allowed: 0, or first a version that freezes them with to: 1"
+        "slots 0 to 9: found partition 1, allowed: partition 0; to move the slots, first write a version "
+        "that freezes them with to: 1"
     ]
     assert transition_mistakes(moved, table)[0].path == "version"
     assert not transition_mistakes(table, table_of(9, moved.owners()))  # versions between were missed

@@ -35,7 +35,7 @@ def test_a_process_stopped_past_its_lease_has_its_write_in_flight_refused(scene:
     )
     eventually(
         "the first one has given up, by itself or its process",
-        lambda: not first.running or "right to work is lost" in first.tail(1000),
+        lambda: not first.running or "right to work lost" in first.tail(1000),
     )
     assert (scene.view().executor, scene.view().epoch, second.running) == (scene.pod("b"), epoch, True)
     counts = [scene.get()["status"]["count"] for _ in range(2)]

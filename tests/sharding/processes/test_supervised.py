@@ -54,7 +54,7 @@ def test_a_supervisor_stopped_past_its_lease_has_its_write_in_flight_refused(com
         company.create("r-0")
         eventually("the first one leads", company.by, lambda by: by["r-0"] == "a")
         company.supervisor("s2")
-        eventually("the second one stands by", lambda: "executors and objects are known" in company.log("s2"))
+        eventually("the second one stands by", lambda: "executors and objects listed" in company.log("s2"))
         company.create("r-1")  # so that a connection is open, by which the next write leaves at once
         eventually("the first one goes on", lambda: company.by().get("r-1") == "a")
         gate.hold()

@@ -92,7 +92,7 @@ def test_what_may_not_move_stays_and_the_plan_says_so(goal: Goal) -> None:
     listed = objects({"a": 10}, movable=False) + objects({"b": 2, "c": 0})
     found = plan(goal, listed, ["a", "b", "c"])
     assert not found.reached
-    assert found.why.startswith("objects that may not move keep a")
+    assert found.why.startswith("objects that must not move keep a")
     assert not [move for move in found.voluntary if move.origin == "a"]
     assert plan(goal, objects({"a": 3}, movable=False), ["b"]).moves == 3  # orphans have to move
 

@@ -56,7 +56,7 @@ def test_an_interval_has_a_budget_and_ends_in_a_cool_down() -> None:
     times = [60.0 * minute for minute in range(8)]
     assert made(Surface(SKEWED, LIVE), times) == [0, 2, 0, 2, 0, 2, 0, 2]
     waits = rebalance(RebalanceState(0, 60, 2), EVEN, Surface(SKEWED, LIVE), 70)
-    assert (waits.wake_at, waits.why) == (180, "cooling down after the last moves")
+    assert (waits.wake_at, waits.why) == (180, "the cool-down after the last moves is not over")
 
 
 def test_what_an_interval_leaves_of_its_budget_is_not_made_up_for_in_the_cool_down() -> None:

@@ -116,9 +116,11 @@ def test_a_large_pool_is_settled_with_the_fewest_moves_that_can_be_proved() -> N
     ("listed", "limit", "why"),
     [
         pytest.param([Held("big", "e0", 9)], 5, "object big has a load of 9, above the limit of 5", id="one too large"),
-        pytest.param(held([3, 3], [0, 0], stuck=frozenset({0, 1})), 5, "may not move load e0 above", id="stuck"),
-        pytest.param(held([4, 4, 4], [0, 0, 1]), 5, "12 are to be placed, and there is room for 10", id="too much"),
-        pytest.param(held([3, 3, 3], [0, 0, 1]), 5, "no arrangement was found", id="no packing"),
+        pytest.param(
+            held([3, 3], [0, 0], stuck=frozenset({0, 1})), 5, "must not move put executor e0 above", id="stuck"
+        ),
+        pytest.param(held([4, 4, 4], [0, 0, 1]), 5, "12 need an executor, but the free capacity is 10", id="too much"),
+        pytest.param(held([3, 3, 3], [0, 0, 1]), 5, "no assignment was found", id="no packing"),
     ],
 )
 def test_what_cannot_be_moves_nothing_and_is_reported(listed: list[Held], limit: float, why: str) -> None:

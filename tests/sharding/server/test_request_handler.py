@@ -112,8 +112,8 @@ def replace_uid(record: Record, live: dict[str, Any]) -> Record:
         ({"fieldSelector": "status.unknown=1"}, 400, "field label not supported"),
         ({"resourceVersionMatch": "Exact", "resourceVersion": "7"}, 400, "keeps no past states"),
         ({"includeObject": "Everything"}, 400, "includeObject"),
-        ({"watch": "true"}, 405, "cannot be watched"),
-        ({"watch": "1", "limit": "5"}, 405, "cannot be watched"),
+        ({"watch": "true"}, 405, "does not support watch"),
+        ({"watch": "1", "limit": "5"}, 405, "does not support watch"),
     ],
 )
 async def test_what_cannot_be_asked_is_refused_by_name(query: dict[str, str], code: int, said: str) -> None:
@@ -151,7 +151,7 @@ async def test_nothing_else_is_served(path: str, code: int) -> None:
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 async def test_nothing_is_written(method: str) -> None:
     scene = await scene_of(archived("gone", "g"))
-    assert "only be read" in (await scene.refused(405, f"{REPORTS}/gone", method=method))["message"]
+    assert "is read-only" in (await scene.refused(405, f"{REPORTS}/gone", method=method))["message"]
 
 
 @pytest.mark.parametrize("authorization", ["", "Bearer ", "Bearer stranger", "Basic YTpi", "Bearer " + "x" * 100_000])
@@ -299,7 +299,7 @@ async def test_a_spoilt_record_is_told_beside_the_others() -> None:
     archiver._records[key] = archiver._records[key].replace(b"ex-", b"xx-")
     answer = await scene.ask(REPORTS)
     assert names(json.loads(answer.body)) == ["live-1", "live-2", "fine"]
-    assert answer.headers["warning"] == '299 - "records of the archive that cannot be read and are left out: 1"'
+    assert answer.headers["warning"] == '299 - "unreadable records of the archive, left out: 1"'
     assert "cannot be used: digest" in (await scene.refused(500, f"{REPORTS}/gone"))["message"]
 
 

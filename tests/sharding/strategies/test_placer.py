@@ -195,11 +195,11 @@ def test_a_strategy_of_the_users_needs_nothing_but_the_protocol() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        pytest.param("z", "it named 'z', which is no healthy executor", id="nobody we know"),
-        pytest.param("", "it named '', which is no healthy executor", id="nobody"),
-        pytest.param(None, "it named None", id="nothing"),
+        pytest.param("z", "the strategy named 'z', which is not a healthy executor", id="nobody we know"),
+        pytest.param("", "the strategy named '', which is not a healthy executor", id="nobody"),
+        pytest.param(None, "the strategy named None", id="nothing"),
         pytest.param(["a"], "unhashable", id="a list"),
-        pytest.param("c" * 10_000, "no healthy executor", id="a long name"),
+        pytest.param("c" * 10_000, "not a healthy executor", id="a long name"),
         pytest.param(ZeroDivisionError("division by zero"), "division by zero", id="it raises"),
     ],
 )
@@ -219,8 +219,8 @@ def test_a_strategy_that_cannot_choose_among_some_must_obey_and_is_not_asked_for
     placer = zoned(strategy=Stubborn("a"))
     refused = refusal(placer, ObjectFacts("o", selector="zone=south"))
     assert isinstance(refused, StrategyFailed)
-    assert "which a rule leaves out" in str(refused)
-    with pytest.raises(NoHealthyExecutors, match="cannot choose among some"):
+    assert "which a rule excludes" in str(refused)
+    with pytest.raises(NoHealthyExecutors, match="cannot choose from a subset"):
         placer.choose_among(NOTHING, frozenset({"a"}))
 
 
@@ -253,8 +253,8 @@ def test_a_dry_run_explains_each_candidate_and_changes_nothing() -> None:
     assert first.chosen == "b"
     assert first.refusal is None
     assert [(each.executor, each.place, each.why) for each in first.candidates] == [
-        ("b", 1, "0 open; preferred; rules' score 1"),
-        ("a", 2, "1 open; its owner's executor; rules' score 0"),
+        ("b", 1, "0 open; preferred; score 1 by rules"),
+        ("a", 2, "1 open; its owner's executor; score 0 by rules"),
         ("c", None, "its labels do not match the executor selector 'zone=north'"),
         ("d", None, "Unhealthy"),
     ]

@@ -21,7 +21,7 @@ def scope(**said: Any) -> Scope:
 @pytest.mark.parametrize(
     ("said", "names"),
     [
-        ({"partition_table": "table"}, 'partition is "", allowed beside a table: numbers from 0 to 4095'),
+        ({"partition_table": "table"}, 'partition is "", allowed with a partition table: numbers from 0 to 4095'),
         ({"partition_table": "table", "partition": "4096"}, "numbers from 0 to 4095"),
         ({"partition_table": "table", "partition": "1-of-4"}, "numbers from 0 to 4095"),
         ({"shares": {"team": 0}}, "shares.team is 0, allowed: numbers above 0"),

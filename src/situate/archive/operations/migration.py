@@ -118,7 +118,9 @@ async def _copied(record: Record, target: Archiver, *, dry_run: bool) -> _Outcom
     except ArchiveConflict:
         return _Outcome.NEWER
     if (stored := await target.get(key)) != record:
-        return Failed(record.subject, f"{key}: the target gives back another record ({stored.digest}) than was put")
+        return Failed(
+            record.subject, f"{key}: the target returned another record ({stored.digest}) than the copied one"
+        )
     return _Outcome.COPIED
 
 

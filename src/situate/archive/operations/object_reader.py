@@ -249,9 +249,9 @@ def _read_token(text: str, selection: Selection) -> _Place:
         version, words, began, live, token = body
         place = _Place(parse_time(began), live, token)
     except (binascii.Error, BadTime, ValueError, TypeError) as error:
-        raise BadQuery(f"continue: found {text!a:.80}, allowed: what the page before gave") from error
+        raise BadQuery(f"continue: found {text!a:.80}, allowed: the token of the previous page") from error
     if version != 1 or words != _words(selection) or not isinstance(live, bool) or not isinstance(token, str):
-        raise BadQuery(f"continue: found {text!a:.80}, allowed: what the page before of this very list gave")
+        raise BadQuery(f"continue: found {text!a:.80}, allowed: the token of the previous page of the same list")
     return place
 
 

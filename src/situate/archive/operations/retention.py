@@ -30,7 +30,9 @@ class Retention:
         for name in self.__slots__:
             age = getattr(self, name)
             if age is not None and age <= timedelta(0):
-                raise ValueError(f"retention.{name}: found {age}, allowed: more than nothing, or none for ever")
+                raise ValueError(
+                    f"retention.{name}: found {age}, allowed: a positive duration, or none to keep records for ever"
+                )
 
     def of(self, record: Record) -> timedelta | None:
         match record.successful:

@@ -18,7 +18,7 @@ def canonical_json(value: Any) -> bytes:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
         return text.encode()
     except (TypeError, RecursionError) as error:
-        raise ValueError(f"no JSON value: {error}") from error
+        raise ValueError(f"not a JSON value: {error}") from error
 
 
 def read_json(text: bytes) -> Any:
@@ -45,4 +45,4 @@ def mapping_at(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _refused(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a JSON number")

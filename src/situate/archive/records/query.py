@@ -170,9 +170,9 @@ def _read_token(query: Query) -> Place:
         place = Place(parse_time(archived_at), uid, group, kind)
         fits = version == _TOKEN_VERSION and all(isinstance(part, str) and "\0" not in part for part in body[1:])
     except (binascii.Error, BadTime, ValueError, TypeError) as error:
-        raise BadQuery(f"continue: found {text!a:.80}, allowed: what the page before gave") from error
+        raise BadQuery(f"continue: found {text!a:.80}, allowed: the token of the previous page") from error
     if not fits or fingerprint != _fingerprint(query):
-        raise BadQuery(f"continue: found {text!a:.80}, allowed: what the page before of this very query gave")
+        raise BadQuery(f"continue: found {text!a:.80}, allowed: the token of the previous page of the same query")
     return place
 
 
@@ -220,9 +220,9 @@ def _check(query: Query) -> None:
     for name, values in texts.items():
         for value in values:
             if "\0" in value or not _whole(value):
-                raise BadQuery(f"{name}: found {value!a:.80}, allowed: text of whole characters, none of them zero")
+                raise BadQuery(f"{name}: found {value!a:.80}, allowed: valid Unicode text without NUL")
     if not _whole(query.reason or ""):
-        raise BadQuery(f"reason: found {query.reason!a:.80}, allowed: text of whole characters")
+        raise BadQuery(f"reason: found {query.reason!a:.80}, allowed: valid Unicode text")
     for name, moment in _times(query).items():
         if moment is not None and moment.tzinfo is None:
             raise BadQuery(f"{name}: found {moment}, allowed: a time with its zone, such as UTC")

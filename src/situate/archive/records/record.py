@@ -208,7 +208,7 @@ def parse_record(text: bytes, where: str) -> Record:
     try:
         wire = read_json(text)
     except ValueError as error:
-        raise BadRecord(where, "", f"no JSON: {error}") from error
+        raise BadRecord(where, "", f"not JSON: {error}") from error
     if not isinstance(wire, Mapping):
         raise BadRecord(where, "", f"found {wire!r:.80}, allowed: a map")
     return read_record(wire, where)
@@ -227,7 +227,7 @@ def read_record(wire: Mapping[str, Any], where: str) -> Record:
     except ValueError as error:
         raise BadRecord(where, "object", f"{error}") from error
     if wire.get("digest") != digest(raw):
-        problem = f"found {wire.get('digest')!r:.80}, but the object's is {digest(raw)!r}: one of them was changed"
+        problem = f"found {wire.get('digest')!r:.80}, but the object has {digest(raw)!r}: one of them was changed"
         raise BadRecord(where, "digest", problem)
     return Record(
         _read_subject(where, wire.get("subject"), content),
@@ -309,7 +309,7 @@ def _text(where: str, path: str, value: object) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise BadRecord(where, path, f"found {value!a:.80}, allowed: text of whole characters") from error
+        raise BadRecord(where, path, f"found {value!a:.80}, allowed: valid Unicode text") from error
     return value
 
 
@@ -317,7 +317,7 @@ def _indexed(where: str, path: str, value: object, longest: int = LONGEST) -> st
     """Return text that every store can sort and search by. The API server allows nothing else in these fields."""
     text = _text(where, path, value)
     if "\0" in text or len(text.encode()) > longest:
-        raise BadRecord(where, path, f"found {text!a:.80}, allowed: at most {longest} bytes, none of them zero")
+        raise BadRecord(where, path, f"found {text!a:.80}, allowed: at most {longest} bytes without NUL")
     return text
 
 

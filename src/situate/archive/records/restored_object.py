@@ -109,6 +109,8 @@ def _check(record: Record, content: Content) -> None:
                 f"{record.subject.key}: metadata.{field}: found {metadata[field]!r:.80}, allowed: a list"
             )
     if not all(isinstance(reference, Mapping) for reference in metadata.get("ownerReferences") or ()):
-        raise CannotRestore(f"{record.subject.key}: metadata.ownerReferences: found no map, allowed: maps only")
+        raise CannotRestore(
+            f"{record.subject.key}: metadata.ownerReferences: found an entry that is not a map, allowed: maps"
+        )
     if not isinstance(content.get("status", {}), Mapping):
         raise CannotRestore(f"{record.subject.key}: status: found {content['status']!r:.80}, allowed: a map")

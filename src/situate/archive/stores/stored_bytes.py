@@ -33,5 +33,5 @@ def conflict(record: Record) -> ArchiveConflict:
     """Return the error for a put of an older version than the stored one."""
     return ArchiveConflict(
         f"{record.subject.key}: the archive holds a newer version than {record.subject.resource_version}; read the "
-        "object from the API anew and put that"
+        "object from the API again and put that version"
     )

@@ -73,16 +73,17 @@ def _complete_executors(ctx: typer.Context, incomplete: str) -> list[str]:
 @app.command(short_help="Write a small operator to start from.")
 def init(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The operator's name, and that of its folder, module and namespace.")
+        str, typer.Argument(metavar="NAME", help="Name of the operator, and of its folder, module and namespace.")
     ],
     group: Annotated[
-        str, typer.Option(metavar="GROUP", help="The API group of its kind, a domain of yours.")
+        str, typer.Option(metavar="GROUP", help="API group of the kind, in a domain of your own.")
     ] = "example.com",
     kind: Annotated[
-        str, typer.Option(metavar="KIND", help="Its kind; without, from the name: my-reports is MyReport.")
+        str,
+        typer.Option(metavar="KIND", help="Kind of the objects; default: from NAME, such as MyReport from my-reports."),
     ] = "",
     folder: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="The folder in which the operator's folder is made.")
+        Path, typer.Option(metavar="FOLDER", help="Folder in which init creates the operator's folder.")
     ] = Path(),
     dry_run: DryRunOption = False,
 ) -> None:
@@ -186,7 +187,7 @@ def plan(
     namespace: ListedNamespaceOption = None,
     all_namespaces: AllNamespacesOption = False,
     goal: Annotated[
-        Goal | None, typer.Option(help="How equal executors are to be; default: the configuration's, or bounded.")
+        Goal | None, typer.Option(help="Goal for the load of executors; default: rebalance of the file, or bounded.")
     ] = None,
     without: Annotated[
         list[str] | None,
@@ -235,13 +236,14 @@ def drain(
         str | None,
         typer.Argument(
             metavar="EXECUTOR",
-            help="Its id, as `situate sharding status` shows it.",
+            help="Id of the executor, as in `situate sharding status`.",
             autocompletion=_complete_executors,
             show_default=False,
         ),
     ] = None,
     own: Annotated[
-        bool, typer.Option("--self", help="The executor in this Pod, as POD_NAME, POD_NAMESPACE and POD_UID say.")
+        bool,
+        typer.Option("--self", help="Drain the executor of this Pod, given by POD_NAME, POD_NAMESPACE and POD_UID."),
     ] = False,
     wait: WaitOption = False,
     timeout: TimeoutOption = "60s",
@@ -285,13 +287,13 @@ def drain(
 
 
 @app.command("undrain", hidden=True)
-@app.command(short_help="Let an executor be assigned objects again.")
+@app.command(short_help="Allow new assignments to an executor again.")
 def uncordon(
     executor: Annotated[
         str,
         typer.Argument(
             metavar="EXECUTOR",
-            help="Its id, as `situate sharding status` shows it.",
+            help="Id of the executor, as in `situate sharding status`.",
             autocompletion=_complete_executors,
             show_default=False,
         ),
@@ -323,5 +325,5 @@ def uncordon(
     uncordon(executor, asked, dry_run=dry_run)
 
 
-app.add_typer(partitions, name="partitions", short_help="Show the table of partitions, or change it.")
+app.add_typer(partitions, name="partitions", short_help="Show or change the partition table.")
 app.add_typer(archive, name="archive", short_help="Find, restore, copy and check archived objects.")

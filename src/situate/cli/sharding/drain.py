@@ -117,7 +117,7 @@ async def _drain_own(pool: str, where: Where, how: _How) -> bool:
     """Drain with the executor's own permissions only."""
     pod, namespace, uid = (os.environ.get(name, "") for name in ("POD_NAME", "POD_NAMESPACE", "POD_UID"))
     if not (pod and namespace and uid):
-        raise WrongInput("--self: POD_NAME, POD_NAMESPACE and POD_UID must be given through the downward API")
+        raise WrongInput("--self needs POD_NAME, POD_NAMESPACE and POD_UID; set them through the downward API")
     pool = os.environ.get("SITUATE_POOL") or pool
     client = where.client()
     try:
@@ -125,7 +125,7 @@ async def _drain_own(pool: str, where: Where, how: _How) -> bool:
         try:
             lease = await client.get(LEASES, name, namespace)
         except NotFound:
-            say(f"there is no Lease {namespace}/{name}: this executor holds nothing")
+            say(f"Lease {namespace}/{name} does not exist: this executor holds no objects")
             return True
         return await _cordoned(client, lease, pod, how, _reported)
     finally:
@@ -137,7 +137,7 @@ async def _cordoned(
 ) -> bool:
     await _mark(client, lease, "true", dry_run=how.dry_run)
     left = await held(lease)
-    done, to_do = ("would be", "would be") if how.dry_run else ("is", "are to be")
+    done, to_do = ("would be", "would be") if how.dry_run else ("is", "will be")
     say(f"executor {executor} {done} cordoned" + ("" if left is None else f"; {left} objects {to_do} released"))
     if (wait_s := how.wait_s) is None:
         return True
@@ -155,7 +155,7 @@ async def _cordoned(
         if not now.spec.holder_identity:
             break
         left, looked = await held(now), True
-    say(f"executor {executor} holds nothing any more")
+    say(f"executor {executor} holds no objects any more")
     return True
 
 
@@ -190,8 +190,10 @@ async def _lease_of(client: Client, settings: ShardSettings, executor: str) -> L
         known = sorted(found)
         hint = did_you_mean(executor, known)
         listed = ", ".join(known[:20]) or "none"
-        raise WrongInput(f"executor {executor}: pool {settings.pool} has: {listed}{'; ' + hint if hint else ''}")
+        raise WrongInput(
+            f"executor {executor} not found; pool {settings.pool} has: {listed}{'; ' + hint if hint else ''}"
+        )
     held = [each for each in found[executor] if each.spec.holder_identity]
     if not held:
-        raise WrongInput(f"executor {executor} has released its Lease: it holds nothing")
+        raise WrongInput(f"executor {executor} has released its Lease and holds no objects")
     return max(held, key=lambda each: (str(each.spec.acquire_time), each.metadata.name))

@@ -126,15 +126,15 @@ def _found(observed: Observed, name: str, namespace: str | None, within: str) ->
         for view in observed.foreign:
             if view.name == last and view.namespace in places:
                 other = observed.partition_of(view)
-                raise WrongInput(f"{name}: it is in partition {other}, not in {observed.settings.partition}")
+                raise WrongInput(f"{name} is in partition {other}, not in {observed.settings.partition}")
     require_explained(name, types)
     kind = observed.scope.resource.kind
     if elsewhere := sorted({view.namespace for view in observed.views if view.name == last} - {within}):
         others = ", ".join(f"{each}/{last}" for each in elsewhere[:5])
-        raise WrongInput(f"{name}: there is no such {kind} in namespace {within}; there is {others}")
+        raise WrongInput(f"{name}: {kind} not found in namespace {within}; found: {others}")
     hint = did_you_mean(last, [view.name for view in observed.views])
     part = "" if observed.settings.partition is None else f" in partition {observed.settings.partition}"
-    raise WrongInput(f"{name}: there is no such {kind}{part}{'; ' + hint if hint else ''}")
+    raise WrongInput(f"{name}: {kind} not found{part}{'; ' + hint if hint else ''}")
 
 
 def _as_data(
@@ -213,21 +213,21 @@ def _said(action: Action) -> str:
     """Describe an action as the supervisor's next step."""
     match action:
         case Assign(placement):
-            return f"assign to {placement.holder.executor}, because {placement.why}"
+            return f"assign to {placement.holder.executor}, cause: {placement.why}"
         case RequestDrain(request=request):
-            return f"ask its holder to stop: {request.cause}"
+            return f"request a drain from the holder, cause: {request.cause}"
         case Revoke(cause=cause):
-            return f"take it from its holder: {cause}"
+            return f"revoke the object from its holder, cause: {cause}"
         case Complete(reason=reason):
             return f"complete as failed: {reason}"
         case Archive(delete=delete):
-            return "archive and delete" if delete else "archive, then let it go"
+            return "archive and delete" if delete else "archive, then remove the finalizer"
         case RemoveFinalizer():
             return "remove the finalizer"
         case Delete():
             return "delete"
         case TellCompleted():
-            return "count its place as free"
+            return "count its capacity as free"
         case _ as never:
             assert_never(never)
 
@@ -235,33 +235,34 @@ def _said(action: Action) -> str:
 def _print(told: dict[str, Any], form: Format) -> None:
     if told["executor"]:
         since = f" since {told['assignedAt']}" if told["assignedAt"] else ""
-        cause = f", because: {told['cause']}" if told["cause"] else ""
+        cause = f", cause: {told['cause']}" if told["cause"] else ""
         say(f"{told['object']} is {told['state']}: {told['executor']} (epoch {told['epoch']}{cause}{since})")
     else:
         say(f"{told['object']} is {told['state']} (epoch {told['epoch']})")
     if told["partition"]:
-        say(f"its partition: {told['partition']}")
+        say(f"partition: {told['partition']}")
     for fault in told["faults"]:
-        say(f"it cannot be placed: {fault}")
+        say(f"cannot be assigned: {fault}")
     for oddity in told["oddities"]:
-        say(f"odd: {oddity}")
+        say(f"ignored: {oddity}")
     verdict = told["verdict"]
     if verdict is not None and not verdict["assigned"]:
-        say(f"it waits: {verdict['reason']}: {verdict['message']}")
+        say(f"waits: {verdict['reason']}: {verdict['message']}")
     if told["frozen"]:
         say(
-            "its slot is about to change partitions: nobody assigns it before `situate sharding partitions --hand-over`"
+            "the slot of the object is frozen: no supervisor assigns the object before "
+            f"`situate sharding partitions hand-over {told['table']}`"
         )
     if told["drain"]:
-        say(f"its holder is asked to stop: {told['drain']}")
+        say(f"drain requested: {told['drain']}")
     if told["selector"]:
-        say(f"it may only go where the labels match {told['selector']}")
+        say(f"allowed executors: those with labels that match {told['selector']}")
     if told["losses"]:
-        say(f"it has lost its holder {told['losses']} times lately")
+        say(f"recent losses of the holder: {told['losses']}")
     for reason in told["blocked"]:
         say(f"blocked: {reason}")
     for action in told["next"]:
-        say(f"next, once that is solved: {action}" if told["blocked"] else f"next: {action}")
+        say(f"next, when no longer blocked: {action}" if told["blocked"] else f"next: {action}")
     for event in told["events"]:
         say(f"Event {event['reason']} (x{event['count']}, {event['secondsAgo']} s ago): {event['message']}")
     if told["executors"]:

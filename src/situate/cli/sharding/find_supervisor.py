@@ -73,7 +73,7 @@ def entry_of(
         return meant[0]
     listed = "; ".join(each.name for each in meant)
     flags = "--partition" if only_partitions_differ(meant) else "--resource, --pool"
-    raise WrongInput(f"{file}: several entries of sharding are meant; say which by {flags}: {listed}")
+    raise WrongInput(f"{file}: the flags match several entries of sharding; select one with {flags}: {listed}")
 
 
 def only_partitions_differ(entries: Sequence[ShardSettings]) -> bool:
@@ -107,7 +107,7 @@ def entries_of(
     ]
     if not meant:
         listed = "; ".join(each.name for each in entries) or "none"
-        raise WrongInput(f"{file}: no entry of sharding is meant by the flags; it has: {listed}")
+        raise WrongInput(f"{file}: the flags match no entry of sharding; entries: {listed}")
     return meant
 
 
@@ -129,18 +129,20 @@ def entry_of_table(
     ]
     if not meant:
         listed = "; ".join(f"{each.partition_table} ({each.name})" for each in entries) or "none"
-        raise WrongInput(f"{file}: no entry of sharding with partitionTable {table} is meant; tables there: {listed}")
+        raise WrongInput(f"{file}: the flags match no entry of sharding with partitionTable {table}; tables: {listed}")
     if len({(each.resource, each.pool) for each in meant}) > 1:
         listed = "; ".join(each.name for each in meant)
-        raise WrongInput(f"{file}: several entries of sharding are meant; say which by --resource, --pool: {listed}")
+        raise WrongInput(
+            f"{file}: the flags match several entries of sharding; select one with --resource, --pool: {listed}"
+        )
     return meant[0]
 
 
 def _of_flags(known: Mapping[str, str], assignments: Sequence[str] | None) -> ShardSettings:
     if "resource" not in known:
-        raise WrongInput("name the objects by --resource GROUP/VERSION/PLURAL, or the configuration by -f")
+        raise WrongInput("no objects are named: give --resource GROUP/VERSION/PLURAL, or a configuration with -f")
     if assignments:
-        raise WrongInput(f"--set {assignments[0]}: it changes what a configuration says; name one by -f")
+        raise WrongInput(f"--set {assignments[0]}: --set needs a configuration; name its file with -f")
     try:
         return ShardSettings.of(known)
     except BadOptions as bad:

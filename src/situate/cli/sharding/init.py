@@ -45,7 +45,7 @@ def create(name: str, group: str, kind: str, folder: Path, *, dry_run: bool) -> 
             return
         written = write(target, words)
         say(f"wrote {written} files to {target}")
-        say(f"next: cd {target} && python -m pytest; then {words['module']}/reconciler.py")
+        say(f"next: cd {target} && python -m pytest; then edit {words['module']}/reconciler.py")
 
 
 def words_of(name: str, group: str, kind: str) -> dict[str, str]:
@@ -72,7 +72,7 @@ def write(target: Path, words: Mapping[str, str]) -> int:
     except FileExistsError:
         raise WrongInput(_taken(target)) from None
     except OSError as problem:
-        raise WrongInput(f"{target} cannot be made: {problem.strerror}") from None
+        raise WrongInput(f"{target} cannot be created: {problem.strerror}") from None
     texts = dict(_texts(words))
     for path, text in texts.items():
         try:
@@ -84,7 +84,7 @@ def write(target: Path, words: Mapping[str, str]) -> int:
 
 
 def _taken(target: Path) -> str:
-    return f"{target} is there already, and nothing is overwritten; name another one"
+    return f"{target} already exists, and init overwrites nothing; name another one"
 
 
 def fence(words: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -117,17 +117,17 @@ def _templates(folder: Traversable, at: Path) -> Iterator[tuple[Path, Traversabl
 
 def _mistakes(name: str, group: str, kind: str) -> Iterator[str]:
     if not _NAME.fullmatch(name):
-        yield f"NAME is {shown(name)}, allowed: at most 40 of a to z, 0 to 9 and '-', a letter first and no '-' last"
+        yield f"NAME is {shown(name)}, allowed: at most 40 of a to z, 0 to 9 and '-', first a letter, last not '-'"
     elif name.replace("-", "_") in _TAKEN:
-        yield f"NAME is {shown(name)}, which is the name of a module of Python's or ours; name another one"
+        yield f"NAME is {shown(name)}, which is the name of a module of Python or situate; choose another name"
     elif name in ("default",) or name.startswith("kube-"):
-        yield f"NAME is {shown(name)}, which is a namespace of Kubernetes' own; name another one"
+        yield f"NAME is {shown(name)}, which is a namespace of Kubernetes; choose another name"
     if not _GROUP.fullmatch(group) or len(group) > _LONGEST_GROUP:
         yield f"--group is {shown(group)}, allowed: a DNS name with a dot in it, such as batch.example.com"
     elif _PROTECTED.fullmatch(group):
-        yield f"--group is {shown(group)}, which Kubernetes keeps for itself; allowed: a domain of yours"
+        yield f"--group is {shown(group)}, which is reserved for Kubernetes; allowed: a domain of your own"
     if kind and not _KIND.fullmatch(kind):
-        yield f"--kind is {shown(kind)}, allowed: at most 50 letters and digits, a capital first, such as Report"
+        yield f"--kind is {shown(kind)}, allowed: at most 50 letters and digits, first a capital, such as Report"
 
 
 def _singular(name: str) -> str:

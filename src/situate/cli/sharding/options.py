@@ -9,7 +9,7 @@ import typer
 
 ConfigurationOption = Annotated[
     Path | None,
-    typer.Option("--file", "-f", metavar="FILE", help="The configuration; without one, --resource is needed."),
+    typer.Option("--file", "-f", metavar="FILE", help="Configuration file; without it, --resource is required."),
 ]
 ResourceOption = Annotated[
     str | None,
@@ -17,23 +17,25 @@ ResourceOption = Annotated[
         "--resource",
         "-r",
         metavar="GROUP/VERSION/PLURAL",
-        help="The objects' resource, such as batch.example.com/v1/reports.",
+        help="Resource of the objects, such as batch.example.com/v1/reports.",
     ),
 ]
 PoolOption = Annotated[
-    str | None, typer.Option("--pool", metavar="NAME", help="The pool of the executors, such as default.")
+    str | None, typer.Option("--pool", metavar="NAME", help="Pool of the executors, such as default.")
 ]
 PartitionOption = Annotated[
     str | None,
-    typer.Option("--partition", metavar="INDEX/COUNT|N", help="One partition, as 0/4, or as its number in a table."),
+    typer.Option(
+        "--partition", metavar="INDEX/COUNT|N", help="Partition: 0/4 for the first of four, or its number in a table."
+    ),
 ]
 ExecutorNamespaceOption = Annotated[
-    str | None, typer.Option("--executor-namespace", metavar="NAME", help="The one namespace of all executors.")
+    str | None, typer.Option("--executor-namespace", metavar="NAME", help="Namespace of all executors.")
 ]
 PartitionBy = Literal["uid", "namespace", "name"]
 PartitionByOption = Annotated[
     PartitionBy | None,
-    typer.Option("--by", help="The field of an object that is hashed; default: as the file says, or uid."),
+    typer.Option("--by", help="Field of the object that is hashed; default: partitionBy of the file, or uid."),
 ]
 Goal = Literal["even", "bounded", "two-sided"]
 """Goals of `situate.sharding.rebalancing`."""

@@ -49,7 +49,7 @@ app = typer.Typer(
     cls=_Group,
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="The table of partitions: which supervisor has which slots. A change takes two steps: freeze the slots that "
+    help="Partition table: the slots of each supervisor. A change takes two steps: freeze the slots that "
     "move, then hand them over. A partition receives slots only while its supervisor holds its Lease.",
     epilog="""Examples:
 
@@ -63,14 +63,14 @@ Page: docs/concepts/sharding.md""",
 )
 
 TableArgument = Annotated[
-    str, typer.Argument(metavar="TABLE", help="The ConfigMap, as partitionTable names it.", show_default=False)
+    str, typer.Argument(metavar="TABLE", help="Name of the ConfigMap, as in partitionTable.", show_default=False)
 ]
 PartitionArgument = Annotated[
-    int, typer.Argument(metavar="PARTITION", help="The number of the partition.", show_default=False)
+    int, typer.Argument(metavar="PARTITION", help="Number of the partition.", show_default=False)
 ]
-CountOption = Annotated[int, typer.Option("--count", min=1, max=_MOST, metavar="N", help="The number of partitions.")]
+CountOption = Annotated[int, typer.Option("--count", min=1, max=_MOST, metavar="N", help="Number of partitions.")]
 ForceOption = Annotated[
-    bool, typer.Option("--force", help="Give slots also to a partition that has no running supervisor.")
+    bool, typer.Option("--force", help="Give slots also to a partition without a running supervisor.")
 ]
 
 
@@ -161,7 +161,9 @@ def split(
     partition: PartitionArgument,
     into: Annotated[
         int | None,
-        typer.Option(min=0, metavar="PARTITION", help="The receiving partition; default: the first free number."),
+        typer.Option(
+            min=0, metavar="PARTITION", help="Number of the receiving partition; default: the first free number."
+        ),
     ] = None,
     file: ConfigurationOption = None,
     resource: ResourceOption = None,
@@ -189,7 +191,7 @@ def split(
 def merge(
     table: TableArgument,
     partition: PartitionArgument,
-    into: Annotated[int, typer.Option(min=0, metavar="PARTITION", help="The receiving partition.")],
+    into: Annotated[int, typer.Option(min=0, metavar="PARTITION", help="Number of the receiving partition.")],
     file: ConfigurationOption = None,
     resource: ResourceOption = None,
     pool: PoolOption = None,

@@ -93,7 +93,7 @@ def creation(count: int) -> Change:
     def change(read: Read, name: str) -> SlotTable:
         if read.found is not None:
             hint = f"`situate sharding partitions resize {name} --count {count}` changes it"
-            raise WrongInput(f"ConfigMap {name} is there already; {hint}")
+            raise WrongInput(f"ConfigMap {name} already exists; {hint}")
         return even_table(count)
 
     return change
@@ -165,7 +165,7 @@ def write(
     with mendable_failures():
         read, after, refused = _asked(table, asked, by, change, dry_run=dry_run, force=force)
     for each in refused:
-        complain(f"{each}; objects of the slots would wait for one")
+        complain(f"{each}; the objects of its slots would wait")
     if refused:
         complain(_next_step(asked.entry_of_table(table), table))
         raise typer.Exit(ExitCode.NO)
@@ -271,7 +271,9 @@ async def _write(client: Client, where: tuple[str, str], found: ConfigMap | None
         try:
             await client.create(CONFIGMAPS, content, namespace)
         except AlreadyExists:
-            raise WrongInput(f"ConfigMap {namespace}/{name} has just been made by somebody else; look again") from None
+            raise WrongInput(
+                f"another client has just created ConfigMap {namespace}/{name}; check the table, and repeat"
+            ) from None
         return
     version = {"resourceVersion": found.metadata.resource_version}
     try:
@@ -279,7 +281,9 @@ async def _write(client: Client, where: tuple[str, str], found: ConfigMap | None
             CONFIGMAPS, name, MergePatch({"metadata": version, "data": {ENTRY: after.to_text()}}), namespace
         )
     except Conflict:
-        raise WrongInput(f"ConfigMap {namespace}/{name} has just been changed by somebody else; look again") from None
+        raise WrongInput(
+            f"another client has just changed ConfigMap {namespace}/{name}; check the table, and repeat"
+        ) from None
 
 
 def _print(name: str, read: Read, after: SlotTable | None, output: Format, *, dry_run: bool, force: bool) -> None:
@@ -305,7 +309,7 @@ def _print(name: str, read: Read, after: SlotTable | None, output: Format, *, dr
         if any(each.partition == partition for each in table.ranges):
             complain(f"partition {partition} has no supervisor, so its objects wait: {problem}")
     if table.frozen and not waits:
-        say(f"every frozen slot may be handed over: `situate sharding partitions hand-over {name}`")
+        say(f"every frozen slot can be handed over: `situate sharding partitions hand-over {name}`")
 
 
 def _row(table: SlotTable, partition: int, read: Read) -> tuple[int | str | None, ...]:

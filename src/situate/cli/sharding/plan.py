@@ -45,7 +45,9 @@ def show(
         leaving = frozenset(without)
         unknown = sorted(leaving - observed.members.current.keys())
         if unknown:
-            raise WrongInput(f"--without {unknown[0]}: there are: {', '.join(sorted(observed.members.current))}")
+            raise WrongInput(
+                f"--without {unknown[0]}: executor not found, allowed: {', '.join(sorted(observed.members.current))}"
+            )
     usual = settings.rebalance if settings.rebalance != "off" else Goal.BOUNDED
     meant = Goal(goal or usual)
     live = [each.id for each in observed.members.current.values() if each.status in _LIVE and each.id not in leaving]
@@ -134,8 +136,8 @@ def _why_forced(view: ObjectView, observed: Observed) -> str:
     if view.executor_uid not in observed.members.living:
         return f"its holder {view.executor} is lost"
     if view.drain is not None:
-        return f"its holder {view.executor} is asked to stop: {view.drain.cause}"
-    return f"its holder {view.executor} is left out"
+        return f"its holder {view.executor} has a drain request: {view.drain.cause}"
+    return f"its holder {view.executor} is excluded from the plan"
 
 
 def _desired(observed: Observed) -> int | None:
@@ -162,4 +164,4 @@ def _print(told: dict[str, Any], total: int, form: Format) -> None:
     if total:
         say(f"open after: {after}")
     if told["desiredExecutors"] is not None:
-        say(f"executors wanted: {told['desiredExecutors']}")
+        say(f"executors needed: {told['desiredExecutors']}")

@@ -137,7 +137,7 @@ async def _require_in_files(settings: ShardSettings, client: Client, where: Wher
     if where.objects and await discover(client, *settings.group_version_plural) is None:
         files = ", ".join(map(str, where.objects))
         raise WrongInput(
-            f"--objects {files} has no {settings.resource}: no object, and no definition; add the output of "
+            f"--objects {files} has no {settings.resource}, neither an object nor a definition; add the output of "
             f"kubectl get {settings.group_version_plural[2]} -A -o yaml, or correct --resource"
         )
 
@@ -252,7 +252,7 @@ async def _events(view: ObjectView, where: Where) -> list[CoreEvent] | str:
             CORE_EVENTS, view.namespace or "default", field_selector=f"involvedObject.uid={view.uid}"
         )
     except Forbidden as problem:
-        return f"Events may not be read, so refused writes are not shown: {problem}"
+        return f"no permission to read Events, so refused writes are not shown: {problem}"
     finally:
         await client.close()
     return [each for each in page.items if each.involved_object.uid == view.uid]
@@ -267,7 +267,7 @@ async def required(settings: ShardSettings, client: Client) -> Served:
     """Return the resource. Raises `WrongInput` if the cluster does not have it."""
     served = await discover(client, *settings.group_version_plural)
     if served is None:
-        raise WrongInput(f"the cluster has no {settings.resource}; apply its definition, or correct --resource")
+        raise WrongInput(f"the cluster does not serve {settings.resource}; apply its definition, or correct --resource")
     return served
 
 
@@ -293,7 +293,7 @@ def table_of(found: ConfigMap | None, name: str) -> SlotTable:
     """Parse the partition table. Raises `WrongInput` if it is missing or malformed."""
     if found is None:
         hint = f"situate sharding partitions create {name} --count 4"
-        raise WrongInput(f"ConfigMap {name}: there is no such table of partitions; {hint}")
+        raise WrongInput(f"partition table not found: ConfigMap {name}; run: {hint}")
     table, mistakes = parse_table(found.data.get(ENTRY, ""))
     if table is None:
         raise WrongInput(f"ConfigMap {name}, entry {ENTRY}: {'; '.join(map(str, mistakes))}")
@@ -317,7 +317,7 @@ async def _membership(
         for node in (await client.list_all(NODES)).items:
             membership.saw_node(node)
     except Forbidden as problem:
-        remarks.append(f"nodes may not be listed, so that lost ones are not known: {problem}")
+        remarks.append(f"no permission to list nodes, so lost nodes are not known: {problem}")
     return membership
 
 
@@ -328,16 +328,18 @@ async def _leader(
     try:
         return await client.get(LEASES, lease.name, lease.namespace), True
     except NotFound:
-        said = f"there is no Lease {lease}: no supervisor has run; --installation-namespace names another namespace"
+        said = (
+            f"Lease {lease} does not exist: no supervisor has run; --installation-namespace selects another namespace"
+        )
         if settings.partition is None and (parts := await _partitions_there(settings, lease, client)):
             said = (
-                f"{settings.resource} has partitions with supervisors of their own, {', '.join(parts)}: name the "
-                "configuration by -f, so that its partitions are known"
+                f"{settings.resource} has partitions with their own supervisors, {', '.join(parts)}: name the "
+                "configuration with -f, so that its partitions are known"
             )
         remarks.append(said)
         return None, True
     except Forbidden as problem:
-        remarks.append(f"the supervisors' Lease may not be read, so that nobody is known to lead: {problem}")
+        remarks.append(f"no permission to read the supervisors' Lease, so the leader is not known: {problem}")
         return None, False
 
 
@@ -356,6 +358,6 @@ async def _partitions_there(settings: ShardSettings, lease: LeaseName, client: C
 def _run_out(executor: str, lease: Lease, wall: datetime) -> str:
     age = age_s(lease, wall)
     return (
-        f"executor {executor} counts as NotReady: Lease {lease.metadata.namespace}/{lease.metadata.name} says that it "
-        f"was renewed {age:.0f} s ago, and lasts {lease.spec.lease_duration_seconds:g} s; a wrong clock looks the same"
+        f"executor {executor} counts as NotReady: Lease {lease.metadata.namespace}/{lease.metadata.name} was "
+        f"renewed {age:.0f} s ago, and lasts {lease.spec.lease_duration_seconds:g} s; a wrong clock has the same effect"
     )

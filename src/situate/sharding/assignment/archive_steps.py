@@ -248,11 +248,11 @@ def advanced(progress: Progress, outcome: Outcome, moment: Moment) -> Progress |
         case ReadBack():
             return _verified(progress, outcome, moment)
         case NotThere():
-            return _again(progress, moment, "the archive took the record and does not have it", condition=True)
+            return _again(progress, moment, "the archive accepted the record but does not contain it", condition=True)
         case Corrupt(message):
             return _again(progress, moment, message, condition=True, alert=True)
         case Released(view):
-            done = Finished("the object is archived, and whoever wanted it deleted has asked for that")
+            done = Finished("the object is archived, and its deletion was already requested")
             return replace(progress, step=Step.DELETE, view=view) if progress.delete else done
         case Superseded():
             return replace(progress, step=Step.READ, view=None, digest="")
@@ -289,18 +289,18 @@ def marks_of(config: SupervisorConfig) -> Marks:
 def _read(progress: Progress, view: ObjectView, moment: Moment) -> Progress | Finished:
     config = moment.config
     if view.uid != progress.uid:
-        return Finished("another object has the name now")
+        return Finished("another object now has this name")
     if archived_already(view, config):
         if view.deleting:
             return Finished("the object is archived and being deleted")
         return replace(progress, step=Step.DELETE, view=view, delete=True)
     if view.deleting:
         if not view.has_finalizer(config.finalizer):
-            return Finished("the object is being deleted and waits for others")
+            return Finished("the object is being deleted and waits for other finalizers")
         return replace(progress, step=Step.PUT, view=view, delete=False)
     due_s = due_in(view, config, moment.wall, moment.rank)
     if hastened(view, config, due_s, moment.owners_due_s) > 0:
-        return Finished("the object is not to be archived now")
+        return Finished("the object is not due for the archive")
     return replace(progress, step=Step.PUT, view=view, delete=True)
 
 
@@ -310,8 +310,8 @@ def _verified(progress: Progress, found: ReadBack, moment: Moment) -> Progress |
     if found == wanted:
         return replace(progress, step=Step.RELEASE, failures=0, failing_since=None)
     message = (
-        f"the archive holds digest {found.digest} of resourceVersion {found.resource_version}, put were "
-        f"{wanted.digest} of {wanted.resource_version}"
+        f"the archive holds digest {found.digest} of resourceVersion {found.resource_version}, expected "
+        f"digest {wanted.digest} of resourceVersion {wanted.resource_version}"
     )
     return _again(progress, moment, message, condition=True, alert=True)
 

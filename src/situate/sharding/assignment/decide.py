@@ -126,7 +126,7 @@ def schedule_if_ready(view: ObjectView, memory: Memory, situation: Situation) ->
     if members.synced_at is None or not members.eligible:
         return Decision(_calm(memory, now), situation.limit, wake_at=later, waits=True, verdict=nobody(members))
     if (until := successor_due(memory, situation)) is not None:
-        verdict = Verdict(False, Reason.DRAINING, "it waits for an executor that takes its holder's place", brief=True)
+        verdict = Verdict(False, Reason.DRAINING, "the object waits for the Pod that replaces its holder", brief=True)
         return Decision(_calm(memory, now), situation.limit, wake_at=until, waits=True, verdict=verdict)
     if (until := _unsettled_until(view, memory, situation)) is not None:
         since = now if memory.jitter_since is None else memory.jitter_since

@@ -35,20 +35,22 @@ def stopping(
         case Free() | Lost():
             return None
         case Fading(until):
-            return _waiting(memory, situation, until, "its last holder may be at work until its lease has run out")
+            return _waiting(memory, situation, until, "the last holder may continue to work until its Lease expires")
         case Edited():
             return _revoked(view, memory, situation, Cause.EDITED)
         case Working(executor):
             if memory.drain_due is not None and situation.now >= memory.drain_due:
                 return _revoked(view, memory, situation, cause)
             if memory.drain_due is not None:
-                return _waiting(memory, situation, memory.drain_due, f"{executor.id} is asked to release it")
+                return _waiting(
+                    memory, situation, memory.drain_due, f"executor {executor.id} was asked to release the object"
+                )
             if limit is not None and situation.drains >= limit:
                 later = situation.now + situation.config.requeue_delay
-                return _waiting(memory, situation, later, f"{executor.id} will be asked to release it")
+                return _waiting(memory, situation, later, f"executor {executor.id} will be asked to release the object")
             deadline = situation.wall + timedelta(seconds=situation.config.drain_timeout)
             request = RequestDrain(DrainRequest(view.epoch, deadline, cause))
-            decision = _waiting(memory, situation, None, f"{executor.id} is asked to release it")
+            decision = _waiting(memory, situation, None, f"executor {executor.id} was asked to release the object")
             return replace(decision, actions=(request,))
         case _ as never:
             assert_never(never)
@@ -114,7 +116,9 @@ def under_way(views: Iterable[ObjectView]) -> int:
 
 
 def _revoked(view: ObjectView, memory: Memory, situation: Situation, cause: Cause) -> Decision:
-    decision = _waiting(memory, situation, None, "it was taken back; its last holder may be at work for a while")
+    decision = _waiting(
+        memory, situation, None, "the object was revoked; its last holder may continue to work for a short time"
+    )
     return replace(decision, actions=(Revoke(situation.term, cause, recent_losses(view, situation)),))
 
 

@@ -32,7 +32,7 @@ def lost(view: ObjectView, memory: Memory, situation: Situation) -> Decision:
         return Decision(memory, limit, (Complete(situation.wall, Failure.EXECUTOR_LOST),))
     losses = (*recent_losses(view, situation), situation.wall)
     if len(losses) > config.max_reassigns:
-        message = f"lost its executor {len(losses)} times within {config.reassign_window:g} s"
+        message = f"the object lost its executor {len(losses)} times within {config.reassign_window:g} s"
         verdict = Verdict(False, Reason.QUARANTINED, message)
         return Decision(memory, limit, (Complete(situation.wall, Failure.REASSIGN_LIMIT),), verdict=verdict)
     take_back = Revoke(situation.term, Cause.LOST, losses)

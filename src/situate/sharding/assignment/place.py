@@ -27,14 +27,14 @@ def chosen(view: ObjectView, situation: Situation, preferred: frozenset[str] = f
     except Unschedulable as no:
         return Verdict(False, _reason(no), str(no))
     except KeyError as no:
-        message = f"the strategy chose {no}, which is no healthy executor: {_counts(situation.members)}"
+        message = f"the strategy chose {no}, which is not a healthy executor: {_counts(situation.members)}"
         return Verdict(False, Reason.NO_HEALTHY_EXECUTORS, message)
 
 
 def nobody(members: Members) -> Verdict:
     """Return the verdict for an object while no executor is eligible."""
     if not members.living:
-        return Verdict(False, Reason.NO_EXECUTORS, "no executor has a lease that lives")
+        return Verdict(False, Reason.NO_EXECUTORS, "no executor has a valid Lease")
     statuses = {executor.status for executor in members.living.values()}
     full = statuses == {ExecutorStatus.FULL}
     return Verdict(False, Reason.NO_CAPACITY if full else Reason.NO_HEALTHY_EXECUTORS, _counts(members))

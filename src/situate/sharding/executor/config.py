@@ -41,8 +41,8 @@ class ExecutorIdentity:
         empty = [name for name in ("pod", "namespace", "uid") if not getattr(self, name)]
         if empty:
             raise BadConfiguration(
-                f"the executor's {', '.join(empty)}: empty; give POD_NAME, POD_NAMESPACE and POD_UID through the "
-                "downward API"
+                f"the executor's {', '.join(empty)} must not be empty; set POD_NAME, POD_NAMESPACE and POD_UID "
+                "through the downward API"
             )
 
     @property
@@ -102,9 +102,9 @@ class ExecutorConfig:
     def _mistakes(self) -> Iterator[str]:
         pool: object = self.pool
         if not isinstance(pool, str) or not _POOL.fullmatch(pool):
-            yield f"pool is {shown(pool)}, allowed: at most 63 of a to z, 0 to 9 and '-', not first or last"
+            yield f"pool is {shown(pool)}, allowed: at most 63 of a to z, 0 to 9 and '-', with no '-' first or last"
         if not valid_label_value(self.partition):
-            yield f"partition is {shown(self.partition)}, allowed: a label's value, such as a number, or empty"
+            yield f"partition is {shown(self.partition)}, allowed: a label value, such as a number, or empty"
         for name, least in _COUNTS.items():
             value = getattr(self, name)
             optional = value is None and name != "concurrency"
@@ -118,7 +118,7 @@ class ExecutorConfig:
         if _positive(self.stall_limit) and self.stall_limit >= self.times.renew_deadline_s:
             yield (
                 f"stall_limit is {self.stall_limit:g}, allowed: less than renew_deadline_s "
-                f"{self.times.renew_deadline_s:g}, or a stalled executor would be cancelled before it is noticed"
+                f"{self.times.renew_deadline_s:g}, or handlers are cancelled before the stall is noticed"
             )
         for name in ("initial_s", "cap_s"):
             if not _positive(getattr(self.retries, name)):

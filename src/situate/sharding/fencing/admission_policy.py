@@ -46,11 +46,11 @@ class ServiceAccounts:
             for account in accounts or ("",):
                 namespace, colon, name = account.partition(":")
                 if not (namespace and colon and name) or not set(account) <= _OF_ACCOUNTS:
-                    raise BadPolicy(f"{role}: {account!r} is no service account; write NAMESPACE:NAME")
+                    raise BadPolicy(f"{role}: found {account!r}, allowed: a service account as NAMESPACE:NAME")
         if both := sorted({*self.supervisors} & {*self.executors}):
             raise BadPolicy(
-                f"{both[0]} is a service account of supervisors and of executors; give each role one of its own, or no "
-                "server can tell an executor's write from a supervisor's"
+                f"{both[0]} is a service account of supervisors and of executors; use an account for each role, or the "
+                "API server cannot distinguish an executor's write from a supervisor's"
             )
 
     def writer_of(self, user_info: Mapping[str, Any]) -> Writer:
@@ -238,8 +238,8 @@ def _validation(refusal: Refusal, expression: str) -> dict[str, str]:
     validation = {"expression": expression, "message": str(refusal), "reason": "Forbidden"}
     if refusal in _OF_IDENTITIES:
         validation["messageExpression"] = (
-            f'"{refusal}; the request is of " + request.userInfo.username + (variables.pod_uid == "" ? '
-            "', whose token is bound to no Pod' : ', of the Pod with uid ' + variables.pod_uid)"
+            f'"{refusal}; the request came from " + request.userInfo.username + (variables.pod_uid == "" ? '
+            "', with a token that is bound to no Pod' : ', of the Pod with uid ' + variables.pod_uid)"
         )
     return validation
 

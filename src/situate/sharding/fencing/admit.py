@@ -62,15 +62,15 @@ class Refusal(StrEnum):
     FINAL = "the object is completed, and its status is final"
     NOT_HOLDER = "only the incarnation to which the object is assigned may write its status"
     NOT_RELEASED = (
-        "an executor may change of the assignment only this: release an object that is assigned to it and not "
-        "completed, by removing executor, incarnation, label and drain request, and nothing else"
+        "an executor may change an assignment only to release its own uncompleted object, by removing executor, "
+        "incarnation, label and drain request together"
     )
-    NOT_SUPERVISOR = "the assignment is the supervisor's: leave executor, label, epoch, term and notes as they are"
-    STEP = "whoever assigns or revokes writes the stored epoch plus one"
+    NOT_SUPERVISOR = "only the supervisor changes an assignment: leave executor, label, epoch, term and notes unchanged"
+    STEP = "an assignment or a revocation must write the stored epoch plus one"
     HALF = "executor and incarnation are assigned together, or removed together"
     AGAIN = "a completed object is not assigned again"
-    OLD_TERM = "the write is of an older term than the stored one"
-    STALE_LEADER = "the write is of an older term than the leader's"
+    OLD_TERM = "the term of the write is older than the stored term"
+    STALE_LEADER = "the term of the write is older than the leader's term"
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class FenceRefusal:
                 return f"compare the rules of {self.policy} with the output of `situate manifests sharding`"
 
     def __str__(self) -> str:
-        return f"ValidatingAdmissionPolicy {self.policy} refuses it: {self.refusal}"
+        return f"ValidatingAdmissionPolicy {self.policy} refuses the write: {self.refusal}"
 
 
 def fence_refusal(answer: str) -> FenceRefusal | None:

@@ -50,7 +50,7 @@ def report_of(text: str | None) -> tuple[Report, tuple[str, ...]]:
     oddities: list[str] = []
     metrics = wire.get("metrics")
     if metrics is not None and not isinstance(metrics, Mapping):
-        oddities.append(_told("metrics", metrics, "an object of numbers"))
+        oddities.append(_told("metrics", metrics, "a JSON object of numbers"))
         metrics = None
     report = Report(
         capacity=_amount(wire, "capacity", oddities),
@@ -110,4 +110,5 @@ def _is_number(value: object) -> bool:
 
 
 def _told(field: str, value: object, allowed: str) -> str:
-    return f"annotation {STATUS}{', field ' + field if field else ''} is {shown(value)}, allowed: {allowed}; ignored"
+    named = f"annotation {STATUS}{', field ' + field if field else ''}"
+    return f"{named} is {shown(value)}, allowed: {allowed}; the value is ignored"

@@ -36,7 +36,7 @@ def supervisor_problem(name: str, lease: Lease | None, wall: datetime) -> str:
         return f"Lease {name} was never renewed"
     if expired(lease, wall):
         return (
-            f"Lease {name} ran out: {lease.spec.holder_identity} renewed it {age:.0f} s ago, and it lasts "
+            f"Lease {name} expired: {lease.spec.holder_identity} renewed it {age:.0f} s ago, and it lasts "
             f"{lease.spec.lease_duration_seconds:g} s"
         )
     return ""

@@ -66,20 +66,20 @@ class LeaseTimes:
         for name in self.__slots__:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-                raise BadLeaseTimes(f"{name} is {value!r}, allowed are numbers from 0")
+                raise BadLeaseTimes(f"{name} is {value!r}, allowed: numbers from 0")
         if not self.max_clock_drift < 1:
-            raise BadLeaseTimes(f"max_clock_drift is {self.max_clock_drift}, allowed are shares below 1")
+            raise BadLeaseTimes(f"max_clock_drift is {self.max_clock_drift}, allowed: shares below 1")
         if not 0 < self.retry_s <= self.renew_s < self.renew_deadline_s:
             raise BadLeaseTimes(
                 f"retry_s {self.retry_s}, renew_s {self.renew_s}, renew_deadline_s {self.renew_deadline_s}: "
-                "it must hold that 0 < retry_s <= renew_s < renew_deadline_s"
+                "allowed: 0 < retry_s <= renew_s < renew_deadline_s"
             )
         most = self.lease_s * (1 - self.max_clock_drift)
         if self.renew_deadline_s + self.cancel_grace_s > most:
             raise BadLeaseTimes(
                 f"renew_deadline_s {self.renew_deadline_s} + cancel_grace_s {self.cancel_grace_s} is more than "
-                f"lease_s * (1 - max_clock_drift) = {most:g}: an executor might still be at work when its lease has "
-                "run out; lengthen the lease or shorten the others"
+                f"lease_s * (1 - max_clock_drift) = {most:g}: an executor could still work after its Lease expired; "
+                "lengthen the Lease or shorten the other times"
             )
 
 
@@ -101,7 +101,7 @@ class ExecutorWatch:
             raise BadExecutorWatch(f"the selector of executors: {error}") from error
         if empty and not self.match_all:
             raise BadExecutorWatch(
-                "the selector of executors is empty and would select every pod; give labels such as app=reports, or "
+                "the selector of executors is empty and would select every Pod; set labels such as app=reports, or "
                 "match_all"
             )
 
@@ -192,10 +192,12 @@ class Membership:
         where = f"Lease {lease.metadata.namespace}/{lease.metadata.name}"
         pod = annotations.get(EXECUTOR) or _pod_name(lease, uid)
         if not uid or not pod:
-            return (f"{where} does not say whose it is: annotations {EXECUTOR} and {EXECUTOR_UID} must name the pod",)
+            return (
+                f"{where} does not identify its executor: annotations {EXECUTOR} and {EXECUTOR_UID} must name the Pod",
+            )
         found = self._incarnation(uid, lease.metadata.namespace, pod)
         if claim.holder not in ("", uid):
-            return (f"{where} of the executor with UID {uid} is held by {claim.holder!r}: that renews nothing",)
+            return (f"{where} of the executor with UID {uid} is held by {claim.holder!r}: its renewals do not count",)
         if found.claim is None or not found.claim.same_claim(claim):
             found.changed_at = now
             # a late event about a renewal is of the process that has ended

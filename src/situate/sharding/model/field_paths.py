@@ -63,15 +63,15 @@ class FieldPaths:
         for name, path in paths.items():
             if not isinstance(path, str) or not _PATH.fullmatch(path) or path.split(".")[0] in _RESERVED:
                 raise BadFieldPath(
-                    f"{name} is {shown(path)}, allowed are two or more field names joined by dots outside of "
+                    f"{name} is {shown(path)}, allowed: two or more field names joined by dots outside of "
                     f"{', '.join(_RESERVED)}, such as spec.assignedTo"
                 )
         for name, path in paths.items():
             for other, longer in paths.items():
                 if name != other and f"{longer}.".startswith(f"{path}."):
                     raise BadFieldPath(
-                        f"{other} is {shown(longer)}, which is or lies below {name} {shown(path)}; "
-                        "allowed are three fields of which none holds another"
+                        f"{other} is {shown(longer)}, which equals or lies below {name} {shown(path)}; "
+                        "allowed: three fields of which none contains another"
                     )
 
     def assigned_to(self, obj: Content) -> str | None:
@@ -79,7 +79,9 @@ class FieldPaths:
         if value is None or value == "":
             return None
         if not isinstance(value, str) or len(value) > _LONGEST_ID:
-            raise unreadable(obj, self.assigned_to_path, value, f"the id of an executor, at most {_LONGEST_ID} long")
+            raise unreadable(
+                obj, self.assigned_to_path, value, f"the id of an executor, at most {_LONGEST_ID} characters"
+            )
         return value
 
     def assign_to(self, obj: Content, executor: str | None) -> Content:

@@ -391,7 +391,9 @@ class _Reading:
         except UnreadableField as error:
             told.append(str(error))
         except Exception as error:  # a user's adapter may raise any exception; the object must stay visible
-            told.append(f"the adapter's {getattr(read, '__name__', 'reading')} has raised {error!r:.200}; correct it")
+            told.append(
+                f"the adapter's {getattr(read, '__name__', 'reading')} raised {error!r:.200}; correct the adapter"
+            )
         return None
 
 

@@ -28,14 +28,14 @@ Pool = Annotated[
     str,
     Meta(
         pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
-        extra={ALLOWED: "at most 63 of a to z, 0 to 9 and '-', which is neither first nor last"},
+        extra={ALLOWED: "at most 63 of a to z, 0 to 9 and '-', with no '-' first or last"},
     ),
 ]
 Partition = Annotated[
     str,
     Meta(
         pattern=r"^[0-9]{1,4}(/[0-9]{1,4})?$",
-        extra={ALLOWED: "INDEX/COUNT such as 0/4, the first of four; the number alone where a table has the ranges"},
+        extra={ALLOWED: "INDEX/COUNT such as 0/4, the first of four; with partitionTable only a number"},
     ),
 ]
 Share = Annotated[
@@ -43,18 +43,20 @@ Share = Annotated[
 ]
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 
-OBJECTS_HELP: Final = "Of the objects; without, all."
-ASSIGNED_HELP: Final = "Where the executor's id stands."
-COMPLETED_HELP: Final = "Where it stands when they were done."
-SUCCESSFUL_HELP: Final = "Where it stands how they ended."
-POOL_HELP: Final = "Name of the set of executors."
-PARTITION_HELP: Final = "Which part of the objects: INDEX/COUNT, or the number in a partition table; without, all."
+OBJECTS_HELP: Final = "Namespace of the objects. Default: all namespaces."
+ASSIGNED_HELP: Final = "Field of the object that holds the id of its executor."
+COMPLETED_HELP: Final = "Field of the object that holds its time of completion."
+SUCCESSFUL_HELP: Final = "Field of the object that is true if the object succeeded."
+POOL_HELP: Final = "Name of the pool: the set of executors of one supervisor."
+PARTITION_HELP: Final = (
+    "Part of the objects: INDEX/COUNT such as 0/4, or a number in the partition table. Default: all objects."
+)
 STATIC: Final = "INDEX/COUNT with a count from 1 to 4096 and an index from 0 to one less than the count"
 NAMESPACE_HELP: Final = (
-    "The one namespace of all executors, whose ids are then pods' names; without it they may be in any, and ids are "
-    "namespace/name."
+    "Namespace of all executors. Their ids are then the names of their Pods. Default: any namespace, with ids "
+    "NAMESPACE/NAME."
 )
-LEASE_HELP: Final = "Of executors' Leases: how long one that is silent keeps its objects."
+LEASE_HELP: Final = "Duration of the executors' Leases: how long a silent executor keeps its objects."
 
 
 def path_mistakes(assigned_to: str, completed_at: str, successful: str) -> Iterator[Mistake]:
@@ -62,7 +64,7 @@ def path_mistakes(assigned_to: str, completed_at: str, successful: str) -> Itera
     try:
         FieldPaths(assigned_to, completed_at, successful)
     except BadFieldPath as bad:
-        yield Mistake("assignedToPath", shown(assigned_to), "paths that can be told apart", str(bad))
+        yield Mistake("assignedToPath", shown(assigned_to), "three paths of which none contains another", str(bad))
 
 
 def partition_name(partition: str | None) -> str:

@@ -111,7 +111,7 @@ class SupervisorConfig:
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 yield f"{name} is {shown(value)}, allowed: whole numbers from {least}"
         if not valid_label_key(self.finalizer) or "/" not in self.finalizer:
-            yield f"finalizer is {shown(self.finalizer)}, allowed: a DNS name, '/', and a name, as {FINALIZER}"
+            yield f"finalizer is {shown(self.finalizer)}, allowed: a DNS name, '/', and a name, such as {FINALIZER}"
 
 
 _DURATIONS: Final = (

@@ -147,8 +147,8 @@ def static_partition(index: int, count: int, by: PartitionBy = PartitionBy.UID) 
     """Return the partition with this index, from 0. Raises `BadPartition`."""
     if not (1 <= count <= MOST and 0 <= index < count):
         raise BadPartition(
-            f"partition {shown(f'{index}/{count}')}: allowed is INDEX/COUNT with a count from 1 to {MOST} and an index "
-            "from 0 to one less than the count"
+            f"partition is {shown(f'{index}/{count}')}, allowed: INDEX/COUNT with a count from 1 to {MOST} and an "
+            "index from 0 to one less than the count"
         )
     return Keyspace((static_ranges(count)[index],), by)
 
@@ -157,5 +157,5 @@ def parse_static(text: str, by: PartitionBy = PartitionBy.UID) -> Keyspace:
     """Parse a value such as `--partition 0/4`. Raises `BadPartition`."""
     match = _STATIC.fullmatch(text)
     if match is None:
-        raise BadPartition(f"partition {shown(text)}: allowed is INDEX/COUNT such as 0/4, the first of four")
+        raise BadPartition(f"partition is {shown(text)}, allowed: INDEX/COUNT such as 0/4, the first of four")
     return static_partition(int(match[1]), int(match[2]), by)

@@ -24,7 +24,7 @@ def resized(owners: Sequence[int], wanted: Iterable[int], load: Sequence[int] | 
     """
     after = sorted(set(wanted))
     if not 1 <= len(after) <= SLOTS:
-        raise BadTable(f"{len(after)} partitions are wanted, allowed are 1 to {SLOTS}")
+        raise BadTable(f"number of partitions is {len(after)}, allowed: 1 to {SLOTS}")
     weights = [1] * SLOTS if load is None else list(load)
     changed = list(owners)
     held = dict.fromkeys(after, 0)
@@ -67,9 +67,9 @@ def split(owners: Sequence[int], partition: int, new: int) -> Owners:
     """Move the second half of the partition's slots to a new one; of an odd number the smaller half."""
     slots = [slot for slot, owner in enumerate(owners) if owner == partition]
     if len(slots) < 2:
-        raise BadTable(f"partition {partition} has {len(slots)} slots; a partition with at least two can be split")
+        raise BadTable(f"partition {partition} has {len(slots)} slots, allowed: at least 2 for a split")
     if new in set(owners):
-        raise BadTable(f"partition {new} has slots already; split into a number that is free")
+        raise BadTable(f"partition {new} already has slots; choose a number that is not in the table")
     leaving = set(slots[(len(slots) + 1) // 2 :])
     return tuple(new if slot in leaving else owner for slot, owner in enumerate(owners))
 
@@ -79,7 +79,9 @@ def merged(owners: Sequence[int], partition: int, into: int) -> Owners:
     present = set(owners)
     if partition == into or partition not in present or into not in present:
         named = ", ".join(map(str, sorted(present)))
-        raise BadTable(f"partition {partition} cannot be merged into {into}; allowed are two of {named}")
+        raise BadTable(
+            f"partition {partition} cannot be merged into {into}, allowed: two different partitions of {named}"
+        )
     return tuple(into if owner == partition else owner for owner in owners)
 
 
@@ -147,8 +149,8 @@ def _share(load: PartitionLoad, limits: ScalingLimits) -> float:
 
 def _reason(load: PartitionLoad, limits: ScalingLimits) -> str:
     parts = [
-        (load.open_objects > limits.open_objects, f"{load.open_objects} open objects of {limits.open_objects}"),
-        (load.queue_age_s > limits.queue_age_s, f"{load.queue_age_s:g} s of waiting, limit {limits.queue_age_s:g} s"),
+        (load.open_objects > limits.open_objects, f"{load.open_objects} open objects, limit {limits.open_objects}"),
+        (load.queue_age_s > limits.queue_age_s, f"queue age {load.queue_age_s:g} s, limit {limits.queue_age_s:g} s"),
         (load.writes_per_s > limits.writes_per_s, f"{load.writes_per_s:g} writes/s, limit {limits.writes_per_s:g}"),
     ]
     return "; ".join(text for exceeded, text in parts if exceeded)

@@ -37,14 +37,14 @@ class Tables:
         """Return the tables after a read of the ConfigMap; None: it does not exist."""
         text = None if found is None else found.data.get(ENTRY)
         if text is None:
-            what = "there is no such ConfigMap" if found is None else f"the ConfigMap has no entry {ENTRY!r}"
+            what = "the ConfigMap does not exist" if found is None else f"the ConfigMap has no entry {ENTRY!r}"
             return replace(self, problem=f"{what}; {self._stays()}")
         table, mistakes = parse_table(text)
         if table is not None and self.newest is not None:
             mistakes = transition_mistakes(self.newest, table)
         if table is None or mistakes:
             told = "; ".join(map(str, mistakes[:5]))
-            return replace(self, problem=f"the entry {ENTRY!r} cannot be used: {told}; {self._stays()}")
+            return replace(self, problem=f"the entry {ENTRY!r} is invalid: {told}; {self._stays()}")
         return replace(self, newest=table, problem="")
 
     def with_confirmed(self, table: SlotTable | None) -> Tables:
@@ -69,8 +69,8 @@ class Tables:
 
     def _stays(self) -> str:
         if self.newest is None:
-            return "nothing is assigned before there is a table"
-        return f"version {self.newest.version} stays in force"
+            return "no object is assigned until a valid table exists"
+        return f"version {self.newest.version} remains in use"
 
 
 def _nothing(_: Identified) -> Ownership:

@@ -149,7 +149,7 @@ def hand_over_waits_for(table: SlotTable, confirmed: Mapping[int, int], open_obj
     per slot.
     """
     waits = [
-        f"partition {partition} has confirmed version {confirmed.get(partition, 0)} of {table.version}"
+        f"partition {partition} has confirmed version {confirmed.get(partition, 0)}, not version {table.version}"
         for partition in sorted({each.partition for each in table.frozen})
         if confirmed.get(partition, 0) < table.version
     ]
@@ -162,7 +162,7 @@ def transition_mistakes(old: SlotTable, new: SlotTable) -> tuple[Mistake, ...]:
     if new == old:
         return ()
     if new.version <= old.version:
-        return (Mistake("version", str(new.version), f"more than {old.version}, the version before"),)
+        return (Mistake("version", str(new.version), f"more than {old.version}, the previous version"),)
     if new.version > old.version + 1:
         return ()  # intermediate versions were missed; their frozen slots are unknown
     announced = [each.partition if each.to is None else each.to for each in old.ranges for _ in range(len(each))]
@@ -171,7 +171,7 @@ def transition_mistakes(old: SlotTable, new: SlotTable) -> tuple[Mistake, ...]:
     for (before, then, after), group in groupby(zip(old.owners(), announced, new.owners(), strict=True)):
         end = start + sum(1 for _ in group)
         if after not in (before, then):
-            allowed = f"{before}, or first a version that freezes them with to: {after}"
+            allowed = f"partition {before}; to move the slots, first write a version that freezes them with to: {after}"
             found.append(Mistake(f"slots {start} to {end - 1}", f"partition {after}", allowed))
         start = end
     return tuple(found)
@@ -215,23 +215,28 @@ def _cover_mistakes(ranges: Sequence[_Range]) -> Iterator[Mistake]:
     """Yield a mistake for every slot that is missing or covered twice."""
     for number, each in enumerate(ranges):
         if each.start >= each.end:
-            yield Mistake(f"ranges[{number}].end", str(each.end), f"more than start, {each.start}")
+            yield Mistake(f"ranges[{number}].end", str(each.end), f"more than start ({each.start})")
         if each.to == each.partition:
-            yield Mistake(f"ranges[{number}].to", str(each.to), "another partition than the one that has the range")
+            yield Mistake(f"ranges[{number}].to", str(each.to), "a partition other than the owner of the range")
     order = sorted(range(len(ranges)), key=lambda number: (ranges[number].start, number))
     covered = 0
     for number in order:
         each = ranges[number]
         if each.start < covered:
-            hint = "slots below are in another range"
+            hint = "lower slots already belong to another range"
             yield Mistake(f"ranges[{number}].start", str(each.start), f"at least {covered}", hint)
         elif each.start > covered:
-            missing = f"no range with the slots {covered} to {each.start - 1}"
-            yield Mistake(f"ranges[{number}].start", str(each.start), f"{covered}, or another range before", missing)
+            missing = f"no range contains the slots {covered} to {each.start - 1}"
+            yield Mistake(
+                f"ranges[{number}].start",
+                str(each.start),
+                f"{covered}, or an additional range before this one",
+                missing,
+            )
         covered = max(covered, each.end)
     if covered < SLOTS:
         last = order[-1] if order else 0
-        yield Mistake(f"ranges[{last}].end", str(covered), f"{SLOTS}, or another range after it")
+        yield Mistake(f"ranges[{last}].end", str(covered), f"{SLOTS}, or an additional range after this one")
 
 
 def _keyspace(ranges: Iterable[Slots]) -> Keyspace:

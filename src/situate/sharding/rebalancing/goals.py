@@ -81,7 +81,7 @@ def plan(goal: Goal, objects: Iterable[Held], live: Collection[str]) -> Plan:
         Move(each.uid, each.executor, target) for each, target in zip(given, targets[len(lost) :], strict=True)
     )
     beyond = sorted(each for each in counts if not goal_bounds.least[each] <= counts[each] <= goal_bounds.most[each])
-    why = f"objects that may not move keep {', '.join(beyond[:5])} from {goal}" if beyond else ""
+    why = f"objects that must not move keep {', '.join(beyond[:5])} from the goal {goal}" if beyond else ""
     return Plan(forced, voluntary, not beyond, why)
 
 

@@ -82,7 +82,7 @@ def rebalance(state: RebalanceState, config: RebalanceConfig, surface: Surface, 
     since = now if state.beyond_since is None else state.beyond_since
     state = replace(state, beyond_since=since)
     if not surface.one_revision:
-        return Rebalancing(state, why="a rollout is under way: the revisions of executors differ")
+        return Rebalancing(state, why="a rollout is in progress: the executors have different revisions")
     budget = max(1, int(config.max_moves_share * len(surface.objects)))
     state, until, why = _due(state, config, surface, budget, now)
     if now < until:
@@ -106,16 +106,18 @@ def _due(
 ) -> tuple[RebalanceState, float, str]:
     """Return when the next move may be made, and the reason for the wait."""
     assert state.beyond_since is not None
-    waits = [(state.beyond_since + config.hysteresis_s, "beyond the goal for too short a time")]
+    waits = [(state.beyond_since + config.hysteresis_s, "the goal has been missed for less than the hysteresis time")]
     if surface.members_changed_at is not None:
-        waits.append((surface.members_changed_at + config.quiet_period_s, "executors have changed lately"))
+        waits.append(
+            (surface.members_changed_at + config.quiet_period_s, "the set of executors changed within the quiet period")
+        )
     if state.interval_since is not None:
         over = state.interval_since + config.interval_s
         ended = over + config.cool_down_s
         if now >= ended:
             state = replace(state, interval_since=None, made=0)
         elif now >= over or state.made >= budget:
-            waits.append((ended, "cooling down after the last moves"))
+            waits.append((ended, "the cool-down after the last moves is not over"))
     return state, *max(waits)
 
 

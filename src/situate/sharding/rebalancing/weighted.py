@@ -31,7 +31,7 @@ def weighted_plan(objects: Iterable[Held], live: Collection[str], limit: float) 
         return Plan(reached=False, why=problem)
     arrangement = _arranged(problem)
     if arrangement is None:
-        return Plan(reached=False, why=f"no arrangement was found in which every load is at most {limit:g}")
+        return Plan(reached=False, why=f"no assignment was found with every load at most {limit:g}")
     arrangement = _spread(problem, arrangement)
     moves = [
         (problem.uids[place], Move(problem.uids[place], problem.origins[place], problem.names[target]))
@@ -92,10 +92,10 @@ def _problem(objects: Sequence[Held], live: Sequence[str], limit: float) -> _Pro
         origins.append(each.executor)
     over = next((name for name, room in zip(live, rooms, strict=True) if room < 0), None)
     if over is not None:
-        return f"objects that may not move load {over} above the limit of {limit:g}"
+        return f"objects that must not move put executor {over} above the load limit of {limit:g}"
     total, room = sum(item.load for item in items), sum(rooms)
     if total > room:
-        return f"objects with a load of {total:g} are to be placed, and there is room for {room:g}"
+        return f"objects with a total load of {total:g} need an executor, but the free capacity is {room:g}"
     bins = tuple(Bin(room) for room in rooms)
     return _Problem(tuple(items), tuple(uids), tuple(origins), bins, tuple(live))
 

@@ -36,12 +36,13 @@ async def discovered(client: Client, group: str, version: str, plural: str) -> S
     entries = await served_resources(client, f"{group}/{version}")
     if not entries:
         raise NotServed(
-            f"{group}/{version}/{plural}: the cluster serves no {group}/{version}; install its CRD, or name another"
+            f"{group}/{version}/{plural}: the cluster does not serve {group}/{version}; install its CRD, or name "
+            "another resource"
         )
     entry = entries.get(plural)
     if entry is None:
         known = ", ".join(sorted(name for name in entries if "/" not in name))
-        raise NotServed(f"{group}/{version}/{plural}: found no such resource, known there: {known}")
+        raise NotServed(f"{group}/{version}/{plural}: found no such resource, allowed: {known}")
     kind, namespaced = str(entry.get("kind", "")), entry.get("namespaced") is True
     shown = {**entry, "verbs": list(VERBS)}
     shown.pop("storageVersionHash", None)

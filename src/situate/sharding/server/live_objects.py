@@ -45,7 +45,7 @@ class ClientObjects:
 def _check_is_an_answer(problem: NotFound) -> None:
     """Raise `UnreadableAnswer` if the 404 comes from a proxy: that says nothing about the objects."""
     if problem.reason != "NotFound" and problem.message.strip() != _NO_SUCH_PATH:
-        raise UnreadableAnswer(f"no API server answers here, but something else: {problem.message:.100}") from problem
+        raise UnreadableAnswer(f"the response is not from an API server: {problem.message:.100}") from problem
 
 
 _NO_SUCH_PATH: Final = "404 page not found"

@@ -18,10 +18,8 @@ from situate.objects.selection.label_selectors import BadSelector, parse_selecto
 from situate.runtime.serving.status_answers import Declined, bad_request, method_not_allowed, no_such_path
 from situate.sharding.server.discovery import Served
 
-NO_WATCH: Final = (
-    "what is live and archived cannot be watched here: list it again, or watch what is live at the API server itself"
-)
-READ_ONLY: Final = "what is live and archived can only be read here: get and list; write to the API server itself"
+NO_WATCH: Final = "this server does not support watch: list again, or watch live objects at the API server"
+READ_ONLY: Final = "this server is read-only, allowed: get and list; write to the API server"
 _TRUE: Final = ("1", "t", "true")
 _LONGEST_LIMIT: Final = 18
 """Maximum number of digits: Kubernetes' limits are 64-bit integers."""
@@ -128,7 +126,7 @@ def asked(request: Request, served: Sequence[Served]) -> Asked:
             raise no_such_path()
         case ["api", "v1", "namespaces", _]:
             # kubectl requests the namespace after each 404, and would report it missing instead of the object
-            raise Declined(403, "Forbidden", "namespaces are not served here; ask the API server itself")
+            raise Declined(403, "Forbidden", "this server does not serve namespaces; request them from the API server")
     return Document(request.path)
 
 
@@ -145,7 +143,7 @@ def _list(request: Request, found: Served, namespace: str | None) -> List:
         raise method_not_allowed(NO_WATCH)
     if request.parameter("resourceVersionMatch") == "Exact":
         raise bad_request(
-            "resourceVersionMatch: found 'Exact', allowed: 'NotOlderThan' or nothing; the archive keeps no past states"
+            "resourceVersionMatch: found 'Exact', allowed: 'NotOlderThan' or none; the archive keeps no past states"
         )
     try:
         labels = parse_selector(request.parameter("labelSelector"))
@@ -160,7 +158,7 @@ def _limit(text: str) -> int | None:
     if text in ("", "0"):
         return None
     if not (text.isascii() and text.isdecimal() and len(text) <= _LONGEST_LIMIT):
-        raise bad_request(f"limit: found {text[:40]!r}, allowed: an integer from 0, which means no limit")
+        raise bad_request(f"limit: found {text[:40]!r}, allowed: an integer from 0; 0 means no limit")
     return int(text) or None
 
 

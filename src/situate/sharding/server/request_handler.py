@@ -47,7 +47,7 @@ _AT_ONCE: Final = 16
 _ARCHIVE_S: Final = 30.0
 """Seconds after which a read ends, and the archive counts as unavailable."""
 
-_LEFT_OUT: Final = "records of the archive that cannot be read and are left out"
+_LEFT_OUT: Final = "unreadable records of the archive, left out"
 
 
 class Answering:
@@ -82,8 +82,8 @@ class Answering:
         except Declined as declined:
             return declined.response()
         except Exception as defect:
-            self._log.error("a request could not be answered", path=request.path, exc_info=defect)
-            return failed("the server has failed on this request; see its log").response()
+            self._log.error("request failed", path=request.path, exc_info=defect)
+            return failed("the server failed to answer this request; see its log").response()
 
     async def _answered(self, request: Request) -> Response:
         if request.path in HEALTH and request.method in ("GET", "HEAD"):
@@ -91,12 +91,12 @@ class Answering:
         try:
             user = await self._access.bearer(request.headers.get("authorization", ""))
             if any(name.startswith("impersonate-") for name in request.headers):
-                raise Declined(403, "Forbidden", "nobody can be impersonated here; ask with that account's own token")
+                raise Declined(403, "Forbidden", "impersonation is not supported; use the token of that account")
             wanted = asked(request, self._served)
             await self._access.check(user, wanted.action)
         except KubeError as problem:
-            self._log.warning("the API server could not be asked about a user", error=str(problem))
-            raise unavailable("the API server could not be asked who you are and what you may do; try again") from None
+            self._log.warning("review of a user failed", error=str(problem))
+            raise unavailable("the API server did not review your identity and access; try again") from None
         async with self._lane:
             return await self._read(wanted)
 
@@ -144,7 +144,7 @@ class Answering:
     async def _listed(self, wanted: List) -> Response:
         page = await self._readers[wanted.served.place].list(wanted.selection, wanted.limit, wanted.continue_)
         for bad in page.corrupt:
-            self._log.error("a record of the archive cannot be read", error=str(bad))
+            self._log.error("unreadable record of the archive", error=str(bad))
         # the owner of an unreadable record is unknown, so its name is not shown to any user
         warnings = [f"{_LEFT_OUT}: {len(page.corrupt)}"] if page.corrupt else []
         metadata = {"resourceVersion": page.resource_version} | ({"continue": page.continue_} if page.continue_ else {})
@@ -163,18 +163,18 @@ class Answering:
     def _of_cluster(self, problem: KubeError) -> Declined:
         """Map an error of the API server. A refused read by this server is a 500; any other 4xx goes to the user."""
         if isinstance(problem, Forbidden | Unauthorized):
-            self._log.error("the API server lets nothing be read", error=str(problem))
-            return failed("the API server does not let this server read; see its log")
+            self._log.error("read forbidden by the API server", error=str(problem))
+            return failed("the API server forbids this server to read; see the log of this server")
         if isinstance(problem, ApiError) and 400 <= problem.status < 500:
             return Declined(problem.status, problem.reason, problem.message, retry_after_s=int(problem.after_s or 0))
-        self._log.warning("the API server could not be read", error=str(problem))
-        return unavailable("the API server has not answered; try again")
+        self._log.warning("read from the API server failed", error=str(problem))
+        return unavailable("the API server did not answer; try again")
 
     def _of_archive(self, problem: Exception) -> Declined:
         if isinstance(problem, ArchiveUnavailable | TimeoutError):
-            self._log.warning("the archive is away", error=str(problem) or f"no answer within {_ARCHIVE_S:g} s")
-            return unavailable("the archive has not answered, so what is not live cannot be told; try again")
-        self._log.error("the archive could not be read", error=str(problem))
+            self._log.warning("archive unavailable", error=str(problem) or f"no answer within {_ARCHIVE_S:g} s")
+            return unavailable("the archive did not answer, so archived objects are unknown; try again")
+        self._log.error("read from the archive failed", error=str(problem))
         if isinstance(problem, ArchiveCorrupt):
             return failed(str(problem))
-        return failed("the archive refuses to be read; see this server's log")
+        return failed("the archive refuses to be read; see the log of this server")

@@ -13,12 +13,12 @@ from situate.sharding.server.request import Include
 
 _UNKNOWN: Final = "<unknown>"
 _COLUMNS: Final = (
-    ("Name", "name", 0, "Its name."),
-    ("Archived", "", 0, "How long ago it was archived; <live> while it is in the cluster."),
-    ("Successful", "", 0, "How it ended, of what is archived."),
-    ("Age", "", 0, "Since it was created."),
-    ("Reason", "", 1, "Why it ended so, of what is archived."),
-    ("UID", "", 1, "Equal names may have been several objects."),
+    ("Name", "name", 0, "Name of the object."),
+    ("Archived", "", 0, "Time since the object was archived; <live> while the object is in the cluster."),
+    ("Successful", "", 0, "Whether the archived object succeeded."),
+    ("Age", "", 0, "Time since the creation of the object."),
+    ("Reason", "", 1, "Reason of the outcome of the archived object."),
+    ("UID", "", 1, "UID of the object. Several objects can have had the same name."),
 )
 
 

@@ -68,7 +68,7 @@ class Roster:
             return NoExecutors()
         counts = {str(status): count for status, count in self._count.items() if status is not ExecutorStatus.HEALTHY}
         left = self.healthy - sum(also.values())
-        counts = {**counts, **also, "left out by rules": left}
+        counts = {**counts, **also, "excluded by rules": left}
         told = ", ".join(f"{count} {why}" for why, count in sorted(counts.items()) if count > 0)
         return kind(cause=Ineligible(f"0 of {len(self)} executors may be chosen: {told}"))
 

@@ -105,7 +105,7 @@ class Placer:
     def choose_among(self, obj: ObjectFacts, among: Container[str]) -> str:
         """Choose among these executors. If the strategy is not `Selective`, none of them is eligible."""
         if self._selective is None:
-            raise NoHealthyExecutors(cause=Ineligible("the strategy cannot choose among some of the executors"))
+            raise NoHealthyExecutors(cause=Ineligible("the strategy cannot choose from a subset of the executors"))
         return self._choose(obj, among)
 
     def _choose(self, obj: ObjectFacts, among: Container[str] | None) -> str:
@@ -130,9 +130,11 @@ class Placer:
         else:
             chosen = self._strategy.choose_executor(obj)
         if not self._roster.is_healthy(chosen):
-            raise StrategyFailed(Ineligible(f"it named {chosen!r:.80}, which is no healthy executor"))
+            raise StrategyFailed(Ineligible(f"the strategy named {chosen!r:.80}, which is not a healthy executor"))
         if among is not None and chosen not in among:
-            raise StrategyFailed(Ineligible(f"it named {chosen!r:.80}, which a rule leaves out for this object"))
+            raise StrategyFailed(
+                Ineligible(f"the strategy named {chosen!r:.80}, which a rule excludes for this object")
+            )
         return chosen
 
     def _allowed(self, obj: ObjectFacts, among: Container[str] | None = None) -> Allowed | None:
@@ -231,7 +233,7 @@ class Placer:
             notes = [each.why]
             notes += ["preferred"] if is_preferred else []
             notes += ["its owner's executor"] if is_owners else []
-            notes += [f"rules' score {score:g}"] if self._rules.scores else []
+            notes += [f"score {score:g} by rules"] if self._rules.scores else []
             key = (not is_preferred, not is_owners, -score, each.place)
             found.append((key, Standing(each.executor, each.place, "; ".join(notes))))
         found.sort(key=lambda each: (each[0], each[1].executor))
@@ -245,7 +247,7 @@ class Placer:
     def _standings(self, obj: ObjectFacts) -> Sequence[Standing]:
         if isinstance(self._strategy, ExplainsItself):
             return self._strategy.standings(obj)
-        why = "healthy; the strategy does not say how it chooses"
+        why = "healthy; the strategy explains no choice"
         healthy = [Standing(each, 1, why) for each in sorted(self._roster) if self._roster.is_healthy(each)]
         return healthy + self._roster.refused()
 

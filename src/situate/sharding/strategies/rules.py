@@ -61,7 +61,7 @@ class Allowed:
     def why_not(self, executor: str) -> str | None:
         """Return why the executor may not have the object; None if it may."""
         if self._among is not None and executor not in self._among:
-            return "not among those that were asked for"
+            return "not in the requested set of executors"
         if self._matching is not None and executor not in self._matching:
             return f"its labels do not match the executor selector {self._obj.selector[:100]!r}"
         if executor not in self._known:

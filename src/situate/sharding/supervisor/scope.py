@@ -86,14 +86,14 @@ class Scope:
     def _mistakes(self) -> Iterator[str]:
         for name in ("identity", "lease_namespace"):
             if not getattr(self, name):
-                yield f"{name} is empty, allowed: a name, such as the pod's"
+                yield f"{name} is empty, allowed: a name, such as the name of the Pod"
         pool: object = self.pool
         if not isinstance(pool, str) or not _POOL.fullmatch(pool):
-            yield f"pool is {shown(pool)}, allowed: at most 63 of a to z, 0 to 9 and '-', not first or last"
+            yield f"pool is {shown(pool)}, allowed: at most 63 of a to z, 0 to 9 and '-', with no '-' first or last"
         if not valid_label_value(self.partition) or self.partition != self.partition.lower():
-            yield f"partition is {shown(self.partition)}, allowed: a label's value in small letters, or empty"
+            yield f"partition is {shown(self.partition)}, allowed: a label value in lower case, or empty"
         if self.partition_table and not (_NUMBER.fullmatch(self.partition) and int(self.partition) < SLOTS):
-            yield f"partition is {shown(self.partition)}, allowed beside a table: numbers from 0 to {SLOTS - 1}"
+            yield f"partition is {shown(self.partition)}, allowed with a partition table: numbers from 0 to {SLOTS - 1}"
         shares: Mapping[str, object] = self.shares
         for namespace, share in shares.items():
             if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < math.inf:

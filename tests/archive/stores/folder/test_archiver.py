@@ -256,10 +256,10 @@ TORN = encode_record(archived())
 @pytest.mark.parametrize(
     ("left", "said"),
     [
-        *(pytest.param(TORN[:length], "no JSON", id=f"{length} bytes") for length in (0, 1, 100, len(TORN) - 1)),
-        pytest.param(b"\0" * len(TORN), "no JSON", id="zeros, as a disk leaves them"),
+        *(pytest.param(TORN[:length], "not JSON", id=f"{length} bytes") for length in (0, 1, 100, len(TORN) - 1)),
+        pytest.param(b"\0" * len(TORN), "not JSON", id="zeros, as a disk leaves them"),
         pytest.param(TORN.replace(b"nightly", b"mightly"), "digest: found", id="one bit"),
-        pytest.param(encode_record(archived(report("other"))), "which belongs elsewhere", id="moved from elsewhere"),
+        pytest.param(encode_record(archived(report("other"))), "which has another place", id="moved from elsewhere"),
     ],
 )
 def test_torn_and_moved_files_are_named(folder: RecordFolder, root: Path, left: bytes, said: str) -> None:
@@ -368,11 +368,13 @@ def test_a_root_that_is_not_there_is_not_made(tmp_path: Path) -> None:
         lambda: folder.search(Query()),
         lambda: folder.delete(archived().subject.key),
     ):
-        with pytest.raises(ArchiveUnavailable, match=r"there is no folder .*nowhere: mount its volume, or create it"):
+        with pytest.raises(
+            ArchiveUnavailable, match=r"folder .*nowhere does not exist: mount its volume, or create it"
+        ):
             call()
     assert not (tmp_path / "nowhere").exists()
     (tmp_path / "file").touch()
-    with pytest.raises(ArchiveRefused, match="file is no folder: name another one"):
+    with pytest.raises(ArchiveRefused, match="file is not a folder: name another one"):
         RecordFolder(tmp_path / "file", 0.0).check()
 
 
@@ -415,12 +417,12 @@ async def test_a_disk_that_hangs_holds_up_nothing_else(archiver: FilesystemArchi
 @pytest.mark.parametrize(
     ("code", "expected", "advice"),
     [
-        (errno.ENOSPC, ArchiveUnavailable, "make room there"),
-        (errno.EDQUOT, ArchiveUnavailable, "make room there"),
-        (errno.EIO, ArchiveUnavailable, "it is tried again"),
-        (errno.ESTALE, ArchiveUnavailable, "it is tried again"),
-        (errno.EACCES, ArchiveRefused, "let this process read and write there"),
-        (errno.EROFS, ArchiveRefused, "mount it for writing"),
+        (errno.ENOSPC, ArchiveUnavailable, "free some space there"),
+        (errno.EDQUOT, ArchiveUnavailable, "free some space there"),
+        (errno.EIO, ArchiveUnavailable, "a retry may succeed"),
+        (errno.ESTALE, ArchiveUnavailable, "a retry may succeed"),
+        (errno.EACCES, ArchiveRefused, "grant this process read and write access"),
+        (errno.EROFS, ArchiveRefused, "mount the volume read-write"),
         (errno.ENAMETOOLONG, ArchiveRefused, "names of 255 bytes"),
         (errno.EFBIG, ArchiveTooLarge, "raise the limit"),
     ],
@@ -446,7 +448,7 @@ async def test_a_disk_without_room_is_unavailable_and_empties_by_itself(root: Pa
             RecordFolder(root, 0.0).put(archived())
 
     await archiver.check()
-    with pytest.raises(ArchiveUnavailable, match="No space left on device; make room there"), _told(root):
+    with pytest.raises(ArchiveUnavailable, match="No space left on device; free some space there"), _told(root):
         await asyncio.to_thread(full)
     assert os.listdir(root / ".partial") == []
     with pytest.raises(NotArchived):

@@ -129,7 +129,7 @@ async def test_a_record_beside_which_a_field_was_changed_is_named_and_replaced(
 async def test_a_record_that_is_too_large_is_refused_for_good(database: MongoDB, excess: int) -> None:
     archiver = database.archiver()
     await archiver.put(archived(report("small")))
-    with pytest.raises(ArchiveTooLarge, match="MongoDB takes no document of more than 16 MiB"):
+    with pytest.raises(ArchiveTooLarge, match="MongoDB accepts no document above 16 MiB"):
         await archiver.put(archived(report(data="x" * ((16 << 20) + excess))))
     assert len((await archiver.search(Query())).records) == 1
     await archiver.close()
@@ -147,7 +147,7 @@ async def test_a_record_that_is_too_large_is_refused_for_good(database: MongoDB,
     ],
 )
 def test_a_url_that_is_none_is_not_quoted(url: str) -> None:
-    with pytest.raises(ValueError, match="archive URL: no URL that MongoDB's driver accepts") as caught:
+    with pytest.raises(ValueError, match="archive URL: found no URL that the MongoDB driver accepts") as caught:
         MongoArchiver(url)
     assert "hunter2" not in f"{caught.value}{caught.value.__cause__}"
 

@@ -43,7 +43,7 @@ def test_settings(url: str, environment: dict[str, str], want: S3Settings) -> No
     [
         pytest.param("file:///x", "found no bucket", id="another archive"),
         pytest.param("s3://", "found no bucket", id="no bucket"),
-        pytest.param("s3://[hunter2", "no URL", id="no URL"),
+        pytest.param("s3://[hunter2", "no valid URL", id="no valid URL"),
         pytest.param("s3://key:hunter2@b", "found credentials before the bucket", id="credentials"),
         pytest.param("s3://b?secret=hunter2", "found parameter 'secret', allowed: endpoint, region", id="unknown"),
         pytest.param("s3://b/a/../c", "found prefix 'a/../c'", id="up"),

@@ -86,7 +86,7 @@ async def test_a_connection_lost_during_commit_leaves_it_open_and_a_second_put_s
             wire.deaf = first_commit
         else:
             wire.cut = first_commit
-        with pytest.raises(ArchiveUnavailable, match="it is tried again"):
+        with pytest.raises(ArchiveUnavailable, match="a retry may succeed"):
             await archiver.put(AFTER)
         assert (await straight.search(Query())).records == ((AFTER,) if stored else ())
         await archiver.put(AFTER)
@@ -160,7 +160,7 @@ async def test_a_server_that_does_not_answer_is_unavailable(database: Postgresql
     await patient.put(BEFORE)
     with psycopg.connect(database.url) as connection:
         connection.execute("LOCK TABLE situate_archive")
-        with pytest.raises(ArchiveUnavailable, match=r"it is tried again"):
+        with pytest.raises(ArchiveUnavailable, match=r"a retry may succeed"):
             await open_sql(database.url, timeout_s=0.3).put(AFTER)
         connection.rollback()
     assert await patient.get(BEFORE.subject.key) == BEFORE
@@ -176,7 +176,9 @@ async def test_rights_that_are_missing_are_refused_for_good(database: Postgresql
         connection.execute("CREATE ROLE visitor LOGIN")
     archiver = open_sql(database.url.replace("//archivist", "//visitor"))
     for call in (archiver.check(), archiver.put(AFTER)):
-        with pytest.raises(ArchiveRefused, match=r"permission denied .*; correct the database or this user's rights"):
+        with pytest.raises(
+            ArchiveRefused, match=r"permission denied .*; correct the database or the permissions of this user"
+        ):
             await call
     with psycopg.connect(database.url, autocommit=True) as connection:
         tables = ", ".join(table.name for table in METADATA.sorted_tables)
@@ -318,7 +320,7 @@ async def test_tables_of_another_version_are_refused(tmp_path: Path, open_sql: O
 
 async def test_files_that_are_no_databases_or_nowhere(tmp_path: Path, open_sql: Open) -> None:
     (tmp_path / "text").write_text("no database, " * 1000)
-    with pytest.raises(ArchiveRefused, match="the file is no SQLite database; name another one"):
+    with pytest.raises(ArchiveRefused, match="the file is not an SQLite database; name another one"):
         await open_sql(f"sqlite:///{tmp_path / 'text'}").check()
     with pytest.raises(ArchiveUnavailable, match="create the folder, or mount its volume"):
         await open_sql(f"sqlite:///{tmp_path / 'nowhere' / 'a.db'}").check()
@@ -353,7 +355,7 @@ async def test_a_disk_without_room_is_unavailable_and_leaves_what_was_there(tmp_
 
     archiver = open_sql(f"sqlite:///{tmp_path / 'a.db'}")
     sa.event.listen(archiver._engine.sync_engine, "connect", small)
-    with pytest.raises(ArchiveUnavailable, match="full; make room"):
+    with pytest.raises(ArchiveUnavailable, match="full; free some space"):
         await archiver.put(archived(report(version=11, data="x" * 100_000)))
     assert (await archiver.search(Query())).records == (BEFORE,)
 

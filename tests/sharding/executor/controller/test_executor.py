@@ -528,7 +528,7 @@ async def test_what_it_logs_is_as_was_set_up_after_it_was_made() -> None:
     configure_logging("warning", "json", out)
     executor.store.put(with_content(report("r", assignedTo=7)))
     (line,) = map(json.loads, out.getvalue().splitlines())
-    assert (line["controller"], line["message"]) == ("executor a", "an object cannot be read, so it is left alone")
+    assert (line["controller"], line["message"]) == ("executor a", "unreadable object left alone")
 
 
 async def endless_handler(_: Content, __: Work) -> None:

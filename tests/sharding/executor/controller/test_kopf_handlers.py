@@ -127,7 +127,9 @@ async def test_patches_of_anything_else_are_refused_by_name(how: str) -> None:
         else:
             patch.fns.append(move)
 
-    with pytest.raises(OutsideStatus, match=r"^r: Kopf handler build changes spec, and an executor writes the status"):
+    with pytest.raises(
+        OutsideStatus, match=r"^r: Kopf handler build changes spec, but an executor writes only the status"
+    ):
         await called(build)
 
 
@@ -181,7 +183,7 @@ async def test_limits_hold_over_all_calls(error: Exception, options: Any, status
 
 async def test_a_limit_that_was_passed_meanwhile_calls_nothing() -> None:
     outcome, memory = await called(raising(AssertionError()), retried(1, timedelta(hours=1)), timeout=60)
-    assert outcome == Outcome.failed("fails may be tried for 60 s, and would be after 3600 s")
+    assert outcome == Outcome.failed("fails reached its timeout of 60 s: the next call would start after 3600 s")
     assert memory.writes[-1]["status"] == {}
 
 
@@ -236,7 +238,7 @@ async def test_who_is_no_owner_any_more_says_so() -> None:
     ("fn", "options", "message"),
     [
         pytest.param(
-            lambda diff, old, **_: None, {}, "asks for diff, old; an executor gives body, spec", id="arguments"
+            lambda diff, old, **_: None, {}, "has the unknown parameters diff, old, allowed: body, spec", id="arguments"
         ),
         pytest.param(lambda **_: None, {"retries": 0}, "retries of Kopf handler <lambda> is 0, allowed", id="retries"),
         pytest.param(lambda **_: None, {"timeout": "1s"}, 'timeout of Kopf handler <lambda> is "1s"', id="timeout"),

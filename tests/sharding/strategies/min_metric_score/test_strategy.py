@@ -136,7 +136,7 @@ def test_while_nobody_has_a_usable_sample_another_strategy_chooses(
     strategy = strategy_of(Clock(), {"a": None, "b": {"cpu": -1}, "c": None}, fallback=fallback)
     holding(strategy, {"a": 2, "c": 1})
     assert chosen(strategy, 3) == want
-    assert all("nobody has a usable sample" in each.why for each in strategy.standings(NOTHING))
+    assert all("no executor has a usable sample" in each.why for each in strategy.standings(NOTHING))
 
 
 def test_without_a_fallback_it_says_so() -> None:

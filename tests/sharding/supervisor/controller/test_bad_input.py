@@ -127,7 +127,8 @@ class Odd(MinScheduled):
 
 @pytest.mark.rule("sharding:K7")
 @pytest.mark.parametrize(
-    ("name", "said"), [("raises", "a bad day"), ("nobody", "it named None"), ("stranger", "nobody-of-that-name")]
+    ("name", "said"),
+    [("raises", "a bad day"), ("nobody", "the strategy named None"), ("stranger", "nobody-of-that-name")],
 )
 def test_a_strategy_that_raises_or_names_nobody_is_named_on_the_object(town: Town, name: str, said: str) -> None:
     town.work("a")

@@ -123,7 +123,7 @@ def test_a_bad_table_leaves_the_last_good_one_in_force_and_is_told(elastic: Elas
     assert not elastic.wrong(EVEN)
     events = town.call("GET", f"/api/v1/namespaces/{NAMESPACE}/events")["items"]
     (told,) = {each["message"] for each in events if each["reason"] == "BadPartitionTable"}
-    assert "version 1 stays in force" in told
+    assert "version 1 remains in use" in told
 
 
 @pytest.mark.rule("sharding:K10", "sharding:S10")
@@ -143,7 +143,7 @@ def test_before_there_is_a_table_nothing_is_assigned_and_nobody_is_ready(town: T
     town.create("r")
     town.run(20)
     assert "r" not in town.placed
-    assert "there is no such ConfigMap" in str(leader.supervisor.not_ready())
+    assert "the ConfigMap does not exist" in str(leader.supervisor.not_ready())
     town.call("POST", MAPS, {"metadata": {"name": "table"}, "data": {ENTRY: even_table(1).to_text()}})
     assert town.run(10, lambda: "r" in town.placed)
     assert leader.supervisor.not_ready() is None

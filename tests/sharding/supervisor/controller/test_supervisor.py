@@ -352,7 +352,7 @@ def test_a_supervisor_whose_writes_the_fence_refuses_says_so(town: Town) -> None
     assert town.run(10, lambda: bool(town.get("r").get("status")))
     (condition,) = town.get("r")["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == ("Assigned", "False", "WriteRefused")
-    assert "ValidatingAdmissionPolicy reports-fencing-term refuses it" in condition["message"]
+    assert "ValidatingAdmissionPolicy reports-fencing-term refuses the write" in condition["message"]
     town.run(40)
     lease = town.call("GET", f"{LEASES}/{leader.supervisor.scope.lease.name}")
     assert "reports-fencing-term" in json.loads(lease["metadata"]["annotations"][STATUS])["writeRefused"]

@@ -26,11 +26,11 @@ that a hanging disk blocks nothing else."""
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _REFUSED: Final = {
-    errno.EACCES: "let this process read and write there",
-    errno.EPERM: "let this process read and write there",
-    errno.EROFS: "mount it for writing",
-    errno.EISDIR: "a folder stands where a file belongs; remove it",
-    errno.ENOTDIR: "a file stands where a folder belongs; remove it",
+    errno.EACCES: "grant this process read and write access",
+    errno.EPERM: "grant this process read and write access",
+    errno.EROFS: "mount the volume read-write",
+    errno.EISDIR: "a folder is in the place of a file; remove the folder",
+    errno.ENOTDIR: "a file is in the place of a folder; remove the file",
     errno.ENAMETOOLONG: "use a file system that allows names of 255 bytes",
 }
 
@@ -85,9 +85,9 @@ def _told(root: Path) -> Iterator[None]:
     except OSError as error:
         what = f"the archive in {root}: {error.strerror or error}"
         if error.errno in _FULL:
-            raise ArchiveUnavailable(f"{what}; make room there") from error
+            raise ArchiveUnavailable(f"{what}; free some space there") from error
         if error.errno == errno.EFBIG:
             raise ArchiveTooLarge(f"{what}; raise the limit of a file's size") from error
         if error.errno in _REFUSED:
             raise ArchiveRefused(f"{what}; {_REFUSED[error.errno]}") from error
-        raise ArchiveUnavailable(f"{what}; it is tried again") from error
+        raise ArchiveUnavailable(f"{what}; a retry may succeed") from error

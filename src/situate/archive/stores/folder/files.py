@@ -51,7 +51,7 @@ class RecordFolder:
         for _ in range(_ATTEMPTS):
             with self._opened() as root, suppress(FileNotFoundError):
                 return self._put(root, record, encoded)
-        raise ArchiveUnavailable(f"{record.subject.key}: its folder vanished {_ATTEMPTS} times; put it again")
+        raise ArchiveUnavailable(f"{record.subject.key}: its folder vanished {_ATTEMPTS} times; retry the put")
 
     def get(self, key: ByUid | ByName) -> Record:
         bad: list[BadRecord] = []
@@ -123,9 +123,9 @@ class RecordFolder:
         try:
             root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError as error:
-            raise ArchiveUnavailable(f"there is no folder {self._root}: mount its volume, or create it") from error
+            raise ArchiveUnavailable(f"folder {self._root} does not exist: mount its volume, or create it") from error
         except NotADirectoryError as error:
-            raise ArchiveRefused(f"{self._root} is no folder: name another one") from error
+            raise ArchiveRefused(f"{self._root} is not a folder: name another one") from error
         try:
             yield root
         finally:
@@ -202,8 +202,8 @@ def _locked(folder: int, patience_s: float, whom: str) -> Iterator[None]:
         except BlockingIOError as error:
             if time.monotonic() >= deadline:
                 raise ArchiveUnavailable(
-                    f"{whom}: another process has been writing records of this name for {patience_s:g} s; if it "
-                    "hangs, end it"
+                    f"{whom}: another process has been writing records of this name for {patience_s:g} s; if "
+                    "that process hangs, end it"
                 ) from error
             time.sleep(_LOCK_POLL_S)
     try:

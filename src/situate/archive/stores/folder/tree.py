@@ -132,7 +132,9 @@ def read_record(leaf: Leaf, file: str) -> Record | None:
         return None
     record = parse_record(found, leaf.where(file))
     if (*leaf.way, file) != (*way_of(record.subject), record_file(record.subject.uid)):
-        raise BadRecord(leaf.where(file), "subject", f"found {record.subject.key}, which belongs elsewhere")
+        raise BadRecord(
+            leaf.where(file), "subject", f"found the record of {record.subject.key}, which has another place"
+        )
     return record
 
 
@@ -149,7 +151,7 @@ def read_file(leaf: Leaf, file: str) -> bytes | None:
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            raise BadRecord(leaf.where(file), "", "found no regular file, allowed: a file")
+            raise BadRecord(leaf.where(file), "", "found no regular file, allowed: a regular file")
         if status.st_size > LARGEST:
             raise BadRecord(leaf.where(file), "", f"found {status.st_size} bytes, allowed: {LARGEST}")
         with open(handle, "rb", closefd=False) as stream:

@@ -96,9 +96,9 @@ class MongoArchiver:
         except (InvalidURI, ConfigurationError, ValueError, TypeError, UserWarning) as error:
             # The driver's message may quote the URL, and with it the password.
             raise ValueError(
-                f"archive URL: no URL that MongoDB's driver accepts ({type(error).__name__}), allowed: "
-                "mongodb://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS or mongodb+srv://…, with options that it knows "
-                "and what is special in the others percent-escaped"
+                f"archive URL: found no URL that the MongoDB driver accepts ({type(error).__name__}), allowed: "
+                "mongodb://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS or mongodb+srv://…, with known "
+                "options and percent-escaped special characters"
             ) from None
         database = self._client.get_default_database(DATABASE)
         self._records: AsyncCollection[dict[str, Any]] = database[collection]
@@ -118,7 +118,7 @@ class MongoArchiver:
                     if not await self._replace_older(record, document):
                         continue
                 return
-        raise ArchiveUnavailable(f"{self._name}: {what}: others wrote it {_ATTEMPTS} times meanwhile; put it again")
+        raise ArchiveUnavailable(f"{self._name}: {what}: other clients changed it {_ATTEMPTS} times; retry the put")
 
     async def get(self, key: ByUid | ByName) -> Record:
         wanted: dict[str, Any]
@@ -200,7 +200,7 @@ class MongoArchiver:
         unique = present.get(tuple((name, 1) for name in UNIQUE))
         if unique is not None and not unique.get("unique"):
             raise ArchiveRefused(
-                f"{self._name}: its index on {', '.join(UNIQUE)} is not unique; drop it, and it is made anew"
+                f"{self._name}: its index on {', '.join(UNIQUE)} is not unique; drop it, and situate creates it again"
             )
         missing = [IndexModel(list(keys)) for keys in INDEXES if keys not in present]
         if unique is None:
@@ -230,15 +230,21 @@ def _failure(where: str, error: Exception) -> ArchiveError:
         case OperationFailure(code=int(code)) if code in _TOO_LARGE:
             return _too_large(where)
         case InvalidDocument() | BSONError() | OverflowError():
-            return ArchiveRefused(f"{where}: BSON cannot say it: {error!s:.200}")
+            return ArchiveRefused(f"{where}: BSON cannot represent the record: {error!s:.200}")
         case AutoReconnect() | ConnectionFailure() | ExecutionTimeout() | WTimeoutError() | WaitQueueTimeoutError():
-            return ArchiveUnavailable(f"{where}: no answer in time ({type(error).__name__}); see whether it runs")
+            return ArchiveUnavailable(
+                f"{where}: no answer in time ({type(error).__name__}); check that the server runs"
+            )
         case OperationFailure(code=code) if code in _TROUBLED or _passes(error):
             return ArchiveUnavailable(f"{where}: {_said(error)}")
         case OperationFailure():
-            return ArchiveRefused(f"{where}: {_said(error)}; see the rights of its user and the server's log")
+            return ArchiveRefused(
+                f"{where}: {_said(error)}; check the permissions of the user and the log of the server"
+            )
         case _ if isinstance(error, PyMongoError) and error.timeout:
-            return ArchiveUnavailable(f"{where}: no answer in time ({type(error).__name__}); see whether it runs")
+            return ArchiveUnavailable(
+                f"{where}: no answer in time ({type(error).__name__}); check that the server runs"
+            )
         case _:
             return ArchiveRefused(f"{where}: {type(error).__name__}")
 
@@ -255,4 +261,4 @@ def _said(error: OperationFailure) -> str:
 
 
 def _too_large(where: str) -> ArchiveTooLarge:
-    return ArchiveTooLarge(f"{where}: MongoDB takes no document of more than 16 MiB")
+    return ArchiveTooLarge(f"{where}: MongoDB accepts no document above 16 MiB")

@@ -81,7 +81,7 @@ class S3Archiver:
                     await self._objects.overwrite(self._pointer(record), key.encode())
                 return
         raise ArchiveUnavailable(
-            f"{self._objects.name}: put {record.subject.key}: others wrote it {_ATTEMPTS} times meanwhile; put it again"
+            f"{self._objects.name}: put {record.subject.key}: other clients changed it {_ATTEMPTS} times; retry the put"
         )
 
     async def get(self, key: ByUid | ByName) -> Record:
@@ -131,7 +131,7 @@ class S3Archiver:
         await self._objects.delete((probe,))
         if problem:
             raise ArchiveRefused(
-                f"{self._objects.name}: {problem}; the archive needs conditional puts: use a server that has them"
+                f"{self._objects.name}: {problem}; the archive needs conditional puts: use a server that supports them"
             )
         now = datetime.now(UTC)
         long_ago = now - _PROBES_STAY
@@ -188,16 +188,16 @@ class S3Archiver:
     async def _unfit(self, probe: str) -> str:
         """Return why the server is unsuitable; empty if it is suitable."""
         if await self._objects.create(probe, b"1") is not Put.DONE:
-            return "a new object is said to be there already"
+            return "the server reports a new object as already present"
         stored = await self._objects.read(probe)
         if stored is None or stored.body != b"1":
-            return "what was put is not what is read"
+            return "a read returns other content than was put"
         if await self._objects.create(probe, b"2") is Put.DONE:
-            return "a put with If-None-Match replaces what is there"
+            return "a put with If-None-Match replaces an existing object"
         if await self._objects.replace(probe, b"3", '"other"') is Put.DONE:
-            return "a put with If-Match replaces another object than it names"
+            return "a put with If-Match replaces an object with another tag"
         if await self._objects.replace(probe, b"4", stored.tag) is not Put.DONE:
-            return "a put with If-Match does not replace what it names"
+            return "a put with If-Match does not replace the object with this tag"
         return ""
 
     async def _candidates(self, query: Query) -> list[str]:
@@ -221,7 +221,7 @@ class S3Archiver:
         """Parse a record. A record under a foreign key is a copy by hand, and would be a second one of its UID."""
         record = parse_record(stored.body, self._where(key))
         if record_key(record.subject) != key:
-            raise BadRecord(self._where(key), "", f"found the record of {record.subject.key}, whose key is another one")
+            raise BadRecord(self._where(key), "", f"found the record of {record.subject.key}, which has another key")
         return record
 
     def _pointer(self, record: Record) -> str:

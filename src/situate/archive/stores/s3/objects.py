@@ -158,22 +158,24 @@ def _failure(where: str, error: Exception) -> ArchiveError:
     code, status = _code(error), _status(error)
     said = " ".join(filter(None, (code, f"({status})" if status else "")))
     if code in _TOO_LARGE or status == 413:
-        return ArchiveTooLarge(f"{where}: {said}: the server takes no such object")
+        return ArchiveTooLarge(f"{where}: {said}: the object or its key is too large for the server")
     match error:
         case UnauthenticatedError() if unread := _UNREAD.search(str(error)):
             return ArchiveRefused(f"{where}: {unread[1]}")
         case PermissionDeniedError() | UnauthenticatedError():
             return ArchiveRefused(
-                f"{where}: {said or 'no credentials'}; see keys, rights and the clock of this machine"
+                f"{where}: {said or 'no credentials'}; check keys, permissions and the clock of this machine"
             )
         case NotSupportedError():
-            return ArchiveRefused(f"{where}: the server does not know conditional puts; use one that does")
+            return ArchiveRefused(
+                f"{where}: the server does not support conditional puts; use a server that supports them"
+            )
         case NotFoundError() | FileNotFoundError():
-            return ArchiveRefused(f"{where}: {said or 'not found'}; see bucket and endpoint")
+            return ArchiveRefused(f"{where}: {said or 'not found'}; check bucket and endpoint")
         case _ if 400 <= status < 500 and status not in _PASSING:
-            return ArchiveRefused(f"{where}: {said}; see bucket, endpoint and rights")
+            return ArchiveRefused(f"{where}: {said}; check bucket, endpoint and permissions")
         case _:
-            return ArchiveUnavailable(f"{where}: {said or 'no answer'}; see whether the server runs and is reached")
+            return ArchiveUnavailable(f"{where}: {said or 'no answer'}; check that the server runs and is reachable")
 
 
 def _code(error: Exception) -> str:

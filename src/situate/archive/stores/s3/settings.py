@@ -54,14 +54,14 @@ def settings_of(url: str, environment: Mapping[str, str]) -> S3Settings:
     try:
         parts = urlsplit(url)
     except ValueError:  # the error quotes the URL
-        raise ValueError("archive URL: no URL, allowed: s3://BUCKET/PREFIX") from None
+        raise ValueError("archive URL: found no valid URL, allowed: s3://BUCKET/PREFIX") from None
     allowed = "s3://BUCKET/PREFIX?endpoint=URL&region=NAME&credentials-file=PATH"
     if parts.scheme != "s3" or not parts.netloc:
         raise ValueError(f"archive URL: found no bucket, allowed: {allowed}")
     if "@" in parts.netloc:
         raise ValueError(
-            "archive URL: found credentials before the bucket, allowed: none; put them into the environment or into a "
-            "file that credentials-file names"
+            "archive URL: found credentials before the bucket, allowed: none; put them into the environment, or into "
+            "the file of credentials-file"
         )
     given: dict[str, str] = {}
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
@@ -70,7 +70,7 @@ def settings_of(url: str, environment: Mapping[str, str]) -> S3Settings:
         given[_PARAMETERS[name]] = value
     prefix = unquote(parts.path).strip("/")
     if any(part in ("", ".", "..") for part in prefix.split("/")) and prefix:
-        raise ValueError(f"archive URL: found prefix {prefix!r:.80}, allowed: parts other than '.', '..' and nothing")
+        raise ValueError(f"archive URL: found prefix {prefix!r:.80}, allowed: non-empty parts other than '.' and '..'")
     endpoint = (
         given.get("endpoint") or environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL", "")
     )

@@ -61,7 +61,7 @@ class Uploads:
         """Abort the abandoned uploads, and return their number. Raises `NotSwept` and `ArchiveUnavailable`."""
         keys = self.keys()
         if keys is None:
-            raise NotSwept("there are no keys but those of the client library")
+            raise NotSwept("the only keys are those of the client library")
         timeout = aiohttp.ClientTimeout(total=self.timeout_s)
         async with aiohttp.ClientSession(timeout=timeout, trust_env=True) as session:
             ended = 0
@@ -99,13 +99,13 @@ class Uploads:
                 body = await answer.content.read(_LARGEST)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise ArchiveUnavailable(
-                f"{self.settings.name}: list uploads: no answer ({type(error).__name__}); see whether the server runs"
+                f"{self.settings.name}: list uploads: no answer ({type(error).__name__}); check that the server runs"
             ) from None
         if answer.status in _DONE:
             return body
         if answer.status >= 500 and answer.status != 501:
-            raise ArchiveUnavailable(f"{self.settings.name}: list uploads: {answer.status}; see the server's log")
-        raise NotSwept(f"{self.settings.name}: {answer.status} when uploads are listed and ended")
+            raise ArchiveUnavailable(f"{self.settings.name}: list uploads: {answer.status}; see the log of the server")
+        raise NotSwept(f"{self.settings.name}: list and abort uploads: {answer.status}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,7 @@ def _page(body: bytes) -> _Page:
             if _name(each) == "Upload"
         ]
     except (ElementTree.ParseError, BadTime, LookupError) as error:
-        raise NotSwept(
-            f"the server answers a listing of uploads with something else ({type(error).__name__})"
-        ) from None
+        raise NotSwept(f"the server's list of uploads is not readable ({type(error).__name__})") from None
     further: list[tuple[str, str]] = []
     if any(_name(each) == "IsTruncated" and (each.text or "").strip() == "true" for each in root):
         marks = {_name(each): each.text or "" for each in root}

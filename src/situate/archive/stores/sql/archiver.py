@@ -67,10 +67,12 @@ class SqlArchiver:
         try:
             found = sa.make_url(url)
         except (sa.exc.SQLAlchemyError, ValueError):
-            raise ValueError("archive URL: no URL of a database, allowed: sqlite:///FILE, postgresql://…") from None
+            raise ValueError(
+                "archive URL: found no URL of a database, allowed: sqlite:///FILE, postgresql://…"
+            ) from None
         driver = _DRIVERS.get(found.drivername)
         if driver is None:
-            raise ValueError("archive URL: no such database, allowed: sqlite:///FILE, postgresql://…")
+            raise ValueError("archive URL: found another database, allowed: sqlite:///FILE, postgresql://…")
         if found.database in (None, "", ":memory:"):
             raise ValueError("archive URL: found no database, allowed: sqlite:///FILE, postgresql://HOST/DATABASE")
         return cls(found.set(drivername=driver), timeout_s=timeout_s)
@@ -146,7 +148,7 @@ class SqlArchiver:
             async with asyncio.timeout(self._timeout_s), self._engine.begin() as connection:
                 yield connection
         except TimeoutError as error:
-            what = f"{self._name}: no answer within {self._timeout_s:g} s; it is tried again"
+            what = f"{self._name}: no answer within {self._timeout_s:g} s; a retry may succeed"
             raise ArchiveUnavailable(what) from error
         except sa.exc.SQLAlchemyError as error:
             raise told(error, self._name) from error
@@ -164,7 +166,7 @@ class SqlArchiver:
         if list(found) != [SCHEMA_VERSION]:
             raise ArchiveRefused(
                 f"{self._name}: its tables have version {', '.join(map(str, found)) or 'none'}, allowed: "
-                f"{SCHEMA_VERSION}; use the program that made them, or another database"
+                f"{SCHEMA_VERSION}; use the program that created them, or another database"
             )
 
 

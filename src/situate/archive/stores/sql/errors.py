@@ -16,18 +16,18 @@ internal defects."""
 _TOO_LARGE: Final = "54"
 
 _SQLITE_REFUSED: Final = {
-    sqlite3.SQLITE_READONLY: "let this process write the file and its folder",
-    sqlite3.SQLITE_PERM: "let this process read and write the file",
-    sqlite3.SQLITE_AUTH: "let this process read and write the file",
-    sqlite3.SQLITE_NOTADB: "the file is no SQLite database; name another one",
-    sqlite3.SQLITE_CORRUPT: "the database is damaged; put it back from a copy",
-    sqlite3.SQLITE_ERROR: "the database is not laid out as this program does it",
+    sqlite3.SQLITE_READONLY: "grant this process write access to the file and its folder",
+    sqlite3.SQLITE_PERM: "grant this process read and write access to the file",
+    sqlite3.SQLITE_AUTH: "grant this process read and write access to the file",
+    sqlite3.SQLITE_NOTADB: "the file is not an SQLite database; name another one",
+    sqlite3.SQLITE_CORRUPT: "the database is damaged; restore it from a copy",
+    sqlite3.SQLITE_ERROR: "the database has another schema; name another one",
 }
-_SQLITE_PASSING: Final = "it is tried again"
+_SQLITE_PASSING: Final = "a retry may succeed"
 _SQLITE_HINTS: Final = {
-    sqlite3.SQLITE_FULL: "make room",
+    sqlite3.SQLITE_FULL: "free some space",
     sqlite3.SQLITE_CANTOPEN: "create the folder, or mount its volume",
-    sqlite3.SQLITE_BUSY: "another process is writing; it is tried again",
+    sqlite3.SQLITE_BUSY: "another process is writing; a retry may succeed",
 }
 
 
@@ -39,10 +39,10 @@ def told(error: sqlalchemy.exc.SQLAlchemyError, archive: str) -> ArchiveError:
     what = f"{archive}: {_first_line(cause)}"
     code: str | None = getattr(cause, "sqlstate", None)
     if code is None or code.startswith(_PASSING):  # an error without a code comes from no server
-        return ArchiveUnavailable(f"{what}; it is tried again")
+        return ArchiveUnavailable(f"{what}; a retry may succeed")
     if code.startswith(_TOO_LARGE):
         return ArchiveTooLarge(f"{what}; archive smaller objects")
-    return ArchiveRefused(f"{what} (PostgreSQL's error {code}); correct the database or this user's rights")
+    return ArchiveRefused(f"{what} (PostgreSQL's error {code}); correct the database or the permissions of this user")
 
 
 def _of_sqlite(cause: sqlite3.Error, archive: str) -> ArchiveError:

@@ -48,7 +48,7 @@ def get(
     namespace: RecordNamespaceOption = None,
     uid: UidOption = None,
     record: Annotated[
-        bool, typer.Option("--record", help="With -o json or yaml: the whole record, with the object in it.")
+        bool, typer.Option("--record", help="Print the whole record with its object. Only with -o json or yaml.")
     ] = False,
     archive_url: UrlOption = None,
     archive_url_file: UrlFileOption = None,
@@ -76,12 +76,17 @@ def get(
 @with_conditions
 def search(
     conditions: Conditions,
-    limit: Annotated[int, typer.Option(min=0, metavar="N", help="Records of a page; 0: all at once.")] = 500,
+    limit: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Maximum number of records on a page; 0: no limit.")
+    ] = 500,
     continue_: Annotated[
-        str, typer.Option("--continue", metavar="TOKEN", help="The next page, as the one before named it.")
+        str,
+        typer.Option(
+            "--continue", metavar="TOKEN", help="Token of the next page, from the output of the previous page."
+        ),
     ] = "",
     with_objects: Annotated[
-        bool, typer.Option("--with-objects", help="With -o json or yaml: with the objects in the records.")
+        bool, typer.Option("--with-objects", help="Print the records with their objects. Only with -o json or yaml.")
     ] = False,
     archive_url: UrlOption = None,
     archive_url_file: UrlFileOption = None,
@@ -101,27 +106,36 @@ def search(
     )
 
 
-@app.command(short_help="Create an archived object anew.")
+@app.command(short_help="Create an archived object again.")
 def restore(
     kind: KindArgument,
     name: NameArgument = None,
     namespace: RecordNamespaceOption = None,
     uid: UidOption = None,
-    as_: Annotated[str, typer.Option("--as", metavar="NAME", help="Another name, if its own is taken.")] = "",
+    as_: Annotated[
+        str, typer.Option("--as", metavar="NAME", help="Name of the restored object, if its own name is taken.")
+    ] = "",
     keep_owners: Annotated[
-        bool, typer.Option("--keep-owners", help="Keep owners that are gone: the garbage collector deletes the object.")
+        bool,
+        typer.Option(
+            "--keep-owners",
+            help="Keep references to owners that are gone. The garbage collector then deletes the object.",
+        ),
     ] = False,
     convert: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="Turns the object into one of a version that is served."),
+        typer.Option(metavar="MODULE:FUNCTION", help="Function that converts the object to a served version."),
     ] = None,
     dry_run: DryRunOption = False,
     assigned_to_path: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The field of the assignment; default: spec.assignedTo.")
+        str | None,
+        typer.Option(metavar="PATH", help="Field of the object that holds its executor; default: spec.assignedTo."),
     ] = None,
     finalizer: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The supervisors' finalizer, which is left out. [env SITUATE_FINALIZER]"),
+        typer.Option(
+            metavar="NAME", help="Finalizer of the supervisors, which restore leaves out. [env SITUATE_FINALIZER]"
+        ),
     ] = None,
     archive_url: UrlOption = None,
     archive_url_file: UrlFileOption = None,
@@ -164,7 +178,7 @@ def prune(
         typer.Option(
             "--archive-retention",
             metavar="DURATION|OUTCOME=DURATION",
-            help="How long records stay, such as 2160h, or successful=2160h,failed=8760h; without, for ever. "
+            help="How long records stay, such as 2160h, or successful=2160h,failed=8760h; default: for ever. "
             "[env SITUATE_ARCHIVE_RETENTION]",
         ),
     ] = None,
@@ -172,7 +186,9 @@ def prune(
     audit_file: Annotated[
         Path | None,
         typer.Option(
-            "--audit-file", metavar="FILE", help="Append a line of JSON before each deletion; default: standard error."
+            "--audit-file",
+            metavar="FILE",
+            help="File for a line of JSON before each deletion; default: standard error.",
         ),
     ] = None,
     archive_url: UrlOption = None,
@@ -205,7 +221,7 @@ def migrate(
         typer.Option(
             "--from-archive-url",
             metavar="URL",
-            help="The archive to copy from; a password in it comes from SITUATE_FROM_ARCHIVE_URL.",
+            help="URL of the archive to copy from. With a password, use SITUATE_FROM_ARCHIVE_URL.",
         ),
     ] = None,
     from_file: Annotated[
@@ -213,7 +229,7 @@ def migrate(
         typer.Option(
             "--from-archive-url-file",
             metavar="FILE",
-            help="A file that holds this URL. [env SITUATE_FROM_ARCHIVE_URL_FILE]",
+            help="File that holds the URL of the archive to copy from. [env SITUATE_FROM_ARCHIVE_URL_FILE]",
         ),
     ] = None,
     to_url: Annotated[
@@ -221,7 +237,7 @@ def migrate(
         typer.Option(
             "--to-archive-url",
             metavar="URL",
-            help="The archive to copy to; a password in it comes from SITUATE_TO_ARCHIVE_URL.",
+            help="URL of the archive to copy to. With a password, use SITUATE_TO_ARCHIVE_URL.",
         ),
     ] = None,
     to_file: Annotated[
@@ -229,7 +245,7 @@ def migrate(
         typer.Option(
             "--to-archive-url-file",
             metavar="FILE",
-            help="A file that holds this URL. [env SITUATE_TO_ARCHIVE_URL_FILE]",
+            help="File that holds the URL of the archive to copy to. [env SITUATE_TO_ARCHIVE_URL_FILE]",
         ),
     ] = None,
     dry_run: DryRunOption = False,
@@ -270,22 +286,29 @@ def verify(
 def serve(
     resource: Annotated[
         list[str],
-        typer.Option("--resource", "-r", metavar="GROUP/VERSION/PLURAL", help="A resource to serve; repeatable."),
+        typer.Option(
+            "--resource",
+            "-r",
+            metavar="GROUP/VERSION/PLURAL",
+            help="Resource to serve, such as batch.example.com/v1/reports; repeatable.",
+        ),
     ],
     address: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="The address to listen on; without a host, every address.")
+        str, typer.Option(metavar="HOST:PORT", help="Address to listen on; without a host, every address.")
     ] = ":8443",
     tls_cert_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The certificate chain in PEM; read again when it changes."),
+        typer.Option(metavar="FILE", help="PEM file with the certificate chain; read again after a change."),
     ] = None,
-    tls_private_key_file: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key in PEM.")] = None,
+    tls_private_key_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="PEM file with the key of the certificate.")
+    ] = None,
     audience: Annotated[
         list[str] | None,
         typer.Option(
             "--audience",
             metavar="NAME",
-            help="Tokens must be for one of these; default: for the API server. Repeatable.",
+            help="Audience of accepted tokens; default: the API server. Repeatable.",
         ),
     ] = None,
     archive_url: UrlOption = None,

@@ -44,7 +44,7 @@ def copy(
         for problem in (*(f"{each.subject.key}: {each.problem}" for each in done.failed), *map(str, done.corrupt)):
             complain(f"not copied: {problem}")
         copied = "would be copied" if dry_run else "copied"
-        say(f"{done.copied} records {copied}, {done.present} there already, {done.newer} there in a newer version")
+        say(f"{done.copied} records {copied}, {done.present} already present, {done.newer} present in a newer version")
     if not done.complete:
         raise typer.Exit(ExitCode.NO)
 

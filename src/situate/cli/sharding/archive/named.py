@@ -10,7 +10,7 @@ def kind_of(text: str) -> GroupKind:
     """Return the kind. Raises `WrongInput` for a kind without a group, which would match nothing."""
     kind, dot, group = text.partition(".")
     if not (kind and dot) or "/" in text:
-        core = f"; {text}. with a dot is that of Kubernetes' core" if kind and not dot else ""
+        core = f"; for the core group of Kubernetes: {text}." if kind and not dot else ""
         raise WrongInput(f"kind: found {text!r}, allowed: KIND.GROUP, such as Report.batch.example.com{core}")
     return GroupKind(group, kind)
 
@@ -21,12 +21,14 @@ def key_of(kind: str, name: str | None, uid: str | None, within: str | None = No
     if name is not None:
         namespace, slash, rest = name.rpartition("/")
         if not rest or "/" in namespace or (slash and not namespace):
-            raise WrongInput(f"name: found {name!r}, allowed: NAMESPACE/NAME, or NAME for an object of the cluster")
+            raise WrongInput(f"name: found {name!r}, allowed: NAMESPACE/NAME, or NAME for a cluster-scoped object")
         if slash and within not in (None, namespace):
             raise WrongInput(f"{name}: -n {within} names another namespace; leave one of them out")
         place = namespace or within or "", rest
     if uid is not None:
         return ByUid(kind_of(kind), uid, place)
     if place is None:
-        raise WrongInput("name an object: NAMESPACE/NAME, or --uid; `situate sharding archive search` lists them")
+        raise WrongInput(
+            "no object is named: give NAMESPACE/NAME or --uid; `situate sharding archive search` lists them"
+        )
     return ByName(kind_of(kind), *place)

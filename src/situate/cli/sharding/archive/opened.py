@@ -48,7 +48,7 @@ async def opened(options: ArchiveOptions, prefix: str = "", *, may_be_new: bool 
         raise WrongInput(str(bad)) from None
     if archiver is None:
         raise WrongInput(
-            f"no archive is named: give --{before}archive-url, --{before}archive-url-file, or "
+            f"no archive is configured: give --{before}archive-url, --{before}archive-url-file, or "
             f"SITUATE_{variable}ARCHIVE_URL in the environment"
         )
     try:
@@ -67,4 +67,4 @@ def _check_is_there(url: str) -> None:
     scheme, _, rest = url.partition(":///")
     file = Path(unquote(rest.partition("?")[0]))
     if scheme == "sqlite" and not file.is_file():
-        raise WrongInput(f"the archive's file {file} is not there; name the one that the supervisors write to")
+        raise WrongInput(f"the archive file {file} does not exist; name the file that the supervisors write")

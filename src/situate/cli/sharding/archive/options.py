@@ -13,34 +13,36 @@ import typer
 F = TypeVar("F", bound=Callable[..., Any])
 
 KindArgument = Annotated[
-    str, typer.Argument(metavar="KIND.GROUP", help="The object's kind, such as Report.batch.example.com.")
+    str, typer.Argument(metavar="KIND.GROUP", help="Kind and group of the object, such as Report.batch.example.com.")
 ]
 NameArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="NAMESPACE/NAME",
-        help="The object; NAME for one of the cluster, or with -n. Of several records the newest.",
+        help="Name of the object; NAME alone if it is cluster-scoped, or with -n. Of several records, the newest.",
         show_default=False,
     ),
 ]
 RecordNamespaceOption = Annotated[
-    str | None, typer.Option("--namespace", "-n", metavar="NAME", help="The object's namespace.")
+    str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the object.")
 ]
 UidOption = Annotated[
-    str | None, typer.Option("--uid", metavar="UID", help="The object with this UID, whatever its name.")
+    str | None, typer.Option("--uid", metavar="UID", help="UID of the object; its name is then optional.")
 ]
 UrlOption = Annotated[
     str | None,
     typer.Option(
         "--archive-url",
         metavar="URL",
-        help="The archive, such as file:///var/lib/reports; a password in it comes from SITUATE_ARCHIVE_URL.",
+        help="URL of the archive, such as file:///var/lib/reports. With a password, use SITUATE_ARCHIVE_URL.",
     ),
 ]
 UrlFileOption = Annotated[
     str | None,
     typer.Option(
-        "--archive-url-file", metavar="FILE", help="A file that holds the archive's URL. [env SITUATE_ARCHIVE_URL_FILE]"
+        "--archive-url-file",
+        metavar="FILE",
+        help="File that holds the URL of the archive. [env SITUATE_ARCHIVE_URL_FILE]",
     ),
 ]
 
@@ -50,39 +52,57 @@ class Conditions:
     """Conditions on a record; all given ones must hold. Each field is the flag of its name."""
 
     kind: Annotated[
-        str | None, typer.Option(metavar="KIND.GROUP", help="Only this kind, such as Report.batch.example.com.")
+        str | None,
+        typer.Option(metavar="KIND.GROUP", help="Only objects of this kind, such as Report.batch.example.com."),
     ] = None
     namespace: Annotated[
         list[str] | None,
-        typer.Option("--namespace", "-n", metavar="NAME", help="Only this namespace; repeatable. Default: all."),
+        typer.Option(
+            "--namespace", "-n", metavar="NAME", help="Only objects in this namespace; repeatable. Default: all."
+        ),
     ] = None
-    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces, as without -n.")] = (
-        False
-    )
-    name: Annotated[list[str] | None, typer.Option("--name", metavar="NAME", help="Only this name; repeatable.")] = None
-    substring: Annotated[str, typer.Option(metavar="TEXT", help="Only names that contain this text.")] = ""
-    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only names that start with this text.")] = ""
-    suffix: Annotated[str, typer.Option(metavar="TEXT", help="Only names that end with this text.")] = ""
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Objects of all namespaces, as without -n.")
+    ] = False
+    name: Annotated[
+        list[str] | None, typer.Option("--name", metavar="NAME", help="Only objects with this name; repeatable.")
+    ] = None
+    substring: Annotated[str, typer.Option(metavar="TEXT", help="Only objects with this text in their name.")] = ""
+    prefix: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only objects with a name that starts with this text.")
+    ] = ""
+    suffix: Annotated[str, typer.Option(metavar="TEXT", help="Only objects with a name that ends with this text.")] = ""
     selector: Annotated[
-        str, typer.Option("--selector", "-l", metavar="LABELS", help="Only these labels, such as team=red.")
+        str,
+        typer.Option("--selector", "-l", metavar="LABELS", help="Only objects with these labels, such as team=red."),
     ] = ""
     uid: Annotated[str | None, typer.Option(metavar="UID", help="Only the object with this UID.")] = None
     owner_uid: Annotated[
-        str | None, typer.Option(metavar="UID", help="Only objects whose controlling owner has this UID.")
+        str | None, typer.Option(metavar="UID", help="Only objects with a controlling owner of this UID.")
     ] = None
-    successful: Annotated[bool | None, typer.Option("--successful/--failed", help="Only objects that ended so.")] = None
-    reason: Annotated[str | None, typer.Option(metavar="REASON", help="Only objects that ended for this reason.")] = (
+    successful: Annotated[
+        bool | None,
+        typer.Option("--successful/--failed", help="Only objects that succeeded, or only objects that failed."),
+    ] = None
+    reason: Annotated[str | None, typer.Option(metavar="REASON", help="Only objects that ended with this reason.")] = (
         None
     )
     completed_since: Annotated[
         str | None,
-        typer.Option(metavar="TIME|AGE", help="Completed at or after 2026-01-31T12:00:00Z, or in the last 36h."),
+        typer.Option(
+            metavar="TIME|AGE",
+            help="Only objects completed since a time, such as 2026-01-31T12:00:00Z, or since an age, such as 36h.",
+        ),
     ] = None
-    completed_before: Annotated[str | None, typer.Option(metavar="TIME|AGE", help="Completed before this time.")] = None
-    archived_since: Annotated[str | None, typer.Option(metavar="TIME|AGE", help="Archived at or after this time.")] = (
-        None
-    )
-    archived_before: Annotated[str | None, typer.Option(metavar="TIME|AGE", help="Archived before this time.")] = None
+    completed_before: Annotated[
+        str | None, typer.Option(metavar="TIME|AGE", help="Only objects completed before this time or age.")
+    ] = None
+    archived_since: Annotated[
+        str | None, typer.Option(metavar="TIME|AGE", help="Only objects archived since this time or age.")
+    ] = None
+    archived_before: Annotated[
+        str | None, typer.Option(metavar="TIME|AGE", help="Only objects archived before this time or age.")
+    ] = None
 
 
 def with_conditions(function: F) -> F:

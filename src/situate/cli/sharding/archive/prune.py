@@ -45,7 +45,7 @@ def prune(
             archive_url=archive_url, archive_url_file=archive_url_file, archive_retention=given or None
         )
         if options.retention.shortest() is None:
-            raise WrongInput("nothing says how long records are kept: give --archive-retention, such as 2160h")
+            raise WrongInput("no retention is configured: give --archive-retention, such as 2160h")
         with _audited(audit_file, dry_run=dry_run) as audit, progress("deleting records"):
             done = run(_prune(options, query_of(conditions), audit, dry_run=dry_run))
     if output in (Format.JSON, Format.YAML):
@@ -53,7 +53,7 @@ def prune(
         print_data({**told, "unreadable": bad_data(done.corrupt)}, output)
         return
     for bad in done.corrupt:
-        complain(f"left as it is: {bad}")
+        complain(f"not deleted: {bad}")
     say(f"{done.deleted} records {'would be' if dry_run else 'were'} deleted")
 
 
@@ -84,7 +84,9 @@ class _Audit:
             if self._file is not sys.stderr:
                 os.fsync(self._file.fileno())
         except OSError as problem:
-            raise WrongInput(f"--audit-file: {self._file.name}: {problem.strerror}; nothing more is deleted") from None
+            raise WrongInput(
+                f"--audit-file: {self._file.name}: {problem.strerror}; no further record is deleted"
+            ) from None
 
 
 @contextmanager
@@ -95,7 +97,7 @@ def _audited(path: Path | None, *, dry_run: bool) -> Iterator[_Audit]:
     try:
         file = path.open("a", encoding="utf-8")
     except OSError as problem:
-        raise WrongInput(f"--audit-file: {path}: {problem.strerror}; name a file that can be written") from None
+        raise WrongInput(f"--audit-file: {path}: {problem.strerror}; name a writable file") from None
     try:
         yield _Audit(file, dry_run=dry_run)
     finally:

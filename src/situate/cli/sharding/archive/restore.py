@@ -93,7 +93,9 @@ def show(
         print_data(dict(done.content), output)
         return
     for owner in done.left_out:
-        complain(f"without its owner {owner.kind} {owner.name}, which is gone; --keep-owners keeps it")
+        complain(
+            f"restored without its owner {owner.kind} {owner.name}, which is gone; --keep-owners keeps the reference"
+        )
     metadata = done.content["metadata"]
     place = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
     say(f"{place} {'would be' if dry_run else 'was'} restored")
@@ -118,6 +120,6 @@ def _function(text: str) -> Convert:
             f"--convert: found {text!r}: {problem}; allowed: MODULE:FUNCTION that can be imported"
         ) from None
     if not callable(found):
-        raise WrongInput(f"--convert: found {text!r}, allowed: MODULE:FUNCTION, a function of an object")
+        raise WrongInput(f"--convert: found {text!r}, allowed: MODULE:FUNCTION, a function that takes an object")
     function: Convert = found
     return function

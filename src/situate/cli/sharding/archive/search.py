@@ -42,11 +42,11 @@ def show(
     for bad in page.corrupt:
         complain(str(bad))
     if not page.records:
-        say(f"nothing {'else ' if page.corrupt else ''}of that kind is archived")
+        say(f"no {'other ' if page.corrupt else ''}record matches")
         return
     print_table(COLUMNS, rows(page.records), output)
     if page.continue_:
-        say(f"there is more: --continue {page.continue_}")
+        say(f"next page: --continue {page.continue_}")
 
 
 async def _search(options: ArchiveOptions, query: Query) -> Page:

@@ -19,7 +19,7 @@ _TIME = "a time such as 2026-01-31T12:00:00Z, or an age such as 36h"
 def query_of(given: Conditions, *, limit: int | None = None, continue_: str = "") -> Query:
     """Return the query. Raises `WrongInput` for invalid conditions."""
     if given.all_namespaces and given.namespace:
-        raise WrongInput(f"-A means all namespaces, and -n {given.namespace[0]} only one: leave one of them out")
+        raise WrongInput(f"-A means all namespaces, but -n {given.namespace[0]} only one: leave one of them out")
     now = datetime.now(UTC)
     try:
         return Query(

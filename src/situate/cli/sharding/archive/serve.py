@@ -58,7 +58,9 @@ def serve(
 def _resource(text: str) -> tuple[str, str, str]:
     found = _RESOURCE.fullmatch(text)
     if found is None:
-        raise WrongInput(f"--resource: found {text!r}, allowed: GROUP/VERSION/PLURAL, as batch.example.com/v1/reports")
+        raise WrongInput(
+            f"--resource: found {text!r}, allowed: GROUP/VERSION/PLURAL, such as batch.example.com/v1/reports"
+        )
     group, version, plural = found.groups()
     return group, version, plural
 
@@ -70,10 +72,10 @@ def _certificate(address: str, chain: Path | None, key: Path | None) -> Certific
     if chain is not None and key is not None:
         return Certificate(chain, key)
     if chain is not None or key is not None:
-        raise WrongInput("--tls-cert-file and --tls-private-key-file belong together; one is missing")
+        raise WrongInput("--tls-cert-file and --tls-private-key-file must be given together; one is missing")
     if not _is_loopback(host.strip("[]")):
         raise WrongInput(
-            f"--address {address} without a certificate: tokens would cross the network in the open; give "
+            f"--address {address} without a certificate: clients would send tokens in clear text; give "
             "--tls-cert-file and --tls-private-key-file, or listen on 127.0.0.1"
         )
     return None

@@ -29,7 +29,7 @@ def check(conditions: Conditions, *, archive_url: str | None, archive_url_file: 
     if output in (Format.JSON, Format.YAML):
         print_data({"whole": done.whole, "unreadable": bad_data(done.bad)}, output)
     else:
-        say(f"{done.whole} records are whole, {len(done.bad)} are not")
+        say(f"{done.whole} records are intact, {len(done.bad)} are not")
         if done.bad:
             print_table(_COLUMNS, [(each.record, each.path or "-", each.problem) for each in done.bad], output)
     if done.bad:

@@ -85,9 +85,9 @@ class Executor:
         """Return why the executor may not work now, for the readiness probe; None if it may."""
         if self.tenure.valid(self._around.now()):
             return None
-        watching = self._reflector.not_ready() if self._reflector is not None else "it has not been started"
+        watching = self._reflector.not_ready() if self._reflector is not None else "the executor has not started"
         leasing = self._keeper.problem if self._keeper is not None else None
-        return f"{self.name} holds no valid lease: {watching or leasing or 'it was not renewed in time'}"
+        return f"{self.name} holds no valid Lease: {watching or leasing or 'the Lease was not renewed in time'}"
 
     def stop(self) -> None:
         """End `run` after every handler has stopped, every object is released, and the Lease is released."""

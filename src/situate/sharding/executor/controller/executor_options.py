@@ -42,20 +42,21 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
     executor_id: Annotated[
         Annotated[
-            str, Meta(min_length=1, extra={ALLOWED: "NAMESPACE/NAME of the pod, or POD_NAME in the environment"})
+            str, Meta(min_length=1, extra={ALLOWED: "NAMESPACE/NAME of the Pod, or POD_NAME in the environment"})
         ],
         Meta(
-            description="NAMESPACE/NAME of the pod, or its name; without, as POD_NAMESPACE and POD_NAME say.",
+            description="Id of the executor: NAMESPACE/NAME or NAME of its Pod. Default: POD_NAMESPACE, POD_NAME.",
             examples=["reports/executor-0"],
         ),
     ]
     executor_uid: Annotated[
-        Annotated[str, Meta(min_length=1, extra={ALLOWED: "the pod's UID, or POD_UID in the environment"})],
-        Meta(description="The pod's UID; without, as POD_UID says.", examples=["7ee7d8f0"]),
+        Annotated[str, Meta(min_length=1, extra={ALLOWED: "the UID of the Pod, or POD_UID in the environment"})],
+        Meta(description="UID of the executor's Pod. Default: POD_UID.", examples=["7ee7d8f0"]),
     ]
     executor_namespace: Annotated[NamespaceName | None, Meta(description=NAMESPACE_HELP)] = None
     pod_namespace: Annotated[
-        NamespaceName | None, Meta(description="Of this pod, for its Lease; without, as POD_NAMESPACE or the id says.")
+        NamespaceName | None,
+        Meta(description="Namespace of the executor's Pod and Lease. Default: POD_NAMESPACE, or from the id."),
     ] = None
     namespace: Annotated[NamespaceName | None, Meta(description=OBJECTS_HELP)] = None
     assigned_to_path: Annotated[FieldPath, Meta(description=ASSIGNED_HELP)] = "spec.assignedTo"
@@ -65,23 +66,30 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     partition: Annotated[Partition | None, Meta(description=PARTITION_HELP)] = None
     executor_capacity: Annotated[
         Literal["unlimited"] | Annotated[float, Meta(ge=0)],
-        Meta(description="Open objects that supervisors may assign."),
+        Meta(description="Maximum number of open objects that supervisors assign to the executor."),
     ] = "unlimited"
-    concurrency: Annotated[int, Meta(ge=1, le=100_000, description="Handlers that run at a time.")] = 16
+    concurrency: Annotated[
+        int, Meta(ge=1, le=100_000, description="Maximum number of handlers that run in parallel.")
+    ] = 16
     lease_duration: Annotated[PositiveDuration, Meta(description=LEASE_HELP)] = 15.0
-    renew_interval: Annotated[PositiveDuration, Meta(description="Between renewals of the Lease.")] = 4.0
-    retry_interval: Annotated[PositiveDuration, Meta(description="Between attempts after one that failed.")] = 1.0
+    renew_interval: Annotated[PositiveDuration, Meta(description="Time between renewals of the executor's Lease.")] = (
+        4.0
+    )
+    retry_interval: Annotated[
+        PositiveDuration, Meta(description="Time between attempts to renew the Lease after a failed attempt.")
+    ] = 1.0
     renew_deadline: Annotated[
-        PositiveDuration, Meta(description="Handlers are cancelled so long after the last renewal.")
+        PositiveDuration,
+        Meta(description="Time after the last renewal of the Lease at which the executor cancels its handlers."),
     ] = 10.0
     cancel_grace: Annotated[
-        Duration, Meta(description="After that a process whose handlers have not stopped ends itself.")
+        Duration, Meta(description="Time that cancelled handlers have to stop. After it, the process ends itself.")
     ] = 4.0
     max_clock_drift: Annotated[
-        float, Meta(ge=0, lt=1, description="By which two clocks may differ in speed, as a share.")
+        float, Meta(ge=0, lt=1, description="Maximum difference in speed between two clocks, as a share: 0.05 is 5 %.")
     ] = 0.05
     metrics_source: Annotated[
-        Literal["process", "none"], Meta(description="Where the load comes from that the Lease reports.")
+        Literal["process", "none"], Meta(description="Source of the load that the executor reports on its Lease.")
     ] = "process"
 
     @classmethod
@@ -113,14 +121,14 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
         """Yield the mistakes between fields, and those that types cannot express."""
         namespace, _, name = self.executor_id.rpartition("/")
         if not _NAME.fullmatch(name) or (namespace and not _NAME.fullmatch(namespace)):
-            yield Mistake("executorId", shown(self.executor_id), "NAMESPACE/NAME or NAME of a pod")
+            yield Mistake("executorId", shown(self.executor_id), "NAMESPACE/NAME or NAME of a Pod")
         elif not self._namespace:
-            hint = "give executorNamespace, or POD_NAMESPACE through the downward API"
+            hint = "set executorNamespace, or POD_NAMESPACE through the downward API"
             yield Mistake(
-                "executorId", shown(self.executor_id), "NAMESPACE/NAME, or a name whose namespace is known", hint
+                "executorId", shown(self.executor_id), "NAMESPACE/NAME, or NAME if the namespace is known", hint
             )
         elif namespace and namespace != self._namespace:
-            yield Mistake("executorId", shown(self.executor_id), f"a pod in the namespace {self._namespace}")
+            yield Mistake("executorId", shown(self.executor_id), f"a Pod in the namespace {self._namespace}")
         yield from path_mistakes(self.assigned_to_path, self.completed_at_path, self.successful_path)
         if self.partition is not None and "/" in self.partition:
             try:
@@ -133,7 +141,9 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
             self.lease_times()
         except BadLeaseTimes as bad:
             said = f"{self.renew_deadline:g}s"
-            allowed = "retryInterval <= renewInterval < renewDeadline, and with cancelGrace within leaseDuration"
+            allowed = (
+                "retryInterval <= renewInterval < renewDeadline, and renewDeadline + cancelGrace within leaseDuration"
+            )
             yield Mistake("renewDeadline", said, allowed, str(bad))
 
     @property

@@ -80,7 +80,7 @@ class KopfHandler:
         if not self.id:
             object.__setattr__(self, "id", getattr(bare(fn), "__name__", ""))
         if not self.id:
-            raise BadConfiguration("id of a Kopf handler is empty, and the function has no name to take for it")
+            raise BadConfiguration("id of a Kopf handler is empty, and its function has no name; set id")
         for name, least in (("timeout", 0), ("retries", 1), ("backoff", 0)):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < least):
@@ -89,7 +89,8 @@ class KopfHandler:
                 )
         if unknown := unknown_arguments(fn):
             raise BadConfiguration(
-                f"Kopf handler {self.id} asks for {', '.join(unknown)}; an executor gives {', '.join(ARGUMENTS)}"
+                f"Kopf handler {self.id} has the unknown parameters {', '.join(unknown)}, allowed: "
+                f"{', '.join(ARGUMENTS)}"
             )
 
     async def __call__(self, obj: Content, work: Work) -> Outcome | None:
@@ -130,7 +131,7 @@ class KopfHandler:
     async def _after(self, error: Exception, work: Work, patch: kopf.Patch, attempts: Attempts) -> Outcome | None:
         """Handle an exception that has no meaning for Kopf, as `errors` says."""
         if self.errors is kopf.ErrorsMode.IGNORED:
-            LOG.warning("Kopf handler %s has failed, which is ignored", self.id, exc_info=error)
+            LOG.warning("Kopf handler %s failed, error ignored", self.id, exc_info=error)
             return await self._end(work, patch, self.returned)
         if self.errors is kopf.ErrorsMode.PERMANENT:
             return await self._end(work, patch, Outcome.failed(_said(error)))
@@ -151,7 +152,7 @@ class KopfHandler:
         written = await work.patch_status(self._change(work, patch, None, record))
         if record is not None and self._limited and record_of(written, self.id).get("retries") != tried.retries:
             raise NotStored(
-                f"Kopf handler {self.id} has a limit, and status.kopf.progress was not stored: declare "
+                f"Kopf handler {self.id} has a limit, but status.kopf.progress was not stored: declare "
                 "x-kubernetes-preserve-unknown-fields for status.kopf in the CustomResourceDefinition"
             ) from error
         return f"{over}: {_said(error)}" if over else ""
@@ -163,9 +164,9 @@ class KopfHandler:
     def _over(self, runtime: timedelta, tried: int) -> str:
         seconds = runtime.total_seconds()
         if self.timeout is not None and seconds >= self.timeout:
-            return f"{self.id} may be tried for {self.timeout:g} s, and would be after {seconds:g} s"
+            return f"{self.id} reached its timeout of {self.timeout:g} s: the next call would start after {seconds:g} s"
         if self.retries is not None and tried >= self.retries:
-            return f"{self.id} may be tried {self.retries} times, and has been"
+            return f"{self.id} reached its limit of {self.retries} calls"
         return ""
 
     async def _end(self, work: Work, patch: kopf.Patch, outcome: Outcome | None, result: Any = None) -> Outcome | None:
@@ -191,7 +192,7 @@ class KopfHandler:
             if outside:
                 raise OutsideStatus(
                     f"{work.object['metadata']['name']}: Kopf handler {self.id} changes {', '.join(sorted(outside))}, "
-                    "and an executor writes the status only; write the rest through a client of your own"
+                    "but an executor writes only the status; write other fields with your own client"
                 )
             told = {} if result is None else {self.id: result}
             return with_record({**(after.get("status") or {}), **told}, self.id, record)

@@ -176,10 +176,12 @@ class LeaseKeeper:
             tenure.lose(tenure.deadline)  # not the current time: a process that was paused gets no grace
         if tenure.over and tenure.number > self._told:
             self._told = tenure.number
-            self._log.warning("the right to work is lost", error=self.problem or "no renewal, or no news of objects")
+            self._log.warning(
+                "right to work lost", error=self.problem or "no renewal of the Lease, or no progress of the watch"
+            )
             self._patient.lost()
         if tenure.over and now >= tenure.ends_process_at() and self._patient.busy():
-            self._log.error("a handler has not stopped in time, so the process ends", status=EXIT_CODE)
+            self._log.error("handler did not stop in time, process ends", status=EXIT_CODE)
             self._end_process(EXIT_CODE)
 
     async def _pause(self) -> None:
@@ -224,7 +226,7 @@ class LeaseKeeper:
     def _failed(self, problem: str) -> None:
         self._version = ""  # whether the write was stored is unknown
         if problem != self.problem:
-            self._log.warning("the lease could not be renewed", error=problem)
+            self._log.warning("lease renewal failed", error=problem)
         self.problem = problem
 
     async def _renew(self) -> bool:
@@ -255,7 +257,7 @@ class LeaseKeeper:
         return True
 
     def _taken(self, holder: str) -> None:
-        self._log.warning("somebody has taken the lease away", holder=holder)
+        self._log.warning("lease taken by another holder", holder=holder)
         self._ours = False
         self._tenure.given_back()
         if not self._tenure.over:
@@ -302,14 +304,14 @@ class LeaseKeeper:
                 while self._ours and not await self._written_back():
                     pass
         except (TimeoutError, KubeError) as problem:
-            self._log.warning("the lease could not be released", error=str(problem) or "no answer")
+            self._log.warning("lease release failed", error=str(problem) or "no answer")
             return
         if not self._ours:
             return
         self._ours = False
         self._tenure.given_back()
         self._tenure.lose(self._now())
-        self._log.info("the lease is released")
+        self._log.info("lease released")
 
     async def _written_back(self) -> bool:
         """Return whether the lease has no holder now. False: another client changed or took it, so read it again.

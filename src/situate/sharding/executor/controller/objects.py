@@ -136,7 +136,7 @@ class Objects:
         limit_s = self._config.progress_timeout
         for request, run in [*self._runs.items()]:
             if run.must_end_by is not None and now >= run.must_end_by:
-                self._log.error("a handler has not stopped in time, so the process ends", key=str(request))
+                self._log.error("handler did not stop in time, process ends", key=str(request))
                 self._around.end_process(EXIT_CODE)
             elif limit_s is not None and run.stopped_for is None and now - run.work.beat_at > limit_s:
                 self._stop(request, self._records[request], StopReason.NO_PROGRESS)
@@ -149,7 +149,7 @@ class Objects:
             await asyncio.wait(tasks, timeout=self._config.times.cancel_grace_s)
         await asyncio.sleep(0)  # let the ended tasks run their callbacks
         if self._runs:
-            self._log.error("handlers have not stopped in time, so the process ends", keys=[*map(str, self._runs)])
+            self._log.error("handlers did not stop in time, process ends", keys=[*map(str, self._runs)])
             self._around.end_process(EXIT_CODE)
 
     async def reconcile(self, request: Request) -> Result:
@@ -239,7 +239,7 @@ class Objects:
         except TimeoutError:
             content = None
         if self._around.now() - asked_at >= limit_s:
-            raise Retriable(f"{request} was not confirmed within {limit_s:g} s, so no handler is begun")
+            raise Retriable(f"{request} was not confirmed within {limit_s:g} s, so no handler starts")
         return content
 
     def _start(self, request: Request, record: _Record, content: Content, view: ObjectView) -> None:
@@ -247,7 +247,7 @@ class Objects:
 
         def may_write() -> None:
             if not self._leased or self._tenure.number != number:
-                raise NotOwner(f"{request}: the lease of {self._name} is lost, so nothing is written")
+                raise NotOwner(f"{request}: the Lease of {self._name} is lost, so nothing is written")
 
         work = Work(self._writing, content, view, may_write=may_write, now=self._around.now)
         run = Run(self._handler, content, work, _generation(view), f"{self._name}: {request}")
@@ -255,14 +255,14 @@ class Objects:
         self._runs[request] = run
         record.resume_at = record.settled = None
         run.task.add_done_callback(lambda _: self._ended(request, record, run))
-        self._log.debug("a handler starts", key=str(request), epoch=view.epoch)
+        self._log.debug("handler started", key=str(request), epoch=view.epoch)
 
     def _stop(self, request: Request, record: _Record, reason: StopReason) -> None:
         run = record.run
         if run is None or (reason is StopReason.NOT_OURS and self._completed_by(request, run)):
             return  # the handler is about to return by itself
         if run.stopped_for is not reason:
-            self._log.info("a handler is cancelled", key=run.task.get_name(), reason=str(reason))
+            self._log.info("handler cancelled", key=run.task.get_name(), reason=str(reason))
         if reason is StopReason.NOT_OURS and run.must_end_by is None:
             run.must_end_by = self._around.now() + self._config.times.cancel_grace_s
         run.stop(reason)
@@ -293,7 +293,7 @@ class Objects:
             if reason is None or reason is StopReason.NO_PROGRESS:
                 self._failed(request, record, result)
             else:
-                self._log.warning("a handler has failed while it stopped", key=str(request), exc_info=result)
+                self._log.warning("handler failed while it stopped", key=str(request), exc_info=result)
         elif reason is None:
             record.failures = 0
             record.settled = run.generation
@@ -305,7 +305,7 @@ class Objects:
         delay_s = self._config.retries.delay_s(record.failures, getattr(problem, "after_s", None))
         record.resume_at = self._around.now() + delay_s * (1 + _JITTER * self._around.rng.random())
         self._log.warning(
-            "a handler has failed", key=str(request), failures=record.failures, error=repr(problem), exc_info=problem
+            "handler failed", key=str(request), failures=record.failures, error=repr(problem), exc_info=problem
         )
 
     def _wake_waiting(self) -> None:
@@ -325,20 +325,22 @@ class Objects:
                 self._may_write,
             )
         except NotOwner as problem:
-            self._log.info("an outcome comes too late", key=str(request), error=str(problem))
+            self._log.info("late outcome dropped", key=str(request), error=str(problem))
         record.outcome = None
 
     async def _release(self, request: Request, view: ObjectView) -> None:
         try:
             await self._writing.write(view.content, view.epoch, self._writing.released, self._may_write)
         except NotOwner as problem:
-            self._log.info("there is nothing left to release", key=str(request), error=str(problem))
+            self._log.info("release skipped, object no longer held", key=str(request), error=str(problem))
         else:
-            self._log.info("an object is released", key=str(request), epoch=view.epoch)
+            self._log.info("object released", key=str(request), epoch=view.epoch)
 
     def _may_write(self) -> None:
         if not self._leased:
-            raise KubeError(f"the lease of {self._name} is lost, so nothing is written until it is held again")
+            raise KubeError(
+                f"the Lease of {self._name} is lost, so nothing is written until the executor holds it again"
+            )
 
     @property
     def _writing(self) -> Writer:
@@ -356,9 +358,7 @@ class Objects:
             before = self._views.get(request)
             view = self._views[request] = view_of(new.content, self._config.adapter)
             if view.faults and (before is None or before.faults != view.faults):
-                self._log.warning(
-                    "an object cannot be read, so it is left alone", key=str(request), error=view.faults[0]
-                )
+                self._log.warning("unreadable object left alone", key=str(request), error=view.faults[0])
             run = self._runs.get(request)
             if run is not None:
                 run.work.saw(self._views[request].content)

@@ -71,7 +71,7 @@ class Minding:
             async with asyncio.timeout(self._tenure.times.renew_deadline_s / 2):
                 await self._reflector.relist()
         except (KubeError, TimeoutError) as problem:
-            self._log.warning("the objects could not be listed", error=str(problem) or "no answer")
+            self._log.warning("list of objects failed", error=str(problem) or "no answer")
         else:
             self._tenure.knows(sent_at)
         finally:
@@ -93,5 +93,5 @@ class Minding:
         forgone = objects.forgo() if again else 0
         tenure.begin()
         self._begun.set()
-        self._log.info("the executor may work", tenure=tenure.number, forgone=forgone)
+        self._log.info("executor may work", tenure=tenure.number, forgone=forgone)
         objects.look_at_all()

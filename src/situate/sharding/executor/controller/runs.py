@@ -49,7 +49,7 @@ class Run:
         None if it needs no further step: the handler settled the object, was stopped, or was no longer the holder.
         """
         if self.task.cancelled():
-            return None if self.stopped_for is not None else RuntimeError("the handler has cancelled itself")
+            return None if self.stopped_for is not None else RuntimeError("the handler cancelled itself")
         failure = self.task.exception()
         if isinstance(failure, NotOwner):
             return None
@@ -57,5 +57,5 @@ class Run:
             returned: object = self.task.result()
             if returned is None or isinstance(returned, Outcome):
                 return returned
-            return TypeError(f"the handler has returned {returned!r:.80}, allowed: an Outcome, or None")
+            return TypeError(f"the handler returned {returned!r:.80}, allowed: an Outcome, or None")
         return failure if isinstance(failure, Exception) else RuntimeError(f"{type(failure).__name__}: {failure}")

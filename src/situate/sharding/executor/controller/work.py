@@ -110,7 +110,7 @@ class Writer:
                 metadata = content["metadata"]
                 fresh = await self.read(metadata.get("namespace", ""), metadata["name"])
                 if fresh is None:
-                    raise NotOwner(f"{metadata['name']} is gone") from refusal
+                    raise NotOwner(f"{metadata['name']} no longer exists") from refusal
                 self._check(fresh, uid, epoch)
                 if isinstance(refusal, NotFound):
                     raise KubeError(_without_status(self._kind.resource)) from refusal
@@ -167,16 +167,17 @@ def _named(view: ObjectView) -> str:
 
 def _told(view: ObjectView) -> str:
     if view.completed:
-        return "it is completed"
+        return "the object is completed"
     if view.faults:
         return view.faults[0]
-    return f"it is {view.executor or 'nobody'}'s ({view.executor_uid or 'no incarnation'}) under epoch {view.epoch}"
+    holder = f"{view.executor or 'no executor'} ({view.executor_uid or 'no UID'})"
+    return f"the object is assigned to {holder} with epoch {view.epoch}"
 
 
 def _without_status(resource: ResourceType[Unstructured]) -> str:
     return (
-        f"{resource.group_resource} has no status subresource: declare one in its CustomResourceDefinition, or tell "
-        "the executor that there is none (status_subresource)"
+        f"{resource.group_resource} has no status subresource: declare one in its CustomResourceDefinition, or "
+        "configure the executor with status_subresource=False"
     )
 
 
@@ -254,7 +255,7 @@ class Work:
         size = len(msgspec.json.encode(data))
         if size > CHECKPOINT_LIMIT:
             raise CheckpointTooLarge(
-                f"a checkpoint has {size} bytes, allowed: {CHECKPOINT_LIMIT}; keep the data elsewhere"
+                f"the checkpoint has {size} bytes, allowed: {CHECKPOINT_LIMIT}; store the data elsewhere"
             )
         return await self.patch_status(lambda status: {**status, "checkpoint": data})
 
@@ -289,7 +290,7 @@ class Work:
     async def _write(self, change: Callable[[Content], Content]) -> Content:
         async with self._one_at_a_time:
             if self._over:
-                raise NotOwner("the handler has completed the object: nothing is written after that")
+                raise NotOwner("the handler completed the object, so it cannot write any more")
             self._content = await self._writer.write(self._content, self.epoch, change, self._may_write)
             self.heartbeat()
             return self._content

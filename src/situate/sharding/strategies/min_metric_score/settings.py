@@ -28,7 +28,7 @@ class MetricSettings:
 
     def __post_init__(self) -> None:
         if not self.weights or not any(self.weights.values()):
-            raise ValueError("weights is empty or all 0, allowed: a number for each metric, one of them more than 0")
+            raise ValueError("weights is empty or all 0, allowed: a number for each metric, at least one above 0")
         numbers = [(f"weights.{metric}", weight, True) for metric, weight in self.weights.items()]
         for executor, capacities in self.capacity.items():
             numbers += [(f"capacity.{executor}.{metric}", each, False) for metric, each in capacities.items()]

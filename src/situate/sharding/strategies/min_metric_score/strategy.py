@@ -239,7 +239,11 @@ class MinMetricScore:
 
     @staticmethod
     def _why(score: float, *, has_sample: bool, waits: bool) -> str:
-        return f"score {score:.6g}" + ("" if has_sample else ", as the worst") + ("; slow start" if waits else "")
+        return (
+            f"score {score:.6g}"
+            + ("" if has_sample else ", the worst, because no sample is usable")
+            + ("; slow start" if waits else "")
+        )
 
     def _why_not(self, executor: str, candidates: Bools) -> str:
         row = self._samples.row(executor)
@@ -250,7 +254,7 @@ class MinMetricScore:
     def _fallback_standings(self, obj: ObjectFacts) -> Sequence[Standing]:
         if self._fallback is not None:
             return [
-                Standing(each.executor, each.place, f"{each.why}; nobody has a usable sample")
+                Standing(each.executor, each.place, f"{each.why}; no executor has a usable sample")
                 for each in self._fallback.standings(obj)
             ]
         healthy = sorted(name for name in self._roster if self._roster.is_healthy(name))

@@ -58,7 +58,7 @@ async def check_fence(
     except KubeError as problem:
         return FenceFinding(Fence.UNKNOWN, str(problem))
     if not page.items:
-        return FenceFinding(Fence.UNKNOWN, f"there are no {resource.group_resource} yet to try it on")
+        return FenceFinding(Fence.UNKNOWN, f"no {resource.group_resource} exist yet for this check")
     found = page.items[0].metadata
     text = found.annotations.get(EPOCH, "0")
     epoch = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
@@ -77,7 +77,7 @@ async def check_fence(
     except KubeError as problem:
         return FenceFinding(Fence.UNKNOWN, f"{where}: {problem}")
     return FenceFinding(
-        Fence.MISSING, f"{where}: a jump of the epoch is accepted; `situate manifests sharding` prints the policy"
+        Fence.MISSING, f"{where}: a jump of the epoch is accepted; apply the policy of `situate manifests sharding`"
     )
 
 
@@ -118,7 +118,7 @@ async def check_writing(
     views = (view_of(each.content, adapter) for each in listed)
     view = next((each for each in views if not (each.completed or each.faults or each.deleting) and ours(each)), None)
     if view is None:
-        return WritingFinding(Writing.UNKNOWN, f"there are no open {resource.group_resource} yet to try it on")
+        return WritingFinding(Writing.UNKNOWN, f"no open {resource.group_resource} exist yet for this check")
     holder = Holder("situate-check", "00000000-0000-0000-0000-000000000000")
     placement = Placement(holder, max(term, view.term), datetime.now(UTC), Cause.NEW, None)
     patch = JsonPatch(write_of(Assign(placement), view, adapter).operations)

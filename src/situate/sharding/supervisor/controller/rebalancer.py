@@ -43,7 +43,7 @@ class Balancing:
         found = rebalance(self._state, self._config, surface, now)
         self._state = found.state
         if found.moves or found.why != self._why:
-            self._log.info("executors are to become more equal", moves=len(found.moves), why=found.why)
+            self._log.info("rebalancing evaluated", moves=len(found.moves), why=found.why)
         self._why = found.why
         return [self._listing.requests[move.uid] for move in found.moves]
 

@@ -109,7 +109,7 @@ class Supervisor:
 
     def not_ready(self) -> str | None:
         """Return, for readiness, why executors, objects or partitions are not known yet; None if they are."""
-        return f"{self.name} has not been started" if self._knowing is None else self._knowing.not_ready()
+        return f"{self.name} has not started" if self._knowing is None else self._knowing.not_ready()
 
     def leading(self) -> bool:
         """Return whether this process leads now."""
@@ -227,14 +227,14 @@ class Supervisor:
         if highest < leadership.term:
             return leadership.term
         self._log.warning(
-            "objects bear later terms than the Lease: was it deleted?", lease=leadership.term, found=highest
+            "objects have later terms than the Lease, which may have been deleted", lease=leadership.term, found=highest
         )
         return min(highest + 1, LARGEST)
 
     def _report(self, leadership: Leadership, term: Supervising) -> SupervisorReport:
         """Return the report, with the term of the Lease; the term written on objects may be higher."""
         found = self.figures()
-        assert found is not None, "nobody leads before the first listings"
+        assert found is not None, "a process leads only after the first listings"
         queue_age_s, writes_per_s = term.pace()
         return SupervisorReport(
             leadership.term,

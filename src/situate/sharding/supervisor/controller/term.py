@@ -194,7 +194,7 @@ class Supervising:
             finally:
                 self._standby.settle(request)
                 self._turns.next_drains()
-        raise Retriable(f"{request}: somebody else keeps writing it, so nothing could be written")
+        raise Retriable(f"{request}: other clients changed the object before each attempt, so nothing was written")
 
     async def _beyond_doubt(self, request: Request) -> ObjectView | None:
         """Return the object once it is known whether its holder is removed; None: the object is gone."""
@@ -305,7 +305,7 @@ class Supervising:
             try:
                 await self._relist()
             except KubeError as problem:
-                self._log.warning("what is known cannot be compared with a listing", error=str(problem))
+                self._log.warning("comparison with a listing failed", error=str(problem))
             self.looking.at_all()
             await self._clear()
             await asyncio.sleep(self._config.requeue_delay)
@@ -325,6 +325,6 @@ class Supervising:
             except (NotFound, Conflict):
                 pass  # another client deleted the Lease, or its executor is alive
             except (KubeError, Retriable) as problem:
-                self._log.warning("a Lease that nobody needs stays", lease=leftover.lease, error=str(problem))
+                self._log.warning("deletion of an unneeded Lease failed", lease=leftover.lease, error=str(problem))
                 continue
             observer.cleared(leftover)

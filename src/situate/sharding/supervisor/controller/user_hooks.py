@@ -19,7 +19,7 @@ def weighing(weight_of: Callable[[ObjectView], int]) -> Callable[[ObjectView], i
             return max(1, int(weight_of(view)))
         except Exception as problem:  # user code may raise any exception; it must not affect other objects
             log.error(
-                "an object cannot be weighed, so it counts 1", key=f"{view.namespace}/{view.name}", error=repr(problem)
+                "weight of an object unknown, counted as 1", key=f"{view.namespace}/{view.name}", error=repr(problem)
             )
             return 1
 
@@ -33,6 +33,6 @@ def asking(name: str, rule: Callable[[ObjectView], bool]) -> Callable[[ObjectVie
         try:
             return bool(rule(view))
         except Exception as problem:  # user code may raise any exception; it must not affect other objects
-            raise RuleFailed(f"the rule {name} has failed: {problem!r:.500}") from problem
+            raise RuleFailed(f"the rule {name} failed: {problem!r:.500}") from problem
 
     return ask

@@ -256,8 +256,8 @@ class Odd(Ahead):
     [
         ({"put": ValueError("no database at postgresql://me:s3cret@db")}, "raised ValueError"),
         ({"got": KeyError("s3cret")}, "raised KeyError"),
-        ({"got": {"apiVersion": "archive.situate.dev/v1"}}, "no record, but a dict"),
-        ({"got": b"s3cret"}, "no record, but a bytes"),
+        ({"got": {"apiVersion": "archive.situate.dev/v1"}}, "a dict instead of a record"),
+        ({"got": b"s3cret"}, "a bytes instead of a record"),
     ],
     ids=["put raises", "get raises", "get gives a map", "get gives bytes"],
 )

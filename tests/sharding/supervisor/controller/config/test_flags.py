@@ -210,12 +210,14 @@ def test_all_mistakes_are_named_at_once_where_they_were_made() -> None:
         pytest.param(["--executor-selector", "a in"], "--executor-selector", "a label selector", id="no selector"),
         pytest.param(["--partition", "3"], "--partition", "INDEX/COUNT", id="a number without a table"),
         pytest.param(
-            ["--partition", "0/2", "--partition-table", "t"], "--partition", "number alone", id="range and table"
+            ["--partition", "0/2", "--partition-table", "t"], "--partition", "only the number", id="range and table"
         ),
         pytest.param(["--partition-table", "t"], "--partition", "the number of the partition", id="table alone"),
         pytest.param(["--assigned-to-path", "metadata.name"], "--assigned-to-path", "paths", id="a reserved field"),
         pytest.param(["--successful-path", "x"], "--successful-path", "joined by dots", id="one step"),
-        pytest.param(["--completed-at-path", "spec.assignedTo"], "--assigned-to-path", "told apart", id="equal paths"),
+        pytest.param(
+            ["--completed-at-path", "spec.assignedTo"], "--assigned-to-path", "none contains another", id="equal paths"
+        ),
         pytest.param(["--strategy-arg", "x=1"], "--strategy-arg.x", "no such key", id="an argument that nothing reads"),
         pytest.param(["--strategy-arg", "x"], "--strategy-arg", "K=V", id="an argument without a value"),
         pytest.param(["--max-moves-per-interval", "5"], "--max-moves-per-interval", "percentage", id="no percentage"),

@@ -87,19 +87,19 @@ class ShardMetrics(Collector):
     def _totals(self) -> Iterator[Metric]:
         counts = self._shown.counts
         for name, said, value in (
-            ("assigned", "Assignments.", counts.assigned),
-            ("writes", "Writes of objects that the API server has carried out.", counts.writes),
-            ("epoch_rejections", "Writes that came too late, and did not land.", counts.rejected),
+            ("assigned", "Assignments of objects.", counts.assigned),
+            ("writes", "Successful writes of objects.", counts.writes),
+            ("epoch_rejections", "Writes that were refused because they came too late.", counts.rejected),
             ("fence_refusals", "Writes that the fencing policy refused.", counts.fence_refusals),
-            ("archived", "Objects that were archived and read back.", counts.archived),
-            ("archive_failures", "Calls that the archive did not carry out.", counts.archive_failures),
+            ("archived", "Objects that were archived and verified.", counts.archived),
+            ("archive_failures", "Failed calls of the archive.", counts.archive_failures),
         ):
             total = CounterMetricFamily(f"situate_shard_{name}", said, labels=("supervisor",))
             total.add_metric((self._label,), value)
             yield total
         for name, said, values in (
-            ("moves", "Assignments of objects that were somebody else's.", counts.moves),
-            ("revocations", "Objects that were taken from their holder without its consent.", counts.revoked),
+            ("moves", "Assignments that moved an object from another executor.", counts.moves),
+            ("revocations", "Objects that were revoked from their holder without its consent.", counts.revoked),
         ):
             total = CounterMetricFamily(f"situate_shard_{name}", said, labels=("supervisor", "cause"))
             for cause, value in sorted(values.items()):
@@ -111,13 +111,25 @@ class ShardMetrics(Collector):
         weights = [figures.open.get(each.uid, 0) for each in living]
         mean = sum(weights) / len(weights) if weights else 0.0
         for name, said, value in (
-            ("unassigned", "Open objects that nobody holds.", figures.unassigned),
-            ("imbalance", "Open work of the fullest executor, by the mean.", max(weights) / mean if mean else 1.0),
-            ("orphan_age_seconds", "How long the longest has waited since its holder was lost.", figures.orphan_age_s),
-            ("archive_pending", "Objects on their way into the archive.", figures.archiving),
-            ("archive_lag_seconds", "How long the longest has been on its way there.", figures.archive_lag_s),
-            ("desired_executors", "Executors that the open work wants.", figures.desired_executors),
-            ("table_version", "Version of the partitions' table that is confirmed.", figures.table_version),
+            ("unassigned", "Open objects without a holder.", figures.unassigned),
+            (
+                "imbalance",
+                "Open work of the fullest executor, divided by the mean.",
+                max(weights) / mean if mean else 1.0,
+            ),
+            (
+                "orphan_age_seconds",
+                "Longest wait of an object since its holder was lost, in seconds.",
+                figures.orphan_age_s,
+            ),
+            ("archive_pending", "Objects that are being archived.", figures.archiving),
+            (
+                "archive_lag_seconds",
+                "Longest time that an object has been in archiving, in seconds.",
+                figures.archive_lag_s,
+            ),
+            ("desired_executors", "Number of executors that the open work needs.", figures.desired_executors),
+            ("table_version", "Confirmed version of the partition table.", figures.table_version),
         ):
             if value is not None:
                 gauge = GaugeMetricFamily(f"situate_shard_{name}", said, labels=("supervisor",))
@@ -126,7 +138,9 @@ class ShardMetrics(Collector):
         of_each = ("supervisor", "executor")
         opened = GaugeMetricFamily("situate_shard_open", "Open work of an executor.", labels=of_each)
         ages = GaugeMetricFamily(
-            "situate_shard_lease_age_seconds", "Since its Lease was last seen to change.", labels=of_each
+            "situate_shard_lease_age_seconds",
+            "Time since the last seen change of the executor's Lease, in seconds.",
+            labels=of_each,
         )
         for executor, weight in zip(living, weights, strict=True):
             opened.add_metric((self._label, executor.id), weight)
@@ -135,7 +149,7 @@ class ShardMetrics(Collector):
         yield ages
         statuses = Counter(each.status for each in living)
         executors = GaugeMetricFamily(
-            "situate_shard_executors", "Executors by what may be done with them.", labels=("supervisor", "status")
+            "situate_shard_executors", "Number of executors by status.", labels=("supervisor", "status")
         )
         for status in ExecutorStatus:
             executors.add_metric((self._label, str(status)), statuses[status])

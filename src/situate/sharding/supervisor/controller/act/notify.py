@@ -37,32 +37,39 @@ class Telling:
                 if placement.why == Cause.NEW:
                     return
                 self._counts.moves[placement.why] += 1
-                self._log.info("an object is moved", key=key, executor=placement.holder.executor, why=placement.why)
-                said = f"assigned to {placement.holder.executor}, because of its last holder: {placement.why}"
+                self._log.info("object moved", key=key, executor=placement.holder.executor, why=placement.why)
+                said = (
+                    f"the supervisor moved the object to executor {placement.holder.executor}; cause: {placement.why}"
+                )
                 event(view, NORMAL, "Reassigned", said)
             case RequestDrain(request=asked):
-                self._log.info("the holder of an object is asked to stop", key=key, cause=asked.cause)
+                self._log.info("drain requested", key=key, cause=asked.cause)
             case Revoke(cause=cause):
                 self._counts.revoked[cause] += 1
-                self._log.info("an object is taken from its holder", key=key, cause=cause)
-                event(view, WARNING, "Revoked", f"taken from its holder without its consent: {cause}")
+                self._log.info("object revoked", key=key, cause=cause)
+                event(
+                    view,
+                    WARNING,
+                    "Revoked",
+                    f"the supervisor revoked the object without the consent of its holder; cause: {cause}",
+                )
             case Complete(reason=reason):
-                self._log.info("an object is completed as failed", key=key, reason=reason)
-                event(view, WARNING, reason, "completed as failed by the supervisor")
+                self._log.info("object completed as failed", key=key, reason=reason)
+                event(view, WARNING, reason, "the supervisor completed the object as failed")
             case RemoveFinalizer():
-                self._log.debug("an object is let go", key=key)
+                self._log.debug("finalizer removed", key=key)
 
     def unreadable(self, request: Request, before: ObjectView | None, view: ObjectView | None) -> None:
         """Record new faults and new oddities of an object."""
         if view is None:
             return
         if view.faults and (before is None or before.faults != view.faults):
-            self._log.warning("an object cannot be read, so it is left alone", key=str(request), error=view.faults[0])
+            self._log.warning("unreadable object left alone", key=str(request), error=view.faults[0])
             self._saying.event(view, WARNING, "Unreadable", view.faults[0])
         known = () if before is None else oddities_of(before)
         for oddity in oddities_of(view):
             if oddity not in known:
-                self._log.warning("what an object says there counts as absent", key=str(request), error=oddity)
+                self._log.warning("unreadable value ignored", key=str(request), error=oddity)
                 self._saying.event(view, WARNING, "Ignored", oddity)
 
     def refused(
@@ -79,12 +86,12 @@ class Telling:
         if refusal is None:
             return
         if said != self._counts.refusal:
-            self._log.error("the fencing policy refuses the supervisor's writes", key=str(request), error=said)
+            self._log.error("write refused by the fencing policy", key=str(request), error=said)
         self._counts.refusal = said
         if any(isinstance(each, Assign) for each in orders):
             self._saying.verdict(request, view, Verdict(False, Reason.WRITE_REFUSED, said))
 
     def rule_failed(self, view: ObjectView, problem: Exception) -> None:
         """Record that a user's rule raised: the object is left alone until the rule succeeds."""
-        self._log.error("a rule has failed", key=f"{view.namespace}/{view.name}", error=str(problem))
+        self._log.error("rule failed", key=f"{view.namespace}/{view.name}", error=str(problem))
         self._saying.event(view, WARNING, "RuleFailed", str(problem))

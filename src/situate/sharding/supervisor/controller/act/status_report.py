@@ -60,7 +60,7 @@ class Reporting:
                     read = True
                 await self._write()
             except (KubeError, Retriable) as problem:
-                self._log.warning("what this supervisor says of itself could not be written", error=str(problem))
+                self._log.warning("report of the supervisor not written", error=str(problem))
                 delay_s = RETRY_S
             try:
                 async with asyncio.timeout(delay_s):

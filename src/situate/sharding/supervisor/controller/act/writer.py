@@ -104,7 +104,7 @@ class Sender:
             if subresource and await self.read(request) is not None:
                 raise NoStatusSubresource(
                     f"{self._scope.resource.group_resource} has no status subresource: declare one in its "
-                    "CustomResourceDefinition, or tell the supervisor that there is none (status_subresource)"
+                    "CustomResourceDefinition, or configure the supervisor with status_subresource=False"
                 ) from missing
             raise
         self._counts.writes += 1
@@ -162,7 +162,7 @@ class Sender:
 
     def _check(self) -> None:
         if not self._leadership.valid_now():
-            raise NotLeading("another supervisor may lead by now; nothing is written", after_s=1.0)
+            raise NotLeading("another supervisor may lead now, so nothing is written", after_s=1.0)
 
 
 async def _within(seconds: float, call: Callable[[], Awaitable[_T]]) -> _T:

@@ -156,21 +156,21 @@ class ArchiveQueue:
             return
         if after.digest:
             self._counts.archived += 1
-            self._log.info("an object is in the archive", key=str(job.request))
+            self._log.info("object archived", key=str(job.request))
         elif job.progress.view is not None:
             said = outcome.message if isinstance(outcome, Unavailable) else ""
-            self._log.warning("an object is let go without a copy in the archive", key=str(job.request), error=said)
+            self._log.warning("object released without a copy in the archive", key=str(job.request), error=said)
             self._saying.event(
                 job.progress.view,
                 WARNING,
                 "ReleasedWithoutArchive",
-                f"the archive was away for longer than {self._config.release_after:g} s, so the deletion goes through "
-                f"without a copy: {said}",
+                f"the archive was unavailable for more than {self._config.release_after:g} s, so the deletion "
+                f"continues without a copy: {said}",
             )
 
     def _failed(self, request: Request, job: _Job, retry: Retry) -> None:
         level = self._log.error if retry.alert else self._log.warning
-        level("an object could not be archived yet", key=str(request), error=retry.message, alert=retry.alert)
+        level("archiving failed", key=str(request), error=retry.message, alert=retry.alert)
         if not retry.condition:
             return
         self._counts.archive_failures += 1
@@ -180,7 +180,7 @@ class ArchiveQueue:
             self._saying.event(job.progress.view, WARNING, reason, retry.message)
 
     def _finished(self, request: Request, outcome: Outcome, finished: Finished) -> None:
-        self._log.debug("the archiving of an object ends", key=str(request), why=finished.why)
+        self._log.debug("archiving ended", key=str(request), why=finished.why)
         if isinstance(outcome, Gone | Deleted):
             return
         view = self._listing.views.get(request)

@@ -102,8 +102,8 @@ async def _resource(client: Client, content: Mapping[str, Any], key: str) -> Ser
     found = await discover_kind(client, api_version, kind)
     if found is None:
         raise CannotRestore(
-            f"{key}: found apiVersion and kind {api_version} {kind}, which the cluster does not serve, allowed: one "
-            "that it serves; install its CRD, or convert the object to a version that it has"
+            f"{key}: found apiVersion and kind {api_version} {kind}, allowed: a version that the "
+            "cluster serves; install its CRD, or convert the object to a served version"
         )
     return found
 

@@ -112,7 +112,7 @@ class ArchiveSteps:
 
     async def _put(self, view: ObjectView) -> Outcome:
         if not self._sender.leading():
-            return Unavailable("another supervisor may lead by now; nothing is archived", archive=False)
+            return Unavailable("another supervisor may lead now, so nothing is archived", archive=False)
         try:
             record = record_of(
                 view.content,
@@ -151,13 +151,13 @@ class ArchiveSteps:
             return self._odd(defect)
         found: object = record
         if not isinstance(found, Record):
-            return Corrupt(f"the archive has given back no record, but a {type(found).__name__}")
+            return Corrupt(f"the archive returned a {type(found).__name__} instead of a record")
         return ReadBack(record.digest, record.subject.resource_version)
 
     def _odd(self, defect: Exception) -> Refused:
         """Map an unexpected exception of the archiver. Its text may hold a password, so it goes only to the log."""
-        self._log.error("an archiver has failed as none should", exc_info=defect)
-        return Refused(f"the archiver has raised {type(defect).__name__}; see the supervisor's log")
+        self._log.error("unexpected error of the archiver", exc_info=defect)
+        return Refused(f"the archiver raised {type(defect).__name__}; see the log of the supervisor")
 
     async def _in_time(self, call: Awaitable[_T]) -> _T:
         limit_s = self._scope.archive_timeout
@@ -165,7 +165,7 @@ class ArchiveSteps:
             async with asyncio.timeout(limit_s):
                 return await call
         except TimeoutError as error:
-            raise ArchiveUnavailable(f"the archive has not answered within {limit_s:g} s") from error
+            raise ArchiveUnavailable(f"the archive did not answer within {limit_s:g} s") from error
 
 
 def _view(progress: Progress) -> ObjectView:

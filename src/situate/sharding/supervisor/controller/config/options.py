@@ -60,7 +60,10 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     """Options of a supervisor, in seconds unless stated otherwise."""
 
     resource: Annotated[
-        ResourceName, Meta(description="The objects: GROUP/VERSION/PLURAL.", examples=["batch.example.com/v1/reports"])
+        ResourceName,
+        Meta(
+            description="Resource of the objects, as GROUP/VERSION/PLURAL.", examples=["batch.example.com/v1/reports"]
+        ),
     ]
     namespace: Annotated[NamespaceName | None, Meta(description=OBJECTS_HELP)] = None
     assigned_to_path: Annotated[FieldPath, Meta(description=ASSIGNED_HELP)] = "spec.assignedTo"
@@ -68,99 +71,126 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     successful_path: Annotated[FieldPath, Meta(description=SUCCESSFUL_HELP)] = "status.successful"
     partition: Annotated[Partition | None, Meta(description=PARTITION_HELP)] = None
     partition_table: Annotated[
-        ObjectName | None, Meta(description="A ConfigMap with the elastic table of partitions.")
+        ObjectName | None, Meta(description="Name of the ConfigMap that holds the elastic partition table.")
     ] = None
     partition_by: Annotated[
-        Literal["uid", "namespace", "name"], Meta(description="What of an object says which partition it is of.")
+        Literal["uid", "namespace", "name"],
+        Meta(description="Field of the object that is hashed to find its partition."),
     ] = "uid"
 
     pool: Annotated[Pool, Meta(description=POOL_HELP)] = "default"
     executor_selector: Annotated[
         str | None,
-        Meta(description=f"Labels of the executors' pods; without, {POOL}=POOL, and {PARTITION} where there is one."),
+        Meta(
+            description=f"Label selector of the executors' Pods. Default: {POOL}=POOL, and {PARTITION} of a partition."
+        ),
     ] = None
     executor_namespace: Annotated[NamespaceName | None, Meta(description=NAMESPACE_HELP)] = None
     lease_duration: Annotated[PositiveDuration, Meta(description=LEASE_HELP)] = 15.0
     grace_unhealthy: Annotated[
-        Duration, Meta(description="How long an executor may be unhealthy before it counts as such for draining.")
+        Duration, Meta(description="How long an executor may be unhealthy before drainUnhealthy applies.")
     ] = 5.0
     drain_timeout: Annotated[
-        Duration, Meta(description="After which an object is taken from a holder that does not let go of it.")
+        Duration,
+        Meta(description="Time that a holder has to release an object. After it, the supervisor revokes the object."),
     ] = 30.0
-    drain_unhealthy: Annotated[bool, Meta(description="Drain executors that are unhealthy for longer than that.")] = (
-        False
-    )
+    drain_unhealthy: Annotated[
+        bool, Meta(description="Drain executors that are unhealthy for longer than graceUnhealthy.")
+    ] = False
     max_parallel_drains: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="Objects that are asked for at a time.")
+        int, Meta(ge=1, le=1_000_000, description="Maximum number of objects with a pending drain request.")
     ] = 100
 
     strategy: Annotated[
         str,
         Meta(
-            min_length=1, description="MinScheduled, MinMetricScore, RoundRobin, Random, Ring, Rendezvous or one's own."
+            min_length=1,
+            description="Choice of executors: MinScheduled, MinMetricScore, RoundRobin, Random, Ring, Rendezvous "
+            "or your own.",
         ),
     ] = "MinScheduled"
     strategy_args: Annotated[
-        dict[str, Any], Meta(description="The strategy's own arguments.", extra={FLAG: "strategy-arg"})
+        dict[str, Any], Meta(description="Arguments of the strategy, by name.", extra={FLAG: "strategy-arg"})
     ] = msgspec.field(default_factory=dict)
     co_locate_with_owner: Annotated[
-        bool, Meta(description="Give an object that another one controls to that one's executor.")
+        bool, Meta(description="Assign an object with a controlling owner to the executor of this owner.")
     ] = False
     namespace_shares: Annotated[
         dict[str, Annotated[float, Meta(gt=0)]],
         Meta(
-            description="Of namespaces, while no executor has room: one with 2 has its turn twice as often as others.",
+            description="Shares of namespaces while executors are full: share 2 gets twice as many assignments as "
+            "share 1, the default.",
             extra={FLAG: "namespace-share"},
         ),
     ] = msgspec.field(default_factory=dict)
     requeue_delay: Annotated[
-        PositiveDuration, Meta(description="The safety net: everything is compared with a listing so often.")
+        PositiveDuration,
+        Meta(description="Time between comparisons of all objects with a listing, to repair missed events."),
     ] = 30.0
     scheduler_jitter: Annotated[
-        Duration, Meta(description="Nobody is placed before the executors have been the same for so long.")
+        Duration, Meta(description="How long the set of executors must be unchanged before objects are assigned.")
     ] = 0.5
-    max_jitter_wait: Annotated[Duration, Meta(description="The most that an object waits for that, in sum.")] = 2.0
-    write_concurrency: Annotated[int, Meta(ge=1, le=10_000, description="Objects written at a time.")] = 64
+    max_jitter_wait: Annotated[
+        Duration, Meta(description="Maximum total time that an object waits for schedulerJitter.")
+    ] = 2.0
+    write_concurrency: Annotated[
+        int, Meta(ge=1, le=10_000, description="Maximum number of parallel writes of objects.")
+    ] = 64
     rebalance: Annotated[
-        Literal["off", "bounded", "two-sided", "even"], Meta(description="How equal executors are kept by moves.")
+        Literal["off", "bounded", "two-sided", "even"],
+        Meta(description="Goal of rebalancing: how even moves make the load of executors."),
     ] = "off"
-    max_moves_per_interval: Annotated[Share, Meta(description="Of the open objects, at least one, in a minute.")] = "5%"
+    max_moves_per_interval: Annotated[
+        Share,
+        Meta(description="Maximum share of the open objects that rebalancing moves in 60 s; at least one object."),
+    ] = "5%"
     desired_per_executor: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Meta(description="Open objects that one executor takes, for the metric of how many are wanted."),
+        Meta(description="Open objects per executor, for the metric desired_executors. Default: no metric."),
     ] = None
-    desired_min: Annotated[Count, Meta(description="Executors wanted at least while anything is open.")] = 1
-    desired_max: Annotated[int, Meta(ge=1, le=1_000_000, description="Executors wanted at most.")] = 1_000_000
+    desired_min: Annotated[
+        Count, Meta(description="Minimum of the metric desired_executors while any object is open.")
+    ] = 1
+    desired_max: Annotated[int, Meta(ge=1, le=1_000_000, description="Maximum of the metric desired_executors.")] = (
+        1_000_000
+    )
 
     orphan_policy: Annotated[
-        Literal["reassign", "fail"], Meta(description="What becomes of the objects of an executor that is gone.")
+        Literal["reassign", "fail"],
+        Meta(description="Treatment of the open objects of an executor that is gone: reassign them, or fail them."),
     ] = "reassign"
-    max_reassigns: Annotated[Count, Meta(description="Losses of its holder after which an object has failed.")] = 3
-    reassign_window: Annotated[Duration, Meta(description="Within which those are counted.")] = 3600.0
-    max_forced_moves_per_s: Annotated[float, Meta(gt=0, description="Objects of lost executors moved in a second.")] = (
-        200.0
-    )
+    max_reassigns: Annotated[
+        Count,
+        Meta(description="Losses of its holder within reassignWindow that an object survives; the next loss fails it."),
+    ] = 3
+    reassign_window: Annotated[Duration, Meta(description="Time in which losses count for maxReassigns.")] = 3600.0
+    max_forced_moves_per_s: Annotated[
+        float, Meta(gt=0, description="Maximum number of objects of lost executors that move in a second.")
+    ] = 200.0
     wait_for_successor: Annotated[
-        Duration, Meta(description="How long a drained object waits for the pod that takes its holder's place.")
+        Duration, Meta(description="How long a drained object waits for the Pod that replaces its holder.")
     ] = 0.0
 
     leader_elect_namespace: Annotated[
-        NamespaceName | None, Meta(description="Of the supervisors' Lease; without, that of this process.")
+        NamespaceName | None,
+        Meta(description="Namespace of the supervisors' Lease. Default: the namespace of this process."),
     ] = None
     leader_elect: Annotated[
         bool,
         Meta(
-            description="Wait for the Lease of another supervisor to run out. Without, take it at once: only where no "
-            "other process can be alive."
+            description="Wait until the Lease of another supervisor expires. If false, take the Lease at once: use "
+            "this only if no other supervisor can run."
         ),
     ] = True
     leader_elect_lease_duration: Annotated[
-        PositiveDuration, Meta(description="How long others wait after the last renewal.")
+        PositiveDuration, Meta(description="How long standby supervisors wait after the last renewal of the Lease.")
     ] = 15.0
     leader_elect_renew_deadline: Annotated[
-        PositiveDuration, Meta(description="How long a leader goes on without a renewal.")
+        PositiveDuration, Meta(description="How long a leader continues without a renewal of the Lease.")
     ] = 10.0
-    leader_elect_retry_period: Annotated[PositiveDuration, Meta(description="Between attempts.")] = 2.0
+    leader_elect_retry_period: Annotated[
+        PositiveDuration, Meta(description="Time between attempts to take or renew the supervisors' Lease.")
+    ] = 2.0
 
     @classmethod
     def from_namespace(
@@ -193,7 +223,7 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         if self.executor_selector is not None:
             try:
                 if not parse_selector(self.executor_selector).requirements:
-                    allowed = "labels, such as app=reports: an empty selector would take every pod for an executor"
+                    allowed = "labels, such as app=reports; an empty selector would select every Pod"
                     yield Mistake("executorSelector", shown(self.executor_selector), allowed)
             except BadSelector as bad:
                 yield Mistake("executorSelector", shown(self.executor_selector), "a label selector", str(bad))
@@ -207,7 +237,7 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         number = self.partition
         if number is not None and "/" in number:
             if self.partition_table is not None:
-                allowed = "the partition's number alone, for the table has the ranges"
+                allowed = "only the number of the partition, because the table has the ranges"
                 yield Mistake("partition", shown(number), allowed)
             else:
                 try:
@@ -215,9 +245,13 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
                 except BadPartition:
                     yield Mistake("partition", shown(number), STATIC)
         elif number is not None and self.partition_table is None:
-            yield Mistake("partition", shown(number), "INDEX/COUNT, such as 0/4, or a number beside partitionTable")
+            yield Mistake(
+                "partition", shown(number), "INDEX/COUNT, such as 0/4, or a number together with partitionTable"
+            )
         elif number is None and self.partition_table is not None:
-            yield Mistake("partition", "", "the number of the partition in the table", "give it beside partitionTable")
+            yield Mistake(
+                "partition", "", "the number of the partition in the table", "set it together with partitionTable"
+            )
 
     def _of_strategy(self) -> Iterator[Mistake]:
         builders, found = strategies()
@@ -228,7 +262,9 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
             if any(each.path == "strategy" for each in bad.mistakes):
                 yield from found
         except Exception as problem:  # a builder from another package may raise any exception
-            yield Mistake("strategyArgs", shown(self.strategy_args), f"what {self.strategy} takes", repr(problem)[:200])
+            yield Mistake(
+                "strategyArgs", shown(self.strategy_args), f"arguments of {self.strategy}", repr(problem)[:200]
+            )
 
     def _of_election(self) -> Iterator[Mistake]:
         lease, renew, retry = (

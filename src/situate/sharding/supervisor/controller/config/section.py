@@ -20,9 +20,9 @@ from situate.sharding.supervisor.controller.config.options import SupervisorOpti
 class ShardSettings(SupervisorOptions, frozen=True, kw_only=True, rename="camel"):
     """One supervisor: its options, and the options of its archive."""
 
-    archive: Annotated[ArchiveOptions, Meta(description="When completed objects are archived, and where.")] = (
-        ArchiveOptions()
-    )
+    archive: Annotated[
+        ArchiveOptions, Meta(description="Archive of completed objects: its URL, and the time of archiving.")
+    ] = ArchiveOptions()
 
     def mistakes(self) -> Iterable[Mistake]:
         """Yield the mistakes between fields, and passwords in the file: many people can read it."""
@@ -65,8 +65,8 @@ def overlapping(entries: Sequence[ShardSettings]) -> Iterator[Mistake]:
     for number, entry in enumerate(entries):
         first = next((index for index, other in enumerate(entries[:number]) if _share(entry, other)), None)
         if first is not None:
-            hint = f"sharding[{first}] has some of the same objects; give both a namespace or a partition of their own"
-            yield Mistake(f"sharding[{number}].resource", shown(entry.resource), "each object in one entry", hint)
+            hint = f"sharding[{first}] covers some of the same objects; give each entry its own namespace or partition"
+            yield Mistake(f"sharding[{number}].resource", shown(entry.resource), "entries without common objects", hint)
 
 
 def without_secrets(mistakes: Iterable[Mistake]) -> tuple[Mistake, ...]:

@@ -122,4 +122,4 @@ class Standby:
         try:
             tell(what)
         except Exception as problem:
-            self._log.error("the strategy has failed at what it was told", error=repr(problem), exc_info=problem)
+            self._log.error("strategy failed on an observation", error=repr(problem), exc_info=problem)

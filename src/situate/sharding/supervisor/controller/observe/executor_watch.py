@@ -190,7 +190,7 @@ class Observer:
                     lease = await self._read_in_time(suspect.namespace, suspect.lease)
                 except KubeError as problem:
                     self._log.warning(
-                        "the Lease of a silent executor cannot be read", lease=suspect.lease, error=str(problem)
+                        "read of a silent executor's Lease failed", lease=suspect.lease, error=str(problem)
                     )
                     await asyncio.sleep(RETRY_S)
                     continue
@@ -252,7 +252,7 @@ class Observer:
             if len(self._told) >= 1000:
                 self._told.clear()
             self._told[oddity] = None
-            self._log.warning("a Lease of an executor cannot be used in full", error=oddity)
+            self._log.warning("unusable value in an executor's Lease", error=oddity)
 
 
 def _difference(before: Members, after: Members) -> MembersChanged | None:

@@ -86,7 +86,9 @@ class Knowing:
     def not_ready(self) -> str | None:
         """Return why the view is not complete yet; None if it is complete."""
         if not self.synced:
-            return next((problem for each in self.needed if (problem := each.not_ready())), "not all is listed yet")
+            return next(
+                (problem for each in self.needed if (problem := each.not_ready())), "the first lists are not complete"
+            )
         return None if self.table is None else self.table.not_ready()
 
     async def relist(self) -> None:
@@ -120,7 +122,7 @@ class Knowing:
         await watches.objects.wait_synced()
         observer.members()
         self._synced.set()
-        self._log.info("executors and objects are known", pods=len(watches.pods), objects=len(watches.objects))
+        self._log.info("executors and objects listed", pods=len(watches.pods), objects=len(watches.objects))
 
     def _listen(self) -> None:
         watches, observer = self._watches, self.observer

@@ -89,7 +89,7 @@ class ObjectsWatch:
                 await self.relist()
                 break
             except KubeError as problem:
-                self._log.warning("the objects of a partition cannot be listed", error=str(problem))
+                self._log.warning("list of a partition's objects failed", error=str(problem))
                 await asyncio.sleep(RETRY_S)
         if choice == self._choice:
             self._listed.set()

@@ -35,10 +35,10 @@ class TableWatch:
         before, self.tables = self.tables, self.tables.with_seen(new)
         after = self.tables
         if after.problem and after.problem != before.problem:
-            self._log.error("the table of partitions cannot be used", error=after.problem)
+            self._log.error("partition table unusable", error=after.problem)
             self._tell(new, after.problem)
         if after.newest != before.newest and after.newest is not None:
-            self._log.info("the table of partitions has changed", version=after.newest.version)
+            self._log.info("partition table changed", version=after.newest.version)
             self.news.set()
             self._changed(after)
 
@@ -46,7 +46,7 @@ class TableWatch:
         """Return why there is no table yet; None if there is one."""
         if self.tables.newest is not None:
             return None
-        return f"the table of partitions {self.namespace}/{self.name}: {self.tables.problem or 'not listed yet'}"
+        return f"partition table {self.namespace}/{self.name}: {self.tables.problem or 'not listed yet'}"
 
     def begin_term(self) -> None:
         """Reset the confirmation at the start of a term."""
@@ -57,7 +57,7 @@ class TableWatch:
     def confirmed(self, table: SlotTable) -> None:
         """Record that the report with this confirmed version was written."""
         self.tables = self.tables.with_confirmed(table)
-        self._log.info("a version of the table of partitions is confirmed", version=table.version)
+        self._log.info("version of the partition table confirmed", version=table.version)
         self._changed(self.tables)
 
     def _tell(self, about: ConfigMap | None, problem: str) -> None:
