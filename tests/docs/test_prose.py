@@ -38,6 +38,13 @@ def test_docstrings_are_plain(package: str) -> None:
     assert total.long_part <= 3, total
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_help_errors_and_events_are_plain(package: str) -> None:
+    total = sum((prose.texts(path) for path in (SOURCE / package).rglob("*.py")), Measured())
+    assert total.clauses <= 5, total
+    assert total.long_part <= 3, total
+
+
 @pytest.mark.parametrize("path", PAGES, ids=ids)
 def test_pages_for_users_have_no_rule_codes(path: Path) -> None:
     if path.parent.name not in FOR_CONTRIBUTORS:

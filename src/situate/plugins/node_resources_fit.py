@@ -90,7 +90,9 @@ class NodeResourcesFitArgs(msgspec.Struct, frozen=True, rename="camel"):
                 )
         for number, name in enumerate(self.ignored_resource_groups):
             if "/" in name or not valid_label_key(name):
-                yield Mistake(f"ignoredResourceGroups[{number}]", shown(name), "what stands before the / of resources")
+                yield Mistake(
+                    f"ignoredResourceGroups[{number}]", shown(name), "the part of a resource name before the /"
+                )
 
 
 class NodeResourcesFit:

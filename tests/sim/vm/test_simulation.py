@@ -72,7 +72,10 @@ def test_who_is_granted_nothing_with_either_bears_no_bound_on_its_time() -> None
     lasting = Comparison(outcome(Waited(600, granted=False)), outcome(Waited(600, granted=False)))
     assert "p99 s to grant, who waited" not in {row.name for row in lasting.worse()}
     granted = Comparison(outcome(Waited(600, granted=True)), outcome(Waited(600, granted=False)))
-    assert {row.name for row in granted.worse()} == {"p50 s to grant, who waited", "p99 s to grant, who waited"}
+    assert {row.name for row in granted.worse()} == {
+        "p50 s to grant, who waited",
+        "p99 s to grant, who waited",
+    }
 
 
 def outcome(*waits: Waited) -> Outcome:

@@ -117,7 +117,7 @@ def read_trace(text: str, name: str, after_s: float = 600.0) -> tuple[Trace | No
         if not line.strip():
             continue
         if len(mistakes) >= MOST_TOLD:
-            mistakes[-1] = replace(mistakes[-1], hint="what follows was not read: mend these first")
+            mistakes[-1] = replace(mistakes[-1], hint="the rest was not read: fix these first")
             break
         where = f"line {number}"
         try:

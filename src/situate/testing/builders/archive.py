@@ -26,10 +26,10 @@ class Fault(Enum):
     LOST = "it is carried out, and no answer comes"
     HANG = "it is not carried out, and no answer ever comes"
     REFUSED = "it is not carried out, whenever it is tried"
-    TOO_LARGE = "what is put is too large"
-    MISSING = "what is asked for is not there"
-    CORRUPT = "what is asked for cannot be read"
-    OTHER = "what is asked for is not what was put"
+    TOO_LARGE = "the record is too large"
+    MISSING = "the record is not there"
+    CORRUPT = "the record cannot be read"
+    OTHER = "the record differs from the stored one"
 
 
 PUTTING = (Fault.ERROR, Fault.LOST, Fault.REFUSED, Fault.TOO_LARGE)

@@ -108,7 +108,7 @@ class Watchdog:
             raise Breach(f"victim {name} was deleted without being told why")
         waiting = [each for each in pods.values() if not each["spec"].get("nodeName")]
         if not any(_priority(each) > _priority(victim) for each in waiting):
-            self.happened["victim whose preemptor has gone"] += 1
+            self.happened["victim without its preemptor"] += 1
 
     def _counts_what_is(self, identity: str, cached: Any) -> None:
         """Check that a leader counts every Pod on the node that the server has, if it knows of a node."""

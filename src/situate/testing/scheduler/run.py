@@ -171,7 +171,7 @@ class _Story:
     def _bind_elsewhere(self, name: str) -> None:
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"name": FOREIGN}}
         if self._world.call("POST", f"{_PODS_PATH}/{name}/binding", body).get("status") == "Success":
-            self._happened["bound by somebody else"] += 1
+            self._happened["bound by another scheduler"] += 1
 
     def _at(self, message: str, answered: bool, what: str, do: Callable[[SchedulerMember], None]) -> None:
         """Plan an action on a leader at its next write of a kind."""

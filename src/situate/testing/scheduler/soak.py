@@ -19,7 +19,7 @@ _MOMENTS = (
 
 FAULTS: Final = {
     "preemption": ("victim deleted",),
-    "another scheduler": ("bound by somebody else",),
+    "another scheduler": ("bound by another scheduler",),
     "network": (
         "request lost",
         "answer lost",

@@ -276,5 +276,5 @@ class _Checker:
 
 def _told(each: _Object) -> str:
     if each.holder is None:
-        return f"nobody holds it, its epoch is {each.epoch}"
+        return f"it has no holder, and its epoch is {each.epoch}"
     return f"{each.holder} holds it under epoch {each.epoch}"

@@ -97,7 +97,7 @@ class Stage:
         self.performer.clouds.add_nodes("on-demand", ON_DEMAND_NODES)
         self.performer.clouds.add_nodes("spot", SPOT_NODES)
         if not self.world.lead_to():
-            raise Breach("nobody answers after a minute of calm")
+            raise Breach("no leader answers after a minute of calm")
         self.performer.begin(plans)
         self.world.let_pass(BEGIN_S)
         self.watchdog.check()

@@ -7,7 +7,7 @@ from typing import Final
 
 RULES: Final[dict[str, str]] = {
     "lease": "holds a Lease of its own, named, labelled and annotated as supervisors look for it",
-    "status": "reports in the Lease's status annotation what can be read",
+    "status": "reports a readable status in the annotation of its Lease",
     "renewal": "renews the Lease at least once in every renew deadline",
     "claim": "begins with an object that is assigned to its id and its UID",
     "others": "works on nothing else: another UID's, another executor's, or completed",
@@ -16,7 +16,7 @@ RULES: Final[dict[str, str]] = {
     "late": "a write that arrives after its assignment has ended is refused",
     "complete": "completes with both terminal marks, and writes nothing after that",
     "loss": "without a renewal it stops by itself before the Lease has run out",
-    "forgone": "what was its own when it lost the Lease it does not work on under the same epoch",
+    "forgone": "does not continue the work that it held when it lost the Lease, under the same epoch",
     "sigterm": "at SIGTERM releases its objects and then its Lease, and ends",
     "fenced": "every write of its own that landed is one that the policy admits",
 }
