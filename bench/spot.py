@@ -48,7 +48,7 @@ from bench.processes import Server, measured, server
 from bench.spot_cluster import NODES
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
 from situate.runtime.serving.certificates.issue import host_names
-from situate.runtime.serving.certificates.plan import AUTHORITY, decoded
+from situate.runtime.serving.certificates.renewal_schedule import AUTHORITY, decoded
 from situate.sim.spot.baselines import BASELINES, expected
 from situate.spot.model.object_names import CERTIFICATES, NAME
 from situate.testing.spot.bursts import SHAPES, Shape, exact_bursts

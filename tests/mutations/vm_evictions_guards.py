@@ -50,7 +50,7 @@ VM_EVICTIONS_GUARDS = (
     Mutation(
         "vm-eviction-left",
         "a machine that has left its node is not moved on (B48)",
-        "vm/api/evacuation.py",
+        "vm/api/eviction_request.py",
         "wish.node == node and abs",
         "abs",
         (_DECIDING,),
@@ -58,7 +58,7 @@ VM_EVICTIONS_GUARDS = (
     Mutation(
         "vm-eviction-lapses",
         "nobody moves for an eviction that nobody asks for any more (B48, I5)",
-        "vm/api/evacuation.py",
+        "vm/api/eviction_request.py",
         "wish.node == node and abs(now - wish.at) < WISH_S",
         "wish.node == node",
         (_DECIDING,),

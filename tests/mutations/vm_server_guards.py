@@ -262,7 +262,7 @@ VM_SERVER_GUARDS = (
     Mutation(
         "vm-certificates-announced",
         "a certificate is shown no sooner than agents can know whom to trust (B44)",
-        "runtime/serving/certificates/plan.py",
+        "runtime/serving/certificates/renewal_schedule.py",
         "    if now >= due and known:",
         "    if known:",
         (_CERTIFICATES,),

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from situate.cli.input.agent_file import agent_settings
 from situate.cli.main import app
-from situate.runtime.serving.certificates.plan import AUTHORITY
+from situate.runtime.serving.certificates.renewal_schedule import AUTHORITY
 
 
 def printed(*arguments: str) -> dict[str, Any]:

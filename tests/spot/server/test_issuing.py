@@ -7,7 +7,7 @@ from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from situate.runtime.serving.certificates.issue import generation, host_names
-from situate.runtime.serving.certificates.plan import BACKDATED_S, Held, created, read
+from situate.runtime.serving.certificates.renewal_schedule import BACKDATED_S, Held, created, read
 
 NOW = datetime(2030, 1, 1, 12, 0, 0, 500_000, tzinfo=UTC)
 NAMES = host_names("situate-spot", "situate")

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from situate.runtime.serving.certificates.issue import generation, host_names
-from situate.runtime.serving.certificates.plan import Generation
+from situate.runtime.serving.certificates.renewal_schedule import Generation
 from situate.runtime.serving.webhook_server import Answers, Reply, Webhook
 from situate.spot.model.object_names import WEBHOOK_PATH
 

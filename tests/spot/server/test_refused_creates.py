@@ -24,7 +24,7 @@ from situate.objects.kinds.events import CoreEvent, ObjectReference
 from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead, View
 from situate.spot.admission.ledger import Ledger
 from situate.spot.config.settings import SpotSettings
-from situate.spot.controller.act.refusals import Refusals
+from situate.spot.controller.act.refused_creates import Refusals
 from situate.spot.model.pods_nodes_workloads import DECISION, Capacity, Owner, PodFacts, PodKey
 from situate.spot.server.metrics import AdmissionMetrics
 from situate.spot.server.webhook_handler import Answering

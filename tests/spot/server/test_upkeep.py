@@ -28,8 +28,8 @@ from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import NAMESPACES, SECRETS
 from situate.runtime.reconcile.outcomes import Retriable
 from situate.runtime.serving.certificates.issue import host_names
-from situate.runtime.serving.certificates.renewal import MUTATING, Upkeep, published
-from situate.runtime.serving.certificates.renewal import Kept as Names
+from situate.runtime.serving.certificates.secret_controller import MUTATING, Upkeep, published
+from situate.runtime.serving.certificates.secret_controller import Kept as Names
 from situate.runtime.serving.webhook_server import Reply, Webhook
 from situate.spot.admission.webhook_objects import webhook_configuration
 from situate.spot.model.object_names import CERTIFICATES, WEBHOOK, WEBHOOK_PATH, configuration_name

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from situate.runtime.serving.certificates.plan import AUTHORITY, decoded
+from situate.runtime.serving.certificates.renewal_schedule import AUTHORITY, decoded
 from situate.testing.vm.world.processes import NAMESPACE, VmWorld
 from situate.vm.config.settings import EvictionSettings
 from situate.vm.controller.setup import VmSetup

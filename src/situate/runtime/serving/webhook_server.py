@@ -16,7 +16,7 @@ from typing import Final, Protocol, TypeAlias
 import structlog
 
 from situate.objects.messages import Request, Response
-from situate.runtime.serving.certificates.plan import Generation
+from situate.runtime.serving.certificates.renewal_schedule import Generation
 from situate.runtime.serving.listener import CannotServe, Limits, Listener
 
 LARGEST: Final = 16 * 2**20

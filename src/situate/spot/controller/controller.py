@@ -30,8 +30,8 @@ from situate.runtime.leadership.leader_label import Mark, keep_marked
 from situate.runtime.leadership.rollout import STANDS_ASIDE, Standing
 from situate.runtime.reconcile.outcomes import Retriable
 from situate.runtime.serving.certificates.issue import host_names
-from situate.runtime.serving.certificates.plan import Generation
-from situate.runtime.serving.certificates.renewal import MUTATING, Kept, Upkeep
+from situate.runtime.serving.certificates.renewal_schedule import Generation
+from situate.runtime.serving.certificates.secret_controller import MUTATING, Kept, Upkeep
 from situate.runtime.serving.certificates.webhook_presence import WebhookPresence
 from situate.runtime.serving.webhook_server import Answers, Door, Webhook
 from situate.spot.admission.admit import Admission, LiveRead, View
@@ -45,7 +45,7 @@ from situate.spot.controller.act.labels import Labelling
 from situate.spot.controller.act.live_recheck import Again
 from situate.spot.controller.act.move import Moving
 from situate.spot.controller.act.notify import Record, Telling
-from situate.spot.controller.act.refusals import Refusals
+from situate.spot.controller.act.refused_creates import Refusals
 from situate.spot.controller.headroom_monitor import Foreseeing
 from situate.spot.controller.metrics import MoveMetrics
 from situate.spot.controller.observe.cache import Cache

@@ -15,7 +15,7 @@ from situate.kube.errors import Forbidden, Invalid, KubeError, NotFound
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import PODS, unstructured
 from situate.objects.reviews.authorization import ResourceAttributes
-from situate.runtime.serving.certificates.renewal import MUTATING, published
+from situate.runtime.serving.certificates.secret_controller import MUTATING, published
 from situate.spot.model.object_names import WEBHOOK, configuration_name
 from situate.spot.model.pods_nodes_workloads import ON_DEMAND, TRIED
 

@@ -14,7 +14,7 @@ from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.values.durations import BadDuration, parse_duration
 from situate.vm.api.claims import read_moved
-from situate.vm.api.evacuation import read_evacuation
+from situate.vm.api.eviction_request import read_evacuation
 from situate.vm.api.parse_errors import Misread, Part, Place, Read, Unreadable
 from situate.vm.api.quantities import Bounds, Guest, guest_of, read_amounts, read_bounds, read_overcommit, read_unit
 from situate.vm.api.well_known import (

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from situate.vm.api.evacuation import leaves
+from situate.vm.api.eviction_request import leaves
 from situate.vm.model.pods_and_nodes import Pod
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts

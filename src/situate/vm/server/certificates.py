@@ -19,8 +19,8 @@ from situate.objects.kinds.config_maps import Secret
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import SECRETS
 from situate.runtime.serving.certificates.issue import host_names
-from situate.runtime.serving.certificates.plan import Generation, Unusable, decoded, read
-from situate.runtime.serving.certificates.renewal import VALIDATING, Kept, Upkeep
+from situate.runtime.serving.certificates.renewal_schedule import Generation, Unusable, decoded, read
+from situate.runtime.serving.certificates.secret_controller import VALIDATING, Kept, Upkeep
 from situate.runtime.serving.webhook_server import load
 from situate.vm.protocol.eviction_webhook_objects import CERTIFICATES, SERVICE, WEBHOOK, configuration_name
 

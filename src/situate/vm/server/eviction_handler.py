@@ -15,7 +15,7 @@ import structlog
 from situate.objects.kinds.pods import Pod
 from situate.objects.reviews.admission import NoReview
 from situate.runtime.serving.webhook_server import Reply
-from situate.vm.api.evacuation import evacuation_text
+from situate.vm.api.eviction_request import evacuation_text
 from situate.vm.api.patches import annotate
 from situate.vm.api.well_known import EVACUATE
 from situate.vm.ledger.migrations.eviction import Because, Refused

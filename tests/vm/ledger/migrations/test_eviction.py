@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from situate.vm.api.evacuation import WISH_S, evacuation_text, leaves, read_evacuation
+from situate.vm.api.eviction_request import WISH_S, evacuation_text, leaves, read_evacuation
 from situate.vm.api.parse_errors import Place, Unreadable
 from situate.vm.api.well_known import EVACUATE
 from situate.vm.explain.nodes import explain_node

@@ -1,6 +1,6 @@
 """Creates generations of certificates: an authority, and one server certificate that it signs.
 
-The authority's key is discarded after that. Keys are elliptic, because they are created in a millisecond. `plan`
+The authority's key is discarded after that. Keys are elliptic, because they are created in a millisecond. `renewal_schedule`
 decides when to create a generation.
 """
 
@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from situate.runtime.serving.certificates.plan import BACKDATED_S, Generation
+from situate.runtime.serving.certificates.renewal_schedule import BACKDATED_S, Generation
 
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 """Certificates are valid for these, too: a webhook may run next to the API server.

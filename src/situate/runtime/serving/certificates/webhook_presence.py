@@ -7,7 +7,7 @@ import asyncio
 from situate.kube.watch.reflector import Reflector
 from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.kinds.unstructured import Unstructured
-from situate.runtime.serving.certificates.renewal import published
+from situate.runtime.serving.certificates.secret_controller import published
 
 
 class WebhookPresence:

@@ -5,5 +5,5 @@ The leader reads each Pod again before a move. It drops the action if the Pod ha
 Read `move` (the decision loop), `apply` (concurrency), `attempt` (one action) and `live_recheck` (the last read).
 `gates` releases Pods in strict mode. `labels` writes capacity labels on nodes.
 `notify` sends Events for workloads. `conditions` writes conditions on Pods that wait without progress.
-`refusals` ends the reservations of Pods that the API server refused to create.
+`refused_creates` ends the reservations of Pods that the API server refused to create.
 """

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 
 from situate.cluster.storage.effects import WebhookReply
-from situate.runtime.serving.certificates.plan import Generation
+from situate.runtime.serving.certificates.renewal_schedule import Generation
 from situate.runtime.serving.webhook_server import Answers, Reply
 from situate.testing.virtual_time.processes import Process, ProcessState
 

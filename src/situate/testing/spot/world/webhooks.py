@@ -19,7 +19,7 @@ import msgspec
 
 from situate.cluster.apiserver.api import Handling
 from situate.cluster.storage.effects import CallWebhook, Effect, Reply, WebhookReply
-from situate.runtime.serving.certificates.plan import BACKDATED_S
+from situate.runtime.serving.certificates.renewal_schedule import BACKDATED_S
 from situate.sim.timeline import Timeline
 from situate.testing.spot.world.webhook_entry import MemoryDoor
 

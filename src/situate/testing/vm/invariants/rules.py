@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from situate.vm.api.evacuation import leaves
+from situate.vm.api.eviction_request import leaves
 from situate.vm.model.actions import Approve, Retarget, StartMove, Tell
 from situate.vm.model.decision import Decision
 from situate.vm.model.events import Event, Listed, MigrationSeen, NodeSeen, PodReserved, PodSeen, Written

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from situate.vm.api.evacuation import RENEWED_S, leaves
+from situate.vm.api.eviction_request import RENEWED_S, leaves
 from situate.vm.ledger.migrations.planner import Planner
 from situate.vm.model.migrations import Move
 from situate.vm.model.pods_and_nodes import Evacuation, Pod, Role

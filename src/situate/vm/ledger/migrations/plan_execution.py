@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from situate.vm.api.evacuation import leaves
+from situate.vm.api.eviction_request import leaves
 from situate.vm.api.quantities import shown_amount
 from situate.vm.api.well_known import NEEDS_NODE
 from situate.vm.ledger.grants import wait_queue

@@ -11,7 +11,7 @@ import pytest
 from situate.objects.kinds.events import CoreEvent, ObjectReference
 from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead
 from situate.spot.admission.ledger import ARRIVED_S, Ledger, Reservation, Slot
-from situate.spot.controller.act.refusals import Refusals, without_refused
+from situate.spot.controller.act.refused_creates import Refusals, without_refused
 from situate.spot.model.pods_nodes_workloads import Capacity, PodFacts, PodKey
 from situate.spot.workloads.owners import Controller, ReplicaSetFacts
 

@@ -3,7 +3,7 @@
 A generation is an authority that has signed one certificate. Its key is not stored, so it can sign no other. At two
 thirds of its life the next generation is created and announced with it in `caBundle`. Half-way from there to the end of
 the old one, the next one is served. API servers thus trust, at any moment, every certificate that may be served.
-`issue` creates keys and `renewal` writes objects. Rules: spot P6, B37.
+`issue` creates keys and `secret_controller` writes objects. Rules: spot P6, B37.
 """
 
 from __future__ import annotations

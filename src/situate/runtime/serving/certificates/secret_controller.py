@@ -1,6 +1,6 @@
 """Renews a Service's certificates while this process leads: read the Secret, follow the plan, update the `caBundle`.
 
-`plan` decides each step. Every write is conditional on the state read, so the server would refuse the writes of a
+`renewal_schedule` decides each step. Every write is conditional on the state read, so the server would refuse the writes of a
 second leader.
 """
 
@@ -25,7 +25,7 @@ from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import SECRETS, ResourceType, unstructured
 from situate.runtime.reconcile.outcomes import Retriable
 from situate.runtime.serving.certificates.issue import generation
-from situate.runtime.serving.certificates.plan import (
+from situate.runtime.serving.certificates.renewal_schedule import (
     Create,
     Generation,
     Keep,

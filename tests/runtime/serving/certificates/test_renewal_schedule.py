@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.runtime.serving.certificates.issue import generation, host_names
-from situate.runtime.serving.certificates.plan import (
+from situate.runtime.serving.certificates.renewal_schedule import (
     AUTHORITY,
     CERTIFICATE,
     KEY,
