@@ -59,7 +59,7 @@ situate sharding partitions show slots -f situate.yaml
 situate sharding partitions split slots 0 -f situate.yaml --dry-run
 situate sharding partitions hand-over slots -f situate.yaml
 
-Page: docs/concepts/sharding.md""",
+Page: docs/guides/sharding/repartition.md""",
 )
 
 TableArgument = Annotated[
