@@ -1,7 +1,7 @@
 """Creates generations of certificates: an authority, and one server certificate that it signs.
 
-The authority's key is discarded after that. Keys are elliptic, because they are created in a millisecond. `renewal_schedule`
-decides when to create a generation.
+The authority's key is discarded after that. Keys are elliptic, because they are created in a millisecond.
+`renewal_schedule` decides when to create a generation.
 """
 
 from __future__ import annotations

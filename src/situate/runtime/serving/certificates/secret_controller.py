@@ -1,7 +1,7 @@
 """Renews a Service's certificates while this process leads: read the Secret, follow the plan, update the `caBundle`.
 
-`renewal_schedule` decides each step. Every write is conditional on the state read, so the server would refuse the writes of a
-second leader.
+`renewal_schedule` decides each step. Every write is conditional on the state read, so the server would refuse the
+writes of a second leader.
 """
 
 from __future__ import annotations
