@@ -196,14 +196,14 @@ def test_who_may_read_reads_both_with_kubectl_and_nobody_else_reads(served: Serv
     assert "Pages:  7" in described.stdout, described
     watched = served.kubectl(reader, "get", "reports", "-w")
     assert watched.returncode != 0
-    assert "cannot be watched here" in watched.stderr
+    assert "this server does not support watch" in watched.stderr
     everywhere = served.kubectl(reader, "get", "reports", "-A")
     assert "is forbidden" in everywhere.stderr
     missing = served.kubectl(reader, "get", "report", "nowhere")
     assert f'reports.{GROUP} "nowhere" not found' in missing.stderr
     written = served.kubectl(reader, "delete", "report", "gone")
     assert written.returncode != 0
-    assert "only be read" in written.stderr, written
+    assert "this server is read-only" in written.stderr, written
 
     served.let_read("stranger")
     eventually("a right that is given counts", lambda: served.ask(gone, stranger), lambda answer: answer[0] == 200)
