@@ -29,7 +29,7 @@ def test_the_schema_of_everything_can_be_written() -> None:
     entry = entries["items"]
     assert entry["required"] == ["resource"]
     assert entry["properties"]["drainTimeout"]["default"] == 30.0
-    assert "let go of it" in json.dumps(entry["properties"]["drainTimeout"])
+    assert "the supervisor revokes the object" in json.dumps(entry["properties"]["drainTimeout"])
     assert "urlFile" in json.dumps(entry["properties"]["archive"])
     assert "spot" in schema["properties"]
 
