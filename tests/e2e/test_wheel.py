@@ -104,7 +104,7 @@ def test_the_archive_holds_the_licence_and_nothing_that_was_made_by_running(sdis
     with tarfile.open(sdist) as archive:
         names = [name.partition("/")[2] for name in archive.getnames()]
     assert {"LICENSE", "NOTICE", "README.md", "Makefile", "requirements.txt", "tests/conftest.py"} <= set(names)
-    made = re.compile(r"__pycache__|\.pyc$|^\.[a-z_]+_cache/|^\.venv|^\.hypothesis|^dist/|^uv\.lock")
+    made = re.compile(r"__pycache__|\.pyc$|(^|/)\.[a-z_]+_cache(/|$)|^\.venv|^\.hypothesis|^dist/|^uv\.lock")
     assert not [name for name in names if made.search(name)]
 
 

@@ -30,6 +30,29 @@ def test_the_policy_of_an_earlier_output_is_named_with_the_command_that_removes_
     assert f"kubectl delete validatingadmissionpolicy,validatingadmissionpolicybinding {TERM}" in step
 
 
+@pytest.mark.finding("N21")
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        (
+            "an executor may change of the assignment only this: release an object that is assigned to it and not "
+            "completed, by removing executor, incarnation, label and drain request, and nothing else",
+            Refusal.NOT_RELEASED,
+        ),
+        (
+            "the assignment is the supervisor's: leave executor, label, epoch, term and notes as they are",
+            Refusal.NOT_SUPERVISOR,
+        ),
+        ("whoever assigns or revokes writes the stored epoch plus one", Refusal.STEP),
+        ("the write is of an older term than the stored one", Refusal.OLD_TERM),
+        ("the write is of an older term than the leader's", Refusal.STALE_LEADER),
+    ],
+)
+def test_a_policy_that_the_former_version_printed_is_recognised(text: str, refusal: Refusal) -> None:
+    said = f"ValidatingAdmissionPolicy '{TERM}' with binding '{TERM}' denied request: {text}"
+    assert fence_refusal(said) == FenceRefusal(TERM, refusal)
+
+
 @pytest.mark.parametrize(
     "said",
     [

@@ -9,6 +9,16 @@ from typing import Final
 from situate.sharding.fencing.admit import Refusal
 
 _DENIED: Final = re.compile(r"ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']*')? denied request: ")
+_TEXTS: Final[dict[str, Refusal]] = {
+    **{str(each): each for each in Refusal},
+    "an executor may change of the assignment only this: ": Refusal.NOT_RELEASED,
+    "the assignment is the supervisor's: ": Refusal.NOT_SUPERVISOR,
+    "whoever assigns or revokes writes the stored epoch plus one": Refusal.STEP,
+    "the write is of an older term than the stored one": Refusal.OLD_TERM,
+    "the write is of an older term than the leader's": Refusal.STALE_LEADER,
+}
+"""Refusals by the beginning of their text. The last five texts are those of policies that version 0.1.0 printed: such a
+policy stays in a cluster until the manifests are applied again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,5 +60,5 @@ def fence_refusal(answer: str) -> FenceRefusal | None:
         return None
     said = answer[denied.end() :]
     # one text may begin with another text, so use the longest match
-    found = max((each for each in Refusal if said.startswith(str(each))), key=len, default=None)
-    return None if found is None else FenceRefusal(denied[1], found)
+    found = max((text for text in _TEXTS if said.startswith(text)), key=len, default=None)
+    return None if found is None else FenceRefusal(denied[1], _TEXTS[found])

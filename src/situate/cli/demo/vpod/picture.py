@@ -12,7 +12,7 @@ from rich.segment import Segment, SegmentLines
 from rich.table import Table
 from rich.text import Text
 
-from situate.cli.demo.sharding import picture
+from situate.cli.demo.sharding import picture as shard_picture
 from situate.cli.demo.sharding.scene import ShardScene
 from situate.cli.demo.spot import picture as spot_picture
 from situate.cli.demo.spot.scene import SpotScene
@@ -89,7 +89,7 @@ def _drawn(scene: Seen | None) -> list[RenderableType]:
         case SpotScene():
             return spot_picture.drawn(scene)
         case ShardScene():
-            return picture.drawn(scene)
+            return shard_picture.drawn(scene)
         case VmScene():
             return vm_picture.drawn(scene)
         case Scene():
