@@ -8,18 +8,18 @@ from situate.kube.election.lease_record import LeaseName
 from situate.objects.reviews.authorization import READ, Permission
 
 _WATCHED = (
-    ("", "nodes", "knowing where there is room"),
-    ("", "pods", "knowing what waits and what is where"),
-    ("", "namespaces", "affinity by the labels of namespaces"),
-    ("", "services", "spreading by default"),
-    ("", "replicationcontrollers", "spreading by default"),
-    ("apps", "replicasets", "spreading by default"),
-    ("apps", "statefulsets", "spreading by default"),
-    ("policy", "poddisruptionbudgets", "preempting where it breaks no budget"),
-    ("", "persistentvolumeclaims", "placing pods where their volumes are"),
-    ("", "persistentvolumes", "placing pods where their volumes are"),
+    ("", "nodes", "reading the capacity of nodes"),
+    ("", "pods", "reading pending pods and the nodes of all other pods"),
+    ("", "namespaces", "matching pod affinity by the labels of namespaces"),
+    ("", "services", "spreading pods by default"),
+    ("", "replicationcontrollers", "spreading pods by default"),
+    ("apps", "replicasets", "spreading pods by default"),
+    ("apps", "statefulsets", "spreading pods by default"),
+    ("policy", "poddisruptionbudgets", "preferring preemptions that violate no disruption budget"),
+    ("", "persistentvolumeclaims", "placing pods on nodes that reach their volumes"),
+    ("", "persistentvolumes", "placing pods on nodes that reach their volumes"),
     *(
-        ("storage.k8s.io", resource, "placing pods where their volumes can be")
+        ("storage.k8s.io", resource, "placing pods on nodes that can get their volumes")
         for resource in ("storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments")
     ),
 )
@@ -38,13 +38,15 @@ def _permissions(lease: LeaseName | None, *, shadow: bool, allots: bool) -> Iter
         yield Permission(group, resource, READ, why)
     if not shadow:
         yield Permission("", "pods/binding", ("create",), "binding pods")
-        yield Permission("", "pods/status", ("patch",), "saying why a pod waits, and what it has been promised")
+        yield Permission("", "pods/status", ("patch",), "writing why a pod waits, and its nominated node")
         yield Permission("", "pods", ("delete",), "preempting pods")
         if allots:
-            yield Permission("", "pods", ("patch",), "telling pods which devices they got")
-        yield Permission("", "persistentvolumes", ("patch",), "giving volumes to claims")
-        yield Permission("", "persistentvolumeclaims", ("patch",), "saying for which node a volume is to be made")
-    yield Permission("events.k8s.io", "events", ("create", "patch"), "explaining on the object")
+            yield Permission("", "pods", ("patch",), "annotating pods with their devices")
+        yield Permission("", "persistentvolumes", ("patch",), "binding volumes to claims")
+        yield Permission(
+            "", "persistentvolumeclaims", ("patch",), "selecting the node for which a volume is provisioned"
+        )
+    yield Permission("events.k8s.io", "events", ("create", "patch"), "recording Events about pods and nodes")
     if lease is not None:
         coordination = "coordination.k8s.io"
         yield Permission(coordination, "leases", ("get", "create", "patch"), "electing a leader", lease.namespace)

@@ -370,7 +370,7 @@ def test_one_bad_object_is_named_and_does_not_stop_the_others(changed: Callable[
         pytest.param(["what-if", "--drain=node-a", DUMP], "did you mean node-a2?", id="a node"),
         pytest.param(["what-if", "--pending", "--remove-pod=x", DUMP], "NAMESPACE/NAME", id="a pod to remove"),
         pytest.param(["replay", "/nowhere"], "/nowhere: cannot be read", id="a recording"),
-        pytest.param(["replay", str(CLUSTER)], "line 1: no header of a recording", id="no recording"),
+        pytest.param(["replay", str(CLUSTER)], "line 1: not the header of a recording", id="no recording"),
         pytest.param(["record", "x", "--for=soon"], "--for soon", id="a duration"),
         pytest.param(["record", "x", "--max-size=9"], "--max-size 9: allowed: 1024 bytes or more", id="a size"),
         pytest.param(["shadow", "--for=-1s"], "--for -1s", id="a negative duration"),
@@ -498,7 +498,7 @@ def test_a_recording_that_was_cut_off_is_played_up_to_there(tmp_path: Path) -> N
     whole = RECORDING.read_bytes()
     (tmp_path / "cut.jsonl").write_bytes(whole[: len(whole) // 2])
     found = data("replay", str(tmp_path / "cut.jsonl"))
-    assert found["remarks"] == ["the last line is not whole: the recording ended there"]
+    assert found["remarks"] == ["the recording was cut off, so its incomplete last line is left out"]
     assert 0 < len(found["pods"]) < 13
 
 

@@ -94,10 +94,13 @@ def test_a_file_of_kube_schedulers_means_what_it_means_there() -> None:
         pytest.param({"callsInFlight": 0}, "scheduler.callsInFlight: found 0", id="nothing in flight"),
         pytest.param(
             {"configuration": "kube.yaml", "podMaxBackoffSeconds": 60},
-            "scheduler.podMaxBackoffSeconds: found 60, allowed: nothing, where configuration names a file",
+            "scheduler.podMaxBackoffSeconds: found 60, allowed: no value, because configuration names a file; "
+            "move the setting to that file",
             id="said twice",
         ),
-        pytest.param({"configuration": "../kube.yaml"}, "allowed: the name of a file beside this one", id="elsewhere"),
+        pytest.param(
+            {"configuration": "../kube.yaml"}, "allowed: the name of a file in the folder of this one", id="elsewhere"
+        ),
         pytest.param(
             {"profiles": [{"plugins": {"score": {"enabled": [{"name": "ImageLocality", "weight": 0}]}}}]},
             "scheduler.profiles[0].plugins.score.enabled[0].weight: found 0",

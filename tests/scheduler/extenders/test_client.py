@@ -167,9 +167,9 @@ async def test_preemption(capable: bool) -> None:
     [
         pytest.param(answering("boom", status=500), "answered 500: boom", id="500"),
         pytest.param(answering("", status=204), "answered 204", id="204"),
-        pytest.param(answering("<html>"), "answered what is no JSON: ", id="html"),
-        pytest.param(answering(""), "answered what is no JSON: ", id="empty"),
-        pytest.param(answering("[" * 100_000), "answered what is no JSON: ", id="deep"),
+        pytest.param(answering("<html>"), "answered with invalid JSON: ", id="html"),
+        pytest.param(answering(""), "answered with invalid JSON: ", id="empty"),
+        pytest.param(answering("[" * 100_000), "answered with invalid JSON: ", id="deep"),
         pytest.param(answering([]), "reply: found [], allowed: an object", id="list"),
         pytest.param(answering({"Error": "no licence server"}), "no licence server", id="error"),
         pytest.param(answering({"Error": 5}), "Error: found 5, allowed: a string", id="error of another type"),
@@ -192,7 +192,7 @@ async def test_what_a_filter_must_not_say_is_no_reply(handler: Handler, problem:
 async def test_a_score_that_is_no_whole_number_is_no_reply(score: object) -> None:
     found = await reply(answering([{"Host": "a", "Score": score}]), PrioritizeNodes, prioritize_verb="score")
     assert isinstance(found, NoReply)
-    assert "allowed: a whole number of 64 bits" in found.problem
+    assert "allowed: a 64-bit integer" in found.problem
 
 
 async def test_one_that_takes_too_long_is_not_waited_for() -> None:
@@ -222,7 +222,7 @@ async def test_objects_that_are_gone_are_not_asked_about() -> None:
         gone = FilterNodes(one, READER.read(pod("gone")), ("a",))
         without_pod, without_node = await extenders.ask([gone, asked(FilterNodes, one, "a", "gone")])
     assert without_pod == NoReply("pod default/gone: there is none")
-    assert without_node == NoReply("was not asked: node gone has gone")
+    assert without_node == NoReply("no request was sent because node gone no longer exists")
 
 
 async def test_all_are_asked_at_the_same_time() -> None:
@@ -312,7 +312,7 @@ async def test_binding() -> None:
     [
         pytest.param(answering({"Error": "no such node"}), "no such node", False, id="no"),
         pytest.param(answering("boom", status=500), "answered 500: boom", True, id="500"),
-        pytest.param(answering("<html>"), "answered what is no JSON: ", True, id="html"),
+        pytest.param(answering("<html>"), "answered with invalid JSON: ", True, id="html"),
     ],
 )
 async def test_a_binding_that_fails_says_whether_it_may_have_happened(

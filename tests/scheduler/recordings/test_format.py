@@ -126,12 +126,12 @@ def test_what_has_the_name_already_is_put_aside(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        pytest.param(b"", "it is empty", id="nothing"),
-        pytest.param(b"hello\n", "line 1: no header of a recording", id="another file"),
+        pytest.param(b"", "the file is empty", id="nothing"),
+        pytest.param(b"hello\n", "line 1: not the header of a recording", id="another file"),
         pytest.param(
             b'{"situateRecording": 7, "began": "2026-01-01T00:00:00Z"}\n', "found 7, allowed: 1", id="version"
         ),
-        pytest.param(header_line(BEGAN) + b'{"at": 1}\n', "line 2: no entry of a recording", id="an entry"),
+        pytest.param(header_line(BEGAN) + b'{"at": 1}\n', "line 2: not an entry of a recording", id="an entry"),
         pytest.param(
             header_line(BEGAN) + b'{"at": 1, "type": "ADDED", "object": 3}\n', "line 2: object", id="an object"
         ),

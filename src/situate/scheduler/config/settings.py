@@ -23,7 +23,10 @@ SCHEDULER_NAME: Final = "situate"
 """Name of the built-in profile's scheduler."""
 
 FileName = Annotated[
-    str, msgspec.Meta(pattern=r"^[A-Za-z0-9][-._A-Za-z0-9]*$", extra={ALLOWED: "the name of a file beside this one"})
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Za-z0-9][-._A-Za-z0-9]*$", extra={ALLOWED: "the name of a file in the folder of this one"}
+    ),
 ]
 
 _BUILT_IN: Final = (SchedulerProfile(scheduler_name=SCHEDULER_NAME),)
@@ -73,8 +76,9 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel
             return
         for field in msgspec.structs.fields(self):
             if field.name in _IN_THE_FILE and getattr(self, field.name) != field.default:
-                allowed = "nothing, where configuration names a file"
-                yield Mistake(field.encode_name, shown(msgspec.to_builtins(getattr(self, field.name))), allowed)
+                found = shown(msgspec.to_builtins(getattr(self, field.name)))
+                allowed = "no value, because configuration names a file"
+                yield Mistake(field.encode_name, found, allowed, "move the setting to that file")
 
     def kube(self) -> KubeSchedulerConfiguration:
         """Return the settings as a KubeSchedulerConfiguration."""

@@ -140,7 +140,7 @@ class Acting:
         resource = self._means.patchable.get(patch.resource)
         if resource is None:
             known = ", ".join(sorted(self._means.patchable))
-            return NotBound(f"{patch.resource} are not patched here; allowed: {known}")
+            return NotBound(f"a plugin cannot patch {patch.resource}, allowed: {known}")
         namespace, name = patch.name
         write = self._means.client.patch
         body, subresource = MergePatch(patch.body), patch.subresource or None
@@ -189,7 +189,7 @@ class Acting:
                 return False  # the name belongs to another pod, or to none
             except KubeError as problem:
                 if not problem.retriable or failures == _ATTEMPTS:
-                    self._log.warning("a write is given up", pod=what, error=str(problem))
+                    self._log.warning("write to a pod failed, no retry follows", pod=what, error=str(problem))
                     return False
                 await asyncio.sleep(max(_RETRY.delay_s(failures, self._means.rng), problem.after_s or 0.0))
         return False

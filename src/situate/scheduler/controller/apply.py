@@ -194,7 +194,7 @@ class LivePerformer:
         for action in steps.after:
             problem = await self._do("PostBind", info, (action,))
             if problem is not None:
-                self._log.warning("a step after the binding failed", pod=str(info), error=problem.why)
+                self._log.warning("PostBind action failed", pod=str(info), error=problem.why)
 
     async def _do(self, point: str, info: PodInfo, actions: tuple[Action, ...]) -> NotBound | None:
         """Perform the actions that the plugins of an extension point returned."""
@@ -219,7 +219,7 @@ class LivePerformer:
         """Perform an action that a plugin requested apart from any placement."""
         problem = await self.acting.do(action)
         if problem is not None:
-            self._log.warning("what a plugin asked for failed", error=problem.why)
+            self._log.warning("action requested by a plugin failed", error=problem.why)
 
     async def end(self, eviction: Evict, preemptor: PodInfo, node: str) -> None:
         """Evict a victim to free capacity for the preemptor."""
@@ -258,10 +258,10 @@ class _Bind:
 
     def dropped(self) -> None:
         self.performer.unsent.discard(self.uid)
-        self.performer.not_bound(self.placed, NotBound("the pod is to end", gone=True), self.began)
+        self.performer.not_bound(self.placed, NotBound("the pod is about to be evicted", gone=True), self.began)
 
     def merged(self, earlier: _Bind) -> _Bind:
-        raise BrokenInvariant(f"pod {self.placed.pod.info} is being bound to {earlier.placed.node} already")
+        raise BrokenInvariant(f"pod {self.placed.pod.info} is already being bound to node {earlier.placed.node}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -83,7 +83,7 @@ class Binder:
         pod = self._pods.store.get(name, namespace)
         for _ in range(_ATTEMPTS):
             if pod is None or pod.metadata.uid != bind.uid:
-                return NotBound("the pod is gone", gone=True)
+                return NotBound("the pod no longer exists", gone=True)
             if pod.spec.node_name:
                 return _where(pod, bind.node)
             try:
@@ -101,15 +101,15 @@ class Binder:
                     return NotBound(str(problem))
                 return await self.settle(bind, str(problem))
             return None
-        return NotBound("the pod changes faster than it can be bound")
+        return NotBound(f"the pod changed during each of {_ATTEMPTS} attempts to bind it")
 
     async def settle(self, bind: Bind, problem: str) -> NotBound | None:
         """Find out the outcome of a binding whose answer was lost; retry until it is certain."""
-        self._log.warning("the answer to a binding is lost", pod="/".join(bind.pod), error=problem)
+        self._log.warning("answer to a binding lost", pod="/".join(bind.pod), error=problem)
         while True:
             seen = await self._read(bind)
             if seen is None:
-                return NotBound("the pod is gone", gone=True)
+                return NotBound("the pod no longer exists", gone=True)
             if seen.spec.node_name:
                 return _where(seen, bind.node)
             if await self._fence(seen, problem):
@@ -152,7 +152,7 @@ class Binder:
 def _where(pod: Pod, node: str) -> NotBound | None:
     if pod.spec.node_name == node:
         return None
-    return NotBound(f"the pod is on node {pod.spec.node_name} already", gone=True)
+    return NotBound(f"the pod is already on node {pod.spec.node_name}", gone=True)
 
 
 def _refuses_for_good(pod: Pod) -> bool:

@@ -163,7 +163,7 @@ class SchedulerController:
             with self._rebuilding():
                 engine, loop, performer, unreadable = await self._rebuild()
             self.engine = engine
-            self._log.info("the scheduler is rebuilt", nodes=len(engine.cache.nodes), pods=len(engine.cache))
+            self._log.info("scheduler state rebuilt", nodes=len(engine.cache.nodes), pods=len(engine.cache))
             async with asyncio.TaskGroup() as group:
                 group.create_task(performer.run())
                 group.create_task(loop.run(performer))
@@ -206,7 +206,7 @@ class SchedulerController:
                 await self.watched.relist()
                 return
             except KubeError as problem:
-                self._log.warning("the state cannot be rebuilt yet", error=str(problem))
+                self._log.warning("listing failed, scheduler state not rebuilt yet", error=str(problem))
             await asyncio.sleep(_PROMOTION_RETRY_S)
 
     def _means(self, engine: Engine, stir: Callable[[], None]) -> Means:
@@ -234,7 +234,7 @@ class SchedulerController:
     def _may_write(self) -> None:
         """Raise unless this process leads at this moment, by its own clock."""
         if self._leadership is None or not self._leadership.valid_now():
-            raise NotLeading(f"the {self.name}: another process may lead by now; nothing is written", after_s=1.0)
+            raise NotLeading(f"{self.name} writes nothing: another process may be the leader", after_s=1.0)
 
 
 def _now() -> float:

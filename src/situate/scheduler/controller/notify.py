@@ -74,7 +74,7 @@ class Reporter:
 
     def failed(self, info: PodInfo, error: str, seconds: float, cause: Exception | None) -> None:
         """Report an error; the pod is retried. `cause` is an exception that may be a defect of this program."""
-        self._log.error("a pod could not be scheduled", pod=str(info), error=error, exc_info=cause)
+        self._log.error("scheduling of a pod failed", pod=str(info), error=error, exc_info=cause)
         self._tell(info, WARNING, "FailedScheduling", SCHEDULING, error)
         self.metrics.attempt(info.pod.spec.scheduler_name, results.ERROR, seconds)
 
@@ -95,7 +95,7 @@ class Reporter:
         if isinstance(each, Pod) and not each.spec.node_name:
             self.unplaceable[each.metadata.uid] = (each.metadata.namespace, each.metadata.name), problem
         self.metrics.refused(resource.plural, len(known))
-        self._log.warning("an object is left out", object=f"{resource.plural} {_path(each)}", error=problem)
+        self._log.warning("unusable object or value ignored", object=f"{resource.plural} {_path(each)}", error=problem)
         reporter = each.spec.scheduler_name if isinstance(each, Pod) else self._name
         reason = "FailedScheduling" if isinstance(each, Pod) and not each.spec.node_name else _NOT_UNDERSTOOD
         self._record(reference(resource, each), WARNING, reason, problem, SCHEDULING, None, reporter or self._name)
@@ -106,7 +106,7 @@ class Reporter:
 
     def bad_selector(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None:
         """Report an object other than a pod or node that plugins do not see."""
-        self._log.warning("an object is left out", object=f"{resource.plural} {_path(each)}", error=problem)
+        self._log.warning("unusable object or value ignored", object=f"{resource.plural} {_path(each)}", error=problem)
         self._record(reference(resource, each), WARNING, _NOT_UNDERSTOOD, problem, SCHEDULING, None, self._name)
 
     def good_object(self, resource: str, uid: str) -> None:

@@ -89,7 +89,7 @@ class Unreadable:
             if failed.retriable:
                 return False
             # the server cannot read it either, so only the Event is written
-            self._log.warning("a pod's condition cannot be written", pod=key, error=str(failed))
+            self._log.warning("write of a pod's condition failed", pod=key, error=str(failed))
         self._means.reporter.unreadable(resource, found, problem)
         return True
 

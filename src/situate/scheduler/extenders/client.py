@@ -88,7 +88,7 @@ class ApiDocuments:
         namespace, name = key
         found = await self._client.get(WHOLE_PODS, name, namespace)
         if found.metadata.uid != uid:
-            raise KubeError(f"pod {namespace}/{name} is another one by now: uid {found.metadata.uid}, not {uid}")
+            raise KubeError(f"pod {namespace}/{name} was replaced: found uid {found.metadata.uid}, expected {uid}")
         return found.raw
 
     def node(self, name: str) -> bytes | None:
@@ -164,7 +164,7 @@ class Extenders:
         found = [(name, self._documents.node(name)) for name in question.nodes]
         gone = [name for name, node in found if node is None]
         if gone:
-            raise BadReply(f"was not asked: node {gone[0]} has gone")
+            raise BadReply(f"no request was sent because node {gone[0]} no longer exists")
         return [node for _, node in found if node is not None]
 
     async def _victims(self, question: ProcessPreemption) -> dict[str, bytes]:

@@ -132,7 +132,7 @@ def _decoded(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
-        raise BadReply(f"answered what is no JSON: {problem}") from problem
+        raise BadReply(f"answered with invalid JSON: {problem}") from problem
 
 
 def _object(value: Any, path: str) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _integer(fields: Mapping[str, Any], name: str) -> int:
     if value is None:
         return 0
     if not isinstance(value, int) or isinstance(value, bool) or value not in _INT64:
-        raise _wrong(name, value, "a whole number of 64 bits")
+        raise _wrong(name, value, "a 64-bit integer")
     return value
 
 

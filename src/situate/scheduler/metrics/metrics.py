@@ -98,7 +98,7 @@ class SchedulerMetrics:
         )
         self._refused = Gauge(
             "situate_scheduler_refused_objects",
-            "Objects that exist and whose fields cannot be acted on.",
+            "Existing objects with fields that the scheduler cannot use, by resource.",
             ("resource",),
             registry=registry,
         )

@@ -100,7 +100,7 @@ def read_recording(path: Path, progress: Callable[[int], None] = lambda _: None)
         lines = _whole_lines(file, remarks)
         first = next(lines, None)
         if first is None:
-            raise BadRecording("it is empty")
+            raise BadRecording("the file is empty; record again with `situate scheduler record`")
         header = read_header(first)
         entries: list[Entry] = []
         for number, (entry, remark) in enumerate(read_entries(lines)):
@@ -118,9 +118,9 @@ def _whole_lines(file: Iterable[bytes], remarks: list[str]) -> Iterator[bytes]:
     try:
         for line in file:
             if not line.endswith(b"\n"):
-                remarks.append("the last line is not whole: the recording ended there")
+                remarks.append("the recording was cut off, so its incomplete last line is left out")
                 return
             if line.strip():
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
-        remarks.append(f"the end is missing: the recording was cut off ({problem})")
+        remarks.append(f"the recording was cut off before its end ({problem})")

@@ -154,7 +154,7 @@ def read_header(line: bytes) -> Header:
         header = msgspec.json.decode(line, type=Header)
     except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
         raise BadRecording(
-            f"line 1: no header of a recording ({problem}); `situate scheduler record` writes one"
+            f"line 1: not the header of a recording ({problem}); `situate scheduler record` writes recordings"
         ) from None
     if header.situate_recording != VERSION:
         raise BadRecording(f"line 1: situateRecording: found {header.situate_recording}, allowed: {VERSION}")
@@ -172,7 +172,7 @@ def read_entries(lines: Iterable[bytes]) -> Iterator[tuple[Entry | None, str]]:
         try:
             line = _LINES.decode(text)
         except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
-            raise BadRecording(f"line {number}: no entry of a recording: {problem}") from None
+            raise BadRecording(f"line {number}: not an entry of a recording: {problem}") from None
         at = last = max(last, line.at)  # a clock that was set back does not change the order
         match line.type:
             case "SYNCED":

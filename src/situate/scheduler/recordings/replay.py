@@ -324,7 +324,7 @@ class _Player:
         engine.tick(self.now)
         while (decision := engine.schedule(self.now)) is not None:
             if isinstance(decision, Asked):
-                raise ValueError("the engine has extenders, whom nobody can ask about what is long past")
+                raise ValueError("a replay cannot ask the extenders of the engine about past states")
             self._heed(decision)
         self._sample()
 
@@ -348,7 +348,7 @@ class _Player:
             case Failed(_, error):
                 story.problem = error
             case _:
-                story.problem = "a plugin holds it"
+                story.problem = "a Permit plugin delays the pod"
 
     def _compared_before(self, info: PodInfo, theirs: str) -> Comparison | None:
         """Compare on the cluster without the pod just placed: removing and restoring the pod needs no copy."""

@@ -93,7 +93,7 @@ class _Refused:
 
 def nobody_to_consult(consultation: Consultation) -> None:
     """Reject a consultation: for engines without extenders."""
-    raise AssertionError(f"there is no extender to ask {consultation.questions}")
+    raise AssertionError(f"no extender is configured to answer {consultation.questions}")
 
 
 @dataclass(slots=True)

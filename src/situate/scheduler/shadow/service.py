@@ -101,7 +101,7 @@ class ShadowReporter:
         self._record = record
         self._decisions = Counter(
             "situate_scheduler_shadow_decisions",
-            "Decisions of another scheduler that a shadow has compared with its own, by the result.",
+            "Decisions of another scheduler that the shadow has compared with its own, by result.",
             ("profile", "result"),
             registry=registry,
         )
@@ -113,10 +113,12 @@ class ShadowReporter:
         """Report an object that cannot be used; once until the problem changes."""
         if self._told.get(each.metadata.uid) != problem:
             self._told[each.metadata.uid] = problem
-            self._log.warning("an object is left out", object=each.metadata.name, error=problem)
+            self._log.warning("unusable object or value ignored", object=each.metadata.name, error=problem)
 
     def bad_selector(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None:
-        self._log.warning("an object is left out", object=f"{resource.plural} {each.metadata.name}", error=problem)
+        self._log.warning(
+            "unusable object or value ignored", object=f"{resource.plural} {each.metadata.name}", error=problem
+        )
 
     def good_object(self, resource: str, uid: str) -> None:  # noqa: ARG002 - the signature is `Complaints`'
         self._told.pop(uid, None)
@@ -125,14 +127,14 @@ class ShadowReporter:
         profile = decided.pod.spec.scheduler_name
         self._decisions.labels(profile, decided.result).inc()
         if decided.comparison is None:
-            self._log.error("a decision cannot be compared", pod=decided.name, error=decided.problem)
+            self._log.error("comparison of a decision failed", pod=decided.name, error=decided.problem)
             return
         for problem in decided.unanswered:
-            self._log.warning("an extender does not answer the shadow", pod=decided.name, error=problem)
+            self._log.warning("extender did not answer the shadow", pod=decided.name, error=problem)
         if not decided.agrees:
             self._log.warning("another scheduler chose differently", pod=decided.name, reason=decided.why)
             if self._record is not None:
-                message = f"{decided.result}: {decided.why}"
+                message = f"The shadow chose differently ({decided.result}): {decided.why}"
                 regarding = reference(PODS, decided.pod)
                 self._record(regarding, NORMAL, "ChosenDifferently", message, "Comparing", None, profile)
 
