@@ -261,7 +261,7 @@ def _write_files(folder: Path, url: str) -> bytes:
 
 def _port(log: Path) -> int:
     """Of the permit server, as the scheduler's log says."""
-    lines = (json.loads(line) for line in log.read_text().splitlines() if "a server listens" in line)
+    lines = (json.loads(line) for line in log.read_text().splitlines() if "server listens" in line)
     return int(next(lines)["port"])
 
 

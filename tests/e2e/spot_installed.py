@@ -120,7 +120,7 @@ class Installed:
 
     def _listens(self, process: Process) -> bool:
         assert process.running, f"{process.name} has ended:\n{process.log.read_text()[-4000:]}"
-        return self.said(process, "a server listens")
+        return self.said(process, "server listens")
 
     def _wait_asked(self) -> None:
         """API servers hear some moments later whom to trust: until a pod that is only tried gets its class.

@@ -166,7 +166,7 @@ def test_a_pod_that_was_paused_past_its_lease_answers_nobody_when_it_wakes(insta
     first.resume()
     eventually("the first knows that it lost", lambda: installed.said(first, "leadership is lost"))
     installed.wait_answering(second, second_pod)
-    eventually("the first has told that it closed", lambda: installed.said(first, "a server closes"))
+    eventually("the first has told that it closed", lambda: installed.said(first, "server closes"))
     cluster.kubectl("scale", "deployment/web", "-n", installed.shop, "--replicas=12")
     assert classes(installed.wait_pods("web", 12))[""] == 2
     assert first.running, "it stands by"

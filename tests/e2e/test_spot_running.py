@@ -303,7 +303,7 @@ def test_certificates_that_live_a_minute_are_replaced_and_no_question_is_left_wi
 
     def served() -> list[datetime]:
         lines = scenes.spot.log(process)
-        return [datetime.fromisoformat(each["until"]) for each in lines if each["message"] == "a certificate is served"]
+        return [datetime.fromisoformat(each["until"]) for each in lines if each["message"] == "certificate served"]
 
     first, *_ = eventually("a second certificate is served", served, lambda found: len(found) > 1)
     load = scenes.load

@@ -57,7 +57,7 @@ def test_an_installation_serves_agents_through_a_rollout_and_lets_a_node_be_drai
         new, second = ours.start_pod(old)
         eventually("agents are led to the newer pod", ours.marked, lambda names: names == [new])
         assert ours.holder() == new
-        (given,) = first.said("the lease is given to a newer revision")
+        (given,) = first.said("lease handed over to a newer revision")
         assert given["pod"] == new
         assert ours.runs(old), "nobody has stopped it"
         ours.annotate("a", {LOAD: '{"load1": 4.5}'})

@@ -80,7 +80,7 @@ def test_totals_are_read_when_somebody_scrapes() -> None:
         assert value(metrics, "situate_watch_unreadable", resource="pods") == 1
         assert value(metrics, "situate_watch_listings_total", resource="pods") == 1
         assert value(metrics, "situate_events_total", fate="recorded") == 1
-        assert b"# HELP situate_watch_objects Objects in the store." in metrics.render()
+        assert b"# HELP situate_watch_objects Objects in the local store of the watch." in metrics.render()
         for task in tasks:
             task.cancel()
 

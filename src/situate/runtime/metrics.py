@@ -48,27 +48,43 @@ class Metrics:
         self._totals = _Totals()
         self.registry.register(self._totals)
         self._reconciliations = Counter(
-            "situate_reconciliations", "Attempts to reconcile a key.", ("controller", "verdict"), registry=self.registry
+            "situate_reconciliations",
+            "Attempts to reconcile a key, by verdict.",
+            ("controller", "verdict"),
+            registry=self.registry,
         )
         self._durations = Histogram(
             "situate_reconciliation_duration_seconds",
-            "How long an attempt took.",
+            "Duration of one attempt to reconcile a key, in seconds.",
             ("controller",),
             buckets=SECONDS,
             registry=self.registry,
         )
         self._elections = Counter(
-            "situate_election_changes", "What happened in elections.", ("lease", "change"), registry=self.registry
+            "situate_election_changes",
+            "Changes in leader elections, by kind.",
+            ("lease", "change"),
+            registry=self.registry,
         )
-        self._leading = Gauge("situate_leading", "1 while this process leads.", ("lease",), registry=self.registry)
+        self._leading = Gauge(
+            "situate_leading", "1 while this process is the leader, else 0.", ("lease",), registry=self.registry
+        )
         self._connections = Counter(
-            "situate_watch_connections", "Watches that ended, by how.", ("resource", "outcome"), registry=self.registry
+            "situate_watch_connections",
+            "Watch connections that ended, by outcome.",
+            ("resource", "outcome"),
+            registry=self.registry,
         )
         self._reloads = Counter(
-            "situate_configuration_reloads", "Changes of the configuration file.", ("outcome",), registry=self.registry
+            "situate_configuration_reloads",
+            "Changes of the configuration file, by outcome.",
+            ("outcome",),
+            registry=self.registry,
         )
         self._reload_rejected = Gauge(
-            "situate_configuration_rejected", "1 while the file's content is not in force.", registry=self.registry
+            "situate_configuration_rejected",
+            "1 while the current content of the configuration file is rejected, else 0.",
+            registry=self.registry,
         )
 
     def render(self) -> bytes:
@@ -127,9 +143,7 @@ class _Totals(Collector):
         yield from self._of_reflectors()
         if self.recorder is not None:
             counts = self.recorder.counts
-            events = CounterMetricFamily(
-                "situate_events", "Kubernetes Events, by what became of them.", labels=("fate",)
-            )
+            events = CounterMetricFamily("situate_events", "Kubernetes Events, by outcome.", labels=("fate",))
             events.add_metric(("recorded",), counts.recorded)
             events.add_metric(("written",), counts.written)
             events.add_metric(("dropped_full",), counts.dropped_full)
@@ -138,14 +152,24 @@ class _Totals(Collector):
             yield events
 
     def _of_queues(self) -> Iterator[Metric]:
-        keys = GaugeMetricFamily("situate_workqueue_keys", "Keys, by where they are.", labels=("queue", "state"))
-        oldest = GaugeMetricFamily("situate_workqueue_oldest_wait_seconds", "Longest wait now.", labels=("queue",))
-        added = CounterMetricFamily("situate_workqueue_added", "Keys queued.", labels=("queue",))
-        retries = CounterMetricFamily(
-            "situate_workqueue_retries", "Keys that failed and come again.", labels=("queue",)
+        keys = GaugeMetricFamily(
+            "situate_workqueue_keys", "Keys in the work queue, by state.", labels=("queue", "state")
         )
-        waited = CounterMetricFamily("situate_workqueue_waited_seconds", "Sum of waits.", labels=("queue",))
-        handed_out = CounterMetricFamily("situate_workqueue_handed_out", "Keys given to workers.", labels=("queue",))
+        oldest = GaugeMetricFamily(
+            "situate_workqueue_oldest_wait_seconds",
+            "How long the oldest queued key has waited, in seconds.",
+            labels=("queue",),
+        )
+        added = CounterMetricFamily("situate_workqueue_added", "Keys added to the work queue.", labels=("queue",))
+        retries = CounterMetricFamily("situate_workqueue_retries", "Retries of failed keys.", labels=("queue",))
+        waited = CounterMetricFamily(
+            "situate_workqueue_waited_seconds",
+            "Total time that keys waited in the work queue, in seconds.",
+            labels=("queue",),
+        )
+        handed_out = CounterMetricFamily(
+            "situate_workqueue_handed_out", "Keys passed from the work queue to workers.", labels=("queue",)
+        )
         for name, queue in self.queues.items():
             now = queue.statistics()
             for state in ("queued", "processing", "delayed", "failing"):
@@ -170,20 +194,20 @@ class _Totals(Collector):
                 _add(counters[name], resource, getattr(each.counts, name))
             _add(failures, resource, each.store.handler_failures)
         help_of = {
-            "objects": "Objects in the store.",
-            "unreadable": "Objects that exist and cannot be read.",
-            "interrupted": "Watches that are not being kept current.",
+            "objects": "Objects in the local store of the watch.",
+            "unreadable": "Existing objects that cannot be decoded.",
+            "interrupted": "Interrupted watches with objects that may be out of date.",
             "events": "Changes received.",
             "bookmarks": "Bookmarks received.",
-            "listings": "Complete listings.",
-            "stale": "Changes older than what was known.",
+            "listings": "Complete listings received.",
+            "stale": "Received changes that were older than the known state.",
         }
         for name, values in gauges.items():
             yield _family(GaugeMetricFamily(f"situate_watch_{name}", help_of[name], labels=("resource",)), values)
         for name, values in counters.items():
             yield _family(CounterMetricFamily(f"situate_watch_{name}", help_of[name], labels=("resource",)), values)
         handler_failures = CounterMetricFamily(
-            "situate_watch_handler_failures", "Exceptions of handlers.", labels=("resource",)
+            "situate_watch_handler_failures", "Exceptions raised by handlers of changes.", labels=("resource",)
         )
         yield _family(handler_failures, failures)
 

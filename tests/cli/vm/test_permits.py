@@ -107,7 +107,7 @@ async def listened(running: Process) -> int:
     """On which the permit server listens, as the log says; 0 before it does."""
     assert running.running, running.tail(60)
     for line in running.log.read_text().splitlines(keepends=True):
-        if "a server listens" in line and line.endswith("\n"):
+        if "server listens" in line and line.endswith("\n"):
             return int(json.loads(line)["port"])
     return 0
 

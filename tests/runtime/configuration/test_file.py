@@ -141,7 +141,7 @@ def test_what_is_in_force_can_be_written_as_a_file_that_means_the_same() -> None
 
 
 def test_asking_for_a_section_as_another_type_is_our_mistake() -> None:
-    with pytest.raises(TypeError, match="section single holds Single"):
+    with pytest.raises(TypeError, match="section single contains Single"):
         good("single: {}").section("single", Fleet)
 
 

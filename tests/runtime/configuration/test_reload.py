@@ -37,7 +37,10 @@ def test_a_change_is_told_once(tmp_path: Path) -> None:
         (lambda path: path.write_text(HEAD + "workers: 0\n"), "workers: found 0, allowed: an integer of at least 1"),
         (lambda path: path.unlink(), "No such file or directory, allowed: a file that can be read"),
         (lambda path: path.write_bytes(b"a: \xff"), "found byte 0xff at 3, allowed: text in UTF-8"),
-        (lambda path: path.write_bytes(b" " * (4 * 2**20 + 1)), "found a larger file, allowed: at most 4194304 bytes"),
+        (
+            lambda path: path.write_bytes(b" " * (4 * 2**20 + 1)),
+            "found more than 4194304 bytes, allowed: at most 4194304 bytes",
+        ),
     ],
 )
 def test_a_bad_change_is_rejected_until_it_is_mended(

@@ -37,7 +37,7 @@ def test_a_pod_that_there_is_not_is_told_of_once_and_looked_for_ever_more_seldom
         world.start("marking", keep)
         world.run_until(100)
         assert tries == [0, 1, 3, 7, 15, 30, 45, 60, 75, 90]
-        assert [each["event"] for each in logs] == ["the pod that answers cannot be marked"]
+        assert [each["event"] for each in logs] == ["labelling of the request target failed"]
 
         server.put(OWN, {"metadata": {"labels": {"leads": "true"}}})
         world.run_until(130)

@@ -25,9 +25,7 @@ def test_a_report_names_what_is_wrong() -> None:
 def test_a_check_that_fails_itself_is_a_reason() -> None:
     health = Health()
     health.add_liveness("broken", lambda: str(1 // 0))
-    assert health.live().reasons["broken"] == (
-        "the check itself failed: ZeroDivisionError: integer division or modulo by zero"
-    )
+    assert health.live().reasons["broken"] == ("the check raised ZeroDivisionError: integer division or modulo by zero")
 
 
 async def test_answers_over_http_until_it_is_stopped() -> None:
@@ -50,7 +48,7 @@ async def test_answers_over_http_until_it_is_stopped() -> None:
         status, text = await get("/readyz")
         assert (status, "[-]watch pods failed: it is not listed yet" in text) == (503, True)
         assert (await get("/readyz/ping"))[0] == 200
-        assert await get("/readyz/other") == (404, "no check other; there are ping, watch pods\n")
+        assert await get("/readyz/other") == (404, "no check other; the checks are ping, watch pods\n")
         status, text = await get("/metrics")
         assert (status, "situate_configuration_rejected 0.0" in text) == (200, True)
     server.stop()
@@ -81,7 +79,7 @@ async def test_an_address_that_is_taken_is_told_with_the_argument_that_takes_ano
             await HealthServer(address, Health(), bytes).run()
         assert str(told.value) == (
             f"cannot listen on health.address {address}: address already in use; choose another address with "
-            f"--set health.address={other}, or none with --set health.address=none"
+            f"--set health.address={other}, or turn the server off with --set health.address=none"
         )
         with pytest.raises(CannotListen) as told:
             await HealthServer(address, Health(), bytes, setting="--health-address").run()

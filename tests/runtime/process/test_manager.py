@@ -137,7 +137,9 @@ def test_a_service_that_returns_unasked_has_failed() -> None:
     async def main() -> None:
         manager = Manager()
         manager.add(Failing(5))
-        with pytest.raises(ServiceFailed, match="failing has failed, so the process stops: it returned"):
+        with pytest.raises(
+            ServiceFailed, match="failing has failed, so the process stops: the service ended without an error"
+        ):
             await manager.run()
 
     virtually(main)

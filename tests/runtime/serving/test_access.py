@@ -48,7 +48,7 @@ async def test_a_token_for_somebody_else_is_none(audiences: tuple[str, ...], sai
     if known:
         assert (await bearer).username == "alice"
     else:
-        with pytest.raises(Declined, match="not for this server"):
+        with pytest.raises(Declined, match="none of this server's audiences"):
             await bearer
     assert asked == [{"token": "abc"} | ({"audiences": [*audiences]} if audiences else {})]
 

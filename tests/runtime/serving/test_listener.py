@@ -95,7 +95,7 @@ async def test_a_new_certificate_is_used_and_a_spoilt_one_is_not(tmp_path: Path)
         with capture_logs() as logs:
             listener.renew()
             listener.renew()
-        assert [each["event"] for each in logs] == ["the new certificate is not used"]
+        assert [each["event"] for each in logs] == ["new certificate rejected"]
         assert (await ask(listener.port, second, "GET", "/"))[0] == 404
         (tmp_path / "tls.crt").unlink()
         listener.renew()
@@ -108,7 +108,7 @@ async def test_without_a_certificate_it_speaks_plain_http() -> None:
 
 
 async def test_what_it_cannot_listen_with_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CannotServe, match=r"tls\.crt with the key .* cannot be used: No such file"):
+    with pytest.raises(CannotServe, match=r"tls\.crt with key .* cannot be used: No such file"):
         Listener("echo", "127.0.0.1:0", Certificate(tmp_path / "tls.crt", tmp_path / "tls.key"), echo)
     async with listening(None) as listener:
         with pytest.raises(CannotServe, match="choose another --address"):

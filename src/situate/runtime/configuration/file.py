@@ -55,7 +55,7 @@ class Configuration:
         if value is None:
             return None
         if not isinstance(value, kind):
-            raise TypeError(f"section {name} holds {type(value).__name__}, asked for as {kind.__name__}")
+            raise TypeError(f"section {name} contains {type(value).__name__}, expected {kind.__name__}")
         return value
 
 

@@ -102,7 +102,7 @@ class ConfigurationFile:
             case Rejected(problem):
                 raise problem
             case None:
-                raise RuntimeError(f"{self._path} was loaded before; poll() tells what changed since")
+                raise RuntimeError(f"{self._path} was loaded before; call poll() for later changes")
 
     def poll(self) -> Accepted | Rejected | None:
         """Read the file; return each change of the content once, and None if it is as in the last call."""
@@ -126,7 +126,7 @@ class ConfigurationFile:
         except OSError as problem:
             return Mistake("", problem.strerror or str(problem), "a file that can be read")
         if len(content) > _LARGEST:
-            return Mistake("", "a larger file", f"at most {_LARGEST} bytes")
+            return Mistake("", f"more than {_LARGEST} bytes", f"at most {_LARGEST} bytes")
         return content
 
     def _read(self, content: bytes | Mistake) -> tuple[Configuration | None, tuple[Mistake, ...]]:

@@ -44,7 +44,7 @@ class LeaderElection(msgspec.Struct, frozen=True, rename="camel"):
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.lease_duration < 1.0 or self.lease_duration != int(self.lease_duration):
-            yield Mistake("leaseDuration", f"{self.lease_duration:g}s", "whole seconds, as a Lease counts them")
+            yield Mistake("leaseDuration", f"{self.lease_duration:g}s", "whole seconds, at least 1s")
         if self.renew_deadline >= self.lease_duration:
             allowed = f"less than leaseDuration ({self.lease_duration:g}s)"
             yield Mistake("renewDeadline", f"{self.renew_deadline:g}s", allowed)

@@ -44,12 +44,12 @@ async def keep_marked(mark: Mark, client: Client, write: Write) -> None:
     while mark.pod:
         try:
             if await _marked(mark, client, write):
-                log.info("questions are led here", pod=mark.pod)
+                log.info("pod labelled as request target", pod=mark.pod)
             rest_s, told, retry_s = _CHECK_S, "", _RETRY_S
         except (KubeError, Retriable) as problem:
             if str(problem) != told:
                 told = str(problem)
-                log.warning("the pod that answers cannot be marked", error=told)
+                log.warning("labelling of the request target failed", error=told)
             rest_s, retry_s = retry_s, min(2 * retry_s, _CHECK_S)
         await asyncio.sleep(rest_s)
 

@@ -71,7 +71,7 @@ class Standing:
                 try:
                     await self.ask(client)
                 except KubeError as problem:
-                    self._log.warning("the lease cannot be asked for", error=str(problem))
+                    self._log.warning("lease request failed", error=str(problem))
             await asyncio.sleep(every_s)
 
     async def ask(self, client: Client) -> None:
@@ -88,7 +88,7 @@ class Standing:
         wish = json.dumps({"pod": self._pod, "revision": mine}, separators=(",", ":"))
         patch = MergePatch({"metadata": {"annotations": {self._wants: wish}}})
         await client.patch(LEASES, self._name.name, patch, self._name.namespace)
-        self._log.info("the lease is asked for", holder=lease.spec.holder_identity)
+        self._log.info("lease requested", holder=lease.spec.holder_identity)
 
     async def wait_asked(self, changed: asyncio.Event, stopping: Callable[[], bool] = lambda: False) -> str:
         """Wait until a ready Pod of a newer revision requests the Lease; return its name, or empty if stopping.
@@ -103,7 +103,7 @@ class Standing:
             if mine is not None and lease is not None:
                 asking = self._asking(lease, above=mine)
                 if asking is not None:
-                    self._log.info("the lease is given to a newer revision", pod=asking)
+                    self._log.info("lease handed over to a newer revision", pod=asking)
                     return asking
             await changed.wait()
 

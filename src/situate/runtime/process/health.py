@@ -75,7 +75,7 @@ def _ask(check: Check) -> str | None:
     try:
         return check()
     except Exception as problem:
-        return f"the check itself failed: {type(problem).__name__}: {problem}"
+        return f"the check raised {type(problem).__name__}: {problem}"
 
 
 class CannotListen(Exception):
@@ -122,7 +122,10 @@ class HealthServer:
         if self._setting.startswith("--"):
             step = f"choose another address with {self._setting} {other}"
         else:
-            step = f"choose another address with --set {self._setting}={other}, or none with --set {self._setting}=none"
+            step = (
+                f"choose another address with --set {self._setting}={other}, "
+                f"or turn the server off with --set {self._setting}=none"
+            )
         return f"cannot listen on {self._setting} {self._address}: {reason}; {step}"
 
     async def run(self) -> None:
@@ -173,7 +176,7 @@ def _answer(kind: str, report: Report, request: web.Request) -> web.Response:
     name = request.match_info.get("name")
     if name is not None:
         if name not in report.reasons:
-            return web.Response(status=404, text=f"no check {name}; there are {', '.join(report.reasons)}\n")
+            return web.Response(status=404, text=f"no check {name}; the checks are {', '.join(report.reasons)}\n")
         report = Report({name: report.reasons[name]})
     if report.ok and "verbose" not in request.query:
         return web.Response(text="ok")

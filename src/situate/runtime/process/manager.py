@@ -41,7 +41,7 @@ class ServiceFailed(Exception):
 
     def __init__(self, name: str, cause: BaseException | None) -> None:
         cause = _innermost(cause)
-        said = f"{type(cause).__name__}: {cause}" if cause is not None else "it returned"
+        said = f"{type(cause).__name__}: {cause}" if cause is not None else "the service ended without an error"
         super().__init__(f"{name} has failed, so the process stops: {said}")
         self.name = name
 
@@ -121,7 +121,7 @@ class Manager:
         finally:
             waiting.cancel()
         if failure is None and not self.stopping:
-            self._log.info("service is ready", service=service.name)
+            self._log.info("service ready", service=service.name)
         return failure
 
     async def _until_stopped(self, also: asyncio.Future[None] | None = None) -> ServiceFailed | None:
@@ -159,12 +159,12 @@ class Manager:
             stop()
             await asyncio.wait([running.task], timeout=within_s)
             if not running.task.done():
-                self._log.warning("service did not end in time", service=running.service.name, seconds=within_s)
+                self._log.warning("service did not stop in time", service=running.service.name, seconds=within_s)
         running.task.cancel()
         # A cancelled service may still release its resources, but within a bound.
         await asyncio.wait([running.task], timeout=max(1.0, within_s * RESERVE))
         if not running.task.done():
-            self._log.error("service ignores its cancellation", service=running.service.name)
+            self._log.error("service ignored its cancellation", service=running.service.name)
 
 
 def _failure(running: _Running) -> ServiceFailed:

@@ -135,9 +135,9 @@ class Reconciler(Generic[K]):
         if verdict is Verdict.UNEXPECTED:
             self._log.error("reconciliation failed unexpectedly", exc_info=error, **facts)
         elif verdict is Verdict.TERMINAL:
-            self._log.error("reconciliation cannot succeed until something changes", **facts)
+            self._log.error("reconciliation failed, no retry before a change", **facts)
         else:
-            self._log.warning("reconciliation is tried again", failures=self.queue.failures(key), **facts)
+            self._log.warning("reconciliation failed, retrying", failures=self.queue.failures(key), **facts)
 
 
 def _verdict(result: Result, error: Exception | None) -> Verdict:

@@ -72,7 +72,7 @@ class Access:
         if under_way is None:
             stranger = not self._good.get(key)
             if stranger and len(self._strangers) >= MOST_STRANGERS:
-                raise unavailable("too many whom nobody knows yet ask at once: try again")
+                raise unavailable("too many unknown tokens are under review; try again")
             if stranger:
                 self._strangers.add(key)
             client = self._client if stranger else self._for_known
@@ -91,7 +91,7 @@ class Access:
         if not status.authenticated or not status.user.username:
             raise unauthorized()
         if self._audiences and not set(self._audiences) & set(status.audiences):
-            raise unauthorized("the token is not for this server")
+            raise unauthorized("the token has none of this server's audiences")
         self._bearers.keep(key, status.user)
         self._good.keep(key, True)
         return status.user

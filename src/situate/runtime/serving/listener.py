@@ -52,7 +52,7 @@ TURN_S: Final = 0.1
 _OTHER_FILES: Final = 256
 """File descriptors left to the rest of the process."""
 _FULL: Final = Response(
-    503, b"too many requests are under way; try again in a second", {"content-type": "text/plain", "retry-after": "1"}
+    503, b"too many requests are in progress; try again in a second", {"content-type": "text/plain", "retry-after": "1"}
 )
 _SLOW: Final = Response(408, b"the request did not arrive in time", {"content-type": "text/plain"})
 
@@ -80,8 +80,8 @@ class Certificate:
             context.load_cert_chain(self.chain, self.key)
         except (OSError, ssl.SSLError) as problem:
             raise CannotServe(
-                f"the certificate {self.chain} with the key {self.key} cannot be used: "
-                f"{problem.strerror or type(problem).__name__}; name a chain and its key in PEM"
+                f"certificate {self.chain} with key {self.key} cannot be used: "
+                f"{problem.strerror or type(problem).__name__}; name a certificate chain and its key, both in PEM"
             ) from None
 
     def stamp(self) -> tuple[float, ...]:
@@ -168,7 +168,7 @@ class Listener:
             try:
                 self.port = ports[0].getsockname()[1]
                 self._open.set()
-                self._log.info("a server listens", address=self._address, port=self.port)
+                self._log.info("server listens", address=self._address, port=self.port)
                 async with asyncio.TaskGroup() as group:
                     most = _connections(self._limits.connections)
                     for port in ports:
@@ -182,7 +182,7 @@ class Listener:
                 self._open.clear()
                 for port in ports:
                     port.close()
-                self._log.info("a server closes", address=self._address)
+                self._log.info("server closes", address=self._address)
         finally:
             for coming in list(self._coming):
                 coming.cancel()
@@ -228,7 +228,7 @@ class Listener:
                 plain, _ = await loop.sock_accept(port)
             except OSError as problem:
                 if problem.errno != errno.ECONNABORTED:  # else the client has closed it already
-                    self._log.error("a connection cannot be taken", error=problem.strerror)
+                    self._log.error("accept of a connection failed", error=problem.strerror)
                     await asyncio.sleep(_NOT_TAKEN_S)
                 continue
             coming = asyncio.ensure_future(self._take(plain, handled))
@@ -297,7 +297,7 @@ class Listener:
                 async with asyncio.timeout(within_s):
                     await self._idle.wait()
             except TimeoutError:
-                self._log.warning("some requests are left without an answer", dropped=self._under_way)
+                self._log.warning("requests dropped without an answer", dropped=self._under_way)
         await asyncio.sleep(_LEAVING_S)
 
     def renew(self) -> None:
@@ -311,9 +311,9 @@ class Listener:
         try:
             self._certificate.load(self._context)
         except CannotServe as problem:
-            self._log.error("the new certificate is not used", error=str(problem))
+            self._log.error("new certificate rejected", error=str(problem))
         else:
-            self._log.info("the certificate has changed")
+            self._log.info("new certificate loaded")
 
     def _cut_off(self, protocol: web.RequestHandler) -> None:
         del self._silent[protocol]

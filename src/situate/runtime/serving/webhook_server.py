@@ -107,7 +107,7 @@ class Webhook:
             except CannotServe as problem:
                 if str(problem) != told:
                     told = str(problem)
-                    self._log.warning("the webhook cannot listen yet", error=told)
+                    self._log.warning("webhook cannot listen, retrying", error=told)
                 await asyncio.sleep(_RETRY_S)
 
     @property
@@ -129,11 +129,13 @@ class Webhook:
 
     async def _answered(self, request: Request, _: str) -> Response:
         if request.path != self._path:
-            return Response(404, b"reviews are answered at " + self._path.encode(), _TEXT)
+            return Response(404, b"this server answers reviews only at " + self._path.encode(), _TEXT)
         if request.method != "POST":
-            return Response(405, b"reviews are sent by POST", {**_TEXT, "allow": "POST"})
+            return Response(405, b"send reviews with the method POST", {**_TEXT, "allow": "POST"})
         if len(request.body) > self._largest:
-            return Response(413, f"a review has at most {self._largest} bytes".encode(), _TEXT)
+            return Response(
+                413, f"the review has more than {self._largest} bytes, the largest size allowed".encode(), _TEXT
+            )
         reply = await self._answer(request.body)
         return Response(reply.status, reply.body, _JSON if reply.status == 200 else _TEXT)
 

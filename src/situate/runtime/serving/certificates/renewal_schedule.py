@@ -82,11 +82,11 @@ class Held:
 class Unusable(Enum):
     """Why a Secret holds no usable certificate."""
 
-    EMPTY = "it is empty"
-    UNREADABLE = "it holds no certificate and key that can be read"
-    FOREIGN = "its certificate is not signed by its authority, or is not for our Service"
-    ENDED = "its certificate has ended"
-    NOT_YET = "its certificate is not valid yet"
+    EMPTY = "the Secret is empty"
+    UNREADABLE = "the Secret contains no readable certificate and key"
+    FOREIGN = "the certificate is not signed by its authority, or is not valid for the Service"
+    ENDED = "the certificate has expired"
+    NOT_YET = "the certificate is not valid yet"
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,14 +134,14 @@ class Upkeep:
             if found.held.current != self._served:
                 self._serve(found.held.current)
                 self._served = found.held.current
-                self._log.info("a certificate is served", until=_told(found.held.current.ends))
+                self._log.info("certificate served", until=_told(found.held.current.ends))
             await self._publish(configuration, found.held.bundle())
         return await self._step(found, secret, content, now)
 
     async def _step(self, found: Plan, secret: Secret | None, content: Mapping[str, bytes], now: float) -> float:
         match found.step:
             case Create(reason):
-                self._log.warning("certificates are made", secret=self._kept.secret, reason=reason.value)
+                self._log.warning("creating new certificates", secret=self._kept.secret, reason=reason.value)
                 await self._write(secret, created(self._made(now), content, now))
             case Prepare():
                 assert found.held is not None
@@ -188,7 +188,7 @@ class Upkeep:
         )
         name = configuration.metadata.name
         configurations.learn(await self._client.patch(self._kept.configurations, name, patch))
-        self._log.info("API servers are told whom to trust", configuration=name)
+        self._log.info("CA bundle published in the webhook configuration", configuration=name)
 
     def _published(self, configuration: Unstructured | None) -> bytes | None:
         return published(configuration, self._kept.webhook)
@@ -215,7 +215,7 @@ class Upkeep:
     def _tell(self, problem: str) -> None:
         if problem != self._problem:
             self._problem = problem
-            self._log.warning("certificates cannot be kept up; it is tried again", error=problem)
+            self._log.warning("update of the certificates failed, retrying", error=problem)
 
 
 def published(configuration: Unstructured | None, webhook: str) -> bytes | None:
