@@ -118,7 +118,7 @@ def test_killed_and_paused_in_the_midst_of_binding(crew: Callable[..., Crew]) ->
         eventually("all are bound that can be", ours.bound, lambda bound: len(bound) == fits)
         taken_over = rfc3339_now()
         second.process.resume()
-        eventually("the second knows that it lost", lambda: second.said("leadership is lost"))
+        eventually("the second knows that it lost", lambda: second.said("leadership lost"))
 
         assert sorted(Counter(ours.bound().values()).values()) == [NODE_CPU // each] * 3
         assert set(ours.bindings().values()) == {1}, "bound once"

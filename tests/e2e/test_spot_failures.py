@@ -67,7 +67,7 @@ def test_a_leader_that_dies_between_answer_and_pod_and_then_nobody_at_all(quick:
     first = quick.start(first_pod)
     quick.wait_answering(first, first_pod)
     second = quick.start(second_pod)
-    eventually("the second has seen the Lease", lambda: quick.said(second, "the lease changes hands"))
+    eventually("the second has seen the Lease", lambda: quick.said(second, "lease holder changed"))
     holding = Holding(BEFORE)
     quick.make_shop()
     with Webhooks(tmp_path) as others:

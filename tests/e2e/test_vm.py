@@ -145,7 +145,7 @@ def test_the_one_that_lost_the_lease_writes_nothing_and_the_other_sees_room_take
     crew.wait_runs("b", other)
     crew.wait_no_move()
     first.process.resume()
-    (lost, *_) = eventually("the first knows that it lost", lambda: first.said("leadership is lost"))
+    (lost, *_) = eventually("the first knows that it lost", lambda: first.said("leadership lost"))
     assert [each for each in crew.writes_of(first) if since < each.at <= lost["time"]] == []
     assert crew.bound()["stranger"] == home
     assert crew.moves_begun() == 1

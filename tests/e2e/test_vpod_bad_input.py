@@ -52,7 +52,7 @@ def test_a_missing_right_is_named_until_it_is_granted(arena: Callable[..., Arena
         eventually("the log names it", lambda: _warnings_of(scheduler.log(), "nodes"))
         (sentence,) = {line["error"] for line in _warnings_of(scheduler.log(), "nodes")}
         assert 'cannot list resource "nodes"' in sentence or 'cannot watch resource "nodes"' in sentence
-        assert "grant the permission (`situate manifests` prints what is needed)" in sentence
+        assert "grant the permission (`situate manifests` prints the permissions needed)" in sentence
         assert ours.missing() == {"orders": 2}
         ours.grant()
         ours.wait_placed()

@@ -47,7 +47,7 @@ def test_leadership_passes_on_and_nothing_moves(cluster: Cluster, arena: Callabl
         assert all(now[name] == before[name] for name in ("payments", "clicks"))
         taken_over = rfc3339_now()
         second.process.resume()
-        eventually("the second knows that it lost", lambda: second.said("leadership is lost"))
+        eventually("the second knows that it lost", lambda: second.said("leadership lost"))
         steadily("nothing moves", ours.placements, lambda held: held == now, seconds=1)
         late = [each for each in writes_of(second, cluster.requests(ours.name)) if each.at > taken_over]
         assert not late

@@ -112,7 +112,7 @@ def test_a_node_that_stays_away_loses_exactly_what_was_on_it(
 
 
 def _expired(scheduler: Scheduler) -> list[str]:
-    reasons = [each.get("reason", "") for each in scheduler.said("the watch has to begin again")]
+    reasons = [each.get("reason", "") for each in scheduler.said("watch expired, listing again")]
     return [reason for reason in reasons if "too old resource version" in reason]
 
 

@@ -235,11 +235,11 @@ class Scheduler:
             yield json.loads(line)
 
     def leads(self) -> bool:
-        return len(self.said("leadership is won")) > len(self.said("leadership is lost"))
+        return len(self.said("leadership acquired")) > len(self.said("leadership lost"))
 
     def wait_synced(self) -> None:
         """Until it has seen the Lease, so that it stands by or leads."""
-        eventually(f"{self.name} has seen the Lease", lambda: self.said("the lease changes hands"))
+        eventually(f"{self.name} has seen the Lease", lambda: self.said("lease holder changed"))
 
 
 class Arena:

@@ -52,7 +52,7 @@ async def test_each_patch_and_subresource(client: Client, control_plane_namespac
         STATEFULSETS, "web", 5, namespace, resource_version=created.metadata.resource_version
     )
     assert scaled.spec.replicas == 5
-    with pytest.raises(Conflict, match="read the object again and decide anew"):
+    with pytest.raises(Conflict, match="read the object again and base the request on its new state"):
         await client.update_scale(STATEFULSETS, "web", 6, namespace, resource_version=created.metadata.resource_version)
     assert (await client.get_scale(STATEFULSETS, "web", namespace)).spec.replicas == 5
 

@@ -57,14 +57,14 @@ def test_in_a_pod(tmp_path: Path) -> None:
     assert found.token_file == account / "token"
     assert found.ca is not None
     assert found.ca.path == account / "ca.crt"
-    with pytest.raises(BadConnection, match="context prod: there is no kubeconfig, only the service account"):
+    with pytest.raises(BadConnection, match="context prod: found no kubeconfig, only the service account"):
         find_connection(None, "prod", environ=IN_CLUSTER, service_account=account)
 
 
 @pytest.mark.parametrize("port", ["tcp://10.0.0.1:443", "0", "65536", "9" * 400])
 def test_a_port_of_the_environment_that_is_none(tmp_path: Path, port: str) -> None:
     account = service_account(tmp_path / "account")
-    with pytest.raises(BadConnection, match=r"\$KUBERNETES_SERVICE_PORT: found '.*'; allowed: the number of a port"):
+    with pytest.raises(BadConnection, match=r"\$KUBERNETES_SERVICE_PORT: found '.*'; allowed: a port from 1 to 65535"):
         find_connection(environ=IN_CLUSTER | {"KUBERNETES_SERVICE_PORT": port}, service_account=account)
 
 
@@ -80,7 +80,7 @@ def test_nothing_found_says_where_was_looked(tmp_path: Path) -> None:
 
 
 def test_an_explicit_file_must_exist(tmp_path: Path) -> None:
-    with pytest.raises(BadConnection, match="there is no such file; name an existing kubeconfig"):
+    with pytest.raises(BadConnection, match="no such file; name an existing kubeconfig"):
         find_connection(tmp_path / "absent", environ={})
 
 

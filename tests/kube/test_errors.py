@@ -168,7 +168,7 @@ def test_a_page_of_another_program_is_told_as_that(response: Response) -> None:
     error = failure(response, LIST, "https://a:6443")
     assert type(error) is errors.NotKubernetes
     assert not error.retriable
-    told = "cannot list nodes: this does not look like a Kubernetes API server at https://a:6443 (it answers "
+    told = "cannot list nodes: the answer does not come from a Kubernetes API server at https://a:6443 (found "
     assert str(error).startswith(f"{told}{response.status}")
     assert str(error).endswith("; correct `server` of the current context in the kubeconfig")
 

@@ -86,7 +86,7 @@ def in_cluster_connection(environ: Mapping[str, str], service_account: Path = SE
     if not (host and port and os.path.exists(token_file)):
         return None
     if not (port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 2**16):
-        raise BadConnection(f"$KUBERNETES_SERVICE_PORT: found {port[:60]!r}; allowed: the number of a port")
+        raise BadConnection(f"$KUBERNETES_SERVICE_PORT: found {port[:60]!r}; allowed: a port from 1 to 65535")
     namespace_file, ca_file = service_account / "namespace", service_account / "ca.crt"
     return Connection(
         server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
@@ -103,7 +103,7 @@ def _namespace_in(file: Path) -> str:
     except FileNotFoundError:
         return "default"
     except (OSError, UnicodeDecodeError) as error:
-        raise BadConnection(f"{file}: cannot be read: {error}; allowed: the name of a namespace") from error
+        raise BadConnection(f"{file}: cannot be read: {error}; allowed: a file with the name of a namespace") from error
 
 
 def _found(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str], account: Path) -> Connection:
@@ -111,7 +111,7 @@ def _found(kubeconfig: Path | None, context: str | None, environ: Mapping[str, s
         try:
             kubeconfig.stat()
         except FileNotFoundError:
-            raise BadConnection(f"{kubeconfig}: there is no such file; name an existing kubeconfig") from None
+            raise BadConnection(f"{kubeconfig}: no such file; name an existing kubeconfig") from None
         except OSError:
             pass  # reading the file reports the problem
         return load_kubeconfig([kubeconfig]).connection(context)
@@ -128,7 +128,7 @@ def _found(kubeconfig: Path | None, context: str | None, environ: Mapping[str, s
             f"of a pod in {account}; name a kubeconfig, or set $KUBECONFIG"
         )
     if context:
-        raise BadConnection(f"context {context}: there is no kubeconfig, only {in_cluster.source}; name no context")
+        raise BadConnection(f"context {context}: found no kubeconfig, only {in_cluster.source}; omit the context")
     return in_cluster
 
 

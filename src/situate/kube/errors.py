@@ -67,8 +67,8 @@ class NotKubernetes(KubeError):
         answer = f"{response.status}: {text}" if text else str(response.status)
         where = f" at {server}" if server else ""
         super().__init__(
-            f"cannot {describe(request)}: this does not look like a Kubernetes API server{where} "
-            f"(it answers {answer}); correct `server` of the current context in the kubeconfig"
+            f"cannot {describe(request)}: the answer does not come from a Kubernetes API server{where} "
+            f"(found {answer}); correct `server` of the current context in the kubeconfig"
         )
 
 
@@ -77,7 +77,7 @@ class ApiError(KubeError):
 
     reasons: ClassVar[frozenset[str]] = frozenset()
     """Values of `Status.reason` that map to this class."""
-    next_step: ClassVar[str] = "see the server's log"
+    next_step: ClassVar[str] = "check the server's log"
 
     def __init__(
         self,
@@ -110,14 +110,14 @@ class ApiError(KubeError):
 class Redirected(ApiError):
     """300 to 399: API servers do not redirect; login pages and proxies do."""
 
-    next_step = "correct `server` in the kubeconfig: what answers there is no API server, or sends clients elsewhere"
+    next_step = "correct `server` in the kubeconfig: a proxy or another program answers at this address"
 
 
 class BadRequest(ApiError):
     """400: the request itself is wrong."""
 
     reasons = frozenset({"BadRequest"})
-    next_step = "this request will never be accepted as it is: correct what the message names"
+    next_step = "correct the request as the message says: a retry of the same request cannot succeed"
 
 
 class Unauthorized(ApiError):
@@ -140,7 +140,7 @@ class Forbidden(ApiError):
 
     def _step(self) -> str:
         if self.permission_missing:
-            return "grant the permission (`situate manifests` prints what is needed) or use another account"
+            return "grant the permission (`situate manifests` prints the permissions needed) or use another account"
         return self.next_step
 
 
@@ -162,14 +162,14 @@ class NotAcceptable(ApiError):
     """406: the server cannot answer in the requested format."""
 
     reasons = frozenset({"NotAcceptable"})
-    next_step = "ask for application/json"
+    next_step = "request application/json"
 
 
 class Conflict(ApiError):
     """409: the object has changed, or is not in the state that the call requires."""
 
     reasons = frozenset({"Conflict"})
-    next_step = "read the object again and decide anew"
+    next_step = "read the object again and base the request on its new state"
 
 
 class AlreadyExists(ApiError):
@@ -197,14 +197,14 @@ class RequestEntityTooLarge(ApiError):
     """413: the body is larger than the server accepts."""
 
     reasons = frozenset({"RequestEntityTooLarge"})
-    next_step = "send less in one object"
+    next_step = "reduce the size of the object"
 
 
 class UnsupportedMediaType(ApiError):
     """415: the server does not support this content type or patch."""
 
     reasons = frozenset({"UnsupportedMediaType"})
-    next_step = "use another kind of patch: custom resources take merge, JSON and apply patches"
+    next_step = "use another type of patch: custom resources accept merge, JSON and apply patches"
 
 
 class Invalid(ApiError):
@@ -233,7 +233,7 @@ class InternalError(ApiError):
     retriable = True
     reasons = frozenset({"InternalError"})
     next_step = (
-        "try again; if it stays, look at the webhook or component that the message names and at the server's log"
+        "try again; if the error remains, check the webhook or component that the message names, and the server's log"
     )
 
 

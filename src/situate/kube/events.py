@@ -239,7 +239,7 @@ class EventRecorder:
         dropped = len(self._waiting) + sum(series.writing for series in self._series.values())
         self.counts.dropped_failed += dropped
         if dropped:
-            self._log.warning("events were not written before the end", dropped=dropped)
+            self._log.warning("events not written before the process ended", dropped=dropped)
 
     async def _write_on(self) -> None:
         while True:
@@ -371,7 +371,7 @@ class EventRecorder:
         else:
             self.counts.dropped_refused += 1
         about = f"{series.regarding.kind} {series.regarding.namespace}/{series.regarding.name}"
-        self._log.warning("an event is dropped", object=about, reason=series.reason, error=str(problem))
+        self._log.warning("event dropped", object=about, reason=series.reason, error=str(problem))
 
     def _forget_one(self) -> bool:
         """Free space by removing the written series with the oldest last occurrence."""

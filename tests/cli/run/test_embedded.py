@@ -175,7 +175,7 @@ def test_sigterm_is_an_orderly_end(playground: Playground) -> None:
     playground.check()
     playground.scheduler.stop(timeout_s=60)
     assert playground.scheduler.running is False
-    assert "the lease is released" in playground.scheduler.log.read_text()
+    assert "lease released" in playground.scheduler.log.read_text()
 
 
 def test_sigterm_ends_at_once_what_still_waits_for_the_first_listing(playground: Playground) -> None:

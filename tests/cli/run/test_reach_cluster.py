@@ -54,7 +54,7 @@ async def test_a_server_that_keeps_its_version_to_itself_has_answered() -> None:
 async def test_what_is_no_api_server_ends_it(body: bytes) -> None:
     _, failure = await outcome(Response(200, body))
     assert isinstance(failure, NotKubernetes)
-    assert "this does not look like a Kubernetes API server" in str(failure)
+    assert "the answer does not come from a Kubernetes API server" in str(failure)
 
 
 @pytest.mark.looptime

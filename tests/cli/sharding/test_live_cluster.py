@@ -230,7 +230,7 @@ def test_a_supervisor_waits_for_its_resource_and_then_works(playground: Playgrou
         log = supervisor.log
         eventually("it says what is missing", lambda: f"the cluster has no {group}/v1/reports" in log.read_text())
         playground.apply(definition(group=group))
-        eventually("it leads", lambda: "leadership is won" in log.read_text())
+        eventually("it leads", lambda: "leadership acquired" in log.read_text())
         content = {**report("one"), "apiVersion": f"{group}/v1"}
         eventually("it is served", lambda: playground.served(group))
         playground.apply(in_team(content))

@@ -52,7 +52,7 @@ def failed(code: ExitCode, *arguments: str) -> str:
 def test_a_kubeconfig_that_is_not_there(command: tuple[str, ...], good: Path, tmp_path: Path) -> None:
     missing = tmp_path / "nowhere"
     sentence = failed(ExitCode.CLUSTER, *command, "-f", str(good), "--kubeconfig", str(missing))
-    assert sentence == f"{missing}: there is no such file; name an existing kubeconfig"
+    assert sentence == f"{missing}: no such file; name an existing kubeconfig"
 
 
 @pytest.mark.parametrize("command", [("status",), ("explain", "a"), ("plan",), ("drain", "n1")], ids=" ".join)
@@ -61,7 +61,7 @@ def test_commands_of_vm_do_without_a_configuration_and_not_without_a_cluster(
 ) -> None:
     missing = tmp_path / "nowhere"
     sentence = failed(ExitCode.CLUSTER, "vm", *command, "--kubeconfig", str(missing))
-    assert sentence == f"{missing}: there is no such file; name an existing kubeconfig"
+    assert sentence == f"{missing}: no such file; name an existing kubeconfig"
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -89,7 +89,7 @@ def test_a_server_that_does_not_answer(good: Path, tmp_path: Path) -> None:
             )
         )
         sentence = failed(ExitCode.CLUSTER, "check", "-f", str(good), "--kubeconfig", str(kubeconfig))
-    assert f"at {server}: connection refused; see whether the server runs" in sentence
+    assert f"at {server}: connection refused; check that the server runs" in sentence
     assert f"check `server` in context c of {kubeconfig}" in sentence
 
 
@@ -222,5 +222,5 @@ def test_a_server_that_is_no_kubernetes_api(command: tuple[str, ...], tmp_path: 
         finally:
             server.shutdown()
             serving.join()
-    assert f"this does not look like a Kubernetes API server at {url} (it answers 404" in sentence
+    assert f"the answer does not come from a Kubernetes API server at {url} (found 404" in sentence
     assert "CRD" not in sentence

@@ -111,7 +111,7 @@ async def test_a_name_that_no_file_can_have(connection: Connection) -> None:
 @pytest.mark.parametrize("content", ["", " \n", "a\nb", "tökén"])
 async def test_a_token_file_without_a_token(tmp_path: Path, content: str) -> None:
     (tmp_path / "token").write_text(content)
-    with pytest.raises(LoginFailed, match="holds no token; write one there"):
+    with pytest.raises(LoginFailed, match="contains no valid token; write a token to the file"):
         await credentials(replace(CONNECTION, token_file=tmp_path / "token"), Clock()).login()
 
 
@@ -172,14 +172,19 @@ async def test_what_a_plugin_prints_cannot_smuggle_headers(token: str) -> None:
 
     clock = Clock()
     source = Credentials(PLUGIN, monotonic=clock.monotonic, now=clock.now, plugin=prints)
-    with pytest.raises(LoginFailed, match="the credential plugin login printed as token holds a line break"):
+    with pytest.raises(
+        LoginFailed, match="the token from credential plugin login contains characters that are not printable"
+    ):
         await source.login()
 
 
 @pytest.mark.parametrize(
     ("connection", "told"),
     [
-        (replace(CONNECTION, token="a\nb"), "the test: the token holds a line break or the like; correct it"),
+        (
+            replace(CONNECTION, token="a\nb"),
+            "the test: the token contains characters that are not printable; correct the token",
+        ),
         (
             replace(CONNECTION, impersonation=Impersonation("a\nb")),
             "the test: Impersonate-User: found 'a.*nb'; allowed",

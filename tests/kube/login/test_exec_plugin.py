@@ -74,7 +74,10 @@ async def test_what_the_plugin_is_told(tmp_path: Path, told: bool) -> None:
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("sys.exit('please log in\\nagain')", "failed with exit code 1: please log in again; log in with its own tool"),
+        (
+            "sys.exit('please log in\\nagain')",
+            "failed with exit code 1: please log in again; log in with the tool of the plugin",
+        ),
         ("print('hello')", "printed no ExecCredential: JSON is malformed"),
         ("", "printed no ExecCredential: "),
         ("printed(api_version='v2', token='t')", f"printed apiVersion 'v2', kind 'ExecCredential'; allowed: '{V1}'"),
@@ -108,13 +111,13 @@ async def test_a_plugin_that_is_not_installed() -> None:
 
 async def test_a_plugin_that_needs_a_terminal(tmp_path: Path) -> None:
     plugin = replace(plugin_that(tmp_path, "printed(token='t')"), interactive_mode="Always")
-    with pytest.raises(LoginFailed, match="wants a terminal and there is none; run this in a terminal"):
+    with pytest.raises(LoginFailed, match="needs a terminal, but this process has none; run the command in a terminal"):
         await run_plugin(plugin, CONNECTION, b"")
 
 
 async def test_a_plugin_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
     plugin = plugin_that(tmp_path, "sys.stdin.read(); os.execvp('sleep', ['sleep', '1000'])")
-    with pytest.raises(LoginFailed, match=r"gave no answer within 0\.1 s; run it by hand and see what it waits for"):
+    with pytest.raises(LoginFailed, match=r"gave no answer within 0\.1 s; run the plugin by hand to find the cause"):
         await run_plugin(plugin, CONNECTION, b"", timeout_s=0.1)
 
 
@@ -143,5 +146,7 @@ async def test_nothing_stays_of_a_plugin_that_is_given_up(code: str, tmp_path: P
 
 async def test_a_plugin_that_prints_without_end_is_not_listened_to(tmp_path: Path) -> None:
     plugin = plugin_that(tmp_path, "while True: print('x' * 10000)")
-    with pytest.raises(LoginFailed, match="printed more than 1048576 bytes; run it by hand and see"):
+    with pytest.raises(
+        LoginFailed, match="printed more than 1048576 bytes; run the plugin by hand and check its output"
+    ):
         await run_plugin(plugin, CONNECTION, b"")

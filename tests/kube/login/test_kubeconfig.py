@@ -140,16 +140,19 @@ def user_with_exec(**changes: Any) -> dict[str, Any]:
     ("content", "mistake"),
     [
         ("a: [", "line 1: found while parsing a flow node expected the node content"),
-        ("[1, 2]", "the whole file: found [1, 2]; allowed: fields with values"),
+        ("[1, 2]", "the whole file: found [1, 2]; allowed: a mapping of fields to values"),
         ({"kind": "Deployment"}, "kind: found 'Deployment'; allowed: Config"),
         ({"apiVersion": "v2"}, "apiVersion: found 'v2'; allowed: v1"),
         ({"clusters": {}}, "clusters: found {}; allowed: a list"),
-        ({"clusters": ["x"]}, "clusters[0]: found 'x'; allowed: fields with values"),
+        ({"clusters": ["x"]}, "clusters[0]: found 'x'; allowed: a mapping of fields to values"),
         ({"clusters": [{"cluster": {}}]}, "clusters[0].name: found nothing; allowed: text that is not empty"),
         ({"users": [{"name": 5}]}, "users[0].name: found 5; allowed: text; put it in quotes"),
-        ({"users": [{"name": "x", "user": 5}]}, "users[0].user: found something else; allowed: fields with values"),
+        (
+            {"users": [{"name": "x", "user": 5}]},
+            "users[0].user: found a hidden value; allowed: a mapping of fields to values",
+        ),
         (config() | {"current-context": ""}, "current-context: nothing is set; run `kubectl config use-context NAME`"),
-        ({}, "current-context: nothing is set; run `kubectl config use-context NAME` once there is a context"),
+        ({}, "current-context: nothing is set; run `kubectl config use-context NAME` after you add a context"),
         (config() | {"current-context": "prod"}, "current-context: found 'prod'; allowed: dev"),
         (config(cluster={"server": ""}), "clusters[0].cluster.server: found nothing; allowed: text that is not empty"),
         (
@@ -171,14 +174,14 @@ def user_with_exec(**changes: Any) -> dict[str, Any]:
         ),
         (
             config({"insecure-skip-tls-verify": True, "certificate-authority": "ca"}),
-            "clusters[0].cluster.insecure-skip-tls-verify: found True; allowed: false, or no certificate-authority",
+            "clusters[0].cluster.insecure-skip-tls-verify: found True; allowed: false, because certificate-authority",
         ),
         (
             config({"certificate-authority-data": "%%"}),
             "clusters[0].cluster.certificate-authority-data: found '%%…'; allowed: base64",
         ),
         (config({"certificate-authority-data": "eA=="}), "allowed: base64 of a PEM file, which begins with -----BEGIN"),
-        (config(user={"token": 123}), "users[0].user.token: found something else; allowed: text; put it in quotes"),
+        (config(user={"token": 123}), "users[0].user.token: found a hidden value; allowed: text; put it in quotes"),
         (
             config(user={"client-certificate": "x"}),
             "users[0].user.client-key: found nothing; allowed: the key of client-cert",
@@ -189,13 +192,13 @@ def user_with_exec(**changes: Any) -> dict[str, Any]:
         ),
         (
             config(user={"username": "a", "token": "b"}),
-            "users[0].user.username: found 'a'; allowed: nothing: there is a token",
+            "users[0].user.username: found 'a'; allowed: no value, because token or tokenFile is set",
         ),
         (
             config(user={"auth-provider": {"name": "gcp"}}),
-            "users[0].user.auth-provider: found 'a provider'; allowed: nothing",
+            "users[0].user.auth-provider: found 'a provider'; allowed: no value",
         ),
-        (config(user={"as-groups": ["a"]}), "users[0].user.as: found nothing; allowed: the user to act as"),
+        (config(user={"as-groups": ["a"]}), "users[0].user.as: found nothing; allowed: the user to impersonate"),
         (config(user={"as": "x", "as-groups": "a"}), "users[0].user.as-groups: found 'a'; allowed: a list of texts"),
         (
             config(user=user_with_exec(apiVersion="v1")),
@@ -244,17 +247,17 @@ def test_each_mistake_names_file_field_value_and_what_is_allowed(tmp_path: Path,
         pytest.param(config({"proxy-url": "me:SECRET@p:1"}), "'…@p:1'; allowed: http", id="no scheme"),
         pytest.param(
             config() | {"users": [{"name": "u", "user": "SECRET"}]},
-            "users[0].user: found something else",
+            "users[0].user: found a hidden value",
             id="a token for a user",
         ),
-        pytest.param(config() | {"users": ["SECRET"]}, "users[0]: found something else", id="a token for an entry"),
+        pytest.param(config() | {"users": ["SECRET"]}, "users[0]: found a hidden value", id="a token for an entry"),
         pytest.param(
             config(user=user_with_exec(env=[{"name": "X", "value": ["SECRET"]}])),
-            "env[0].value: found something else",
+            "env[0].value: found a hidden value",
             id="what a plugin is given",
         ),
         pytest.param(
-            config(user=user_with_exec(args=["SECRET", 1])), "args: found something else", id="what a plugin is told"
+            config(user=user_with_exec(args=["SECRET", 1])), "args: found a hidden value", id="what a plugin is told"
         ),
     ],
 )
@@ -273,7 +276,7 @@ def test_data_may_stand_in_several_lines(tmp_path: Path) -> None:
 
 
 def test_a_context_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(BadConnection, match="the context asked for: found 'prod'; allowed: dev"):
+    with pytest.raises(BadConnection, match="requested context: found 'prod'; allowed: dev"):
         connection(tmp_path, config(), "prod")
 
 
@@ -287,5 +290,5 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(BadConnection, match="cannot be read: Is a directory"):
         load_kubeconfig([tmp_path])
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(BadConnection, match="byte 0 is no UTF-8"):
+    with pytest.raises(BadConnection, match="byte 0 is not UTF-8"):
         load_kubeconfig([tmp_path / "binary"])

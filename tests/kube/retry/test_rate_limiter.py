@@ -48,7 +48,9 @@ async def test_those_who_wait_leave_in_order() -> None:
     assert now() == pytest.approx(0.4, abs=0.01)
 
 
-@pytest.mark.parametrize(("qps", "burst", "message"), [(0, 1, "qps is 0: it must be above 0"), (1, 0, "burst is 0")])
+@pytest.mark.parametrize(
+    ("qps", "burst", "message"), [(0, 1, "qps: found 0, allowed: more than 0"), (1, 0, "burst: found 0")]
+)
 def test_impossible_settings_are_refused(qps: float, burst: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Limiter(qps, burst)

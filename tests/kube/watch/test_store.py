@@ -102,7 +102,7 @@ def test_an_index_groups_by_every_value() -> None:
     assert names(store.by_index("label", "web")) == ["b"]
     store.remove("b", "default")
     assert list(store.index_values("label")) == ["db"]
-    with pytest.raises(ValueError, match="an index label already"):
+    with pytest.raises(ValueError, match="already has an index label"):
         store.add_index("label", lambda each: [])
 
 

@@ -52,7 +52,7 @@ def test_a_reader_that_has_gone_stops_nobody() -> None:
     configure_logging("info", "json", out)
     log = structlog.get_logger()
     out.close()
-    log.warning("leadership is lost")
+    log.warning("leadership lost")
     logging.getLogger("library").warning("and this")
 
 

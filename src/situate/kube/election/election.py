@@ -273,13 +273,16 @@ class Elector:
             if leadership.valid_now():
                 await self._try(leadership)
             if not leadership.valid_now():
-                reason = f"it was not renewed within {self._times.renew_deadline_s:g} s: {self.problem or 'paused'}"
+                reason = (
+                    f"the Lease was not renewed within {self._times.renew_deadline_s:g} s: "
+                    f"{self.problem or 'the process was paused'}"
+                )
             elif self._must_read or (self._record is not None and self._is_ours(self._record)):
                 continue
             else:
-                reason = f"{self.holder} holds it" if self._record else "the Lease was deleted"
+                reason = f"{self.holder or 'no process'} holds the Lease" if self._record else "the Lease was deleted"
             leadership.end()
-            self._log.warning("leadership is lost", reason=reason)
+            self._log.warning("leadership lost", reason=reason)
             self._observe(ElectionNews(ElectionChange.LOST, self.lease, reason))
             return
 
@@ -308,7 +311,7 @@ class Elector:
 
     def _failed(self, problem: str) -> None:
         if problem != self.problem:
-            self._log.warning("an attempt at the lease failed", error=problem)
+            self._log.warning("attempt to acquire or renew the lease failed", error=problem)
         self.problem = problem
         self._observe(ElectionNews(ElectionChange.FAILED, self.lease, problem))
 
@@ -334,7 +337,7 @@ class Elector:
         holder = record.holder if record is not None else ""
         if holder != self.holder:
             self.holder = holder
-            self._log.info("the lease changes hands", holder=holder)
+            self._log.info("lease holder changed", holder=holder)
 
     def _to_write(self, leadership: Leadership | None) -> dict[str, Any] | None:
         """Build the Lease's next content; None when this process must not write now."""
@@ -366,7 +369,7 @@ class Elector:
             leadership = Leadership(record.transitions, asyncio.get_running_loop().time, self._wall_clock)
             self._leadership = leadership
             self._extend(leadership, attempt)
-            self._log.info("leadership is won", term=record.transitions)
+            self._log.info("leadership acquired", term=record.transitions)
             self._observe(ElectionNews(ElectionChange.ACQUIRED, self.lease))
         else:
             self._extend(leadership, attempt)
@@ -418,10 +421,10 @@ class Elector:
                     except Conflict:
                         self._must_read = True  # another client changed a label; this process still holds it
         except (TimeoutError, KubeError) as problem:
-            self._log.warning("the lease could not be released", error=str(problem) or "no answer")
+            self._log.warning("lease release failed", error=str(problem) or "no answer")
             return
         self.holder = ""
-        self._log.info("the lease is released")
+        self._log.info("lease released")
         self._observe(ElectionNews(ElectionChange.RELEASED, self.lease))
 
 

@@ -43,7 +43,7 @@ class ElectionTimes:
 
     def __post_init__(self) -> None:
         if not 0 < self.retry_s < self.renew_deadline_s < self.lease_s:
-            raise ValueError(f"{self}: it must hold that 0 < retry_s < renew_deadline_s < lease_s")
+            raise ValueError(f"found {self}, allowed: 0 < retry_s < renew_deadline_s < lease_s")
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -123,8 +123,11 @@ class Credentials:
                 continue
             if name == "Authorization":
                 plugin = self._connection.exec
-                who = f"what the credential plugin {plugin.command} printed as" if plugin is not None else "the"
-                raise LoginFailed(f"{self._connection.source}: {who} token holds a line break or the like; correct it")
+                origin = "" if plugin is None else f" from credential plugin {plugin.command}"
+                raise LoginFailed(
+                    f"{self._connection.source}: the token{origin} contains characters that are not printable; "
+                    "correct the token"
+                )
             raise BadConnection(
                 f"{self._connection.source}: {name}: found {value[:60]!r}; allowed: printable characters"
             )
@@ -140,7 +143,9 @@ class Credentials:
             return self._connection.token
         token = _bytes_of(self._connection, path, "tokenFile").decode("utf-8", "replace").strip()
         if not token or not token.isascii() or not token.isprintable():
-            raise LoginFailed(f"{self._connection.source}: tokenFile {path} holds no token; write one there")
+            raise LoginFailed(
+                f"{self._connection.source}: tokenFile {path} contains no valid token; write a token to the file"
+            )
         return token
 
 
@@ -184,4 +189,4 @@ def _bytes_of(connection: Connection, path: Path, field_: str) -> bytes:
     except (OSError, ValueError) as error:  # a null byte in a name is a ValueError
         reason = error.strerror if isinstance(error, OSError) else error
         problem = f"{connection.source}: {field_}: {path} cannot be read: {reason}"
-        raise BadConnection(f"{problem}; check that it is a file you may read") from error
+        raise BadConnection(f"{problem}; check that it is a file that you may read") from error

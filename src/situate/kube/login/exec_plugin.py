@@ -70,8 +70,8 @@ async def run_plugin(
     interactive = plugin.interactive_mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
     if plugin.interactive_mode == "Always" and not interactive:
         raise LoginFailed(
-            f"{connection.source}: credential plugin {plugin.command} wants a terminal and there is none; "
-            "run this in a terminal or set interactiveMode to IfAvailable"
+            f"{connection.source}: credential plugin {plugin.command} needs a terminal, but this process has none; "
+            "run the command in a terminal or set interactiveMode to IfAvailable"
         )
     environment = {**os.environ, **dict(plugin.env), "KUBERNETES_EXEC_INFO": _info(plugin, connection, ca, interactive)}
     loop = asyncio.get_running_loop()
@@ -101,12 +101,12 @@ async def run_plugin(
     except TimeoutError as error:
         raise LoginFailed(
             f"{connection.source}: credential plugin {plugin.command} gave no answer within {timeout_s:g} s; "
-            "run it by hand and see what it waits for"
+            "run the plugin by hand to find the cause"
         ) from error
     except _TooMuch as error:
         raise LoginFailed(
             f"{connection.source}: credential plugin {plugin.command} printed more than {_LARGEST} bytes; "
-            "run it by hand and see"
+            "run the plugin by hand and check its output"
         ) from error
     finally:
         await _end(process, output, with_children=not interactive)
@@ -115,7 +115,7 @@ async def run_plugin(
         said = " ".join(output.said.decode("utf-8", "replace").split())[-_QUOTED:]
         raise LoginFailed(
             f"{connection.source}: credential plugin {plugin.command} failed with exit code {code}"
-            f"{': ' + said if said else ''}; log in with its own tool and try again"
+            f"{': ' + said if said else ''}; log in with the tool of the plugin and try again"
         )
     return _credential(plugin, connection, output.printed)
 
@@ -186,15 +186,17 @@ def _credential(plugin: ExecPlugin, connection: Connection, stdout: bytes) -> Ex
     try:
         printed = msgspec.json.decode(stdout, type=_CredentialWire)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise LoginFailed(f"{where} no ExecCredential: {error}; run it by hand and see") from error
+        raise LoginFailed(f"{where} no ExecCredential: {error}; run the plugin by hand and check its output") from error
     if printed.kind != "ExecCredential" or printed.api_version != plugin.api_version:
         raise LoginFailed(
             f"{where} apiVersion {printed.api_version!r}, kind {printed.kind!r}; allowed: {plugin.api_version!r}, "
-            "'ExecCredential'; set exec.apiVersion to what it prints"
+            "'ExecCredential'; set exec.apiVersion to the version that the plugin prints"
         )
     status = printed.status
     if status is None or not (status.token or status.client_certificate_data):
-        raise LoginFailed(f"{where} neither status.token nor status.clientCertificateData; log in with its own tool")
+        raise LoginFailed(
+            f"{where} neither status.token nor status.clientCertificateData; log in with the tool of the plugin"
+        )
     if bool(status.client_certificate_data) != bool(status.client_key_data):
         raise LoginFailed(
             f"{where} only one of status.clientCertificateData and status.clientKeyData; update the plugin"

@@ -48,13 +48,13 @@ class Kubeconfig:
         where = ", ".join(map(str, self.files))
         name = context or self.current_context
         if not name:
-            step = f"or name one of {_names(self.contexts)}" if self.contexts else "once there is a context"
+            step = f"or name one of {_names(self.contexts)}" if self.contexts else "after you add a context"
             raise BadConnection(
                 f"{where}: current-context: nothing is set; run `kubectl config use-context NAME` {step}"
             )
         chosen = self.contexts.get(name)
         if chosen is None:
-            field = "the context asked for" if context else "current-context"
+            field = "requested context" if context else "current-context"
             raise BadConnection(f"{where}: {field}: found {name!r}; allowed: {_names(self.contexts)}")
         cluster = self._entry(chosen, "cluster", self.clusters)
         user = self._entry(chosen, "user", self.users) if chosen.text("user") else None
@@ -98,10 +98,10 @@ def _root(path: Path) -> Fields | None:
         return None
     except OSError as error:
         raise BadConnection(
-            f"{path}: cannot be read: {error.strerror}; check that it is a file you may read"
+            f"{path}: cannot be read: {error.strerror}; check that it is a file that you may read"
         ) from error
     except UnicodeDecodeError as error:
-        raise BadConnection(f"{path}: byte {error.start} is no UTF-8; allowed: a YAML file of kind Config") from error
+        raise BadConnection(f"{path}: byte {error.start} is not UTF-8; allowed: a YAML file of kind Config") from error
     content, mistakes = load_yaml(text)
     if mistakes:
         raise BadConnection(f"{path}: {mistakes[0]}")
@@ -118,7 +118,7 @@ def _connection(name: str, context: Fields, cluster: Fields, user: Fields | None
     server = cluster.required_text("server").rstrip("/")
     _check_url(cluster, "server", server, ("http", "https"))
     if has_user(server):
-        allowed = "a URL without a user: write who you are in users[].user, as username and password or as token"
+        allowed = "a URL without a user (write username and password, or a token, in users[].user)"
         raise cluster.mistake("server", without_user(server), allowed)
     proxy_url = cluster.text("proxy-url")
     if proxy_url:
@@ -126,19 +126,17 @@ def _connection(name: str, context: Fields, cluster: Fields, user: Fields | None
     ca = _pem(cluster, "certificate-authority")
     insecure = cluster.flag("insecure-skip-tls-verify")
     if insecure and ca:
-        raise cluster.mistake(
-            "insecure-skip-tls-verify", True, "false, or no certificate-authority: both together contradict each other"
-        )
+        raise cluster.mistake("insecure-skip-tls-verify", True, "false, because certificate-authority is set")
     user = user or Fields(context.file, context.path, {})
     certificate, key = _certificate(user)
     username, password, token = user.text("username"), user.text("password"), user.text("token")
     token_file = user.path_of("tokenFile")
     if username and (token or token_file):
-        raise user.mistake(
-            "username", username, "nothing: there is a token as well, and only one way to log in is allowed"
-        )
+        raise user.mistake("username", username, "no value, because token or tokenFile is set")
     if user.has("auth-provider"):
-        raise user.mistake("auth-provider", "a provider", "nothing: Kubernetes 1.26 removed it; use an exec plugin")
+        raise user.mistake(
+            "auth-provider", "a provider", "no value, because Kubernetes 1.26 removed it; use an exec plugin"
+        )
     return Connection(
         server=server,
         source=f"context {name} of {context.file}",
@@ -234,7 +232,7 @@ def _impersonation(user: Fields) -> Impersonation:
         extra={key: extra.texts(key) for key in extra.names()},
     )
     if not impersonation.user and (impersonation.uid or impersonation.groups or impersonation.extra):
-        raise user.mistake("as", None, "the user to act as, because as-uid, as-groups or as-user-extra are set")
+        raise user.mistake("as", None, "the user to impersonate, because as-uid, as-groups or as-user-extra is set")
     return impersonation
 
 

@@ -29,8 +29,8 @@ class Fields:
     def __post_init__(self) -> None:
         if not isinstance(self.content, dict):
             place = self.path or "the whole file"
-            found = "something else" if place.startswith(_OF_USERS) else _shown(self.content)
-            raise BadConnection(f"{self.file}: {place}: found {found}; allowed: fields with values")
+            found = "a hidden value" if place.startswith(_OF_USERS) else _shown(self.content)
+            raise BadConnection(f"{self.file}: {place}: found {found}; allowed: a mapping of fields to values")
 
     def has(self, key: str) -> bool:
         return self.content.get(key) is not None
@@ -101,7 +101,7 @@ class Fields:
 
     def mistake(self, key: str, found: object, allowed: str) -> BadConnection:
         """Build the error for a field; `found` None means that the field is absent."""
-        shown = "nothing" if found is None else _shown(found) if key not in _SECRETS else "something else"
+        shown = "nothing" if found is None else _shown(found) if key not in _SECRETS else "a hidden value"
         return BadConnection(f"{self.file}: {self.place(key)}: found {shown}; allowed: {allowed}")
 
 

@@ -52,7 +52,7 @@ async def served_resources(client: Client, api_version: str) -> dict[str, Mappin
         listed = msgspec.json.decode(answer.body)
         return {str(entry["name"]): dict(entry) for entry in listed["resources"] or ()}
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise UnreadableAnswer(f"what answers {path} is no list of resources") from None
+        raise UnreadableAnswer(f"the answer to GET {path} is not a list of resources") from None
 
 
 def _served(group: str, version: str, plural: str, entries: Mapping[str, Mapping[str, Any]]) -> Served | None:

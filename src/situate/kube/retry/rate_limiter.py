@@ -13,9 +13,9 @@ class Limiter:
 
     def __init__(self, qps: float, burst: int) -> None:
         if qps <= 0:
-            raise ValueError(f"qps is {qps}: it must be above 0")
+            raise ValueError(f"qps: found {qps}, allowed: more than 0")
         if burst < 1:
-            raise ValueError(f"burst is {burst}: it must be 1 or more")
+            raise ValueError(f"burst: found {burst}, allowed: 1 or more")
         self._interval_s = 1 / qps
         self._slack_s = (burst - 1) / qps
         self._next: float | None = None

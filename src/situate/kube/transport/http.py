@@ -106,7 +106,7 @@ class HttpTransport:
     def _connections_for(self, tls: TlsMaterial) -> Connections:
         """Return the pool for these certificates; when they change, calls in flight finish on their old connections."""
         if self._closed:
-            problem = f"cannot reach {self._connection.server}: this client is closed; make a new one"
+            problem = f"cannot reach {self._connection.server}: this client is closed; create a new client"
             raise Unreachable(problem, outcome_unknown=False, retriable=False)
         connections = self._connections
         if connections is None or (tls is not self._tls and tls != self._tls):

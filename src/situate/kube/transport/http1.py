@@ -98,14 +98,14 @@ class AnswerParser:
             if len(self._buffer) > _MAX_HEAD:
                 raise BadAnswer(f"the head of the answer is longer than {_MAX_HEAD} bytes")
             if len(self._buffer) >= 5 and not self._buffer.startswith(b"HTTP/"):
-                raise BadAnswer("the answer is no HTTP")
+                raise BadAnswer("the answer is not HTTP")
             return len(data)
         lines = data[at:end].decode("latin-1").split("\r\n")
         version, status = lines[0][:9], lines[0][9:12]
         if version not in ("HTTP/1.1 ", "HTTP/1.0 ") or not (
             status.isascii() and status.isdigit() and len(status) == 3
         ):
-            raise BadAnswer("the answer is no HTTP/1.1")
+            raise BadAnswer("the answer is not HTTP/1.1")
         headers: dict[str, str] = {}
         for line in lines[1:]:
             name, colon, value = line.partition(":")
@@ -129,7 +129,7 @@ class AnswerParser:
         encoding = self.headers.get("transfer-encoding", "")
         if encoding:
             if encoding.lower() != "chunked":
-                raise BadAnswer(f"the answer has transfer-encoding {encoding[:40]!r}; only chunked is understood")
+                raise BadAnswer(f"the answer has transfer-encoding {encoding[:40]!r}, allowed: chunked")
             self._chunked = True
             return _CHUNK_SIZE
         length = self.headers.get("content-length")
@@ -137,7 +137,7 @@ class AnswerParser:
             self.keep_alive = False
             return _UNTIL_CLOSE
         if not (length.isascii() and length.isdigit() and len(length) < 16):
-            raise BadAnswer(f"the answer has content-length {length[:40]!r}")
+            raise BadAnswer(f"the answer has content-length {length[:40]!r}, allowed: a number of bytes")
         self._left = int(length)
         return _LENGTH if self._left else _DONE
 

@@ -28,13 +28,20 @@ def not_connected(error: Exception, request: Request, connection: Connection) ->
         case ssl.SSLError():
             problem, retriable = _tls_problem(error, connection), False
         case ProxyRefused():
-            step = "correct the user in proxy-url" if error.status == 407 else "see whether the proxy may go there"
+            step = (
+                "correct the user in proxy-url"
+                if error.status == 407
+                else "check that the proxy may connect to the server"
+            )
             problem = f"the proxy {without_user(connection.proxy_url)} answered {error.status}; {step}"
         case ProxyUnreachable():
             step = f"correct proxy-url in {connection.source}"
             problem = f"the proxy {without_user(connection.proxy_url)} cannot be used ({error}); {step}"
         case BadName():
-            problem, retriable = f"no host can have that name ({error}); correct `server` in {connection.source}", False
+            problem, retriable = (
+                f"the name of the host is not valid ({error}); correct `server` in {connection.source}",
+                False,
+            )
         case socket.gaierror():
             problem = (
                 f"the name of the host cannot be resolved ({error.strerror}); check `server` in {connection.source}"
@@ -42,7 +49,7 @@ def not_connected(error: Exception, request: Request, connection: Connection) ->
         case TimeoutError():
             problem = f"no connection within {CONNECT_TIMEOUT_S:g} s; {check}"
         case ConnectionRefusedError():
-            problem = f"connection refused; see whether the server runs, and check `server` in {connection.source}"
+            problem = f"connection refused; check that the server runs, and check `server` in {connection.source}"
         case ConnectionError():
             problem = f"the connection was closed while it was being set up; {check}"
         case _:
@@ -61,7 +68,11 @@ def lost(error: Exception, request: Request, connection: Connection, timeout_s: 
     )
     if isinstance(error, ConnectionError) and connection.certificate:
         problem += " (perhaps the server refuses the client certificate)"
-    step = "try again" if request.method == "GET" else "it may have been carried out: look before repeating it"
+    step = (
+        "try again"
+        if request.method == "GET"
+        else "check whether the server carried out the request before you repeat it"
+    )
     return Unreachable(f"{attempt}: {problem}; {step}", outcome_unknown=True)
 
 

@@ -173,11 +173,11 @@ class Reflector(Generic[T]):
             self._must_list = True
             soon = _now() - self._listed_at < SOON_S
             self._quick_expiries = self._quick_expiries + 1 if soon else 0
-            self._log.info("the watch has to begin again", reason=problem.message)
+            self._log.info("watch expired, listing again", reason=problem.message)
             return WatchOutcome.EXPIRED, problem
         except Silent as problem:
             if self._must_list:
-                self._without_watch_list("the end of the initial events did not come")
+                self._without_watch_list("the initial events did not end")
             return WatchOutcome.SILENT, self._count_failure(problem)
         except ApiError as problem:
             return WatchOutcome.REFUSED, self._count_failure(problem)
@@ -196,7 +196,7 @@ class Reflector(Generic[T]):
             self._must_list = True
         if str(problem) != self.problem:
             self.problem = str(problem)
-            self._log.warning("the watch is interrupted", error=self.problem)
+            self._log.warning("watch interrupted", error=self.problem)
         return problem
 
     def _delay_s(self, outcome: WatchOutcome, problem: Exception | None) -> float:
@@ -223,7 +223,7 @@ class Reflector(Generic[T]):
         self.not_served.clear()
         if self.problem is not None:
             self.problem = None
-            self._log.info("the watch goes on")
+            self._log.info("watch resumed")
 
     async def _list(self) -> None:
         since = self.store.resource_version
@@ -282,7 +282,7 @@ class Reflector(Generic[T]):
 
     def _without_watch_list(self, why: str) -> None:
         self._watch_list = False
-        self._log.info("WatchList does not work here; listing in pages instead", reason=why)
+        self._log.info("WatchList not usable, listing in pages", reason=why)
 
     def _read(self, lines: Sequence[bytes], received: _Initial[T] | None, patience: Patience) -> _Initial[T] | None:
         """Apply lines that arrived together, in order; return the new value of `received`."""
@@ -313,7 +313,7 @@ class Reflector(Generic[T]):
             case "ERROR":
                 raise read_error(event.object)
             case other:
-                self._report(Malformed("a watch event", "type", f"{other!r} is none of ADDED, MODIFIED, DELETED"))
+                self._report(Malformed("a watch event", "type", f"found {other!r}, allowed: ADDED, MODIFIED, DELETED"))
         return received
 
     def _read_bookmark(self, body: bytes, received: _Initial[T] | None, patience: Patience) -> _Initial[T] | None:
@@ -392,10 +392,10 @@ class Reflector(Generic[T]):
             self._old_listings += 1
             if self._old_listings <= FRUITLESS_WATCHES:
                 raise _StillOld(
-                    f"the listing of {self.scope} is of resourceVersion {version}, older than "
-                    f"{since} that was seen before; it is listed again"
+                    f"the listing of {self.scope} has resourceVersion {version}, older than "
+                    f"the known {since}; a new listing follows"
                 )
-            self._log.warning("the server has gone back in time, as after a restored backup; following it")
+            self._log.warning("older state of the server accepted, as after a restored backup")
             kept, newest = [*objects], version
         elif self._versions.listed_since(version):
             return  # two listings ran at once, and the later one was applied first
@@ -436,7 +436,9 @@ class Reflector(Generic[T]):
             return
         if known is not None or len(self.malformed) < MOST_MALFORMED:
             self.malformed[key] = problem
-        self._log.warning("an object cannot be read", object=problem.object, path=problem.path, error=problem.problem)
+        self._log.warning(
+            "decoding of an object failed", object=problem.object, path=problem.path, error=problem.problem
+        )
 
 
 class _Initial(Generic[T]):

@@ -90,7 +90,7 @@ class Store(Generic[T]):
         `values` must depend on the object alone and must not raise.
         """
         if name in self._indexes:
-            raise ValueError(f"the store of {self.name} has an index {name} already")
+            raise ValueError(f"the store of {self.name} already has an index {name}")
         index = self._indexes[name] = _Index(values)
         for each in self.list():
             index.change(None, each)
@@ -185,7 +185,7 @@ class Store(Generic[T]):
         self.handler_failures += 1
         shown = new or old
         name = f"{shown.metadata.namespace}/{shown.metadata.name}" if shown else ""
-        self._log.error("a handler failed", key=name, error=str(problem), exc_info=problem)
+        self._log.error("handler of a change failed", key=name, error=str(problem), exc_info=problem)
 
 
 def unchanged(old: KubernetesObject, new: KubernetesObject) -> bool:

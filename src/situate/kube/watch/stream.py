@@ -117,7 +117,7 @@ async def open_watch(
         ):
             yield batches
     except TimeoutError:
-        raise Silent(f"the watch of {scope} fell silent; it is opened again") from None
+        raise Silent(f"the watch of {scope} received no data in time; a new watch follows") from None
 
 
 def read_bookmark(body: bytes) -> Bookmark:
