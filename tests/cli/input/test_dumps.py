@@ -68,7 +68,9 @@ def test_a_file_that_ends_within_a_key_is_named_with_document_and_line(
 ) -> None:
     said = complaint(option, NODE + "---\napiVersion: v1\nki")
     assert said.startswith(f"{option} FILE: document 2, line 6: found while scanning a simple key".lstrip())
-    assert said.endswith("; the text ends there: close what is open, or write the text again if it was cut off\n")
+    assert said.endswith(
+        "; the text ends too early: close the open bracket or quote, or restore the part that was cut off\n"
+    )
 
 
 @pytest.mark.finding("N17")

@@ -140,7 +140,7 @@ def test_a_request_beyond_every_node_is_told_as_that(changed: Callable[..., str]
     assert "lacks" not in told
 
 
-UNREADABLE = "'10 m' is no quantity"
+UNREADABLE = "'10 m' is not a quantity"
 
 
 @pytest.mark.finding("N3")

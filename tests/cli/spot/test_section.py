@@ -239,7 +239,9 @@ def test_running_without_anything_to_run_is_a_sentence() -> None:
 
 
 def test_a_mistake_on_the_command_line_is_traced_to_its_flag() -> None:
-    with pytest.raises(BadConfiguration, match=r'spot\.mode: found "on".*it comes from flag --set spot') as wrong:
+    with pytest.raises(
+        BadConfiguration, match=r'spot\.mode: found "on".*the value comes from flag --set spot'
+    ) as wrong:
         without_file(["spot={mode: 'on'}"])
     assert wrong.value.source == "the command line"
 

@@ -350,7 +350,7 @@ def test_what_is_wrong_is_said_in_a_sentence(arguments: tuple[str, ...], expecte
         pytest.param(b"a: [", "YAML", id="no YAML"),
         pytest.param(b"\xff\xfe", "byte 0 is no UTF-8", id="binary"),
         pytest.param(b"[" * 100_000, "too many levels", id="deep"),
-        pytest.param(b"a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + BOMB, "when unfolded", id="a bomb"),
+        pytest.param(b"a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + BOMB, "when expanded", id="a bomb"),
     ],
 )
 def test_objects_that_cannot_be_read_are_told(tmp_path: Path, text: bytes | None, expected: str) -> None:

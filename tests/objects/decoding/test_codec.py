@@ -142,7 +142,7 @@ def test_page_metadata() -> None:
         ),
         (
             {"metadata": {"name": "w"}, "spec": {"containers": [{"resources": {"requests": {"cpu": "5x"}}}]}},
-            "pods w cannot be read: spec.containers[0].resources.requests[...]: '5x' is no quantity",
+            "pods w cannot be read: spec.containers[0].resources.requests[...]: '5x' is not a quantity",
         ),
         (
             {"metadata": {"name": "w", "creationTimestamp": "yesterday"}},

@@ -78,7 +78,7 @@ def test_mistakes_are_where_they_were_made() -> None:
 def test_a_prefix_is_part_of_flag_and_variable() -> None:
     option = next(each for each in options_of(Settings, "my_") if each.field == "some_time")
     assert (option.flag, option.variable, option.dest) == ("--my-some-time", "SITUATE_MY_SOME_TIME", "my_some_time")
-    with pytest.raises(ValueError, match="prefix is"):
+    with pytest.raises(ValueError, match="prefix: found"):
         options_of(Settings, "--my")
 
 

@@ -33,13 +33,13 @@ def test_the_later_override_wins() -> None:
 @pytest.mark.parametrize(
     ("path", "told"),
     [
-        ("vpod[2].x", "found entry 2, allowed: an entry below 2, the length of the list"),
-        ("log.level.deeper", 'found "info", allowed: a mapping to set deeper of'),
-        ("log[0].x", 'found {"level": "info"}, allowed: a list to override an entry of'),
+        ("vpod[2].x", "found entry 2, allowed: a number below 2, the length of the list"),
+        ("log.level.deeper", 'found "info", allowed: a mapping, to set its key deeper'),
+        ("log[0].x", 'found {"level": "info"}, allowed: a list, to override its entry'),
         (
             "vpod.podCapacity",
-            'found [{"podCapacity": 1}, {"podCapacity": 2}], allowed: a mapping to set podCapacity of; '
-            "entries are named by number, such as [0].podCapacity",
+            'found [{"podCapacity": 1}, {"podCapacity": 2}], allowed: a mapping, to set its key podCapacity; '
+            "name an entry by its number, such as [0].podCapacity",
         ),
     ],
 )
@@ -49,7 +49,7 @@ def test_what_has_no_such_place_is_a_mistake_and_not_ignored(path: str, told: st
     assert data == DATA
     assert [str(each) for each in mistakes] == [f"{path}: {told}"]
     (traced,) = with_sources(mistakes, overrides)
-    assert str(traced).count("it comes from flag --set") == 1
+    assert str(traced).count("the value comes from flag --set") == 1
 
 
 @pytest.mark.parametrize("path", ["", "a..b", "a[x]", "a[-1]", "[0]", "a b"])
@@ -71,5 +71,5 @@ def test_a_mistake_names_where_the_value_came_from() -> None:
     overrides = [Override("vpod[*].podCapacity", 0, "environment variable POD_CAPACITY")]
     wrong = (Mistake("vpod[1].podCapacity", "0", "more"), Mistake("vpod[1].podCapacityX", "0", "more", "b"))
     traced, other = with_sources(wrong, overrides)
-    assert traced.hint == "it comes from environment variable POD_CAPACITY"
+    assert traced.hint == "the value comes from environment variable POD_CAPACITY"
     assert other.hint == "b"

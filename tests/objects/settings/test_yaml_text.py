@@ -17,7 +17,7 @@ def test_reads_one_document() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a: 1\nb: 2\na: 3\n", 'line 3: found key "a", allowed: each key once; it stands in line 1 already'),
+        ("a: 1\nb: 2\na: 3\n", 'line 3: found key "a", allowed: each key once; the key is already in line 1'),
         ("l:\n- {a: 1, a: 2}\n", 'line 2: found key "a"'),
         ("a: [1", "line 1: found while parsing a flow sequence"),
         ("a: b: c", "line 1: found mapping values are not allowed here"),
@@ -28,8 +28,8 @@ def test_reads_one_document() -> None:
         ("a: \x01", "printable text"),
         ("a: 1\n---\nb: 2", "the document: found 2 documents, allowed: one document"),
         ("[" * 5000, "too many levels"),
-        (r'a: "\ud800"', "line 1: found half a character, such as \\ud800"),
-        (r'"\udc00": 1', "line 1: found half a character"),
+        (r'a: "\ud800"', "line 1: found half of a surrogate pair, such as \\ud800"),
+        (r'"\udc00": 1', "line 1: found half of a surrogate pair"),
         pytest.param("a: 0x" + "f" * 100_000, "found a number of 100002 characters", id="a long number of base 16"),
         pytest.param("a: 1" + ":59" * 100_000, "found a number of 300001 characters", id="of base 60"),
         pytest.param("a: 1" + ":59" * 100_000 + ".5", "found a number of 300003 characters", id="with a fraction"),
@@ -85,7 +85,9 @@ def test_knows_where_the_items_of_a_list_begin() -> None:
 def test_a_text_that_ends_too_early_says_so(text: str, sentence: str) -> None:
     (mistake,) = load_yaml_documents(text)[1]
     assert str(mistake).startswith(sentence)
-    assert mistake.hint == "the text ends there: close what is open, or write the text again if it was cut off"
+    assert (
+        mistake.hint == "the text ends too early: close the open bracket or quote, or restore the part that was cut off"
+    )
     (elsewhere,) = load_yaml_documents("a: b: c\nd: 1\n")[1]
     assert not elsewhere.hint
 
@@ -108,4 +110,4 @@ def test_stops_at_more_values_than_are_read() -> None:
     text = "[" + "1, " * 100 + "1]"
     assert load_yaml_documents(text, 102) == ([Document([1] * 101, 1, 1, ())], ())
     _, found = load_yaml_documents(text, 101, "write less")
-    assert str(found[0]) == "the document: found more values, allowed: at most 101 values; write less"
+    assert str(found[0]) == "the document: found more than 101 values, allowed: at most 101 values; write less"

@@ -36,10 +36,10 @@ def test_reads_what_go_reads_and_plain_seconds(text: object, seconds: float) -> 
 @pytest.mark.parametrize(
     ("value", "next_step"),
     [
-        (10**9, "Go's nanoseconds; write 1s"),
-        (100 * 10**9, "Go's nanoseconds; write 100s"),
-        (-(10**9), "Go's nanoseconds"),
-        (1e9, "Go's nanoseconds"),
+        (10**9, "a Go duration in nanoseconds; write 1s"),
+        (100 * 10**9, "a Go duration in nanoseconds; write 100s"),
+        (-(10**9), "a Go duration in nanoseconds"),
+        (1e9, "a Go duration in nanoseconds"),
         ("100", 'add a unit: "100s"'),
         ("5 m", 'such as "100s"'),
         ("1d", "the units are"),

@@ -40,7 +40,7 @@ def test_parse(text: str, moment: datetime) -> None:
     ],
 )
 def test_refused(text: str) -> None:
-    with pytest.raises(BadTime, match="is no time: write it as"):
+    with pytest.raises(BadTime, match="is not a time; write it as"):
         parse_time(text)
 
 

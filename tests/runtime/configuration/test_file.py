@@ -86,10 +86,10 @@ def test_every_mistake_comes_at_once_with_its_path() -> None:
         'apiVersion: found "v1", allowed: situate.dev/v1alpha1',
         'log.level: found "loud", allowed: one of debug, error, info, warning',
         "client.qps: found 0, allowed: a number more than 0",
-        "fleets: found [], allowed: no such key; known are apiVersion, kind, client, health, leaderElection, log, "
+        "fleets: found [], allowed: only the keys apiVersion, kind, client, health, leaderElection, log, "
         "shutdownTimeout, workers, fleet, single; did you mean fleet?",
         "fleet[0].podCapacity: found 0, allowed: an integer of at least 1",
-        "fleet[0].name: missing, allowed: text; it has no default",
+        "fleet[0].name: missing, allowed: text; the key has no default",
     ]
 
 
@@ -104,7 +104,7 @@ def test_every_mistake_comes_at_once_with_its_path() -> None:
         (HEAD + "leaderElection: {leaseDuration: 15.5s}", "leaderElection.leaseDuration: found 15.5s, allowed: whole"),
         (HEAD + "health: {address: localhost}", 'health.address: found "localhost", allowed: host:port'),
         (HEAD + "health: {address: ':70000'}", 'health.address: found ":70000", allowed: a port of at most 65535'),
-        (HEAD + "shutdownTimeout: 25000000000", "that is Go's nanoseconds; write 25s"),
+        (HEAD + "shutdownTimeout: 25000000000", "the number is a Go duration in nanoseconds; write 25s"),
     ],
 )
 def test_says_what_is_wrong(text: str, sentence: str) -> None:
@@ -114,7 +114,7 @@ def test_says_what_is_wrong(text: str, sentence: str) -> None:
 def test_a_bad_override_says_where_it_came_from() -> None:
     overrides, _ = environment_overrides({"POD_CAPACITY": "0"}, SECTIONS)
     _, (mistake,) = parse_configuration(HEAD + "fleet: [{name: a}]", SECTIONS, overrides)
-    assert str(mistake).endswith("it comes from environment variable POD_CAPACITY")
+    assert str(mistake).endswith("the value comes from environment variable POD_CAPACITY")
     assert [str(each) for each in flag_overrides(["fleet"])[1]] == [
         'flag --set: found "fleet", allowed: path=value, such as vpod[0].podCapacity=20'
     ]

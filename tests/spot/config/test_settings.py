@@ -36,7 +36,7 @@ def test_the_defaults_are_those_of_the_reference() -> None:
 @pytest.mark.parametrize(
     ("data", "path", "allowed"),
     [
-        pytest.param({"mod": "enabled"}, "spot.mod", "no such key", id="an unknown key"),
+        pytest.param({"mod": "enabled"}, "spot.mod", "only the keys", id="an unknown key"),
         pytest.param({"mode": "on"}, "spot.mode", "enabled", id="an unknown mode"),
         pytest.param(
             {"webhook": {"certificateLife": "59s"}},

@@ -87,7 +87,7 @@ def test_further_resources_have_their_own_names() -> None:
         ('{"vCPUs":true,"mem":1}', '["x"].vCPUs: found true, allowed: a Kubernetes quantity'),
         ('{"vCPUs":"-1","mem":1}', '["x"].vCPUs: found "-1", allowed: a quantity from 0 to 9007199254740992m'),
         ('{"vCPUs":1,"mem":"1e99"}', '["x"].mem: found "1e99", allowed: a quantity from 0 to 9007199254740992'),
-        ('{"vCPUs":1,"mem":"one"}', "'one' is no quantity: write a number"),
+        ('{"vCPUs":1,"mem":"one"}', "'one' is not a quantity; write a number"),
         ('{"vCPUs":1,"mem":{}}', '["x"].mem: found {}, allowed'),
     ],
 )

@@ -122,7 +122,7 @@ def test_time_only_helps(behaviour: Behaviour, given_terms: Terms, moments: list
         ('{"stallAtPercent": 0.5}', "stallAtPercent"),
         ('{"refuseStart": true}', "refuseStart"),
         ('{"scaleMs": "1s"}', "scaleMs"),
-        ('{"stallAt": 40}', "stallAt: found 40, allowed: no such key; known are usedMemory, "),
+        ('{"stallAt": 40}', "stallAt: found 40, allowed: only the keys usedMemory, "),
     ],
 )
 def test_what_cannot_be_read_is_named(text: str, field: str) -> None:

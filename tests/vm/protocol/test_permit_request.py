@@ -112,7 +112,7 @@ def test_a_request() -> None:
             "computeUnit fields must be non-zero quantities: request: comp",
         ),
         ("POST", body(computeUnit={"vCPUs": "1e-999999999", "mem": "1Gi"}), "computeUnit.vCPUs"),
-        ("POST", body(resources={"vCPUs": "1E999999999", "mem": 1}), "is no quantity"),
+        ("POST", body(resources={"vCPUs": "1E999999999", "mem": 1}), "is not a quantity"),
         ("POST", body(resources={"vCPUs": 1, "mem": "9" * 190 + "Ei"}), "resources.mem"),
         ("POST", body(resources={"vCPUs": 1, "mem": 10**400}), "resources.mem"),
         ("POST", body(resources=[]).replace(b"[]", b'{"vCPUs":1E999999999}'), "resources.vCPUs"),

@@ -68,7 +68,9 @@ def test_periods_may_be_as_short_as_a_tenth_of_a_second(period: str | float) -> 
             {"podCapacity": 0}, "vpod[0].podCapacity: found 0, allowed: an integer of at least 1", id="D17: capacity 0"
         ),
         pytest.param({"podCapacty": 3}, "did you mean podCapacity?", id="a typing error"),
-        pytest.param({"refreshPeriod": 100_000_000_000}, "Go's nanoseconds; write 100s", id="Go's nanoseconds"),
+        pytest.param(
+            {"refreshPeriod": 100_000_000_000}, "a Go duration in nanoseconds; write 100s", id="Go's nanoseconds"
+        ),
         pytest.param({"policy": "binpack"}, "one of pack, policy, spread", id="an unknown policy"),
         pytest.param({"minReplicas": 5, "maxReplicas": 3}, "at least minReplicas, which is 5", id="crossed limits"),
         pytest.param({"topologyRequired": True}, "set topology to zone or node", id="required without a topology"),

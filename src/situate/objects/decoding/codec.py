@@ -203,7 +203,9 @@ class _Shape(Generic[T]):
         except (*_UNREADABLE, LookupError, TypeError, AttributeError):
             parts = []
         return (
-            f"{self.resource.group_resource} {'/'.join(parts)}" if parts else f"one of {self.resource.group_resource}"
+            f"{self.resource.group_resource} {'/'.join(parts)}"
+            if parts
+            else f"an object of {self.resource.group_resource}"
         )
 
 
@@ -281,6 +283,6 @@ _AT: Final = re.compile(r"(?s)(.*) - at `(?:key in )?\$\.?(.*)`")
 
 def _path_and_problem(error: Exception) -> tuple[str, str]:
     if isinstance(error, RecursionError):
-        return "", "it is nested too deeply"
+        return "", "the object has too many nested levels"
     match = _AT.fullmatch(str(error))
     return (match[2], match[1]) if match else ("", str(error))

@@ -76,10 +76,10 @@ def read_admission_review(body: bytes) -> Reading:
         return _unexpected(body)
     version, uid = _version(review.api_version), review.request.uid
     if review.api_version != VERSION:
-        why = f"the review is of version {shown(review.api_version)}, and {VERSION} is what is read here"
+        why = f"apiVersion of the review: found {shown(review.api_version)}, allowed: {VERSION}"
         return Unread(version, uid, why)
     if review.kind != _KIND:
-        return Unread(version, uid, f"a review is expected, this is of kind {shown(review.kind)}")
+        return Unread(version, uid, f"kind of the review: found {shown(review.kind)}, allowed: {_KIND}")
     return Review(version, review.request)
 
 
@@ -102,12 +102,12 @@ def _unexpected(body: bytes) -> Unread | NoReview:
     try:
         found = msgspec.json.decode(body)
     except UNREADABLE as problem:
-        return NoReview(f"no AdmissionReview can be read: {problem}")
+        return NoReview(f"the body is not an AdmissionReview: {problem}")
     request = found.get("request") if isinstance(found, Mapping) else None
     uid = request.get("uid") if isinstance(request, Mapping) else None
     if not isinstance(uid, str):
-        return NoReview("an AdmissionReview with request.uid is expected")
-    return Unread(_version(found.get("apiVersion")), uid, "a field of the review has a type that it cannot have")
+        return NoReview("the body has no request.uid; send an AdmissionReview")
+    return Unread(_version(found.get("apiVersion")), uid, "a field of the AdmissionReview has a wrong type")
 
 
 def _version(said: object) -> str:

@@ -84,7 +84,7 @@ def options_of(kind: Any, prefix: str = "") -> tuple[Option, ...]:
 @cache
 def _table(kind: Any, prefix: str) -> tuple[Option, ...]:
     if prefix and not _PREFIX.fullmatch(prefix):
-        raise ValueError(f"prefix is {shown(prefix)}, allowed: small letters and digits joined by '-'")
+        raise ValueError(f"prefix: found {shown(prefix)}, allowed: lower-case letters and digits joined by '-'")
     before = prefix.rstrip("-_").replace("_", "-") + "-" if prefix else ""
     info = types.type_info(kind)
     assert isinstance(info, types.StructType)
@@ -248,7 +248,7 @@ def _of_file(options: Iterable[Option], data: object, path: str) -> tuple[dict[s
         where = _dotted(path, str(key))
         if option is None:
             hint = did_you_mean(str(key), keys)
-            mistakes.append(Mistake(where, shown(value), "no such key; known are " + ", ".join(keys), hint))
+            mistakes.append(Mistake(where, shown(value), "only the keys " + ", ".join(keys), hint))
         elif option.key in found:
             mistakes.append(Mistake(where, shown(value), f"{option.key} once"))
         else:

@@ -62,7 +62,7 @@ def with_sources(mistakes: Iterable[Mistake], overrides: Iterable[Override]) -> 
         sources = [source for pattern, source in patterns if pattern.match(mistake.path)]
         if not sources:
             return mistake
-        hint = f"it comes from {sources[-1]}"
+        hint = f"the value comes from {sources[-1]}"
         return replace(mistake, hint=f"{mistake.hint}; {hint}" if mistake.hint else hint)
 
     return tuple(traced(each) for each in mistakes)
@@ -90,17 +90,17 @@ def _put(data: object, steps: list[str | int], override: Override, path: str, mi
     step, rest = steps[0], steps[1:]
     if isinstance(step, str):
         if data is not None and not isinstance(data, Mapping):
-            hint = f"entries are named by number, such as [0].{step}" if isinstance(data, list) else ""
-            mistakes.append(Mistake(path, shown(data), f"a mapping to set {step} of", hint))
+            hint = f"name an entry by its number, such as [0].{step}" if isinstance(data, list) else ""
+            mistakes.append(Mistake(path, shown(data), f"a mapping, to set its key {step}", hint))
             return data
         if rest and rest[0] == -1 and not isinstance((data or {}).get(step), list):
             return data
         return {**(data or {}), step: _put((data or {}).get(step), rest, override, path, mistakes)}
     if not isinstance(data, list):
-        mistakes.append(Mistake(path, shown(data), "a list to override an entry of"))
+        mistakes.append(Mistake(path, shown(data), "a list, to override its entry"))
         return data
     if step >= len(data):
-        mistakes.append(Mistake(path, f"entry {step}", f"an entry below {len(data)}, the length of the list"))
+        mistakes.append(Mistake(path, f"entry {step}", f"a number below {len(data)}, the length of the list"))
         return data
     chosen = range(len(data)) if step == -1 else (step,)
     return [_put(each, rest, override, path, mistakes) if n in chosen else each for n, each in enumerate(data)]

@@ -96,7 +96,7 @@ def _mapping(value: object) -> object:
     """Convert an immutable mapping, such as the default of a selector's labels."""
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is no setting")
+    raise TypeError(f"{type(value).__name__} is not a setting")
 
 
 def _takes_null(info: types.Type) -> bool:

@@ -152,8 +152,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def unknown_key(key: object, known: Iterable[str], path: str, value: object) -> Mistake:
     """Return the mistake for an unknown key."""
     words = list(known)
-    hint = did_you_mean(key, words) if isinstance(key, str) else f"quote the key if {shown(key)} is meant as text"
-    return Mistake(_below(path, key), shown(value), "no such key; known are " + ", ".join(words), hint)
+    hint = did_you_mean(key, words) if isinstance(key, str) else f"quote the key if you mean {shown(key)} as text"
+    return Mistake(_below(path, key), shown(value), "only the keys " + ", ".join(words), hint)
 
 
 _WRONG: Any = object()
@@ -216,7 +216,7 @@ def _parse_struct(value: object, info: types.StructType, path: str, found: list[
         else:
             arguments[field.name] = _parse(item, field.type, _below(path, field.encode_name), found)
     found.extend(
-        Mistake(_below(path, field.encode_name), "", describe(field.type), "it has no default")
+        Mistake(_below(path, field.encode_name), "", describe(field.type), "the key has no default")
         for field in info.fields
         if field.required and field.encode_name not in value
     )
@@ -305,7 +305,7 @@ def _parse_choice(value: object, choices: Mapping[Any, Any], path: str, found: l
             return chosen
     hint = did_you_mean(value, [each for each in choices if isinstance(each, str)]) if isinstance(value, str) else ""
     if isinstance(value, bool) and any(isinstance(each, str) for each in choices):
-        hint = "YAML reads on, off, yes and no as booleans: quote it"
+        hint = "YAML reads on, off, yes and no as booleans, so quote the value"
     found.append(Mistake(path, shown(value), _one_of(choices), hint))
     return _WRONG
 
@@ -327,9 +327,9 @@ def _parse_scalar(value: object, info: types.Type, path: str, found: list[Mistak
             return _bounded(float(value), value, info, path, found)
     hint = ""
     if isinstance(info, types.StrType) and isinstance(value, bool | int | float):
-        hint = f'quote it if text is meant: "{value}"'
+        hint = f'to write text, quote the value: "{value}"'
     elif isinstance(value, str) and _is_quoted(value, info):
-        hint = "write it without quotes"
+        hint = "write the value without quotes"
     found.append(Mistake(path, shown(value), describe(info), hint))
     return _WRONG
 
@@ -373,7 +373,7 @@ def _check_length(
     value: Any, least: int | None, most: int | None, path: str, allowed: str, found: list[Mistake]
 ) -> None:
     if (least is not None and len(value) < least) or (most is not None and len(value) > most):
-        found.append(Mistake(path, shown(value), allowed, f"its length is {len(value)}"))
+        found.append(Mistake(path, shown(value), allowed, f"the length is {len(value)}"))
 
 
 def describe(info: types.Type) -> str:

@@ -25,7 +25,7 @@ _LONGEST_NUMBER = 1000
 """Characters of a number. Python refuses to write more than 4300 digits, and needs hours for the longest of base 60."""
 
 
-_CUT_OFF = "the text ends there: close what is open, or write the text again if it was cut off"
+_CUT_OFF = "the text ends too early: close the open bracket or quote, or restore the part that was cut off"
 
 UNFIT = (LookupError, AttributeError, TypeError)
 """Errors besides its own that PyYAML raises if a tag does not fit its value, as in `!!bool maybe`."""
@@ -74,7 +74,7 @@ class _Loader(yaml.SafeLoader):
         except UnicodeDecodeError:
             if self._halves:
                 return value
-            problem = "half a character, such as \\ud800"
+            problem = "half of a surrogate pair, such as \\ud800"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
 
     def construct_number(self, node: yaml.ScalarNode) -> Any:
@@ -94,7 +94,7 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, Hashable):
                 self.mistakes.append(Mistake(f"line {line}", shown(key), "text as a key"))
             elif key in seen:
-                hint = f"it stands in line {seen[key]} already; remove one of them"
+                hint = f"the key is already in line {seen[key]}; remove one of the two"
                 self.mistakes.append(Mistake(f"line {line}", f"key {shown(key)}", "each key once", hint))
             else:
                 seen[key] = line
@@ -141,13 +141,13 @@ def load_yaml_documents(
                 continue
             most = loader.nodes + len(text) // _LONG + _MOST_NODES
             if unfolded(node, {}, most) > most:
-                allowed = f"aliases that add at most {_MOST_NODES} values when unfolded"
+                allowed = f"aliases that add at most {_MOST_NODES} values when expanded"
                 return [], (Mistake("", "aliases within aliases", allowed),)
             data = loader.construct_document(node)
             if data is not None:
                 documents.append(Document(data, number, node.start_mark.line + 1, _item_lines(node)))
     except _TooMany:
-        return [], (Mistake("", "more values", f"at most {most_nodes} values", if_more),)
+        return [], (Mistake("", f"more than {most_nodes} values", f"at most {most_nodes} values", if_more),)
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         line = f"line {mark.line + 1}" if mark is not None else ""
@@ -158,11 +158,11 @@ def load_yaml_documents(
     except yaml.reader.ReaderError as problem:
         return [], (Mistake("", f"character {problem.character!r} at {problem.position}", "printable text"),)
     except RecursionError:
-        return [], (Mistake("", "too many levels", "YAML of at most some hundred levels"),)
+        return [], (Mistake("", "too many levels", "YAML with at most a few hundred levels"),)
     except (ValueError, OverflowError) as problem:  # 2001-99-99 has the form of a date but is none
         return [], (Mistake("", str(problem), "YAML", "quote values that only look like dates or numbers"),)
     except UNFIT:
-        return [], (Mistake("", "a value that is not what its tag says", "YAML", "leave tags such as !!bool away"),)
+        return [], (Mistake("", "a value that does not match its tag", "YAML", "remove tags such as !!bool"),)
     if loader.mistakes:
         return [], tuple(loader.mistakes)
     return documents, ()

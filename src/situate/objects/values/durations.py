@@ -49,7 +49,7 @@ def parse_duration(value: object) -> float:
     if isinstance(value, float) and not math.isfinite(value):
         raise BadDuration("write a finite number of seconds")
     if abs(value) >= NANOSECONDS_FROM:
-        raise BadDuration(f"that is Go's nanoseconds; write {format_duration(value / 10**9)}")
+        raise BadDuration(f"the number is a Go duration in nanoseconds; write {format_duration(value / 10**9)}")
     return float(value)
 
 

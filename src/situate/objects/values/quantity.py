@@ -43,7 +43,7 @@ class Quantity:
         object.__setattr__(self, "_notation", notation)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Quantity does not change: cannot set {name}")
+        raise AttributeError(f"a Quantity is immutable: cannot set {name}")
 
     @property
     def value(self) -> int:
@@ -139,7 +139,7 @@ def parse_quantity(text: str) -> Quantity:
 def decode_quantity(type_: type, wire: object) -> Quantity:
     """Decode a quantity for msgspec, from text, or from the plain number that a person may write."""
     if type_ is not Quantity:
-        raise TypeError(f"no way to decode {type_}")
+        raise TypeError(f"cannot decode {type_}")
     if isinstance(wire, bool) or not isinstance(wire, str | int | float):
         raise BadQuantity(_complaint(str(wire)))
     return parse_quantity(str(wire).strip(" "))
@@ -170,6 +170,6 @@ def _binary_text(value: int) -> str:
 def _complaint(text: str) -> str:
     shown = text if len(text) <= 40 else text[:40] + "…"
     return (
-        f"{shown!r} is no quantity: write a number with an optional suffix out of n u m k M G T P E, "
-        "Ki Mi Gi Ti Pi Ei, or a decimal exponent such as e3"
+        f"{shown!r} is not a quantity; write a number, with a suffix (n u m k M G T P E Ki Mi Gi Ti Pi Ei) "
+        "or a decimal exponent such as e3 if needed"
     )

@@ -50,9 +50,9 @@ def micro_time(moment: datetime) -> str:
 
 def _utc(moment: datetime) -> datetime:
     if moment.tzinfo is None:
-        raise BadTime(f"{moment} has no time zone; give it one, such as UTC")
+        raise BadTime(f"{moment} has no time zone; add one, such as UTC")
     return moment.astimezone(UTC)
 
 
 def _complaint(text: str) -> str:
-    return f"{text[:60]!r} is no time: write it as 2024-01-31T12:00:00Z"
+    return f"{text[:60]!r} is not a time; write it as 2024-01-31T12:00:00Z"

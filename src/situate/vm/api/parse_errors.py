@@ -137,7 +137,7 @@ class Part(msgspec.Struct, frozen=True):
             if key not in known:
                 hint = did_you_mean(key, known)
                 at = self.place.at(key)
-                raise Misread(at.unreadable(value, f"no such key; known are {', '.join(known)}", hint))
+                raise Misread(at.unreadable(value, f"only the keys {', '.join(known)}", hint))
 
     def items(self) -> tuple[Part, ...]:
         if not isinstance(self.value, list | tuple):

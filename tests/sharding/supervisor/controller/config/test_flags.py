@@ -218,7 +218,9 @@ def test_all_mistakes_are_named_at_once_where_they_were_made() -> None:
         pytest.param(
             ["--completed-at-path", "spec.assignedTo"], "--assigned-to-path", "none contains another", id="equal paths"
         ),
-        pytest.param(["--strategy-arg", "x=1"], "--strategy-arg.x", "no such key", id="an argument that nothing reads"),
+        pytest.param(
+            ["--strategy-arg", "x=1"], "--strategy-arg.x", "only the keys", id="an argument that nothing reads"
+        ),
         pytest.param(["--strategy-arg", "x"], "--strategy-arg", "K=V", id="an argument without a value"),
         pytest.param(["--max-moves-per-interval", "5"], "--max-moves-per-interval", "percentage", id="no percentage"),
         pytest.param(["--desired-min", "5", "--desired-max", "4"], "--desired-min", "at most", id="bounds crossed"),
@@ -238,7 +240,7 @@ def test_mappings_name_their_keys_below_a_path() -> None:
     )
     assert [line.split(":")[0] for line in told] == ["sharding[0].pool", "sharding[0].drainTimeout"]
     assert mistakes(SupervisorOptions.from_mapping, {}) == [
-        "resource: missing, allowed: GROUP/VERSION/PLURAL, such as batch.example.com/v1/reports; it has no default"
+        "resource: missing, allowed: GROUP/VERSION/PLURAL, such as batch.example.com/v1/reports; the key has no default"
     ]
     assert mistakes(supervisor, "--resource", RESOURCE, file=["pool"]) == [
         'the document: found ["pool"], allowed: a mapping of options'
