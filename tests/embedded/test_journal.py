@@ -94,7 +94,7 @@ def test_damage_in_the_middle_is_no_silent_loss(tmp_path: Path) -> None:
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cluster.journal").write_bytes(b"situate-journal 9\nx")
-    with pytest.raises(Unusable, match="of another version"):
+    with pytest.raises(Unusable, match="no journal of this version"):
         reopened(tmp_path)
 
 

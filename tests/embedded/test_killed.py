@@ -172,7 +172,7 @@ async def test_a_full_disk_ends_the_server_with_a_sentence(tmp_path: Path) -> No
             said = (await process.stderr.read()).decode()
             assert await process.wait() == 1
     assert "the API server stops: " in said
-    assert "cluster.journal cannot be written: File too large; make room and start again" in said
+    assert "cluster.journal cannot be written: File too large; free disk space and start again" in said
     assert "Traceback" not in said
     assert load.answers > 20
     async with serving(tmp_path) as (_, http):
@@ -185,7 +185,10 @@ async def test_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) 
         async with asyncio.timeout(WITHIN_S):
             _, said = await second.communicate()
         assert second.returncode == 1
-        assert said.decode() == f"situate: --data {tmp_path} is in use by another server; stop it or name another\n"
+        assert (
+            said.decode()
+            == f"situate: --data {tmp_path} is in use by another server; stop that server or name another directory\n"
+        )
         async with http.get("/readyz") as response:
             assert response.status == 200
         first.send_signal(signal.SIGTERM)

@@ -175,15 +175,15 @@ class EmbeddedServer:
         except OSError as error:
             await self.stop()
             raise DidNotStart(
-                f"cannot listen on {settings.host} port {settings.port}: {error.strerror}; choose another --port, or 0 "
-                "for any that is free"
+                f"cannot listen on {settings.host} port {settings.port}: {error.strerror}; choose another --port, or "
+                "--port 0 for any free port"
             ) from error
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if settings.tls else 'http'}://{shown}:{port}"
 
     def _give_up(self, reason: Exception) -> None:
         if self.failed is not None and not self.failed.done():
-            _log.error("the embedded server cannot go on", error=str(reason))
+            _log.error("embedded server failed", error=str(reason))
             self.failed.set_exception(reason)
 
     def _run(self, work: Any, name: str) -> None:
@@ -208,5 +208,5 @@ class EmbeddedServer:
                     await work
                     raise
                 if problem:
-                    _log.warning("the journal keeps its history", error=problem)
+                    _log.warning("compaction of the journal failed", error=problem)
             await asyncio.to_thread(journal.sync)

@@ -80,7 +80,9 @@ class Journal:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._lock)
-            raise Unusable(f"--data {directory} is in use by another server; stop it or name another") from error
+            raise Unusable(
+                f"--data {directory} is in use by another server; stop that server or name another directory"
+            ) from error
         self.failed: Callable[[Unusable], None] = lambda _: None
         """Called if a change could not be written. The server must then stop."""
         self._file = -1
@@ -184,7 +186,7 @@ class Journal:
             self._meanwhile.append(record)
 
     def _unwritable(self, error: OSError) -> Unusable:
-        return Unusable(f"{self._path} cannot be written: {error.strerror}; make room and start again")
+        return Unusable(f"{self._path} cannot be written: {error.strerror}; free disk space and start again")
 
     @property
     def _fresh(self) -> Path:
@@ -200,8 +202,8 @@ class Journal:
         if not data.startswith(_MAGIC):
             found = data[:40].split(b"\n")[0].decode(errors="replace")
             raise Unusable(
-                f"{self._path} begins with {found!r}, not with {_MAGIC.decode().strip()!r}: it is of another version "
-                "or no journal at all; start with an empty directory"
+                f"{self._path} begins with {found!r}, allowed: {_MAGIC.decode().strip()!r}; the file is no journal of "
+                "this version, so start with an empty directory"
             )
         at = len(_MAGIC)
         while at + _HEAD.size <= len(data):

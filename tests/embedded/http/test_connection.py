@@ -164,7 +164,7 @@ async def test_what_is_no_http_is_told_so(client: Client) -> None:
     client.send(b"GET / HTTP/3\r\n\r\n")
     answer = await client.answer()
     assert answer.status == 505
-    assert b"only HTTP/1.1" in b"".join(answer.pieces)
+    assert b"allowed: HTTP/1.1" in b"".join(answer.pieces)
 
 
 async def test_a_head_has_no_body(client: Client) -> None:

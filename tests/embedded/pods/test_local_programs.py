@@ -98,4 +98,4 @@ async def test_a_process_that_ends_is_reported_and_starts_again(tmp_path: Path) 
 
             await cluster.eventually("it has begun again", runs, lambda count: count > 1)
         assert not (tmp_path / "team.nobodys.log").exists()
-    assert told[0].startswith("team.fails ended with code 3, and starts again in 1 s: ")
+    assert told[0].startswith("team.fails ended with code 3 and restarts in 1 s, log: ")

@@ -69,7 +69,7 @@ async def test_how_a_process_ends_by_itself_says_whether_it_is_begun_anew(tmp_pa
         await cluster.create(pod("anew", COUNTS, str(anew), "70"))
         await cluster.eventually("it is begun anew", lambda: _answer(anew.exists() and len(anew.read_text()) > 1))
         await cluster.create(pod("mistaken", COUNTS, str(mistaken), "1"))
-        with pytest.raises(PodEnded, match="mistaken ended with code 1: it said nothing"):
+        with pytest.raises(PodEnded, match="mistaken ended with code 1: no output"):
             await cluster.eventually("nothing that comes", lambda: _answer(False))
         assert mistaken.read_text() == "x"
 
@@ -78,7 +78,7 @@ async def test_how_a_process_ends_by_itself_says_whether_it_is_begun_anew(tmp_pa
     ("command", "said"),
     [
         pytest.param(["no-such-program"], "one cannot run no-such-program: No such file", id="unknown"),
-        pytest.param([], "one: its first container has no command", id="the image's own"),
+        pytest.param([], "one: the first container has no command", id="the image's own"),
     ],
 )
 async def test_what_cannot_be_begun_is_named(tmp_path: Path, command: list[str], said: str) -> None:

@@ -69,7 +69,7 @@ class FaultRoutes:
             case ["kubelets", node] if request.method == "PUT":
                 return self._kubelet(node, request.body)
             case _:
-                return refused_response(no_such_path("see /situate/faults"))
+                return refused_response(no_such_path("use the path /situate/faults"))
 
     def _rules(self, request: Request) -> Response:
         match request.method:
@@ -79,7 +79,7 @@ class FaultRoutes:
                 try:
                     self._faults.add(msgspec.json.decode(request.body, type=Rule))
                 except ValueError as error:
-                    return refused_response(bad_request(f"not a fault: {error}"))
+                    return refused_response(bad_request(f"the body is not a fault: {error}"))
             case "DELETE":
                 self._faults.clear()
                 self._running.set()
@@ -101,7 +101,7 @@ class FaultRoutes:
                 self._faults.paused = False
                 self._running.set()
             case _:
-                return refused_response(no_such_path("orders are compact, cut-watches, pause and resume"))
+                return refused_response(no_such_path("use compact, cut-watches, pause or resume"))
         return _json(self._faults.report())
 
     def _kubelet(self, node: str, body: bytes) -> Response:
@@ -110,7 +110,7 @@ class FaultRoutes:
         try:
             wanted = msgspec.json.decode(body, type=_Kubelet)
         except ValueError as error:
-            return refused_response(bad_request(f"not an order to a kubelet: {error}"))
+            return refused_response(bad_request(f"the body is not an order to a kubelet: {error}"))
         if wanted.running:
             self.kubelets.start_kubelet(node)
         else:

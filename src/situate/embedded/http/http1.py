@@ -100,7 +100,7 @@ class RequestParser:
             if end >= 0 or self.buffered > _MOST_HEAD:
                 raise BadRequest(431, f"the head of the request is longer than {_MOST_HEAD} bytes")
             if self._buffer.startswith(_TLS, self._at):
-                raise BadRequest(400, "the client speaks TLS, and this port plain HTTP: call it by http://")
+                raise BadRequest(400, "found TLS on a port for plain HTTP; use a URL that begins with http://")
             # Some clients send an extra empty line after a body (RFC 9112 2.2).
             while self._buffer.startswith(b"\r\n", self._at):
                 self._at += 2
@@ -113,7 +113,7 @@ class RequestParser:
             raise BadRequest(400, "the first line of the request is not METHOD TARGET VERSION")
         method, where, version = words
         if version not in ("HTTP/1.1", "HTTP/1.0"):
-            raise BadRequest(505, "only HTTP/1.1 and HTTP/1.0 are understood")
+            raise BadRequest(505, "the HTTP version is not supported, allowed: HTTP/1.1, HTTP/1.0")
         # A client's requests differ mostly in the first line. So the other lines are parsed only when they change.
         head = self._buffer[first:end]
         if head != self._head:
@@ -224,7 +224,7 @@ def _headers(head: bytes) -> dict[str, str]:
         if "content-length" in headers:
             raise BadRequest(400, "the request has both a content-length and a transfer-encoding")
         if headers["transfer-encoding"].lower() != "chunked":
-            raise BadRequest(501, "the only transfer-encoding that is understood is chunked")
+            raise BadRequest(501, "the transfer-encoding is not supported, allowed: chunked")
     return headers
 
 
@@ -233,5 +233,5 @@ def _length(headers: Mapping[str, str]) -> int:
     if length is None:
         return 0
     if not (length.isascii() and length.isdigit() and len(length) < 16):
-        raise BadRequest(400, f"the request's content-length is {length[:40]!r}")
+        raise BadRequest(400, f"the request's content-length is {length[:40]!r}, allowed: a number of bytes")
     return int(length)

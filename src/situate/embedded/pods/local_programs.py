@@ -38,7 +38,9 @@ def parse_images(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
         try:
             words = tuple(shlex.split(command))
         except ValueError as problem:
-            raise BadImage(f"found {text!r}, in which the command cannot be read: {problem}") from None
+            raise BadImage(
+                f"found {text!r} with a command that cannot be parsed: {problem}; correct its quotes"
+            ) from None
         if not (image and equals and words):
             raise BadImage(f"found {text!r}, allowed: IMAGE=COMMAND, such as reports:1='python executor.py'")
         found[image] = words

@@ -124,7 +124,7 @@ class PodProcesses:
         """Kill the process with SIGKILL. The pod stays unchanged and has no process from then on. Raises `KeyError`."""
         found = next((each for each in self._by_uid.values() if each.pod == pod and not each.told_to_end), None)
         if found is None:
-            raise KeyError(f"no process of pod {pod!r} runs, but of: {', '.join(self.running()) or 'none'}")
+            raise KeyError(f"pod {pod!r} has no running process, allowed: {', '.join(self.running()) or 'none'}")
         found.told_to_end = True
         with suppress(ProcessLookupError):
             found.process.kill()
@@ -164,7 +164,7 @@ class PodProcesses:
             elif code is not None and not running.told_to_end and self._report is not None:
                 del self._by_uid[uid]
                 again_s = self._failed_again(uid)
-                said = f"{running.pod} ended with code {code}, and starts again in {again_s:g} s: {running.log}"
+                said = f"{running.pod} ended with code {code} and restarts in {again_s:g} s, log: {running.log}"
                 self._report(said)
         now = asyncio.get_running_loop().time()
         for uid in sorted(wanted - self._by_uid.keys(), key=lambda uid: str(pods[uid]["metadata"]["name"])):
@@ -175,7 +175,7 @@ class PodProcesses:
                 except PodEnded as problem:
                     if self._report is None:
                         raise
-                    self._report(f"{problem}; tried again in {self._failed_again(uid):g} s")
+                    self._report(f"{problem}; retrying in {self._failed_again(uid):g} s")
                     continue
                 if started is not None:
                     self._by_uid[uid] = started
@@ -207,7 +207,7 @@ class PodProcesses:
             command[0] = sys.executable
         log = self._folder / f"{name}.log"
         if not command:
-            raise PodEnded(f"{name}: its first container has no command, and there are no images to have one")
+            raise PodEnded(f"{name}: the first container has no command; set its command, because no images run here")
         try:
             with log.open("ab") as output:
                 process = await asyncio.create_subprocess_exec(
@@ -243,7 +243,7 @@ async def pod_processes(processes: PodProcesses) -> AsyncIterator[PodProcesses]:
 
 def last_lines(log: Path) -> str:
     """Return the last lines of the log."""
-    return "\n".join(log.read_text(errors="replace").splitlines()[-_LAST_LINES:]) or "it said nothing"
+    return "\n".join(log.read_text(errors="replace").splitlines()[-_LAST_LINES:]) or "no output"
 
 
 async def _ended(running: _Running) -> None:
