@@ -64,8 +64,8 @@ def test_the_creation_of_a_pod_is_read() -> None:
             "deployments",
             id="another resource",
         ),
-        pytest.param(review({"dryRun": "yes"}), "a field of the review", id="a field of another type"),
-        pytest.param(review({"resource": 7}), "a field of the review", id="a number for the resource"),
+        pytest.param(review({"dryRun": "yes"}), "a field of the AdmissionReview", id="a field of another type"),
+        pytest.param(review({"resource": 7}), "a field of the AdmissionReview", id="a number for the resource"),
     ],
 )
 def test_anything_else_is_passed_with_its_own_uid(content: Any, why: str) -> None:
