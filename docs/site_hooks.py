@@ -62,8 +62,8 @@ def cli_reference() -> str:
     parts = [
         "# CLI",
         "",
-        "Every command prints the same text with `--help`. Exit codes: 0 done; 1 the answer is no, or something is",
-        "left over; 2 wrong usage or input; other codes are listed by `situate --help`.",
+        "Every command prints the same text with `--help`. Exit codes: 0 success; 1 negative answer or failure;",
+        "2 wrong command line or configuration; `situate --help` lists the other codes.",
     ]
     for path, each in _commands(command, "situate"):
         parts += ["", f"{'##' if path.count(' ') < 2 else '###'} {path}", "", *_command_page(path, each)]

@@ -390,7 +390,8 @@ def _full(trace: Trace, ready: str, spot: str) -> bool:
 def _shortage_told(trace: Trace) -> bool:
     told = [notice for notice in trace.world.notices if notice.owner == trace.uids[0]]
     return any(
-        notice.reason == "NoOnDemandRoom" and re.match(r"\d+ of \d+ are missing", notice.text) for notice in told
+        notice.reason == "NoOnDemandRoom" and re.match(r"\d+ of \d+ on-demand pods are missing", notice.text)
+        for notice in told
     )
 
 

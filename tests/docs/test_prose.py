@@ -38,7 +38,7 @@ def test_docstrings_are_plain(package: str) -> None:
     assert total.long_part <= 3, total
 
 
-@pytest.mark.parametrize("package", [each for each in PACKAGES if each != "spot"])
+@pytest.mark.parametrize("package", PACKAGES)
 def test_help_errors_and_events_are_plain(package: str) -> None:
     total = sum((prose.texts(path) for path in (SOURCE / package).rglob("*.py")), Measured())
     assert total.clauses <= 5, total

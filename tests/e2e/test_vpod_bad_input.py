@@ -15,7 +15,7 @@ from situate.vpod.policy.configmap import parse_policy
 from tests.e2e.vpod_cluster import Arena, Cluster
 from tests.waiting import eventually
 
-REJECTED = "the configuration is not in force; the last good one stays"
+REJECTED = "configuration rejected; the last valid one stays in force"
 
 
 def test_an_expired_client_certificate_is_one_sentence(
@@ -69,7 +69,7 @@ def test_a_statefulset_that_is_missing_is_waited_for(arena: Callable[..., Arena]
         assert condition["message"].startswith(f"StatefulSet {ours.name}/dispatcher does not exist: create it")
         ours.add_statefulset()
         ours.wait_placed()
-        assert len(scheduler.said("the StatefulSet does not exist; waiting for it")) == 1
+        assert len(scheduler.said("StatefulSet does not exist, waiting for it")) == 1
         assert [event.get("count", 1) for event in ours.events("StatefulSetMissing")] == [1]
 
 

@@ -31,7 +31,7 @@ def test_leadership_passes_on_and_nothing_moves(cluster: Cluster, arena: Callabl
         # the leader is killed: no good-bye, the Lease stays as it is
         first.process.kill()
         eventually("the second leads", second.leads)
-        eventually("it has rebuilt what is placed", lambda: second.said("the state is rebuilt"))
+        eventually("it has rebuilt what is placed", lambda: second.said("state rebuilt"))
         steadily("nothing moves", ours.placements, lambda held: held == before, seconds=1)
         assert not writes_of(second, cluster.requests(ours.name))
         ours.want(clicks=2)

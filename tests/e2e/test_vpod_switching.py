@@ -51,7 +51,7 @@ def test_to_vpod_and_back_moves_nothing(cluster: Cluster, arena: Callable[..., A
         assert planned_changes(cluster, ours) == ["", "", ""]
         before = versions(ours)
         vpod = ours.start("vpod")
-        eventually("vpod has rebuilt what is placed", lambda: vpod.said("the state is rebuilt"))
+        eventually("vpod has rebuilt what is placed", lambda: vpod.said("state rebuilt"))
         steadily("nothing is written", lambda: versions(ours), lambda now: now == before, seconds=2)
         assert ours.placements() == held
 
@@ -61,7 +61,7 @@ def test_to_vpod_and_back_moves_nothing(cluster: Cluster, arena: Callable[..., A
         vpod.process.stop(timeout_s=60)
         before = versions(ours)
         back = ours.start("knative-again", "vpod[0].profile=reference")
-        eventually("Knative's has rebuilt what is placed", lambda: back.said("the state is rebuilt"))
+        eventually("Knative's has rebuilt what is placed", lambda: back.said("state rebuilt"))
         steadily("nothing is written", lambda: versions(ours), lambda now: now == before, seconds=2)
         ours.want(clicks=2)
         now = ours.wait_placed()

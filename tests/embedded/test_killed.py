@@ -171,7 +171,7 @@ async def test_a_full_disk_ends_the_server_with_a_sentence(tmp_path: Path) -> No
         async with asyncio.timeout(WITHIN_S):
             said = (await process.stderr.read()).decode()
             assert await process.wait() == 1
-    assert "the API server stops: " in said
+    assert "the API server has stopped: " in said
     assert "cluster.journal cannot be written: File too large; free disk space and start again" in said
     assert "Traceback" not in said
     assert load.answers > 20

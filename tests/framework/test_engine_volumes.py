@@ -434,7 +434,7 @@ def test_pods_that_claim_devices_are_told_who_can_help_them() -> None:
     )
     assert refused(engine, claiming) == (
         "0/2 nodes are available: pod claims devices (spec.resourceClaims: gpu, nic), which this scheduler does not "
-        "allocate; give it the schedulerName of one that supports dynamic resource allocation, such as kube-scheduler."
+        "allocate; set schedulerName to a scheduler that supports dynamic resource allocation, such as kube-scheduler."
     )
     tell(engine, LOCAL, 50)
     assert engine.schedule(50) is None, "nothing that happens can help it"

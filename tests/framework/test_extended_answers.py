@@ -87,7 +87,7 @@ def test_where_it_refuses_all_the_sentence_says_so() -> None:
     ("reply", "said"),
     [
         (NoReply("connection refused"), f"extender {URL} at filter: connection refused"),
-        (Filtered(("z",), {}, {}), f"extender {URL} at filter: passes node z, which it was not asked about"),
+        (Filtered(("z",), {}, {}), f"extender {URL} at filter: returned node z, which was not in the request"),
     ],
 )
 def test_one_that_does_not_answer_is_named_and_stops_nobody(reply: Reply, said: str) -> None:
@@ -107,7 +107,7 @@ def test_a_comparison_asks_as_well() -> None:
     assert impossible.agreement is Agreement.IMPOSSIBLE
     assert impossible.refusals == ((f"Extender {URL}", ("no licence",)),)
     other, _ = answered(compare_steps(question, "b"), passes("b", "c", best="c"))
-    assert other.why == f"c has {other.totals[0]}, b {other.totals[1]}: Extender {URL} 300 against 0"
+    assert other.why == f"c has score {other.totals[0]}, b has {other.totals[1]}: Extender {URL} 300 against 0"
 
 
 def test_a_pod_keeps_a_promised_node_only_if_the_extender_agrees() -> None:

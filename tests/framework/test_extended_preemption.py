@@ -105,9 +105,9 @@ def test_but_where_filters_refused_it_as_well_as_before() -> None:
     ("answer", "problem"),
     [
         pytest.param(nowhere, "it took more than 5 s", id="none"),
-        pytest.param(only({"z": ("a1",)}), "names node z, which there is not", id="node"),
-        pytest.param(only({"a": ("b1",)}), "names a pod with uid b1, which is not on node a", id="pod"),
-        pytest.param(only({"a": ()}), "names no victim on node a; needed: one or more", id="no victim"),
+        pytest.param(only({"z": ("a1",)}), "returned node z, which does not exist", id="node"),
+        pytest.param(only({"a": ("b1",)}), "returned a pod with uid b1, which is not on node a", id="pod"),
+        pytest.param(only({"a": ()}), "returned no victim on node a; allowed: one or more", id="no victim"),
     ],
 )
 def test_an_extender_that_fails_at_preemption_ends_nobody(answer: Answering, problem: str) -> None:

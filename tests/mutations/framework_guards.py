@@ -264,8 +264,8 @@ FRAMEWORK_GUARDS = (
         "extender-victims",
         "an extender ends only pods that are on the node (section 8)",
         "framework/preemption/extenders.py",
-        '        if strangers:\n            raise ExtenderFailed(extender, verb, f"names a pod',
-        '        if False:\n            raise ExtenderFailed(extender, verb, f"names a pod',
+        '        if strangers:\n            raise ExtenderFailed(extender, verb, f"returned a pod',
+        '        if False:\n            raise ExtenderFailed(extender, verb, f"returned a pod',
         (_PREEMPTING,),
     ),
     Mutation(

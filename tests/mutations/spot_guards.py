@@ -327,7 +327,7 @@ SPOT_GUARDS = (
         "spot-recheck-waiting",
         "a pod that has found a node is not deleted as one that waits (B17, B18)",
         "spot/rebalance/preconditions.py",
-        '        return f"it has found the node {pod.node}" if pod.node else ""',
+        '        return f"the pod has the node {pod.node} now" if pod.node else ""',
         '        return ""',
         (_RECHECKS,),
     ),

@@ -71,8 +71,8 @@ def test_what_drivers_know_a_persistent_volume_by(each: PersistentVolume, wanted
 @pytest.mark.parametrize(
     ("each", "text"),
     [
-        (volume("v", gce_persistent_disk=GCE, labels={ZONE: "us-a-1__us-b-1"}), "several of one region"),
-        (volume("v", gce_persistent_disk=GCE, labels={ZONE: "here__there"}), "several of one region"),
+        (volume("v", gce_persistent_disk=GCE, labels={ZONE: "us-a-1__us-b-1"}), "zones of one region"),
+        (volume("v", gce_persistent_disk=GCE, labels={ZONE: "here__there"}), "zones of one region"),
         (volume("v", aws_elastic_block_store=AWSElasticBlockStoreSource("aws://z/disk")), "aws://ZONE/vol-ID"),
         (volume("v", azure_disk=AzureDiskSource("uri")), "allowed: Managed"),
     ],

@@ -30,7 +30,7 @@ def test_every_pod_has_its_class_cause_own_and_free() -> None:
     assert (told.wanted, told.placed) == (9, 8)
     assert told.decision is not None
     assert str(told.decision.shortage) == "0/5 pods can take 1 more: 3 full, 1 missing, 1 unschedulable"
-    assert told.autoscaler == "5 pods are needed and 5 asked for: stays"
+    assert told.autoscaler == "5 pods are needed and 5 requested: stays"
 
 
 def test_an_unknown_vpod_is_said_to_be_unknown() -> None:
@@ -43,21 +43,21 @@ def test_an_unknown_vpod_is_said_to_be_unknown() -> None:
 @pytest.mark.parametrize(
     ("wanted", "changes", "want"),
     [
-        pytest.param(20, {}, "5 pods are needed and 2 asked for: scales up to 5", id="up"),
+        pytest.param(20, {}, "5 pods are needed and 2 requested: scales up to 5", id="up"),
         pytest.param(
             4,
             {},
-            "1 pod is needed and 2 asked for: scales down once fewer have been needed for 300 s",
+            "1 pod is needed and 2 requested: scales down when fewer have been needed for 300 s",
             id="waits",
         ),
         pytest.param(
             4,
             {"scale_down_stabilization": 0.0},
-            "1 pod is needed and 2 asked for: moves everything off the pods from ordinal 1 on, then scales down to it",
+            "1 pod is needed and 2 requested: drains the pods from ordinal 1 on, then scales down to 1",
             id="drains",
         ),
         pytest.param(
-            0, {"scale_down_stabilization": 0.0}, "0 pods are needed and 2 asked for: scales down to 0", id="down"
+            0, {"scale_down_stabilization": 0.0}, "0 pods are needed and 2 requested: scales down to 0", id="down"
         ),
     ],
 )
@@ -85,8 +85,8 @@ def test_predicates_are_named_where_they_refuse() -> None:
 @pytest.mark.parametrize(
     ("settings", "rest", "said"),
     [
-        pytest.param({}, [10, 2, 0, 0, 0], "uneven: shrink is ordinal (auto, as minReplicas is 0)", id="auto"),
-        pytest.param({"shrink": Shrink.ORDINAL}, [10, 2, 0, 0, 0], "uneven: shrink is ordinal: ", id="ordinal"),
+        pytest.param({}, [10, 2, 0, 0, 0], "uneven: shrink is ordinal (auto, because minReplicas is 0)", id="auto"),
+        pytest.param({"shrink": Shrink.ORDINAL}, [10, 2, 0, 0, 0], "uneven: shrink is ordinal. ", id="ordinal"),
         pytest.param({"shrink": Shrink.SPREAD}, [3, 3, 2, 2, 2], "", id="spread"),
         pytest.param({"min_replicas": 2}, [3, 3, 2, 2, 2], "", id="auto with minReplicas"),
     ],
@@ -113,5 +113,5 @@ def test_new_pods_leave_a_source_where_it_is_and_that_is_said() -> None:
     kept = state(2, 10, [vpod("a/b", 4, placed(4))], shrink=Shrink.SPREAD)
     told = explain(kept, Key("a", "b"), 1.0, beat(kept, Memory(), 1.0, False))
     assert told.uneven == (
-        "uneven: nothing that is placed moves for evenness; rebalance.enabled: true evens out what is placed"
+        "uneven: placed vreplicas do not move. To spread placed vreplicas, set rebalance.enabled to true"
     )

@@ -30,12 +30,13 @@ _MOST_NODES: Final = 20_000
 
 def demo(
     once: Annotated[
-        bool, typer.Option("--once", help="Play without a terminal, check every chapter, and end.")
+        bool, typer.Option("--once", help="Play without a terminal: check each chapter, print its outcome, and exit.")
     ] = False,
     kubeconfig: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Play on this cluster, in namespaces of the demo's own; kwok must play its nodes."
+            metavar="FILE",
+            help="Kubeconfig of the cluster to play on, in the demo's own namespaces; kwok must run its nodes.",
         ),
     ] = None,
 ) -> None:
@@ -61,10 +62,10 @@ def simulate(
         Path,
         typer.Argument(
             metavar="SCENARIO",
-            help="A file, see examples/vpod-day.yaml and examples/spot-wave.yaml; or a wave of spot nodes by its name: "
-            "steady, full-wave, half-wave, rolling-waves, flapping, wave-in-rollout, wave-at-peak, no-notice, "
-            "on-demand-full, baselines; or a trace of virtual machines, a file of JSON lines named .jsonl, or such a "
-            "load by its name: vm-steady, vm-burst, vm-full-cluster, vm-at-watermark, vm-heterogeneous, vm-node-loss.",
+            help="Scenario file, such as examples/vpod-day.yaml or examples/spot-wave.yaml; trace of VMs, a file of "
+            "JSON lines whose name ends in .jsonl; wave of spot nodes: steady, full-wave, half-wave, rolling-waves, "
+            "flapping, wave-in-rollout, wave-at-peak, no-notice, on-demand-full, baselines; or load of VMs: "
+            "vm-steady, vm-burst, vm-full-cluster, vm-at-watermark, vm-heterogeneous, vm-node-loss.",
             show_default=False,
         ),
     ],
@@ -73,19 +74,21 @@ def simulate(
         typer.Option(
             "--variant",
             metavar="NAME",
-            help="Only this variant, or policy of spot; of vm: compat, default. May be given several times.",
+            help="Only this variant of the scenario, policy of spot, or rules of vm (compat, default); repeatable.",
         ),
     ] = None,
     runs: Annotated[
-        int | None, typer.Option("--runs", metavar="N", min=1, max=10_000, help="Runs of each policy of spot.")
+        int | None, typer.Option("--runs", metavar="N", min=1, max=10_000, help="Number of runs of each spot policy.")
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", metavar="N", help="Seed of spot and of vm's loads; equal seeds give equal results."),
+        typer.Option(
+            "--seed", metavar="N", help="Random seed of spot waves and VM loads; equal seeds give equal results."
+        ),
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw demand and running work over time into this file, FILE.svg."),
+        typer.Option("--plot", metavar="FILE", help="SVG file for a chart of demand and running work over time."),
     ] = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -102,10 +105,10 @@ def simulate(
     that served. RESTARTS: Pods that ended for other reasons than scaling or a rollout. All are means over the runs; -o
     wide and -o json also show the spread.
 
-    vm: the rules of neondatabase/autoscaling (compat) and of situate (default). WISHES: requests for more than a
-    machine has. P50, P99: seconds until a request is granted and used; for a request that is never granted, its whole
-    duration. FROZEN-S: machine-seconds in which a move prevented a change of size. SHORT-S: machine-seconds with less
-    than requested, or not running.
+    vm: the rules of neondatabase/autoscaling (compat) and of situate (default). REQUESTS: requests for more than a VM
+    has. P50, P99: seconds until a request is granted and used; for a request that is never granted, its whole duration.
+    FROZEN-S: VM-seconds in which a migration prevented a resize. SHORT-S: VM-seconds with less than requested, or not
+    running.
 
     \b
     situate simulate rolling-waves
@@ -120,34 +123,38 @@ def simulate(
 
 def embedded(
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="Where to listen; 0 takes any free port.")
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port to listen on; 0: any free port.")
     ] = 8001,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
     data: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Keep the state in this folder; without it, it is gone at the end."),
+        typer.Option(metavar="FOLDER", help="Folder that stores the state; without it, the state is lost at exit."),
     ] = None,
-    nodes: Annotated[int, typer.Option("--nodes", metavar="N", min=0, max=_MOST_NODES, help="Begin with N nodes.")] = 0,
+    nodes: Annotated[
+        int, typer.Option("--nodes", metavar="N", min=0, max=_MOST_NODES, help="Number of nodes at the start.")
+    ] = 0,
     kubeconfig: Annotated[
         Path | None,
-        typer.Option("--write-kubeconfig", metavar="FILE", help="Write a kubeconfig here once the server answers."),
+        typer.Option(
+            "--write-kubeconfig", metavar="FILE", help="File for a kubeconfig, written when the server is ready."
+        ),
     ] = None,
     machines: Annotated[
-        bool, typer.Option("--machines", help="VirtualMachines live and move in it, as beside `situate vm machines`.")
+        bool, typer.Option("--machines", help="Run and live-migrate VirtualMachines, as `situate vm machines` does.")
     ] = False,
     run_pods: Annotated[
         Path | None,
         typer.Option(
             "--run-pods",
             metavar="FOLDER",
-            help="Run Pods of our image, and of --run-image, as processes of this machine; logs are written to FOLDER.",
+            help="Folder for logs. Pods of situate's image and of --run-image then run as processes of this machine.",
         ),
     ] = None,
     run_image: Annotated[
         list[str] | None,
         typer.Option(
             metavar="IMAGE=COMMAND",
-            help="With --run-pods, the command of an image, such as reports:1='python executor.py'; repeatable.",
+            help="Command of an image for --run-pods, such as reports:1='python executor.py'; repeatable.",
         ),
     ] = None,
 ) -> None:
@@ -167,11 +174,11 @@ def embedded(
 
 def check(
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", metavar="FILE", help="The configuration.", show_default=False)
+        Path | None, typer.Option("--file", "-f", metavar="FILE", help="Configuration file.", show_default=False)
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Look at the file only.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Check only the file, without a cluster.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of the file, for editors.")] = False,
-    show: Annotated[bool, typer.Option("--show", help="Print every setting with the value in force.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print every setting with its effective value.")] = False,
     assignments: SetOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -195,7 +202,7 @@ def check(
 def crds(
     products: Annotated[
         list[Placed] | None,
-        typer.Argument(metavar="[vpod|vm]...", help="Of these products only.", show_default=False),
+        typer.Argument(metavar="[vpod|vm]...", help="Only the definitions of these products.", show_default=False),
     ] = None,
     output: DataOutputOption = DataFormat.YAML,
 ) -> None:
@@ -222,7 +229,7 @@ def manifests(
             parser=product_of,
             metavar="|".join(Product),
             autocompletion=product_names,
-            help="One product by itself, without a ConfigMap: settings become arguments.",
+            help="Product to install alone, without a ConfigMap: its settings become arguments.",
         ),
     ] = None,
     file: Annotated[
@@ -231,20 +238,25 @@ def manifests(
             "--file",
             "-f",
             metavar="FILE",
-            help="The configuration; that of a product may be left out.",
+            help="Configuration file; optional if a product is named.",
             show_default=False,
         ),
     ] = None,
     installation: InstallationNamespaceOption = "situate",
-    image: Annotated[str, typer.Option(metavar="IMAGE", help="The container image.")] = f"situate:{__version__}",
-    replicas: Annotated[int, typer.Option(metavar="N", min=1, help="One leads, the others stand by.")] = 2,
+    image: Annotated[str, typer.Option(metavar="IMAGE", help="Container image of situate.")] = f"situate:{__version__}",
+    replicas: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Number of replicas; one leads, the others take over if it fails.")
+    ] = 2,
     resource: Annotated[
         list[str] | None,
-        typer.Option(metavar="GROUP/VERSION/PLURAL", help="Of archive and sharding: which objects; repeatable."),
+        typer.Option(
+            metavar="GROUP/VERSION/PLURAL",
+            help="Resource for archive or sharding, such as batch.example.com/v1/reports; repeatable.",
+        ),
     ] = None,
     executor_image: Annotated[
         str,
-        typer.Option(metavar="IMAGE", help="Of sharding: the operator's image; its command runs an executor."),
+        typer.Option(metavar="IMAGE", help="Image of your operator, for sharding; its command runs an executor."),
     ] = "operator:latest",
     output: DataOutputOption = DataFormat.YAML,
 ) -> None:
@@ -271,14 +283,16 @@ def run(
     context: ContextOption = None,
     assignments: SetOption = None,
     embedded: Annotated[
-        bool, typer.Option("--embedded", help="Run against a cluster of its own, in memory, which ends with it.")
+        bool, typer.Option("--embedded", help="Run against an in-memory cluster, which ends with the command.")
     ] = False,
     log_level: Annotated[
-        LogLevel | None, typer.Option(help="Write log lines of this level and above; overrides log.level of the file.")
+        LogLevel | None, typer.Option(help="Lowest level of the log lines; overrides log.level of the file.")
     ] = None,
     log_format: Annotated[
         LogFormat | None,
-        typer.Option(help="How log lines look: auto is console on a terminal, else JSON; overrides log.format."),
+        typer.Option(
+            help="Format of log lines; auto: console on a terminal, else JSON. Overrides log.format of the file."
+        ),
     ] = None,
 ) -> None:
     """Run the schedulers of the configuration against a cluster, until SIGTERM or Ctrl-C.

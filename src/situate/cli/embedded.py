@@ -62,7 +62,7 @@ def run(
 def _images(texts: Sequence[str], folder: Path | None) -> dict[str, tuple[str, ...]]:
     """Return the command of each image. Raises `WrongInput`."""
     if texts and folder is None:
-        raise WrongInput(f"--run-image {texts[0]}: it goes with --run-pods FOLDER")
+        raise WrongInput(f"--run-image {texts[0]}: needs --run-pods FOLDER")
     try:
         images = parse_images(texts)
     except BadImage as problem:
@@ -71,7 +71,7 @@ def _images(texts: Sequence[str], folder: Path | None) -> dict[str, tuple[str, .
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
-            raise WrongInput(f"--run-pods {folder}: {problem.strerror}; name a folder that can be written") from None
+            raise WrongInput(f"--run-pods {folder}: {problem.strerror}; name a writable folder") from None
     return images
 
 
@@ -110,7 +110,7 @@ async def _serve(
             try:
                 write_kubeconfig(kubeconfig, server.kubeconfig())
             except OSError as problem:
-                complain(f"--write-kubeconfig {kubeconfig}: {problem.strerror}; name a file that can be written")
+                complain(f"--write-kubeconfig {kubeconfig}: {problem.strerror}; name a writable file")
                 return ExitCode.NO
         if run_pods is not None:
             await stack.enter_async_context(_processes(server, run_pods, images))
@@ -121,7 +121,7 @@ async def _serve(
         assert server.failed is not None
         await asyncio.wait((stopped, server.failed), return_when=asyncio.FIRST_COMPLETED)
         if server.failed.done():
-            complain(f"the API server stops: {server.failed.exception()}")
+            complain(f"the API server has stopped: {server.failed.exception()}")
             return ExitCode.NO
     return ExitCode.DONE
 

@@ -19,9 +19,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     epilog=(
-        "Begin with `situate demo`: it needs no cluster. Exit codes: 0 done; 1 the answer is no, or it could not be "
-        "done; 2 the command line or the configuration is wrong; 3 the cluster or the archive cannot be reached, or "
-        "refused; 130 interrupted; 141 nobody reads the output any more."
+        "Start with `situate demo`, which needs no cluster. Exit codes: 0 success; 1 negative answer, or failure; "
+        "2 wrong command line or configuration; 3 the cluster or the archive is unreachable, or refused the request; "
+        "130 interrupted; 141 broken pipe."
     ),
 )
 
@@ -35,7 +35,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def situate(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Schedulers for Kubernetes: they decide where work goes, say why, and can be rehearsed without a cluster."""

@@ -62,15 +62,19 @@ def _hide_types(command: Any) -> None:
 VERBS: Final = {
     "demo": Verb("situate.cli.commands", Group.TRY, "Play a story on an embedded cluster."),
     "simulate": Verb("situate.cli.commands", Group.TRY, "Compare settings on a simulated cluster."),
-    "embedded": Verb("situate.cli.commands", Group.TRY, "Run an API server alone, in memory."),
-    "scheduler": Verb("situate.cli.scheduler.commands", Group.INSPECT, "Pods on nodes: why, what if, compare."),
+    "embedded": Verb("situate.cli.commands", Group.TRY, "Run an in-memory API server."),
+    "scheduler": Verb(
+        "situate.cli.scheduler.commands", Group.INSPECT, "Explain, predict and compare placements of Pods."
+    ),
     "vpod": Verb("situate.cli.vpod.commands", Group.INSPECT, "Virtual replicas on the Pods of StatefulSets."),
     "spot": Verb("situate.cli.spot.commands", Group.INSPECT, "Workloads on spot and on-demand nodes."),
     "vm": Verb("situate.cli.vm.commands", Group.INSPECT, "Virtual machines that grow, shrink and move."),
-    "sharding": Verb("situate.cli.sharding.commands", Group.INSPECT, "Custom resources on executors, archived."),
+    "sharding": Verb(
+        "situate.cli.sharding.commands", Group.INSPECT, "Custom resources on executors, and their archive."
+    ),
     "check": Verb("situate.cli.commands", Group.INSTALL, "Check the configuration, and the cluster for it."),
     "crds": Verb("situate.cli.commands", Group.INSTALL, "Print the custom resource definitions."),
-    "manifests": Verb("situate.cli.commands", Group.INSTALL, "Print what to apply to install situate."),
+    "manifests": Verb("situate.cli.commands", Group.INSTALL, "Print the objects that install situate."),
     "run": Verb("situate.cli.commands", Group.RUN, "Run the schedulers against a cluster."),
 }
 ALIASES: Final = {"shard": "sharding"}

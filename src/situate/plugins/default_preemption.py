@@ -49,7 +49,7 @@ class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel"):
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.min_candidate_nodes_percentage == 0 and self.min_candidate_nodes_absolute == 0:
-            yield Mistake("minCandidateNodesPercentage", "0", "more than 0 where minCandidateNodesAbsolute is 0")
+            yield Mistake("minCandidateNodesPercentage", "0", "more than 0 if minCandidateNodesAbsolute is 0")
 
     def enough(self, nodes: int) -> int | None:
         """Return the number of candidates that ends the search among `nodes`; None means all."""

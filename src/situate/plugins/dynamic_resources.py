@@ -49,7 +49,7 @@ class DynamicResources:
         return PreFiltered(
             unresolvable(
                 f"pod claims devices (spec.resourceClaims: {names}), which this scheduler does not allocate; "
-                "give it the schedulerName of one that supports dynamic resource allocation, such as kube-scheduler"
+                "set schedulerName to a scheduler that supports dynamic resource allocation, such as kube-scheduler"
             )
         )
 

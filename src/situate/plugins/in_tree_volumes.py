@@ -54,13 +54,13 @@ def _ebs_handle(source: Any) -> str:
         return known
     volume = known.removeprefix("aws://").partition("/")[2].strip("/")
     if not _EBS_VOLUME.fullmatch(volume):
-        raise BadSource(f"awsElasticBlockStore.volumeID: found {known!r}, allowed: aws://ZONE/vol-ID or an id alone")
+        raise BadSource(f"awsElasticBlockStore.volumeID: found {known!r}, allowed: aws://ZONE/vol-ID or only an id")
     return volume
 
 
 def _azure_handle(source: Any) -> str:
     if source.kind.lower() != "managed":
-        raise BadSource(f"azureDisk.kind: found {source.kind!r}, allowed: Managed, for a CSI driver to serve it")
+        raise BadSource(f"azureDisk.kind: found {source.kind!r}, allowed: Managed, because a CSI driver serves it")
     uri: str = source.disk_uri
     return uri
 
@@ -167,7 +167,7 @@ def _gce_place(volume: PersistentVolume) -> tuple[str, str]:
     parts = [zone.split("-") for zone in zones]
     regions = {"-".join(part[:2]) for part in parts}
     if len(regions) != 1 or any(len(part) != 3 for part in parts):
-        raise BadSource(f"labels: found zones {zones}, allowed: several of one region, as us-central1-a")
+        raise BadSource(f"labels: found zones {zones}, allowed: zones of one region, such as us-central1-a")
     return "regions", regions.pop()
 
 

@@ -54,7 +54,7 @@ class CapacityRatio(msgspec.Struct, frozen=True, rename="camel"):
             yield Mistake("shape", "[]", "at least one point")
         for number, (one, other) in enumerate(zip(self.shape, self.shape[1:], strict=False), start=1):
             if one.utilization >= other.utilization:
-                allowed = f"more than that of the point before it ({one.utilization})"
+                allowed = f"more than the utilization of the point before ({one.utilization})"
                 yield Mistake(f"shape[{number}].utilization", str(other.utilization), allowed)
 
 
@@ -68,9 +68,9 @@ class ScoringStrategy(msgspec.Struct, frozen=True, rename="camel"):
     def mistakes(self) -> Iterable[Mistake]:
         by_ratio = self.type == "RequestedToCapacityRatio"
         if by_ratio and self.requested_to_capacity_ratio is None:
-            yield Mistake("requestedToCapacityRatio", "", "a shape, with type RequestedToCapacityRatio")
+            yield Mistake("requestedToCapacityRatio", "", "a shape, because type is RequestedToCapacityRatio")
         if not by_ratio and self.requested_to_capacity_ratio is not None:
-            yield Mistake("requestedToCapacityRatio", "a shape", f"nothing, with type {self.type}")
+            yield Mistake("requestedToCapacityRatio", "a shape", f"no shape, because type is {self.type}")
 
 
 class NodeResourcesFitArgs(msgspec.Struct, frozen=True, rename="camel"):
@@ -86,7 +86,7 @@ class NodeResourcesFitArgs(msgspec.Struct, frozen=True, rename="camel"):
         for number, name in enumerate(self.ignored_resources):
             if not valid_label_key(name):
                 yield Mistake(
-                    f"ignoredResources[{number}]", shown(name), "the name of a resource, as example.com/thing"
+                    f"ignoredResources[{number}]", shown(name), "the name of a resource, such as example.com/thing"
                 )
         for number, name in enumerate(self.ignored_resource_groups):
             if "/" in name or not valid_label_key(name):

@@ -24,7 +24,7 @@ class PodTopologySpreadArgs(msgspec.Struct, frozen=True, rename="camel"):
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.defaulting_type == "System" and self.default_constraints:
-            yield Mistake("defaultingType", '"System"', '"List" where there are defaultConstraints')
+            yield Mistake("defaultingType", '"System"', '"List" if defaultConstraints is set')
         seen: set[tuple[str, str]] = set()
         for number, constraint in enumerate(self.default_constraints):
             path = f"defaultConstraints[{number}]"
@@ -43,4 +43,6 @@ def _mistakes(constraint: TopologySpreadConstraint, path: str) -> Iterable[Mista
     if constraint.when_unsatisfiable not in _ACTIONS:
         yield Mistake(f"{path}.whenUnsatisfiable", shown(constraint.when_unsatisfiable), " or ".join(_ACTIONS))
     if constraint.label_selector is not None:
-        yield Mistake(f"{path}.labelSelector", "a selector", "none: it comes from the pod's services and owner")
+        yield Mistake(
+            f"{path}.labelSelector", "a selector", "none, because the services and the owner of the pod define it"
+        )

@@ -110,7 +110,7 @@ def _loaded(entry: EntryPoint, types: Mapping[str, PluginType]) -> PluginType | 
     except Exception as problem:
         return Mistake(path, entry.value, "a plugin class that can be imported", f"{type(problem).__name__}: {problem}")
     if not callable(loaded) or _name(loaded) != entry.name:
-        return Mistake(path, entry.value, f"a class whose `name` is {entry.name!r}")
+        return Mistake(path, entry.value, f"a class with the `name` {entry.name!r}")
     make: PluginType = loaded
     return make
 

@@ -25,47 +25,54 @@ def permissions(
     `kinds`: of workloads that take part. `normalise`: whether nodes get the capacity label (P34), the only write to
     nodes.
     """
-    policies = "keeping the last valid policy of each workload"
-    certificates = "serving the webhook with certificates of its own"
+    policies = "recording the last valid policy of each workload"
+    certificates = "storing the certificates of the webhook"
     admission = "admissionregistration.k8s.io"
     place, _, name = (prices or "").partition("/")
     priced = (Permission("", "configmaps", ("get",), "reading prices", place, name),) if prices else ()
     further = tuple(
-        Permission(KINDS[kind].group, KINDS[kind].plural, READ, "knowing what a workload asks for")
+        Permission(KINDS[kind].group, KINDS[kind].plural, READ, "reading the workloads and their policies")
         for kind in kinds
         if kind not in DEFAULT_KINDS
     )
-    labels = (Permission("", "nodes", ("patch",), "labelling nodes with their capacity"),) if normalise else ()
+    labels = (Permission("", "nodes", ("patch",), "labelling Nodes with their capacity"),) if normalise else ()
     return (
         *priced,
         *further,
         *labels,
-        Permission("", "pods", READ, "counting the pods of each workload"),
-        Permission("", "pods", ("patch",), "marking the pod that answers, releasing pods on notice, deletion costs"),
-        Permission("", "pods", ("delete",), "ending pods of nodes that end, and released pods"),
-        Permission("", "pods/eviction", ("create",), "moving pods"),
-        Permission("", "pods/status", ("patch",), "telling on pods why they wait"),
-        Permission("", "nodes", READ, "knowing which nodes are on demand, and which end"),
-        Permission("", "namespaces", READ, "reading the policies of namespaces"),
-        Permission("policy", "poddisruptionbudgets", READ, "moving no pod whose budget forbids it"),
-        Permission("", "services", READ, "knowing which pods may be released"),
-        Permission("networking.k8s.io", "networkpolicies", READ, "knowing which pods may be released"),
-        Permission("", "resourcequotas", READ, "knowing where a replacement may be made"),
-        Permission("", "persistentvolumeclaims", READ, "moving no pod away from its volume"),
-        Permission("", "persistentvolumes", READ, "moving no pod away from its volume"),
-        Permission("storage.k8s.io", "storageclasses", READ, "moving no pod away from its volume"),
-        Permission("coordination.k8s.io", "leases", ("get",), "knowing which pod leads its workload"),
-        Permission("apps", "deployments", READ, "knowing what a workload asks for"),
-        Permission("apps", "replicasets", READ, "knowing whose a pod is"),
-        Permission("apps", "statefulsets", READ, "knowing what a workload asks for"),
+        Permission("", "pods", READ, "counting the Pods of each workload"),
         Permission(
-            "", "events", ("get", "list", "watch", "create", "patch"), "hearing of refused pods, and explaining"
+            "", "pods", ("patch",), "labelling the Pod of the leader, releasing Pods, and setting deletion costs"
+        ),
+        Permission("", "pods", ("delete",), "deleting released Pods, and Pods on ending nodes"),
+        Permission("", "pods/eviction", ("create",), "evicting Pods"),
+        Permission("", "pods/status", ("patch",), "reporting why Pods wait"),
+        Permission("", "nodes", READ, "detecting on-demand nodes and ending nodes"),
+        Permission("", "namespaces", READ, "reading the policies of Namespaces"),
+        Permission("policy", "poddisruptionbudgets", READ, "respecting PodDisruptionBudgets"),
+        Permission("", "services", READ, "detecting Services that forbid the release of a Pod"),
+        Permission(
+            "networking.k8s.io", "networkpolicies", READ, "detecting NetworkPolicies that forbid the release of a Pod"
+        ),
+        Permission("", "resourcequotas", READ, "detecting namespaces without quota for a replacement"),
+        Permission("", "persistentvolumeclaims", READ, "keeping Pods near their volumes"),
+        Permission("", "persistentvolumes", READ, "keeping Pods near their volumes"),
+        Permission("storage.k8s.io", "storageclasses", READ, "keeping Pods near their volumes"),
+        Permission("coordination.k8s.io", "leases", ("get",), "detecting the Pod that leads its workload"),
+        Permission("apps", "deployments", READ, "reading the workloads and their policies"),
+        Permission("apps", "replicasets", READ, "finding the workload of a Pod"),
+        Permission("apps", "statefulsets", READ, "reading the workloads and their policies"),
+        Permission(
+            "",
+            "events",
+            ("get", "list", "watch", "create", "patch"),
+            "detecting refused Pods, and recording decisions as Events",
         ),
         Permission(
             admission,
             "mutatingwebhookconfigurations",
             (*READ, "patch"),
-            "telling API servers whom to trust",
+            "publishing the certificate authority of the webhook",
             name=configuration_name(namespace),
         ),
         Permission("", "secrets", (*READ, "patch"), certificates, namespace, CERTIFICATES),

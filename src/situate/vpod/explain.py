@@ -118,19 +118,19 @@ def _uneven(state: State, lines: list[PodLine], weight: int) -> str:
     most = max((line.then for line in lines), default=0)
     if options.policy is not PolicyName.SPREAD or not options.safe or most - min(taking, default=most) < 2:
         return ""
-    by_auto = " (auto, as minReplicas is 0)" if options.shrink is Shrink.AUTO else ""
+    by_auto = " (auto, because minReplicas is 0)" if options.shrink is Shrink.AUTO else ""
     why = (
-        "nothing that is placed moves for evenness"
+        "placed vreplicas do not move"
         if options.shrinks_evenly
-        else f"shrink is ordinal{by_auto}: surplus vreplicas leave the highest ordinals first, so that a scale-down "
-        "moves fewer; shrink: spread keeps the rest even"
+        else f"shrink is ordinal{by_auto}. Surplus vreplicas leave the highest ordinals first, so that a scale-down "
+        "moves fewer. To keep the rest even, set shrink to spread"
     )
     even = (
-        "; rebalance is under way"
+        "Rebalancing is in progress"
         if options.rebalance.enabled
-        else "; rebalance.enabled: true evens out what is placed"
+        else "To spread placed vreplicas, set rebalance.enabled to true"
     )
-    return f"uneven: {why}{even}"
+    return f"uneven: {why}. {even}"
 
 
 def ordinals_to_show(state: State) -> list[int]:
@@ -140,21 +140,23 @@ def ordinals_to_show(state: State) -> list[int]:
 
 def intention(state: State, beat: Beat) -> str:
     """Describe the autoscaler's next action and its reason."""
-    needed = f"{counted(beat.asked, 'pod is', 'pods are')} needed and {state.replicas} asked for"
+    needed = f"{counted(beat.asked, 'pod is', 'pods are')} needed and {state.replicas} requested"
     if beat.asked > beat.needed:
         needed += f", maxReplicas is {beat.needed}"
     if beat.replicas > state.replicas:
-        step = f", and on by {state.options.max_scale_up_step} (maxScaleUpStep)" if beat.replicas < beat.needed else ""
+        step = (
+            f", in steps of {state.options.max_scale_up_step} (maxScaleUpStep)" if beat.replicas < beat.needed else ""
+        )
         return f"{needed}: scales up to {beat.replicas}{step}"
     if beat.replicas < state.replicas:
         return f"{needed}: scales down to {beat.replicas}"
     if beat.drain is not None:
-        return f"{needed}: moves everything off the pods from ordinal {beat.drain.target} on, then scales down to it"
+        return f"{needed}: drains the pods from ordinal {beat.drain.target} on, then scales down to {beat.drain.target}"
     if beat.evictions:
         return f"{needed}: evicts {counted(len(beat.evictions), 'placement')}"
     if beat.needed < state.replicas:
         period = state.options.scale_down_stabilization
-        return f"{needed}: scales down once fewer have been needed for {period:g} s"
+        return f"{needed}: scales down when fewer have been needed for {period:g} s"
     return f"{needed}: stays"
 
 

@@ -22,17 +22,19 @@ def permissions(entries: Iterable[StatefulSetSettings], lease_namespace: str) ->
 
 def _of_entry(entry: StatefulSetSettings) -> Iterator[Permission]:
     namespace, name = entry.stateful_set_namespace, entry.stateful_set_name
-    yield Permission("apps", "statefulsets", READ, "knowing how many pods there are", namespace)
+    yield Permission("apps", "statefulsets", READ, "reading the number of Pods", namespace)
     yield Permission("apps", "statefulsets/scale", ("get", "update"), "autoscaling", namespace, name)
-    yield Permission("", "pods", READ, "knowing which pods can take vreplicas", namespace)
-    yield Permission("", "nodes", READ, "knowing which pods are on nodes that are cordoned, lost or in a zone")
-    yield Permission("", "events", ("create", "patch"), "explaining on the object")
+    yield Permission("", "pods", READ, "detecting Pods that can take vreplicas", namespace)
+    yield Permission("", "nodes", READ, "detecting cordoned nodes, lost nodes and zones")
+    yield Permission("", "events", ("create", "patch"), "recording decisions as Events")
     if entry.policy == "policy":
         yield Permission("", "configmaps", READ, "reading predicates and priorities", namespace)
     for source in entry.completed_sources():
-        yield Permission(source.group, source.resource, READ, f"knowing the {source.kind}s", source.namespace)
+        yield Permission(source.group, source.resource, READ, f"watching the {source.kind}s", source.namespace)
         status = f"{source.resource}/status"
         yield Permission(source.group, status, ("patch",), "writing placements", source.namespace)
         if source.kind == "ConsumerGroup" and source.workers:
             verbs = (*READ, "create", "patch", "delete")
-            yield Permission(INTERNAL_GROUP, "consumers", verbs, "one worker a placement", source.namespace)
+            yield Permission(
+                INTERNAL_GROUP, "consumers", verbs, "maintaining one Consumer for each placement", source.namespace
+            )

@@ -61,8 +61,8 @@ def vm() -> VmScene:
 
 SCENES: dict[str, tuple[Seen, list[str]]] = {
     "placements": (placements(), ["demo-dispatcher-3", "leader: scheduler-1", "0/4 nodes are available"]),
-    "spot": (spot(), [*SPOT_NODES, "waiting", "ready: 10 of 10", "leaves when its replacement serves"]),
-    "shard": (shard(), ["renders-3", "24 in the cluster, 16 have left"]),
+    "spot": (spot(), [*SPOT_NODES, "waiting", "ready: 10 of 10", "leaves when its replacement is ready"]),
+    "shard": (shard(), ["renders-3", "24 in the cluster, 16 moved to the archive"]),
     "vm": (vm(), ["demo-vm-2", "copying, 40% done", "batch"]),
 }
 
@@ -96,7 +96,7 @@ def test_chapter_scene_and_hints_are_on_the_screen_when_every_step_is_over(size:
     assert len(lines) == size[1]
     assert {len(line) for line in lines} == {size[0]}
     text = "\n".join(lines)
-    for part in (STORY[4].title, *parts, f"export KUBECONFIG={KUBECONFIG}", "Ctrl-C here ends everything"):
+    for part in (STORY[4].title, *parts, f"export KUBECONFIG={KUBECONFIG}", "Ctrl-C here ends the demo"):
         assert part in text, f"{part}\n{text}"
     assert "Ctrl-C" in lines[-2], "the last line of the panel, always"
 
@@ -116,4 +116,4 @@ def test_a_terminal_that_is_too_small_says_so_and_still_tells_how_to_end() -> No
     lines = screen((60, 10), spot(), outcomes())
     assert len(lines) == 10
     assert any("more lines: enlarge the terminal" in line for line in lines)
-    assert "Ctrl-C here ends everything" in lines[-2]
+    assert "Ctrl-C here ends the demo" in lines[-2]

@@ -46,8 +46,12 @@ async def play(folder: Path, said: str, *, holds: bool = True) -> str:
 async def test_a_chapter_fails_where_a_process_lacks_a_right(tmp_path: Path) -> None:
     with pytest.raises(Unfulfilled) as failed:
         await play(tmp_path, REFUSED)
-    assert str(failed.value).startswith('spot was refused something: forbidden: User \\"system:serviceaccount:situate-')
-    with pytest.raises(Unfulfilled, match=r"^nothing came about; spot was refused something: .*cannot patch resource"):
+    assert str(failed.value).startswith(
+        'the API server refused a call of spot: forbidden: User \\"system:serviceaccount:situate-'
+    )
+    with pytest.raises(
+        Unfulfilled, match=r"^nothing came about; the API server refused a call of spot: .*cannot patch resource"
+    ):
         await play(tmp_path, REFUSED, holds=False)
 
 

@@ -79,7 +79,7 @@ def test_the_picture_shows_who_has_what_and_what_has_left() -> None:
         ("gone", 1, 0),
         ("-", 0, 1),
     ]
-    assert "5 made, 4 in the cluster, 1 have left it for the archive" in lines
+    assert "5 created, 4 in the cluster, 1 moved to the archive" in lines
 
 
 def test_supervisor_and_executors_agree_on_the_lease() -> None:

@@ -93,7 +93,7 @@ def test_bars_are_as_long_as_nodes_are_large_and_say_who_leaves_for_whom() -> No
     assert first == "▏shop 2       ▏mail 4 leaves, then shop's ▏docs 1▏backup▏"
     assert second == "▏→ mail: reserved           ▏free                       ▏"
     assert {len(line) for line in (first, second)} == {7 * CPUS + 1}
-    assert lines[4] == f"mail: {HOME} → {OTHER}, copying, 40% done; its room is held for shop"
+    assert lines[4] == f"mail: {HOME} → {OTHER}, copying, 40% done; CPUs reserved for shop"
     assert [line.split() for line in lines[7:11]] == [
         ["shop", "2", "2", "6", "short"],
         ["mail", "4", "4", "4"],
@@ -103,7 +103,7 @@ def test_bars_are_as_long_as_nodes_are_large_and_say_who_leaves_for_whom() -> No
 
 
 def test_a_scene_without_machines_can_be_drawn() -> None:
-    assert "nobody moves" in shown(VmScene((), (), (), ()))
+    assert "no migration" in shown(VmScene((), (), (), ()))
 
 
 def requests(made: dict[str, Any]) -> int:

@@ -117,7 +117,7 @@ def test_a_file_that_names_nothing_to_run_is_refused_by_check_and_by_run_alike(t
         assert (ended.exit_code, ended.stdout) == (2, "")
         told.add(ended.stderr)
     assert told == {
-        f"situate: {file} names nothing to run; add a section: vpod, scheduler, spot, sharding, vm\n",
+        f"situate: {file}: no section to run; add one of vpod, scheduler, spot, sharding, vm with -f or --set\n",
     }
 
 

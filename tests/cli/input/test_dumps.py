@@ -80,6 +80,6 @@ def test_objects_that_what_if_does_not_use_are_named_with_their_place(tmp_path: 
     file.write_text(NODE + "---\napiVersion: apps/v1\nkind: Depl\n---\n" + older, encoding="utf-8")
     ended = CliRunner().invoke(app, [*OPTIONS[""], str(file), "--pending"])
     assert ended.stderr.splitlines()[:2] == [
-        f"situate: not looked at: Depl ({file}: document 2, line 5)",
-        f"situate: not looked at: Deployment of extensions/v1beta1 web ({file}: document 3, line 8)",
+        f"situate: ignored: Depl ({file}: document 2, line 5)",
+        f"situate: ignored: Deployment of extensions/v1beta1 web ({file}: document 3, line 8)",
     ]

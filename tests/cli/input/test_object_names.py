@@ -35,14 +35,16 @@ def test_an_argument_may_mean(text: str, namespace: str | None, want: list[tuple
 @pytest.mark.parametrize(
     ("text", "namespace", "said"),
     [
-        pytest.param("deployment/web", "shop", 'found type "deployment", allowed: report; name it as', id="a type"),
+        pytest.param(
+            "deployment/web", "shop", 'found type "deployment", allowed: report; name the object as', id="a type"
+        ),
         pytest.param("pods.example.com/web", "shop", "names another namespace", id="a type of another group"),
         pytest.param("a/shop/web", None, 'found type "a", allowed: report', id="an unknown type"),
         pytest.param("mart/web", "shop", "-n shop names another namespace; leave one of them out, or", id="no type"),
         pytest.param("report/mart/web", "shop", "-n shop names another namespace", id="two namespaces"),
         pytest.param("a/b/c/d", None, "such as report/NAME", id="too many parts"),
-        pytest.param("shop/", None, "name it as NAMESPACE/NAME, or as NAME or TYPE/NAME with -n", id="no name"),
-        pytest.param("", None, '"": name it as', id="nothing"),
+        pytest.param("shop/", None, "name the object as NAMESPACE/NAME, or as NAME or TYPE/NAME with -n", id="no name"),
+        pytest.param("", None, '"": name the object as', id="nothing"),
     ],
 )
 def test_an_argument_that_means_nothing_is_a_sentence(text: str, namespace: str | None, said: str) -> None:

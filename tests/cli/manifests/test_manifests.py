@@ -131,8 +131,8 @@ def test_a_file_that_would_change_nothing_is_refused(product: str) -> None:
     [
         (("--installation-namespace", ""), '--installation-namespace: found "", allowed: a DNS label'),
         (("--installation-namespace", "Two Words"), 'found "Two Words", allowed: a DNS label'),
-        (("--image", ""), '--image: found "", allowed: a reference, such as situate:'),
-        (("--image", "a b"), '--image: found "a b", allowed: a reference'),
+        (("--image", ""), '--image: found "", allowed: an image reference, such as situate:'),
+        (("--image", "a b"), '--image: found "a b", allowed: an image reference'),
     ],
 )
 def test_names_that_no_cluster_takes_are_refused(arguments: tuple[str, ...], told: str) -> None:

@@ -113,7 +113,7 @@ async def test_nothing_is_written(write: Write) -> None:
     file = write(a_pod("a"))
     before = file.read_bytes()
     client = reading(file)
-    with pytest.raises(MethodNotAllowed, match="PATCH /api/v1/namespaces/shop/pods/a: files of objects are only read"):
+    with pytest.raises(MethodNotAllowed, match="PATCH /api/v1/namespaces/shop/pods/a: files of objects are read-only"):
         await client.patch(PODS, "a", MergePatch({"metadata": {"labels": {"b": "c"}}}), "shop")
     with pytest.raises(MethodNotAllowed):
         await client.create(PODS, a_pod("b"), "shop")

@@ -40,7 +40,7 @@ async def test_a_server_that_answers_is_no_news() -> None:
 
 @pytest.mark.looptime
 async def test_a_server_that_is_away_is_waited_for_and_told_once() -> None:
-    told = ["the cluster cannot be reached; trying again", "the API server answers"]
+    told = ["API server is not reachable, retrying", "API server is reachable"]
     assert await outcome(*[AWAY] * 50, VERSION) == (told, None)
 
 

@@ -130,16 +130,14 @@ def test_a_cluster_of_its_own_is_not_in_a_kubeconfig() -> None:
 def test_what_takes_a_restart_is_said(playground: Playground) -> None:
     changed = playground.file.read_text().replace("schedulerName: situate", "schedulerName: other")
     playground.file.write_text(changed)
-    eventually(
-        "it is said", lambda: playground.said("settings of the scheduler have changed; restart to take them over")
-    )
+    eventually("it is said", lambda: playground.said("scheduler settings have changed; restart to apply them"))
 
 
 @pytest.mark.finding("N2")
 def test_a_change_of_the_file_with_the_profiles_is_said(playground: Playground) -> None:
     kube = playground.file.parent / "kube.yaml"
     head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-    takes_a_restart = "settings of the scheduler have changed; restart to take them over"
+    takes_a_restart = "scheduler settings have changed; restart to apply them"
     kube.write_text(head)
     document = yaml.safe_load(playground.file.read_text())
     playground.file.write_text(yaml.safe_dump({**document, "scheduler": {"configuration": "kube.yaml"}}))
@@ -148,7 +146,7 @@ def test_a_change_of_the_file_with_the_profiles_is_said(playground: Playground) 
     kube.write_text(head + "percentageOfNodesToScore: 30\n")
     eventually("a restart is asked for", lambda: len(playground.said(takes_a_restart)), lambda told: told > before + 1)
     kube.write_text(head + "percentageOfNodesToScor: 30\n")
-    rejected = "the configuration is not in force; the last good one stays"
+    rejected = "configuration rejected; the last valid one stays in force"
     mistakes = eventually("the mistake is told", lambda: playground.said(rejected))[-1]["mistakes"]
     assert "scheduler.configuration kube.yaml: percentageOfNodesToScor" in mistakes
     assert "did you mean percentageOfNodesToScore?" in mistakes

@@ -63,7 +63,7 @@ def test_explain_tells_whom_an_extender_refuses(extender: tuple[Extending, str],
     assert code == 1
     assert "3 no licence" in out
     assert f"Extender {url}" in out
-    assert "nothing was found that would make it fit" in out
+    assert "no change was found that would make the Pod fit" in out
 
 
 def test_what_if_asks_about_pods_that_there_are_not_yet(extender: tuple[Extending, str], tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_what_if_asks_about_pods_that_there_are_not_yet(extender: tuple[Extendin
     asked = extending.asked["filter"]["Pod"]
     assert (asked["kind"], asked["metadata"]["namespace"]) == ("Pod", "shop")
     assert asked["spec"]["containers"][0]["resources"]["requests"]["cpu"]
-    assert "extenders are not asked how many more would fit" in found["remarks"]
+    assert "extenders are not called to count how many more would fit" in found["remarks"]
     assert set(extending.asked) == {"filter", "prioritize"}, "nobody is bound"
 
 
@@ -88,7 +88,7 @@ def test_one_that_cannot_be_reached_is_named(tmp_path: Path, ignorable: bool) ->
     assert code == 0
     assert "it would go there again" in out
     assert f"extender {NOWHERE} at filter: " in err
-    assert "the answer is without it" in err
+    assert "the answer ignores this extender" in err
     code, out, _ = scheduler("what-if", "examples/scheduler/deployment.yaml", DUMP, told, "-o", "json")
     remarks = json.loads(out)["remarks"]
     assert [each for each in remarks if each.startswith(f"extender {NOWHERE} at filter: ")]
@@ -98,4 +98,4 @@ def test_status_and_replay_say_that_they_ask_nobody(tmp_path: Path) -> None:
     told = profile(tmp_path, NOWHERE)
     for arguments in (("status", DUMP), ("replay", "examples/scheduler/morning.jsonl")):
         _, _, err = scheduler(*arguments, told)
-        assert "extenders are not asked" in err
+        assert "extenders are not called" in err

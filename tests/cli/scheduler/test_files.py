@@ -117,7 +117,7 @@ def test_a_gate_is_told_first(changed: Callable[..., str]) -> None:
 
     code, told, _ = scheduler("explain", "shop/report-0", changed(gate))
     assert code == 0
-    gated = "it is not tried: SchedulingGates: waiting for scheduling gates: [example.com/quota]"
+    gated = "gated by SchedulingGates: waiting for scheduling gates: [example.com/quota]"
     assert told.splitlines()[1].startswith(gated)
     assert told.splitlines()[-1] == "- remove gate example.com/quota: 3 nodes"
 
@@ -181,7 +181,7 @@ def test_explain_tells_pods_that_ended_from_pods_that_there_are_not(changed: Cal
     code, _, told = scheduler("explain", "shop/report-0", changed(end))
     assert (code, told) == (
         2,
-        'situate: pod "report-0" in namespace "shop" has ended; name one that runs or is pending\n',
+        'situate: pod "report-0" in namespace "shop" has ended; name a running or pending Pod\n',
     )
     code, _, told = scheduler("explain", "shop/nothing", DUMP)
     assert (code, told) == (2, 'situate: pod "nothing" not found in namespace "shop"\n')
@@ -225,7 +225,7 @@ def test_what_if_tells_what_would_have_to_change() -> None:
     (changes,) = found["changes"].values()
     assert [each["kind"] for each in changes["changes"]][:2] == ["uncordon", "room"]
     told = scheduler("what-if", "--drain=node-a1", DUMP)[1]
-    assert "shop/orders-0 finds no node\nany one of these would make it fit, the least first:\n- uncordon " in told
+    assert "shop/orders-0 finds no node\neach of these changes alone would make the Pod fit:\n- uncordon " in told
 
 
 def test_what_if_counts_what_more_would_fit() -> None:
@@ -299,7 +299,8 @@ def test_explain_takes_a_type_and_a_name_as_kubectl_does() -> None:
     code, _, complaint = scheduler("explain", "pod/report-0", DUMP)
     assert code == 2
     assert (
-        'pod "report-0" not found in namespace "default"; there is one in namespace shop: name it with -n' in complaint
+        'pod "report-0" not found in namespace "default"; namespace shop has a Pod of this name; select it with -n'
+        in complaint
     )
     for arguments in (["deployment/report", "-n", "shop"], ["deployment/report"]):
         code, _, complaint = scheduler("explain", *arguments, DUMP)
@@ -315,7 +316,7 @@ def test_nodes_and_services_of_a_manifest_count_as_applied(written: Callable[[st
     file = written("\n---\n".join(map(json.dumps, (node, service, extra))))
     found = data("what-if", "--pending", file, DUMP, code=1)
     assert {each["pod"]: each["node"] for each in found["pods"]}["shop/report-0"] == "new"
-    assert found["remarks"] == [f"not looked at: ConfigMap c ({file}: document 3, line 5)"]
+    assert found["remarks"] == [f"ignored: ConfigMap c ({file}: document 3, line 5)"]
 
 
 def test_a_dump_may_be_several_files_and_folders(tmp_path: Path) -> None:
@@ -357,23 +358,23 @@ def test_one_bad_object_is_named_and_does_not_stop_the_others(changed: Callable[
     ("arguments", "told"),
     [
         pytest.param(["explain", "shop/reprot-0", DUMP], "did you mean report-0?", id="a pod"),
-        pytest.param(["explain", "report-0", DUMP], "name it with -n", id="a namespace"),
+        pytest.param(["explain", "report-0", DUMP], "select it with -n", id="a namespace"),
         pytest.param(["explain", "shop/x", "-n", "mart", DUMP], "names another namespace", id="two namespaces"),
         pytest.param(["explain", "x", "--objects=/nowhere"], "--objects /nowhere: cannot be read", id="a dump"),
         pytest.param(
             ["what-if", DUMP],
-            "what-if: name files of Pods",
+            "what-if: no Pods to place",
             id="nothing to ask",
         ),
-        pytest.param(["what-if", "--pending", "--like=node-a1", DUMP], "--add-nodes COUNT", id="like alone"),
+        pytest.param(["what-if", "--pending", "--like=node-a1", DUMP], "--add-nodes N", id="like alone"),
         pytest.param(["what-if", "--pending", "--add-nodes=2", DUMP], "--like NODE", id="a count alone"),
         pytest.param(["what-if", "--drain=node-a", DUMP], "did you mean node-a2?", id="a node"),
         pytest.param(["what-if", "--pending", "--remove-pod=x", DUMP], "NAMESPACE/NAME", id="a pod to remove"),
         pytest.param(["replay", "/nowhere"], "/nowhere: cannot be read", id="a recording"),
         pytest.param(["replay", str(CLUSTER)], "line 1: not the header of a recording", id="no recording"),
         pytest.param(["record", "x", "--for=soon"], "--for soon", id="a duration"),
-        pytest.param(["record", "x", "--max-size=9"], "--max-size 9: allowed: 1024 bytes or more", id="a size"),
-        pytest.param(["shadow", "--for=-1s"], "--for -1s", id="a negative duration"),
+        pytest.param(["record", "x", "--max-size=9"], "--max-size: found 9, allowed: 1024 bytes or more", id="a size"),
+        pytest.param(["shadow", "--for=-1s"], "--for: found -1s", id="a negative duration"),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence(arguments: list[str], told: str) -> None:
@@ -390,7 +391,7 @@ def test_what_cannot_be_used_is_one_sentence(arguments: list[str], told: str) ->
         pytest.param(POD + "---\n- 1\n", "document 2, line 5: found [1], allowed: a Kubernetes object", id="a list"),
         pytest.param("a: [", "line 1", id="no YAML"),
         pytest.param(
-            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n", "no pods; allowed: Pod, Deployment", id="no pods"
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n", "no Pods, allowed: Pod, Deployment", id="no Pods"
         ),
         pytest.param(
             POD + "spec: {containers: [{name: a, image: b, resorces: {}}]}\n",
@@ -417,7 +418,7 @@ def test_what_cannot_be_used_is_one_sentence(arguments: list[str], told: str) ->
             POD + "spec: {containers: [{name: a, image: b}]}\n---\n"
             "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: many}\n"
             "spec: {replicas: 1000000, template: {spec: {containers: [{name: a, image: b}]}}}\n",
-            "Deployment many: found 1000000 pods, allowed: 1000000 with those before it",
+            "Deployment many: found 1000000 Pods, allowed: 1000000 in all files",
             id="too many together",
         ),
         pytest.param(
@@ -428,7 +429,7 @@ def test_what_cannot_be_used_is_one_sentence(arguments: list[str], told: str) ->
         pytest.param(
             "apiVersion: apps/v1\nkind: Deployment\nspec: {}\n", "Deployment: metadata.name: missing", id="no name"
         ),
-        pytest.param(f"apiVersion: v1\nkind: {json.dumps(HOSTILE)}\n", "no pods", id="control sequences"),
+        pytest.param(f"apiVersion: v1\nkind: {json.dumps(HOSTILE)}\n", "no Pods", id="control sequences"),
     ],
 )
 def test_bad_manifests_are_one_sentence_with_file_object_and_field(
@@ -446,12 +447,12 @@ def test_bad_manifests_are_one_sentence_with_file_object_and_field(
     ("content", "told"),
     [
         pytest.param("a: 1\n", "kind: found none, allowed: KubeSchedulerConfiguration", id="another file"),
-        pytest.param(SITUATE + "vpod: []\n", "there is no scheduler section", id="no section"),
+        pytest.param(SITUATE + "vpod: []\n", "no scheduler section", id="no section"),
         pytest.param(KUBERNETES + "profiles: [{plugins: {score: {enabled: [{name: Nope}]}}}]\n", "Nope", id="a plugin"),
         pytest.param(KUBERNETES + "profils: []\n", "profils", id="a key"),
         pytest.param(
             KUBERNETES + "profiles: [{schedulerName: a}, {schedulerName: b}]\n",
-            "no profile for pods of scheduler default-scheduler; it has a, b",
+            "no profile for Pods of scheduler default-scheduler, found: a, b;",
             id="no profile of that name",
         ),
     ],
@@ -465,7 +466,7 @@ def test_bad_profiles_are_told_by_their_path(content: str, told: str, written: C
 def test_one_profile_answers_for_all_and_says_so(written: Callable[[str], str]) -> None:
     profile = written(SITUATE + "scheduler: {}\n")
     found = data("explain", "shop/report-0", DUMP, "-f", profile, code=1)
-    assert found["remarks"] == ["pods of scheduler default-scheduler are asked about under profile situate"]
+    assert found["remarks"] == ["Pods of scheduler default-scheduler are evaluated under profile situate"]
 
 
 def test_a_dump_without_anything_to_schedule_says_how_to_write_one(written: Callable[[str], str]) -> None:
@@ -531,8 +532,8 @@ def test_objects_without_a_name_are_left_out_and_told(written: Callable[[str], s
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["what-if", "--pending", "--add-nodes", "1", "--like", ""], '--like "": there is no such node'),
-        (["what-if", "--pending", "--remove-pod", ""], '--remove-pod "": there is no such pod'),
+        (["what-if", "--pending", "--add-nodes", "1", "--like", ""], '--like "": node not found'),
+        (["what-if", "--pending", "--remove-pod", ""], '--remove-pod "": Pod not found'),
     ],
 )
 def test_an_empty_name_is_shown_as_such(arguments: list[str], told: str) -> None:

@@ -191,7 +191,7 @@ def test_from_one_supervisor_to_partitions_and_back(cluster: Cluster) -> None:
     # as long as an object is there, its term lets the supervisor of its partition begin above that
     cluster.kubectl("delete", "report", "first", "-n", "team")
     before = cluster.checked(SINGLE)
-    assert before[f"supervisor of {RESOURCE} pool default, which does not run yet"] == (True, "")
+    assert before[f"supervisor of {RESOURCE} pool default: not running yet"] == (True, "")
     table = ("sharding", "partitions", "create", "slots", "--count", "2")
     assert cluster.situate(*table, "-r", RESOURCE, "--installation-namespace", "team")[0] == 0
     parts = cluster.supervisors(PARTS)
@@ -261,7 +261,9 @@ def test_check_names_a_partition_without_a_supervisor(cluster: Cluster) -> None:
     assert found[f"supervisor of {RESOURCE} pool default partition 0"] == (True, "")
     ok, step = found[f"supervisor of {RESOURCE} pool default partition 1"]
     assert not ok
-    assert step.startswith("Lease team/reports.batch.example.com.default.1.supervisor does not exist; its objects wait")
+    assert step.startswith(
+        "Lease team/reports.batch.example.com.default.1.supervisor does not exist, so its objects wait"
+    )
     ok, step = found[f"supervisor of {RESOURCE} pool default partition 2"]
     assert not ok
     assert "situate sharding partitions merge slots 2 --into 0" in step

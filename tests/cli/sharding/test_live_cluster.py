@@ -228,7 +228,9 @@ def test_a_supervisor_waits_for_its_resource_and_then_works(playground: Playgrou
     supervisor.start()
     try:
         log = supervisor.log
-        eventually("it says what is missing", lambda: f"the cluster has no {group}/v1/reports" in log.read_text())
+        eventually(
+            "it says what is missing", lambda: f"the cluster does not serve {group}/v1/reports" in log.read_text()
+        )
         playground.apply(definition(group=group))
         eventually("it leads", lambda: "leadership acquired" in log.read_text())
         content = {**report("one"), "apiVersion": f"{group}/v1"}
@@ -483,7 +485,7 @@ def test_explain_takes_a_type_and_a_name_as_kubectl_does(playground: Playground)
         assert playground.data("explain", *arguments)["object"] == "team/executor-1-0"
     code, _, told = playground.run("explain", "pod/executor-1", "-n", "team")
     assert code == 2
-    assert 'pod/executor-1: found type "pod", allowed: report; name it as NAMESPACE/NAME' in told
+    assert 'pod/executor-1: found type "pod", allowed: report; name the object as NAMESPACE/NAME' in told
 
 
 def test_explain_of_what_is_not_there(playground: Playground) -> None:
@@ -492,7 +494,7 @@ def test_explain_of_what_is_not_there(playground: Playground) -> None:
     assert "did you mean waiting?" in told
     code, _, told = playground.run("explain", "a/b/c")
     assert code == 2
-    assert 'a/b/c: found type "a", allowed: report; name it as NAMESPACE/NAME' in told
+    assert 'a/b/c: found type "a", allowed: report; name the object as NAMESPACE/NAME' in told
 
 
 def test_verbs_say_which_supervisor_they_need(playground: Playground, tmp_path: Path) -> None:
@@ -610,7 +612,7 @@ def test_a_plan_lists_one_namespace_or_all(playground: Playground) -> None:
     assert code == 1, "what is left over elsewhere counts"
     assert "team/" not in printed
     assert "4 moves to the goal even" in printed
-    assert "6 objects in other namespaces than elsewhere not listed; -A lists all" in printed
+    assert "not listed: 6 objects in namespaces other than elsewhere; -A lists all" in printed
     code, printed, _ = playground.run("plan", "--goal", "even", "-n", "team")
     assert "not listed" not in printed
     assert "team/picky: " in printed

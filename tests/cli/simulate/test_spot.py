@@ -100,7 +100,7 @@ def test_the_baselines_stand_beside_the_reference() -> None:
     assert all(set(line["figures"]) == set(line["reference"]) for line in lines)
     code, out, _ = simulate("baselines", "--runs", "1")
     assert code == 0
-    assert "off by more than a tenth, 5 s or half a replica: " in out
+    assert "differences of more than a tenth, 5 s or half a replica: " in out
 
 
 def test_a_picture(small: Path, tmp_path: Path) -> None:
@@ -118,7 +118,9 @@ def test_a_picture(small: Path, tmp_path: Path) -> None:
         pytest.param(("note-default", "note-defalt"), "did you mean note-default?", id="a policy that is misspelt"),
         pytest.param(("notice: 2m", "notice: -1s"), "events[0].wave.notice", id="a negative notice"),
         pytest.param(('floor: "1"', "floor: many"), "workloads[0].floor", id="a floor that is no policy"),
-        pytest.param(("wave: {notice: 2m}", "scale: 2, rollOut: true"), "one an event", id="two things at once"),
+        pytest.param(
+            ("wave: {notice: 2m}", "scale: 2, rollOut: true"), "exactly one for each event", id="two things at once"
+        ),
         pytest.param(("at: 1m", "at: 11m"), "events[0].at", id="an event after the end"),
         pytest.param(("replicas: 4", "replicas: 0"), "1 to 500 in all", id="no pods at all"),
         pytest.param(("runs: 3", "rums: 3"), "did you mean runs?", id="an unknown key"),
@@ -136,10 +138,10 @@ def test_options_that_mean_nothing_are_refused(tmp_path: Path, small: Path) -> N
     vpod = tmp_path / "vpod.yaml"
     vpod.write_text("{duration: 1m, cluster: {zones: {a: 1}}, vpod: {}, sources: [{name: a, demand: 1}]}")
     for arguments, expected in (
-        ((str(vpod), "--runs", "3"), "--runs 3: only for scenarios with a spot section"),
+        ((str(vpod), "--runs", "3"), f"--runs 3: {vpod} has no spot section"),
         (("baselines", "--plot", str(tmp_path / "x.svg")), "leave the option out"),
         (("full-weve",), "did you mean full-wave?"),
-        ((str(small), "--variant", "floor"), "--variant floor: the policies are"),
+        ((str(small), "--variant", "floor"), "--variant: found floor, allowed: "),
         ((str(small), "--plot", str(tmp_path / "none" / "x.svg")), "cannot be written"),
     ):
         code, _, told = simulate(*arguments)

@@ -68,7 +68,7 @@ def test_what_is_no_text_or_no_file_says_where(tmp_path: Path) -> None:
     file.write_bytes(TRACE.encode() + b'{"time":\xff}\n')
     code, output = simulate(str(file))
     assert code != 0
-    assert f"line {TRACE.count(chr(10)) + 1} is no UTF-8" in " ".join(output.split())
+    assert f"line {TRACE.count(chr(10)) + 1} is not UTF-8" in " ".join(output.split())
     folder = tmp_path / "folder.jsonl"
     folder.mkdir()
     code, output = simulate(str(folder))

@@ -143,12 +143,12 @@ def test_files_that_cannot_be_used_are_told(small: Path, tmp_path: Path) -> None
 
 @pytest.mark.finding("N8")
 @pytest.mark.parametrize("scenario", ["small", "full-wave"])
-@pytest.mark.parametrize(("name", "found"), [("x.png", ".png"), ("x", "no ending")])
+@pytest.mark.parametrize(("name", "found"), [("x.png", ".png"), ("x", "no suffix")])
 def test_a_picture_that_is_no_svg_is_refused_before_anything_is_played(
     small: Path, tmp_path: Path, scenario: str, name: str, found: str
 ) -> None:
     file = tmp_path / name
     code, out, told = simulate(str(small) if scenario == "small" else scenario, "--plot", str(file))
     assert (code, out) == (2, "")
-    assert told == f"situate: --plot {file}: found {found}, allowed: a file that ends in .svg\n"
+    assert told == f"situate: --plot {file}: found {found}, allowed: a file name that ends in .svg\n"
     assert not file.exists()

@@ -139,11 +139,11 @@ def test_status_for_people(playground: Playground) -> None:
     lines = told.splitlines()
     assert lines[0] == "1 of 3 workloads have the on-demand Pods they ask for; no leader"
     assert lines[1].split()[:4] == ["WORKLOAD", "PHASE", "REPLICAS", "TARGET"]
-    assert "no prices are known: spot is taken to cost 70% less than on demand" in told
+    assert "no prices are known, so spot is assumed to cost 70% less than on demand" in told
     assert "on-demand nodes fit 4 of 11 Pods, 7 would wait" in told
     assert "InvalidPolicy" in told
     installed = (
-        "nothing is installed in namespace situate: there is no Lease situate-spot; --installation-namespace names"
+        "spot is not installed in namespace situate: Lease situate-spot does not exist; --installation-namespace"
     )
     assert installed in remarks
     _, wide, _ = playground.run("status", "-o", "wide", "-n", "shop")
@@ -156,10 +156,10 @@ def test_status_for_people(playground: Playground) -> None:
 def test_of_kinds_that_the_cluster_lacks_only_those_are_named_that_the_settings_name(playground: Playground) -> None:
     """The embedded server serves neither ResourceQuotas nor Rollouts."""
     _, _, usual = playground.run("status")
-    assert "not served" not in usual
+    assert "does not serve" not in usual
     _, _, further = playground.run("status", "--set", "spot.ownerKinds=[Deployment, Rollout]")
-    (said,) = [line for line in further.splitlines() if "not served" in line]
-    assert said.startswith("situate: rollouts.argoproj.io are not served by this cluster, and count as none")
+    (said,) = [line for line in further.splitlines() if "does not serve" in line]
+    assert said.startswith("situate: the cluster does not serve rollouts.argoproj.io, so they count as none")
 
 
 @pytest.mark.finding("N14")
@@ -227,10 +227,10 @@ def uid_of(playground: Playground, deployment: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("web", "-n", "default"), "default/web: there is no such workload or Pod"),
-        (("wep",), "shop/wep: there is no such workload or Pod; did you mean web?"),
-        (("statefulset/shop/web",), "shop/web: there is no such workload or Pod"),
-        (("deployment/wep",), "shop/wep: there is no such workload or Pod"),
+        (("web", "-n", "default"), "default/web: workload or Pod not found"),
+        (("wep",), "shop/wep: workload or Pod not found; did you mean web?"),
+        (("statefulset/shop/web",), "shop/web: workload or Pod not found"),
+        (("deployment/wep",), "shop/wep: workload or Pod not found"),
         (
             ("job/web", "-n", "shop"),
             'job/web: found type "job", allowed: deployment, statefulset, rollout, cloneset, pod',
@@ -271,7 +271,7 @@ def test_plan_compares_with_other_means_and_names_keys_that_nobody_reads(playgro
     assert code == 1
     rows = [line.split() for line in told.splitlines() if "shop/db" in line and "spread constraints" in line]
     assert rows[0][4:7] == ["2", "3", "1"]
-    assert "Deployment shop/api carries spotalis.io/min-on-demand, which are not read" in told
+    assert "Deployment shop/api has spotalis.io/min-on-demand, which spot ignores" in told
     read = playground.data("plan", "--set", "spot.importKeys=true", code=1)
     assert read["unreadKeys"] == []
     comparison = {(each["workload"], each["name"]): each["on_demand"] for each in read["comparison"]}
@@ -363,7 +363,7 @@ def test_ungate_lets_pods_go_and_takes_no_other_gate_away(playground: Playground
             ("situate/alone", "would be let go"),
             ("situate/held", "would be let go"),
         ]
-        told = "no Pod waits behind the gate of spot in namespace shop; -A looks in all\n"
+        told = "no Pod waits behind the gate of spot in namespace shop; -A searches all namespaces\n"
         assert playground.run("ungate")[1] == playground.run("ungate", "-n", "shop")[1] == told
         code, _, error = playground.run("ungate", "-A", "-n", "shop")
         assert (code, "leave one of them out" in error) == (2, True)
@@ -417,8 +417,8 @@ def test_a_list_is_about_one_namespace_and_its_sums_are_the_clusters(playground:
     _, elsewhere, _ = playground.run("status", "-n", "situate")
     assert elsewhere.splitlines()[0] == here.splitlines()[0]
     assert "shop/" not in elsewhere.partition("nodes:")[0]
-    assert "3 workloads in other namespaces than situate not listed; -A lists all" in elsewhere
-    assert "4 moves in other namespaces than situate not listed" in playground.run("plan", "-n", "situate")[1]
+    assert "not listed: 3 workloads in namespaces other than situate; -A lists all" in elsewhere
+    assert "not listed: 4 moves in namespaces other than situate" in playground.run("plan", "-n", "situate")[1]
     for verb in ("status", "plan"):
         code, told, error = playground.run(verb, "-A", "-n", "shop")
         assert (code, told) == (2, "")
@@ -556,8 +556,8 @@ def test_each_missing_permission_is_a_sentence(tmp_path: Path) -> None:
         for verb in (("status",), ("plan",), ("explain", "shop/web")):
             code, told, error = made.run(*verb)
             assert (code, told) == (3, "")
-            needed = [line for line in error.splitlines() if "nothing can be counted without" in line]
-            assert [line.split()[1] for line in needed] == [
+            needed = [line for line in error.splitlines() if "so nothing can be counted" in line]
+            assert [line.split()[5].rstrip(",") for line in needed] == [
                 "pods",
                 "replicasets.apps",
                 "deployments.apps",
@@ -579,4 +579,4 @@ def test_a_file_without_the_section_is_a_sentence(tmp_path: Path) -> None:
     file.write_text("apiVersion: situate.dev/v1alpha1\nkind: Situate\nscheduler: {}\n")
     result = CliRunner().invoke(app, ["spot", "status", "-f", str(file)])
     assert result.exit_code == 2
-    assert "there is no spot section" in result.stderr
+    assert "no spot section" in result.stderr

@@ -165,11 +165,11 @@ def test_beside_other_products_it_shares_their_deployment(tmp_path: Path) -> Non
 def test_without_a_file_and_a_product_nothing_is_printed() -> None:
     result = CliRunner().invoke(app, ["manifests"])
     assert result.exit_code == 2
-    assert "name the configuration with -f, or a product: spot" in result.stderr
+    assert "give -f FILE, or one of spot" in result.stderr
 
 
 def test_a_policy_that_would_gate_nothing_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(BadConfiguration, match=r"spot\.gateBy: found policy, allowed: webhook, or strict besides"):
+    with pytest.raises(BadConfiguration, match=r"spot\.gateBy: found policy, allowed: webhook, or policy with strict"):
         load(written(tmp_path, spot={"gateBy": "policy"}))
 
 
@@ -210,7 +210,7 @@ def test_a_configmap_with_prices_may_be_read_and_a_file_comes_along(tmp_path: Pa
     assert files["data"]["prices.yaml"].startswith("date")
     alone = CliRunner().invoke(app, ["manifests", "spot", "-f", str(file)])
     assert alone.exit_code == 2
-    assert "name that with spot.prices.configMap" in alone.stderr
+    assert "set spot.prices.configMap" in alone.stderr
     (tmp_path / "prices.yaml").unlink()
     missing = CliRunner().invoke(app, ["manifests", "-f", str(file)])
     assert missing.exit_code == 2
@@ -235,7 +235,7 @@ def test_check_names_prices_that_are_missing_or_absurd(tmp_path: Path) -> None:
 def test_running_without_anything_to_run_is_a_sentence() -> None:
     result = CliRunner().invoke(app, ["run"])
     assert result.exit_code == 2
-    assert "add a section: vpod, scheduler, spot, sharding, vm" in result.stderr
+    assert "add one of vpod, scheduler, spot, sharding, vm" in result.stderr
 
 
 def test_a_mistake_on_the_command_line_is_traced_to_its_flag() -> None:

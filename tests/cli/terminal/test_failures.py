@@ -115,7 +115,7 @@ def test_a_path_that_cannot_be_looked_at(
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_configuration_that_is_not_there(command: tuple[str, ...], tmp_path: Path) -> None:
     missing = tmp_path / "situate.yaml"
-    assert "no such file; -f names the configuration" in failed(ExitCode.WRONG_INPUT, *command, "-f", str(missing))
+    assert "no such file; name the configuration with -f" in failed(ExitCode.WRONG_INPUT, *command, "-f", str(missing))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_statefulset_that_is_named_twice(tmp_path: Path) -> None:
     file.write_text(GOOD + GOOD.splitlines()[-1].replace("20", "10") + "\n")
     sentence = failed(ExitCode.WRONG_INPUT, "check", "--offline", "-f", str(file))
     assert "vpod[1].statefulSetName: found knative-eventing/kafka-source-dispatcher" in sentence
-    assert "allowed: each StatefulSet once; vpod[0] is about it already" in sentence
+    assert "allowed: one entry for each StatefulSet; vpod[0] has the same StatefulSet" in sentence
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_number_that_no_server_can_use(arguments: tuple[str, ...], told: str) 
 
 def test_a_kubeconfig_that_cannot_be_written(tmp_path: Path) -> None:
     sentence = failed(ExitCode.NO, "embedded", "--port", "0", "--write-kubeconfig", str(tmp_path))
-    assert sentence == f"--write-kubeconfig {tmp_path}: Is a directory; name a file that can be written"
+    assert sentence == f"--write-kubeconfig {tmp_path}: Is a directory; name a writable file"
 
 
 def test_an_override_with_a_mistake_names_the_flag(good: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_source_that_does_not_exist_is_said(good: Path, tmp_path: Path) -> Non
     objects = tmp_path / "objects.yaml"
     objects.write_text("{apiVersion: v1, kind: List, items: []}")
     arguments = ("vpod", "explain", "shop/orders", "-f", str(good), "--objects", str(objects))
-    assert failed(ExitCode.WRONG_INPUT, *arguments).startswith("shop/orders: there is no such source")
+    assert failed(ExitCode.WRONG_INPUT, *arguments).startswith("shop/orders: source not found")
 
 
 def test_a_process_says_what_can_be_mended_in_a_sentence_and_shows_a_defect_with_its_stack(

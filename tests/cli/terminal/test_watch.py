@@ -187,4 +187,4 @@ def test_a_terminal_is_left_as_it_was(tmp_path: Path) -> None:
 def test_every_status_can_be_watched(product: str) -> None:
     found = CliRunner().invoke(app, [product, "status", "--help"]).stdout
     assert "-w, --watch" in found
-    assert "Show the status again at each change, until Ctrl-C" in " ".join(found.split())
+    assert "Show the status again after each change, until Ctrl-C" in " ".join(found.split())

@@ -134,7 +134,7 @@ async def test_why_a_machine_is_short_and_what_would_be_done(said: Said) -> None
     assert "1 cpu, 4Gi memory of that is free; the leader grants it next" in told
     assert "would help: " in told
     assert "default/b" in told
-    assert "it has what it asks for" in await said("explain", "default/b-x")
+    assert "it has all that it asks for" in await said("explain", "default/b-x")
     absent = await said("explain", "c", code=2)
     assert "default/c" in absent
     assert "VMs there: a, b; why a Pod has no node: situate scheduler explain POD -n default" in absent
@@ -151,7 +151,7 @@ async def test_why_a_machine_is_short_and_what_would_be_done(said: Said) -> None
     beyond = MergePatch({"metadata": {"annotations": {REQUESTED: '{"vCPUs":20,"mem":"80Gi"}'}}})
     await said.client.patch(PODS, "b-x", beyond, "default")  # type: ignore[attr-defined]  # what the fixture gives besides
     told = await said("explain", "b", code=1)
-    assert "its own maximum is 16 cpu, 64Gi memory: beyond that nothing is granted" in told
+    assert "its own maximum is 16 cpu, 64Gi memory; nothing above it is granted" in told
     assert "short by 13 cpu, 52Gi memory" in told
 
 
@@ -179,7 +179,7 @@ async def test_room_that_nobody_has_granted_yet_is_no_want_of_room(said: Said) -
         told = await said("explain", "a", "--installation-namespace", "default", code=1)
         assert "  short by 1 cpu, 4Gi memory\n  that is free; the leader grants it" in told
         assert "would help" not in told
-        led = "no process holds Lease vm in namespace default: nothing is granted or moved until a scheduler runs there"
+        led = "no process holds Lease vm in namespace default, so nothing is granted or moved until a scheduler runs"
         assert (led in told) is not bool(lease)
         await client.delete(LEASES, "vm", "default")
 
@@ -202,7 +202,7 @@ async def test_a_machine_without_a_node_is_shown_with_what_keeps_it_from_one(sai
     await client.patch_status(PODS, "large-x", MergePatch({"status": {"conditions": [why]}}), "default")
 
     told = await said("status")
-    assert told.startswith("situate-vm: 4 VMs, 1 short of what it asks for, 2 without a node; no leader"), told
+    assert told.startswith("situate-vm: 4 VMs, 1 short of the size that it asks for, 2 without a node; no leader"), told
     rows = [line.split() for line in told.splitlines() if line.startswith("default/la")]
     assert [row[0] for row in rows] == ["default/large", "default/late"]
     assert [" ".join(row[6:]) for row in rows] == ["waits for a node", "has no pod"]
@@ -292,7 +292,7 @@ async def test_what_moves_is_shown_once_on_either_node_and_for_whom(said: Said) 
     assert (move["machine"], move["to"], move["copied"]) == ("b", "n2", 0.4)
     assert move["claim"]["for"] == {"kind": "VM", "name": "default/a-x", "machine": "default/a"}
     told = await said("status")
-    assert told.startswith("situate-vm: 2 VMs, 1 short of what it asks for"), "b is one, on two nodes"
+    assert told.startswith("situate-vm: 2 VMs, 1 short of the size that it asks for"), "b is one, on two nodes"
     assert [line.split()[:2] for line in told.splitlines() if "default/b" in line][:2] == [
         ["default/b", "n1"],
         ["default/b", "n2"],
@@ -333,12 +333,12 @@ async def test_of_a_machine_on_its_way_it_is_said_that_it_moves_and_it_is_short_
     await client.patch_status(MACHINES, "b", MergePatch({"status": {"phase": "Migrating"}}), "default")
     told = await said("explain", "b")
     assert "it is being moved, and keeps its size until that is over" in told
-    assert "it has what" not in told
+    assert "it has all that" not in told
     assert "copying" in told
     wants = MergePatch({"metadata": {"annotations": {REQUESTED: '{"vCPUs":4,"mem":"16Gi"}', SCALING_UNIT: UNIT}}})
     for pod in ("b-x", "b-y"):
         await client.patch(PODS, pod, wants, "default")
-    assert "2 VMs, 2 short of what they ask for" in await said("status"), "on two nodes, and yet one machine"
+    assert "2 VMs, 2 short of the size that they ask for" in await said("status"), "on two nodes, and yet one machine"
 
 
 @pytest.mark.finding("N29")
@@ -363,7 +363,7 @@ async def test_a_node_is_emptied_when_somebody_says_so(said: Said, uncordon: str
     assert DRAIN not in await annotations("n1")
     assert "nothing would be written" in await said(uncordon, "n1", "--dry-run")
     for arguments in (("drain",), (uncordon,), ("drain", "--dry-run"), (uncordon, "--dry-run")):
-        assert "there are: n1, n2" in await said(*arguments, "n9", code=2)
+        assert "found: n1, n2" in await said(*arguments, "n9", code=2)
         assert "no node is named:" in await said(*arguments, "", code=2)
 
 
@@ -437,10 +437,10 @@ async def test_lists_are_about_one_namespace_and_nodes_and_sums_are_the_clusters
     assert there.splitlines()[0] == here.splitlines()[0]
     assert "n1" in there
     assert "default/" not in there
-    assert "2 VMs in other namespaces than other not listed; -A lists all" in there
+    assert "not listed: 2 VMs in namespaces other than other; -A lists all" in there
     assert json.loads(await said("status", "-n", "other", "-o", "json"))["machines"] == []
     assert "default/b" in await said("plan")
-    assert "1 move in other namespaces than other not listed; -A lists all" in await said("plan", "-n", "other")
+    assert "not listed: 1 move in namespaces other than other; -A lists all" in await said("plan", "-n", "other")
     for verb in ("status", "plan"):
         assert "leave one of them out" in await said(verb, "-A", "-n", "other", code=2)
 

@@ -83,7 +83,7 @@ def test_explain_tells_pod_by_pod_and_what_comes_next() -> None:
     found = data("explain", "billing/payments", code=1)
     assert (found["wanted"], found["placed"], found["left"]) == (30, 0, 2)
     assert found["shortage"] == "0/2 pods can take 2 more: 2 full"
-    assert found["autoscaler"] == "3 pods are needed and 2 asked for: scales up to 3"
+    assert found["autoscaler"] == "3 pods are needed and 2 requested: scales up to 3"
     assert [(pod["class"], pod["cause"], pod["own"], pod["then"]) for pod in found["pods"]] == [
         ("accept", "ok", 0, 14)
     ] * 2
@@ -127,10 +127,10 @@ def test_explain_takes_a_type_and_a_name_as_kubectl_does() -> None:
     assert data("explain", "consumergroup/billing/payments", code=1) == wanted
     code, _, told = vpod("explain", "pod/payments", "-n", "billing")
     assert code == 2
-    assert 'pod/payments: found type "pod", allowed: consumergroup; name it as NAMESPACE/NAME' in told
+    assert 'pod/payments: found type "pod", allowed: consumergroup; name the object as NAMESPACE/NAME' in told
     code, _, told = vpod("explain", "consumergroup/payments")
     assert code == 2
-    assert "consumergroup/payments: there is no such source" in told
+    assert "consumergroup/payments: source not found" in told
 
 
 @pytest.mark.finding("N4")
@@ -144,7 +144,7 @@ def test_a_vreplica_that_is_larger_than_any_pod_is_said_so_once(changed: Callabl
     assert code == 1
     assert "full" not in told
     assert told.count("21") == 1
-    assert "WeightExceedsCapacity: a vreplica of weight 21 is larger than any pod, podCapacity is 20" in told
+    assert "WeightExceedsCapacity: a vreplica of weight 21 is larger than any pod, because podCapacity is 20" in told
     assert data("explain", "billing/payments", code=1, objects=objects)["counts"] == {"too small": 2}
 
 
@@ -177,7 +177,7 @@ def test_plan_as_a_table_says_why() -> None:
     code, narrow, _ = vpod("plan")
     _, wide, _ = vpod("plan", "-o", "wide")
     assert code == 1, "two vreplicas are left over"
-    assert narrow.splitlines()[0] == f"StatefulSet {STATEFULSET}: 2 replicas now, 3 would be asked for at once"
+    assert narrow.splitlines()[0] == f"StatefulSet {STATEFULSET}: 2 replicas now, 3 would be requested at once"
     assert cells(narrow)[1] == ["SOURCE", "WANTED", "NOW", "THEN", "LEFT", "CHANGE"]
     assert cells(narrow)[2] == ["shop/orders", "12", "12", "12", "0", "none"]
     assert narrow.splitlines()[-1] == "billing/payments: 0/2 pods can take 2 more: 2 full"
@@ -211,16 +211,16 @@ def test_an_absurd_wish_meets_a_ceiling_by_default(changed: Callable[..., Path])
     objects = changed(exaggerate)
     (found,) = data("plan", code=1, objects=objects)
     assert (found["needed"], found["replicasThen"]) == (100, 12)
-    why = "2147483647 vreplicas need 107374183 pods, maxReplicas is 100"
+    why = "2147483647 vreplicas need 107374183 pods, but maxReplicas is 100"
     assert found["vpods"][1]["why"].endswith(why)
     _, told, _ = vpod("plan", objects=objects)
     assert told.splitlines()[0] == (
-        f"StatefulSet {STATEFULSET}: 2 replicas now, 12 would be asked for at once, and more step by step up to 100; "
+        f"StatefulSet {STATEFULSET}: 2 replicas now, 12 would be requested at once, and more step by step up to 100; "
         "107374183 are needed, maxReplicas is 100"
     )
     found = data("explain", "billing/payments", code=1, objects=objects)
     assert why in found["shortage"]
-    assert "maxReplicas is 100: scales up to 12, and on by 10 (maxScaleUpStep)" in found["autoscaler"]
+    assert "maxReplicas is 100: scales up to 12, in steps of 10 (maxScaleUpStep)" in found["autoscaler"]
 
 
 @pytest.mark.parametrize("verb", ["status", "plan"])
@@ -231,7 +231,7 @@ def test_a_list_of_one_namespace_says_what_it_leaves_out(verb: str) -> None:
     }
     assert shown == {(): shown[("-A",)], ("-A",): {"shop/orders", "billing/payments"}, ("-n", "shop"): {"shop/orders"}}
     _, table, _ = vpod(verb, "-n", "shop")
-    assert table.splitlines()[-1] == "1 source in other namespaces than shop not listed; -A lists all"
+    assert table.splitlines()[-1] == "not listed: 1 source in namespaces other than shop; -A lists all"
 
 
 def test_objects_may_come_from_several_files_and_a_folder(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_the_pod_that_blocks_an_ordered_set_is_named(changed: Callable[..., Path
 
     arguments = (verb, "shop/orders") if verb == "explain" else (verb,)
     _, told, _ = vpod(*arguments, objects=changed(spoil))
-    assert f"pod {POD}-1 is pending and keeps 3 pods above it from being created" in told
+    assert f"pod {POD}-1 is pending and blocks the creation of 3 pods above it" in told
 
 
 @pytest.mark.finding("N9")
@@ -313,24 +313,24 @@ def test_one_is_one(changed: Callable[..., Path]) -> None:
     said = "\n".join(vpod(*verb, objects=objects)[1] for verb in (("status",), ("plan",), ("explain", "shop/orders")))
     for words in ("1 replica, 0 of 1 vreplica placed", "1 replica, as needed", "wants 1 vreplica, 0 are placed"):
         assert words in said
-    assert "1 pod is needed and 1 asked for: stays" in said
+    assert "1 pod is needed and 1 requested: stays" in said
     assert not re.search(r"\b1 (pods|replicas|vreplicas)\b", said)
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        pytest.param(("explain", "orders"), "orders: there is no such source in namespace default", id="no namespace"),
+        pytest.param(("explain", "orders"), "orders: source not found in namespace default", id="no namespace"),
         pytest.param(("plan", "-A", "-n", "shop"), "-A lists all namespaces, and -n shop only one", id="-A and -n"),
-        pytest.param(("explain", "shop/"), "shop/: name it as NAMESPACE/NAME", id="no name"),
-        pytest.param(("explain", ""), '"": name it as NAMESPACE/NAME', id="nothing"),
-        pytest.param(("plan", "--statefulset", ""), '--statefulset "": ', id="no entry's name"),
+        pytest.param(("explain", "shop/"), "shop/: name the object as NAMESPACE/NAME", id="no name"),
+        pytest.param(("explain", ""), '"": name the object as NAMESPACE/NAME', id="nothing"),
+        pytest.param(("plan", "--statefulset", ""), '--statefulset: found "", allowed: ', id="no entry's name"),
         pytest.param(
             ("explain", "shop/none"),
-            "shop/none: there is no such source; `situate vpod status -A` lists all",
+            "shop/none: source not found; `situate vpod status -A` lists all",
             id="no such source",
         ),
-        pytest.param(("plan", "--statefulset", "a/b"), f"no such entry; it has {STATEFULSET}", id="no such entry"),
+        pytest.param(("plan", "--statefulset", "a/b"), f"situate.yaml: {STATEFULSET}", id="no such entry"),
         pytest.param(("plan", "--set", "vpod[0].podCapacity=no"), "vpod[0].podCapacity", id="a wrong setting"),
         pytest.param(("status", "--set", "nonsense"), "allowed: path=value", id="no assignment"),
     ],
@@ -348,7 +348,7 @@ def test_what_is_wrong_is_said_in_a_sentence(arguments: tuple[str, ...], expecte
     [
         pytest.param(None, "cannot be read", id="absent"),
         pytest.param(b"a: [", "YAML", id="no YAML"),
-        pytest.param(b"\xff\xfe", "byte 0 is no UTF-8", id="binary"),
+        pytest.param(b"\xff\xfe", "byte 0 is not UTF-8", id="binary"),
         pytest.param(b"[" * 100_000, "too many levels", id="deep"),
         pytest.param(b"a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + BOMB, "when expanded", id="a bomb"),
     ],
@@ -419,7 +419,7 @@ def test_an_absurd_number_of_replicas_is_not_listed_pod_by_pod(changed: Callable
     [
         pytest.param("pingsource", "no scheduler found for 'pingsource'", id="nobody's"),
         pytest.param(None, "no scheduler found for None", id="no label"),
-        pytest.param("Trigger", "StatefulSet kafka-broker-dispatcher runs that", id="another set's"),
+        pytest.param("Trigger", "StatefulSet kafka-broker-dispatcher runs that kind", id="another set's"),
     ],
 )
 def test_explain_says_why_an_object_is_nobody_s_vpod(changed: Callable[..., Path], kind: str | None, why: str) -> None:

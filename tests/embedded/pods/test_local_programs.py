@@ -69,7 +69,7 @@ def test_what_is_no_image_and_command_is_refused(text: str) -> None:
 
 def test_an_image_without_a_folder_for_its_logs_is_refused() -> None:
     result = CliRunner().invoke(app, ["embedded", "--run-image", "reports:1=python executor.py"])
-    assert (result.exit_code, "it goes with --run-pods FOLDER" in result.output) == (2, True)
+    assert (result.exit_code, "needs --run-pods FOLDER" in result.output) == (2, True)
 
 
 async def test_a_process_that_ends_is_reported_and_starts_again(tmp_path: Path) -> None:

@@ -361,7 +361,7 @@ def test_no_pod_counts_on_two_nodes() -> None:
         engine.set_node(node(name), 0)
     info = engine.cache.reader.read(pod("p"))
     engine.cache.assume(info, "a")
-    with pytest.raises(ValueError, match="pod default/p is in place already, on node a"):
+    with pytest.raises(ValueError, match="pod default/p is already placed, on node a"):
         engine.cache.assume(info, "b")
     assert used(engine) == {"a": 600, "b": 0}
 

@@ -39,10 +39,10 @@ def test_nothing_else_is_decided_while_a_question_is_open() -> None:
     asked = engine.schedule(0)
     assert isinstance(asked, Asked)
     for again in (lambda: engine.schedule(0), lambda: engine.schedule_run(0, 2)):
-        with pytest.raises(RuntimeError, match="pod default/p: its extenders have been asked"):
+        with pytest.raises(RuntimeError, match="the cycle of pod default/p waits for its extenders"):
             again()
     assert isinstance(carried_out(engine, asked, passes("a"))[0], Placed)
-    with pytest.raises(RuntimeError, match="no cycle has asked"):
+    with pytest.raises(RuntimeError, match="no cycle waits for replies"):
         engine.resume([], 0)
 
 
@@ -77,7 +77,7 @@ def test_a_node_that_goes_meanwhile_is_not_bound_to() -> None:
     engine.remove_node("a", 1)
     failed = engine.resume([passes("a")(asked.questions[0])], 2)
     assert isinstance(failed, Failed)
-    assert failed.error == "node a has gone while extenders were asked about it"
+    assert failed.error == "node a was deleted while the extenders evaluated it"
     engine.tick(10)
     placed, _ = scheduled(engine, passes("b"), 10)
     assert isinstance(placed, Placed)

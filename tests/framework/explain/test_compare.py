@@ -56,7 +56,7 @@ def test_a_node_that_cannot_do_is_told_with_all_that_is_said_of_it() -> None:
     found = compare(Question.of(engine, pod), "b")
     assert found.agreement is Agreement.IMPOSSIBLE
     assert found.why == "b: NodeUnschedulable: node(s) were unschedulable; NodeResourcesFit: Insufficient cpu"
-    assert compare(Question.of(engine, pod), "gone").why == "gone: the cluster: there is no such node"
+    assert compare(Question.of(engine, pod), "gone").why == "gone: the cluster: the node does not exist"
 
 
 def test_equally_good_nodes_agree() -> None:

@@ -119,8 +119,8 @@ def test_any_event_wakes_a_pod_that_an_extender_refused() -> None:
     ("reply", "problem"),
     [
         pytest.param(NoReply("it took more than 5 s"), "it took more than 5 s", id="none"),
-        pytest.param(Filtered(("z",), {}, {}), "passes node z, which it was not asked about", id="stranger"),
-        pytest.param(Prioritized(()), "answered Prioritized", id="another question's"),
+        pytest.param(Filtered(("z",), {}, {}), "returned node z, which was not in the request", id="stranger"),
+        pytest.param(Prioritized(()), "returned Prioritized", id="another question's"),
     ],
 )
 def test_a_filter_that_fails_fails_the_cycle_by_name_and_the_pod_comes_back(reply: Reply, problem: str) -> None:

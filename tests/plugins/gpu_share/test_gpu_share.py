@@ -302,7 +302,7 @@ def test_the_policies_are_loaded_by_name_and_belong_to_no_profile_by_default() -
 @pytest.mark.parametrize("arguments", [None, {}, {"typicalPods": [{"cpuMilli": 1000}]}])
 def test_descent_has_to_know_which_pods_usually_come(arguments: dict[str, Any] | None) -> None:
     _, mistakes = configured("FGDScore", arguments)
-    assert [mistake.allowed for mistake in mistakes] == ["the kinds of pods that usually come, one of them with a GPU"]
+    assert [mistake.allowed for mistake in mistakes] == ["the typical kinds of pods, at least one of them with a GPU"]
     assert mistakes[0].path.endswith(".args.typicalPods")
 
 

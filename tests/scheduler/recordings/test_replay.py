@@ -188,7 +188,7 @@ def test_a_pod_that_waits_on_one_side_alone_says_why() -> None:
     result = played(cluster)
     assert [(each.agreement, each.why) for each in result.stories] == [
         (Agreement.REFUSED_HERE, "small: NodeResourcesFit: Insufficient cpu"),
-        (Agreement.REFUSED_THERE, "small would do"),
+        (Agreement.REFUSED_THERE, "small is feasible here"),
     ]
     assert (result.means.most_pending_there, result.means.most_pending_here) == (1, 1)
 

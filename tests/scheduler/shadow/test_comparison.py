@@ -156,7 +156,7 @@ def test_a_refusal_is_compared_once_it_has_stood() -> None:
     assert beside.told == []
     beside.later(1)
     beside.later(STANDS_S)
-    assert beside.results == [("default/web", "refused there", "a would do")]
+    assert beside.results == [("default/web", "refused there", "a is feasible here")]
 
 
 def test_a_refusal_that_both_agree_on() -> None:

@@ -13,7 +13,7 @@ from situate.sim.spot.policies import Reaction
 
 RUNS = 80
 """Of each line; the command in docs/guides/spot/simulate.md plays the reference's 4,000."""
-MORE = {"M=0, make-before-break 120 s, none": 300, "M=0, make-before-break 30 s, room": 200}
+MORE = {"M=0, make-before-break 120 s, no capacity": 300, "M=0, make-before-break 30 s, free capacity": 200}
 """Of those whose runs differ most beside what is allowed."""
 
 
@@ -81,4 +81,4 @@ def test_the_grace_period_decides_whether_a_short_notice_helps() -> None:
 def test_every_line_has_its_figures() -> None:
     found = waves(Random, runs=1)
     assert list(found) == [line.name for line in BASELINES]
-    assert found["M=6, no notice, Node deleted, room"].least_ready == 6
+    assert found["M=6, no notice, Node deleted, free capacity"].least_ready == 6

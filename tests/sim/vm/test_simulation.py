@@ -70,11 +70,11 @@ def begin_of(trace: Trace, seconds: float = 1500) -> Trace:
 
 def test_who_is_granted_nothing_with_either_bears_no_bound_on_its_time() -> None:
     lasting = Comparison(outcome(Waited(600, granted=False)), outcome(Waited(600, granted=False)))
-    assert "p99 s to grant, who waited" not in {row.name for row in lasting.worse()}
+    assert "p99 s to grant, if waiting" not in {row.name for row in lasting.worse()}
     granted = Comparison(outcome(Waited(600, granted=True)), outcome(Waited(600, granted=False)))
     assert {row.name for row in granted.worse()} == {
-        "p50 s to grant, who waited",
-        "p99 s to grant, who waited",
+        "p50 s to grant, if waiting",
+        "p99 s to grant, if waiting",
     }
 
 

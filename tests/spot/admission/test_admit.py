@@ -121,13 +121,13 @@ def test_a_trial_of_check_is_marked_and_never_a_pod_that_is_created() -> None:
 @pytest.mark.parametrize(
     ("body", "namespace", "why"),
     [
-        pytest.param({"metadata": {}}, "shop", "nobody controls it", id="a bare pod"),
-        pytest.param({}, "shop", "there is no pod", id="nothing"),
-        pytest.param(created_by(), "kube-system", "left alone", id="kube-system"),
-        pytest.param(created_by(), "situate", "left alone", id="our own namespace"),
+        pytest.param({"metadata": {}}, "shop", "the pod has no controller", id="a bare pod"),
+        pytest.param({}, "shop", "the request has no pod", id="nothing"),
+        pytest.param(created_by(), "kube-system", "spot ignores pods", id="kube-system"),
+        pytest.param(created_by(), "situate", "spot ignores pods", id="our own namespace"),
         pytest.param(created_by(spec={"nodeName": "n"}), "shop", "has a node", id="placed already"),
         pytest.param(created_by(annotations={"kubernetes.io/config.mirror": "x"}), "shop", "static", id="a mirror"),
-        pytest.param(created_by(kind="DaemonSet"), "shop", "DaemonSet are left alone", id="a DaemonSet's"),
+        pytest.param(created_by(kind="DaemonSet"), "shop", "spot ignores pods of a DaemonSet", id="a DaemonSet's"),
         pytest.param(created_by(labels={"spot.situate.dev/mix": "disabled"}), "shop", "disabled", id="opted out"),
         pytest.param({**created_by(), "status": {"phase": "Failed"}}, "shop", "has ended", id="ended"),
     ],
@@ -143,7 +143,7 @@ def test_a_replicaset_that_stands_alone_is_left_alone() -> None:
     alone = ReplicaSetFacts(SET, None, "shop", "web")
     given = view()
     answer, _ = ask(replace(given, cluster=replace(given.cluster, replica_sets={SET: alone})))
-    assert answer.why == "ReplicaSet web-r1 stands alone"
+    assert answer.why == "ReplicaSet web-r1 has no controller"
 
 
 @pytest.mark.rule("spot:B42", "spot:S3")
@@ -153,7 +153,7 @@ def test_other_kinds_of_workloads_take_part_when_they_are_configured() -> None:
     known = replace(cluster(rollout, []), replica_sets={SET: between})
     body = created_by(labels={"rollouts-pod-template-hash": "r7"})
     left, _ = ask(View(known, settings(), {}), body)
-    assert left.why == "pods of the kind Rollout are left alone"
+    assert left.why == "spot ignores pods of a Rollout"
     answer, ledger = ask(View(known, settings(owner_kinds=("Rollout",)), {}), body)
     assert answer.pod_class is OD
     assert Slot(UID, "r7") in ledger.reservations, "by its own label of revisions"
@@ -216,7 +216,7 @@ def test_what_the_watch_has_not_shown_yet_is_read() -> None:
     read = LiveRead(full.cluster.owners[UID], full.cluster.replica_sets[SET], ())
     assert ask(replace(unknown, live=read))[0].pod_class is OD
     failed, _ = ask(replace(unknown, live=UNREADABLE))
-    assert (failed.pod_class, failed.why) == (None, "ReplicaSet web-r1 is not known")
+    assert (failed.pod_class, failed.why) == (None, "ReplicaSet web-r1 was not found")
 
 
 @pytest.mark.rule("spot:P20", "spot:P5", "spot:B1")

@@ -49,10 +49,12 @@ def test_the_defaults_are_those_of_the_reference() -> None:
         pytest.param(
             {"webhook": {"liveRead": "500ms"}},
             "spot.webhook.liveRead",
-            "half of what timeout (2s)",
+            "less than half of timeout (2s)",
             id="too slow a read",
         ),
-        pytest.param({"policies": [{"policy": "101%"}]}, "spot.policies[0].policy", "a policy", id="a bad policy"),
+        pytest.param(
+            {"policies": [{"policy": "101%"}]}, "spot.policies[0].policy", "a valid policy", id="a bad policy"
+        ),
         pytest.param({"ownerKinds": []}, "spot.ownerKinds", "at least one", id="nothing to look after"),
         pytest.param({"signals": [{"source": "label", "key": "k"}]}, "spot.signals[0].state", "a state", id="no sense"),
     ],

@@ -140,4 +140,4 @@ async def test_check_says_which_kinds_are_not_served(playground: Playground, tmp
     assert results["resource clonesets.apps.kruise.io v1alpha1"]["ok"]
     rollouts = results["resource rollouts.argoproj.io v1alpha1"]
     assert not rollouts["ok"]
-    assert "take Rollout out of spot.ownerKinds" in str(rollouts)
+    assert "remove Rollout from spot.ownerKinds" in str(rollouts)

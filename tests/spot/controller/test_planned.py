@@ -52,7 +52,7 @@ async def test_every_pod_that_was_planned_is_moved_in_that_order_and_no_other(
 
     def record(about: ObjectReference, _: str, reason: str, message: str) -> None:
         if reason == "PodEvicted":
-            pod, _, why = message.removeprefix("evicted pod ").partition(": ")
+            pod, _, why = message.removeprefix("spot evicted pod ").partition(": ")
             done[about.name].append((pod, why))
 
     monkeypatch.setattr(playground, "record", record)

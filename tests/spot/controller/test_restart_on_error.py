@@ -19,13 +19,13 @@ async def test_a_part_that_fails_is_told_and_begun_anew() -> None:
             raise ZeroDivisionError("a defect")
 
     with capture_logs() as told:
-        await apart("room for a wave", run)
+        await apart("wave capacity", run)
     assert begun == [begun[0], begun[0] + AGAIN_S, begun[0] + 2 * AGAIN_S]
-    assert [(line["service"], line["log_level"]) for line in told] == [("room for a wave", "error")] * 2
+    assert [(line["service"], line["log_level"]) for line in told] == [("wave capacity", "error")] * 2
 
 
 async def test_a_part_ends_with_its_term() -> None:
-    task = asyncio.create_task(apart("labels of nodes", asyncio.Event().wait))  # type: ignore[arg-type]  # waits
+    task = asyncio.create_task(apart("node labels", asyncio.Event().wait))  # type: ignore[arg-type]  # waits
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

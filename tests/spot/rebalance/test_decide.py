@@ -162,7 +162,7 @@ def test_pods_that_nobody_classes_are_not_replaced_for_ever() -> None:
             given = [*(each for each in given if each.uid != move.uid), new]
         state = found.state
     assert evicted == 3
-    assert ["brought a pod that nobody classed" in message for message in told] == [True]
+    assert ["the last one because the new pod has no class" in message for message in told] == [True]
     assert found.reports["uid-web"].blocked is Blocked.STOPPED
 
 
@@ -395,7 +395,7 @@ def test_a_conflict_is_reported_with_its_field() -> None:
     found = decided(deployment(2, "spot:3", pinned=SPOT, conflict="spec.nodeSelector"))
     assert (moves(found), found.reports["uid-web"].blocked) == ([], Blocked.PINNED)
     assert [(n.reason, n.message) for n in found.notices] == [
-        ("PolicyConflict", "more pods have to be on demand, and spec.nodeSelector allows spot nodes only")
+        ("PolicyConflict", "more pods must be on demand, but spec.nodeSelector allows only spot nodes")
     ]
 
 

@@ -59,15 +59,15 @@ def test_a_serving_pod_leaves_its_replicaset_and_serves_on() -> None:
 @pytest.mark.parametrize(
     ("change", "around", "why"),
     [
-        pytest.param({"ready": False}, AROUND, "it does not serve", id="not ready"),
-        pytest.param({"owners": 2}, AROUND, "it has other owners", id="other owners"),
+        pytest.param({"ready": False}, AROUND, "the pod is not ready", id="not ready"),
+        pytest.param({"owners": 2}, AROUND, "the pod has other owners", id="other owners"),
         pytest.param({}, Surroundings(full_quotas=frozenset({SHOP})), "the quota of namespace shop is full",
                      id="quota"),
         pytest.param({}, Surroundings((Guard("Service", SHOP, "s", parse_selector("pod-template-hash=r1")),)),
-                     "Service shop/s selects it", id="a Service by that label"),
+                     "Service shop/s selects the pod", id="a Service by that label"),
         pytest.param({}, Surroundings((Guard("Service", SHOP, "s", parse_selector("app=web")),)), "", id="a Service"),
         pytest.param({}, Surroundings((Guard("PodDisruptionBudget", SHOP, "b", parse_selector("app=web"), 1),)),
-                     "PodDisruptionBudget shop/b selects it", id="a budget"),
+                     "PodDisruptionBudget shop/b selects the pod", id="a budget"),
         pytest.param({}, Surroundings((Guard("NetworkPolicy", "other", "n", parse_selector("pod-template-hash")),)), "",
                      id="of another namespace"),
     ],
@@ -84,7 +84,7 @@ def test_without_time_for_a_replacement_it_is_evicted_at_once() -> None:
     found = pod("a", "doomed", SPOT, grace_s=5.0)
     assert isinstance(leave([found], now=NOW + 95)[0], Release)
     assert isinstance(leave([found], now=NOW + 96)[0], Evict)
-    assert "switched off" in release_refused(owner(3), found, None, NOW, AROUND, Limits(make_before_break=False))
+    assert "disabled" in release_refused(owner(3), found, None, NOW, AROUND, Limits(make_before_break=False))
     assert isinstance(leave([found], releasable=False)[0], Evict)
 
 

@@ -106,10 +106,12 @@ def test_a_policy_move_needs_a_workload_that_is_whole_and_still_lacks_it() -> No
     assert why(workload, disruptions_allowed=0) == "PDB"
     fresh = (*workload.pods[:-1], replace(workload.pods[-1], ready_since=NOW - 30))
     assert why(replace(workload, pods=fresh)) == "CoolDown"
-    assert "right" in why(replace(workload, target=1))
-    assert "right" in why(replace(workload, target=3), evict(Reason.TO_SPOT, workload.pods[-1])), "the other way"
-    assert "right" in why(workload, leaders={workload.pods[-1].uid})
-    assert "right" in why(workload, evict(Reason.TO_ON_DEMAND, workload.pods[0]))
+    assert "no longer requires" in why(replace(workload, target=1))
+    assert "no longer requires" in why(replace(workload, target=3), evict(Reason.TO_SPOT, workload.pods[-1])), (
+        "the other way"
+    )
+    assert "no longer requires" in why(workload, leaders={workload.pods[-1].uid})
+    assert "no longer requires" in why(workload, evict(Reason.TO_ON_DEMAND, workload.pods[0]))
 
 
 @pytest.mark.rule("spot:B13")

@@ -51,7 +51,7 @@ def test_prices_are_read_by_instance_type_and_zone() -> None:
         ("- 1", "allowed: a mapping with the keys date, currency, prices"),
         ("date: x\nprices: 3", "p.prices: found 3, allowed: a list of prices"),
         ("date: x\nprices: [{instanceType: a, onDemand: 0}]", "p.prices[0].onDemand: found 0"),
-        ("date: x\nprices: []", 'p.date: found "x", allowed: the day on which they were taken'),
+        ("date: x\nprices: []", 'p.date: found "x", allowed: the date of the prices'),
         ("date: '2026-13-01'\nprices: []", 'p.date: found "2026-13-01"'),
         ("date: x\nprices: [{instanceType: a, onDemand: 1.0e+7}]", "found 10000000.0, allowed: a price of one hour"),
         ("date: x\nprices: [{instanceType: a, onDemand: .nan}]", "p.prices[0].onDemand: found NaN"),

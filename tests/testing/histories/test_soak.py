@@ -80,12 +80,12 @@ def counted(seeds: range) -> None:
 def test_a_run_plays_so_many_and_the_next_one_goes_on() -> None:
     code, said = soaked("--histories", "3")
     assert code == 0
-    assert said[0] == "commit unversioned: 0 of 3 histories so far; from seed 0 on"
+    assert said[0] == "commit unversioned: 0 of 3 histories so far; next seed 0"
     assert "3 histories, 9 writes" in said[1]
     code, said = soaked("--histories", "5")
-    assert said[0] == "commit unversioned: 3 of 5 histories so far; from seed 3 on"
+    assert said[0] == "commit unversioned: 3 of 5 histories so far; next seed 3"
     assert "5 histories, 15 writes" in said[1]
-    assert said[1].endswith("all 5 asked for are played")
+    assert said[1].endswith("all 5 are played")
     assert Totals.load("unversioned").next_seed == 5
 
 
@@ -104,21 +104,21 @@ def test_without_a_word_it_plays_a_hundred_thousand() -> None:
     kept.save()
     code, said = soaked()
     assert code == 0
-    assert said[0] == "commit unversioned: 99,998 of 100,000 histories so far; from seed 100000 on"
+    assert said[0] == "commit unversioned: 99,998 of 100,000 histories so far; next seed 100000"
     assert said[1].startswith("commit unversioned: 100,000 histories")
 
 
 def test_its_time_ends_a_run_which_says_what_is_left() -> None:
     code, said = soaked("--minutes", "0")
     assert code == 0
-    assert said[-1].endswith("100,000 are left, the same command goes on")
+    assert said[-1].endswith("100,000 are left, and the same command continues")
 
 
 def test_seeds_of_ones_own_are_not_counted() -> None:
     counted(range(2))
     code, said = soaked("--from", "50", "--histories", "4")
     assert code == 0
-    assert said[0] == "commit unversioned: 0 of 4 histories so far; from seed 50 on"
+    assert said[0] == "commit unversioned: 0 of 4 histories so far; next seed 50"
     assert "4 histories, 12 writes" in said[1]
     assert Totals.load("unversioned").next_seed == 2
 
@@ -175,7 +175,12 @@ def test_a_fault_that_never_happened_fails_the_run() -> None:
             id="time",
         ),
         pytest.param(
-            5, 0, 10.0, -3.0, "    10 s  5 of 100,000 x, 0.50 a second, 55 h 33 min to go (its time is over)", id="over"
+            5,
+            0,
+            10.0,
+            -3.0,
+            "    10 s  5 of 100,000 x, 0.50 a second, 55 h 33 min to go (the time of this run is over)",
+            id="over",
         ),
         pytest.param(99_999, 0, 9.0, 600.0, "     9 s  99,999 of 100,000 x, 11111.00 a second, 0 s to go", id="nearly"),
         pytest.param(5, 5, 10.0, float("inf"), "    10 s  5 of 100,000 x, 0.00 a second", id="none yet"),

@@ -168,7 +168,7 @@ def test_liveness_is_not_judged_without_limits() -> None:
 
 def test_a_breach_tells_when_and_what() -> None:
     (breach,) = breaches(read_events([*HELD, assign(4, "b", 2)]))
-    assert str(breach) == "S5 at 4 s: o goes to b/1 although a/1 never gave it up"
+    assert str(breach) == "S5 at 4 s: o is assigned to b/1 although a/1 never released it"
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def test_a_pod_that_nobody_needs_is_named_until_it_goes() -> None:
         world.let_pass(30.0)
         assert (watchdog.replicas(), unused(watchdog)) == (2, None)
         perform(world, watchdog, ResetReplicas(0.0, 5))
-        assert unused(watchdog) == "dispatcher-4 holds nothing"
+        assert unused(watchdog) == "dispatcher-4 has no vreplicas"
         assert world.let_pass(60.0, stop=lambda: unused(watchdog) is None), "it goes within a few beats"
         assert watchdog.replicas() == 2
     finally:
@@ -212,11 +212,11 @@ def test_more_moves_than_have_to_be_are_a_breach() -> None:
     kept = state(3, 10, [vpod("a/b", 5, placed(2, 2, 2))])
     one_less = replaced(kept, {0: 2, 1: 2, 2: 1})
     assert breach_of(kept, one_less) is None
-    said = "3 of a/b leave {0: 2, 1: 2, 2: 2} for {0: 4, 1: 1}, 1 have to"
+    said = "3 of a/b leave {0: 2, 1: 2, 2: 2} for {0: 4, 1: 1}, 1 must"
     assert breach_of(kept, replaced(kept, {0: 4, 1: 1})) == f"S5: {said}"
     kept.set_drain(DrainGoal(2, 0.0))
     assert breach_of(kept, replaced(kept, {0: 3, 1: 2})) is None
-    assert breach_of(kept, replaced(kept, {0: 4, 1: 1})) == f"B4: {said.replace('1 have', '2 have')}"
+    assert breach_of(kept, replaced(kept, {0: 4, 1: 1})) == f"B4: {said.replace('1 must', '2 must')}"
 
 
 def replaced(kept: State, after: dict[int, int]) -> Decision:
@@ -233,7 +233,7 @@ def test_predicates_refuse_only_what_they_say() -> None:
     kept = state(3, 2, [vpod("a/b", 3, placed(2, 1))], policy=PolicyName.POLICY, placing=placing)
     decision = decide(kept, kept.vpods[Key("a", "b")].as_vpod(), 0.0)
     short = msgspec.structs.replace(decision, reservation={0: 2}, left=1, shortage=refused("pods beyond partitions"))
-    assert breach_of(kept, short) == "S3: a/b is left 1 short while ordinal 1 has room"
+    assert breach_of(kept, short) == "S3: a/b is left 1 short while ordinal 1 has capacity"
     full = msgspec.structs.replace(decision, wanted=5, target=5, reservation={0: 2, 1: 2}, left=1, shortage=refused(""))
     assert breach_of(kept, full) is None
 
@@ -274,9 +274,9 @@ def test_evening_out_takes_few_moves(after: dict[int, int], said: str | None) ->
 @pytest.mark.parametrize(
     ("enabled", "before", "others", "said"),
     [
-        pytest.param(False, placed(3, 1), (), "nothing may be evened out", id="not asked for"),
+        pytest.param(False, placed(3, 1), (), "rebalancing is off", id="not asked for"),
         pytest.param(True, placed(2, 2), (), "which is no more even", id="even before"),
-        pytest.param(True, placed(4), placed(0, 10), "ordinal 1 has no room", id="a pod that others have filled"),
+        pytest.param(True, placed(4), placed(0, 10), "ordinal 1 has no capacity", id="a pod that others have filled"),
     ],
 )
 def test_evening_out_what_must_stay_is_a_breach(

@@ -161,7 +161,9 @@ def test_the_file_beside_ours_is_read(tmp_path: Path) -> None:
     file.write_text(
         "apiVersion: situate.dev/v1alpha1\nkind: Situate\nvm: {compat: true, configuration: neon.json, evict: true}\n"
     )
-    with pytest.raises(BadConfiguration, match=r"vm\.configuration neon\.json: .*a file that can be read"):
+    with pytest.raises(
+        BadConfiguration, match=r"vm\.configuration neon\.json: .*found .*neon\.json.*, allowed: a readable file"
+    ):
         load(file)
     (tmp_path / "neon.json").write_text(json.dumps({**SHIPPED, "watermark": 2}))
     with pytest.raises(BadConfiguration, match=r"vm\.configuration neon\.json: watermark: found 2"):

@@ -188,7 +188,7 @@ async def test_a_neighbour_makes_room_and_the_command_line_shows_it(tmp_path: Pa
         (n1, n2) = shown["nodes"]
         assert n1["reserved"]["cpu"] == "8"
         assert n2["reserved"]["cpu"] == "4"
-        assert "1 short of what it asks for; led by vm-1" in table
+        assert "1 short of the size that it asks for; led by vm-1" in table
         assert "default/b" in table
         assert (why["node"], why["shortBy"], why["queue"]["position"]) == ("n1", {"cpu": "2", "memory": "8Gi"}, 1)
         assert [(each["vm"], each["target"], each["state"]) for each in why["plan"]["moves"]] == [

@@ -88,11 +88,13 @@ def test_periods_may_be_as_short_as_a_tenth_of_a_second(period: str | float) -> 
         ),
         pytest.param(
             {"policy": "pack", "rebalance": {"enabled": True}},
-            "vpod[0].rebalance.enabled: found true, allowed: false where policy is pack",
+            "vpod[0].rebalance.enabled: found true, allowed: false if policy is pack",
             id="packed and evened out",
         ),
         pytest.param({"statefulSetName": "mine"}, "vpod[0].sources[0].sourceKind: missing", id="no kind implied"),
-        pytest.param({"sources": [{"kind": "Report"}]}, "only Knative's kinds imply one", id="an unknown kind alone"),
+        pytest.param(
+            {"sources": [{"kind": "Report"}]}, "only Knative's kinds have a default", id="an unknown kind alone"
+        ),
     ],
 )
 @pytest.mark.rule("vpod:D17", "vpod:B12")

@@ -142,7 +142,7 @@ def test_the_pod_that_blocks_an_ordered_set_is_named(world: VPodWorld) -> None:
     assert world.events["OrdinalBlocks"] == 1
     source = next(iter(world.call("GET", f"{GROUPS_PATH}/consumergroups")["items"]))
     (told,) = source["status"]["conditions"]
-    assert f"pod {STATEFULSET}-0 is pending and keeps 2 pods above it from being created" in told["message"]
+    assert f"pod {STATEFULSET}-0 is pending and blocks the creation of 2 pods above it" in told["message"]
     perform(world, watchdog, HoldPods(0.0, held=False))
     world.let_pass(60.0)
     source = next(iter(world.call("GET", f"{GROUPS_PATH}/consumergroups")["items"]))
@@ -187,7 +187,7 @@ def test_what_a_drain_moves_says_so(world: VPodWorld) -> None:
     perform(world, watchdog, SetSource(0.0, 0, 2))
     world.let_pass(120.0)
     assert watchdog.replicas() == 1
-    assert told(world)[-1].endswith("2 wanted") or told(world)[-1].endswith("pods are emptied for a scale-down")
+    assert told(world)[-1].endswith("2 wanted") or told(world)[-1].endswith("vpod drains pods for a scale-down")
 
 
 @pytest.mark.finding("N6")

@@ -242,7 +242,7 @@ def test_a_weight_above_the_capacity_is_said_so() -> None:
     assert decision.shortage.limit.rule is Rule.WEIGHT
     assert str(decision.shortage) == (
         "0/2 pods can take 1 more; "
-        "WeightExceedsCapacity: a vreplica of weight 11 is larger than any pod, podCapacity is 10"
+        "WeightExceedsCapacity: a vreplica of weight 11 is larger than any pod, because podCapacity is 10"
     )
     assert decision.shortage.counts == {"too small": 2}
     assert (decision.shortage.reason, decision.notices) == ("WeightExceedsCapacity", ())

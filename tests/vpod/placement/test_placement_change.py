@@ -23,9 +23,9 @@ pytestmark = pytest.mark.finding("N6")
         pytest.param(placed(4, 4), placed(2), 2, (), "2 wanted", id="less"),
         pytest.param((), placed(1, 1, 1), 1, (), "1 wanted, 2 spare for minReplicas", id="spare copies"),
         pytest.param(
-            placed(1, 1, 1), placed(1), 1, (), "spare copies make room for other sources", id="spare copies go"
+            placed(1, 1, 1), placed(1), 1, (), "spare copies free capacity for other sources", id="spare copies go"
         ),
-        pytest.param(placed(4, 4), placed(8), 8, [MoveCause.DRAIN], "pods are emptied for a scale-down", id="a drain"),
+        pytest.param(placed(4, 4), placed(8), 8, [MoveCause.DRAIN], "vpod drains pods for a scale-down", id="a drain"),
         pytest.param(
             placed(4, 4), placed(6), 8, [MoveCause.LOSS], "a pod lost its vreplicas; 8 wanted", id="a loss, in part"
         ),
@@ -59,5 +59,5 @@ def test_a_change_is_one_line_of_the_log_and_one_event() -> None:
         reporter.placed(ObjectReference(), (), decision, 0)
     assert events == [("PlacementChanged", "0 vreplicas became 4 (set-0: 2, set-1: 2): 4 wanted")]
     (line,) = lines
-    told = {"event": "the placement is changed", "log_level": "info", "key": "a/b", "before": "none"}
+    told = {"event": "placement changed", "log_level": "info", "key": "a/b", "before": "none"}
     assert line.items() >= (told | {"after": "set-0: 2, set-1: 2", "reason": "4 wanted"}).items()

@@ -410,7 +410,7 @@ def test_an_absurd_wish_grows_the_set_by_steps_and_up_to_a_ceiling() -> None:
     first = beat(kept, Memory(), 0.0, may_shrink=False)
     assert (first.asked, first.needed, first.replicas, first.wake_at) == (107374183, 30, 12, 5.0)
     assert intention(kept, first) == (
-        "107374183 pods are needed and 2 asked for, maxReplicas is 30: scales up to 12, and on by 10 (maxScaleUpStep)"
+        "107374183 pods are needed and 2 requested, maxReplicas is 30: scales up to 12, in steps of 10 (maxScaleUpStep)"
     )
     memory = apply(kept, first)
     kept.observe_replicas(12, 0.1, ours=True)
@@ -428,7 +428,7 @@ def test_an_absurd_wish_grows_the_set_by_steps_and_up_to_a_ceiling() -> None:
     ("wanted", "said"),
     [
         pytest.param(
-            2**31 - 1, "2147483647 vreplicas need 214748365 pods, maxReplicas is 2", id="one source is too much"
+            2**31 - 1, "2147483647 vreplicas need 214748365 pods, but maxReplicas is 2", id="one source is too much"
         ),
         pytest.param(15, "maxReplicas is 2, so no pods are added", id="all sources together are"),
     ],

@@ -129,7 +129,7 @@ def test_periods_as_go_has_them() -> None:
     assert periods == [300, 1, -1e-9]
     assert ScaleCacheConfig.from_json({"refreshPeriod": 2_000_000_000}).refresh_period == 2
     assert ScaleCacheConfig.from_json({}).refresh_period == 300
-    with pytest.raises(ValueError, match="refreshPeriod is '5m', allowed is an integer of nanoseconds"):
+    with pytest.raises(ValueError, match="refreshPeriod is '5m', allowed: an integer of nanoseconds"):
         ScaleCacheConfig.from_json({"refreshPeriod": "5m"})
 
 

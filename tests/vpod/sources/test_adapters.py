@@ -66,10 +66,10 @@ def test_what_cannot_be_read_changes_nothing_and_is_named() -> None:
     assert (read.vreplicas, read.weight, read.priority) == (3, 1, -3)
     assert read.placements == (Placement("set-0", 3), Placement("set-1"))
     assert list(read.faults) == [
-        "2 entries of status.placements cannot be read, the first: status.placements[1] is 7, "
-        "allowed are a podName and 32-bit vreplicas",
-        "spec.replicas is 'many', allowed are integers from 0 to 2147483647",
-        "annotation vpod.situate.dev/weight is 'heavy', allowed are integers from 1 to 2147483647",
+        "2 entries of status.placements cannot be read, such as status.placements[1], which is 7, "
+        "allowed: a podName and 32-bit vreplicas",
+        "spec.replicas is 'many', allowed: integers from 0 to 2147483647",
+        "annotation vpod.situate.dev/weight is 'heavy', allowed: integers from 1 to 2147483647",
     ]
     decision = decide(state(2, 10), read, 0.0)
     (notice,) = decision.notices

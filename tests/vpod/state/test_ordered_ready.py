@@ -43,4 +43,4 @@ def test_an_absurd_number_of_pods_costs_nothing() -> None:
     kept.observe_replicas(2**31 - 1, 0.0)
     found = blocking_ordinal(kept)
     assert found is not None
-    assert "pods above it from being created (podManagementPolicy OrderedReady)" in str(found)
+    assert "pods above it (podManagementPolicy OrderedReady)" in str(found)

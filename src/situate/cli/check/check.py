@@ -85,7 +85,7 @@ def run(
         return
     with mendable_failures():
         if file is None:
-            raise WrongInput("name the configuration with -f, or ask for --schema")
+            raise WrongInput("no configuration is named: give -f FILE, or --schema")
         configuration = load(file, assignments)
         if in_force:
             print_data(_in_force(configuration, file.parent), Format.JSON if output is Format.JSON else Format.YAML)
@@ -93,7 +93,7 @@ def run(
         require_product(configuration, file)
         findings = [Finding(f"configuration {file}", ok=True), *_prices(configuration, file)]
         if not offline:
-            with progress("asking the cluster"):
+            with progress("reading the cluster"):
                 findings += asyncio.run(_check_cluster(configuration, file, kubeconfig, context))
     if output in (Format.JSON, Format.YAML):
         print_data([msgspec.to_builtins(finding) for finding in findings], output)
@@ -171,7 +171,7 @@ async def _further_kinds(client: Client, configuration: Configuration) -> AsyncI
         if kind.kind in DEFAULT_KINDS:
             continue
         request = Request("GET", f"/apis/{kind.group}/{kind.version}/{kind.plural}", (("limit", "1"),))
-        step = f"they count as none: install their definition, or take {kind.kind} out of spot.ownerKinds"
+        step = f"its objects count as none; install its definition, or remove {kind.kind} from spot.ownerKinds"
         yield await _exists(f"resource {kind.plural}.{kind.group} {kind.version}", client.raw(request), step)
 
 
@@ -183,7 +183,7 @@ async def _placing(client: Client, namespace: str) -> AsyncIterator[Finding]:
     )
     for what, trial in trials:
         if trial.found is Found.UNKNOWN:
-            yield Finding(f"{what}, which could not be tried ({trial.said})", ok=True)
+            yield Finding(f"{what}: not checked ({trial.said})", ok=True)
         else:
             yield Finding(what, trial.found is Found.WORKS, trial.said)
 
@@ -202,11 +202,15 @@ async def _version(client: Client) -> Finding:
     try:
         version = await server_version(client)
     except Forbidden:
-        return Finding("Kubernetes, whose version is kept from this account", ok=True)
+        return Finding("Kubernetes version: not checked (this account may not read it)", ok=True)
     digits = [re.match(r"[0-9]{1,4}", part) for part in (version.major, version.minor)]  # some providers write 30+
     known = tuple(int(found[0]) for found in digits if found)
     ok = len(known) < 2 or known >= _OLDEST
-    step = "" if ok else f"tried with {_OLDEST[0]}.{_OLDEST[1]} and later; try it on a copy first"
+    step = (
+        ""
+        if ok
+        else f"situate is tested with {_OLDEST[0]}.{_OLDEST[1]} and later; test it on a copy of the cluster first"
+    )
     return Finding(f"Kubernetes {version.git_version}", ok, step)
 
 
@@ -217,7 +221,7 @@ async def _entry(client: Client, entry: StatefulSetSettings) -> AsyncIterator[Fi
         within = f"namespaces/{source.namespace}/" if source.namespace else ""
         path = f"/apis/{source.group}/{source.version}/{within}{source.resource}"
         request = Request("GET", path, (("limit", "1"),), {"accept": "application/json"})
-        step = f"apply the definition of {source.resource}.{source.group}, for Knative's kinds: situate crds"
+        step = f"apply the definition of {source.resource}.{source.group}; situate crds prints Knative's kinds"
         yield await _exists(f"resource {source.resource}.{source.group} {source.version}", client.raw(request), step)
     if entry.policy == "policy":
         for configmap in (entry.scheduler_config, entry.descheduler_config):
@@ -236,7 +240,11 @@ async def _shard(client: Client, settings: ShardSettings) -> AsyncIterator[Findi
     yield Finding(what, served is not None, "" if served is not None else "apply its definition, or correct resource")
     if served is None:
         return
-    step = "" if served.has_status else "add `subresources: {status: {}}` to the definition: users could write status"
+    step = (
+        ""
+        if served.has_status
+        else "add `subresources: {status: {}}` to the definition; without it, users can write status"
+    )
     yield Finding(f"status of {settings.resource} is a subresource", served.has_status, step)
     found = await check_fence(client, served.resource, settings.namespace)
     what = f"fencing policy of {settings.resource}"
@@ -246,7 +254,7 @@ async def _shard(client: Client, settings: ShardSettings) -> AsyncIterator[Findi
         case Fence.MISSING:
             yield Finding(what, ok=False, next_step=found.said)
         case Fence.UNKNOWN:
-            yield Finding(f"{what}, which could not be tried ({found.said})", ok=True)
+            yield Finding(f"{what}: not checked ({found.said})", ok=True)
 
 
 async def _statefulset(client: Client, namespace: str, name: str) -> Finding:
@@ -254,11 +262,13 @@ async def _statefulset(client: Client, namespace: str, name: str) -> Finding:
     try:
         found = await client.get(STATEFULSETS, name, namespace)
     except NotFound:
-        return Finding(what, ok=False, next_step="create it, or correct statefulSetNamespace and statefulSetName")
+        return Finding(
+            what, ok=False, next_step="create the StatefulSet, or correct statefulSetNamespace and statefulSetName"
+        )
     except Forbidden as refused:
         return Finding(what, ok=False, next_step=str(refused))
     start = found.spec.ordinals.start
-    step = f"spec.ordinals.start is {start}; vpod counts pods from 0: remove it" if start else ""
+    step = f"spec.ordinals.start is {start}, but vpod counts Pods from 0; remove the field" if start else ""
     return Finding(what, ok=not step, next_step=step)
 
 
@@ -306,5 +316,5 @@ async def _rights(client: Client, wanted: tuple[Permission, ...]) -> AsyncIterat
         which = f" {right.name}" if right.name else ""
         where = f" in {right.namespace}" if right.namespace else ""
         what = f"may {', '.join(right.verbs)} {right.group_resource}{which}{where}"
-        step = f"needed for {', and for '.join(why)}; missing: {', '.join(missing)}; situate manifests prints the roles"
+        step = f"grant {', '.join(missing)}, needed for {', and for '.join(why)}; situate manifests prints the roles"
         yield Finding(what, ok=not missing, next_step=step if missing else "")

@@ -108,9 +108,12 @@ def _running(found: Sequence[_Supervisor]) -> Iterable[Checked]:
         if not each.problem:
             yield Checked(what, ok=True)
         elif not begun:
-            yield Checked(f"{what}, which does not run yet", ok=True)
+            yield Checked(f"{what}: not running yet", ok=True)
         else:
-            step = f"{each.problem}; its objects wait: start it with situate run, or apply situate manifests sharding"
+            step = (
+                f"{each.problem}, so its objects wait; start it with situate run, or apply the output of situate "
+                "manifests sharding"
+            )
             yield Checked(what, ok=False, next_step=step)
         report = None if each.lease is None else supervisor_report(each.lease)
         if report is not None and report.write_refused:
@@ -147,11 +150,11 @@ async def _foreign_partition(
     except NotFound:
         lease = None
     except Forbidden as refused:
-        return Checked(f"supervisor of {entry.name}, which could not be read ({refused})", ok=True)
+        return Checked(f"supervisor of {entry.name}: not checked ({refused})", ok=True)
     problem = supervisor_problem(f"{first.namespace}/{entry.lease_name}", lease, wall)
     slots = sum(len(each) for each in table.ranges if partition in (each.partition, each.to))
     step = (
-        f"{problem}, and the configuration has no entry for it; the objects of its {slots} slots wait: add an entry "
+        f"{problem}, and the configuration has no entry for it, so the objects of its {slots} slots wait. Add an entry "
         f"with partition {partition}, or run situate sharding partitions merge {entry.partition_table} {partition} "
         f"--into {first.entry.partition}"
     )
@@ -171,7 +174,7 @@ async def _writing(client: Client, connection: Connection, supervisor: _Supervis
     try:
         served = await discover(client, *entry.group_version_plural)
         if served is None:
-            return Checked(f"{what}, which could not be tried (the resource is not served)", ok=True)
+            return Checked(f"{what}: not checked (the cluster does not serve the resource)", ok=True)
         owned = owned_by(entry.keyspace())
         if entry.partition_table is not None:
             table = table_of(await read_table(entry, client, supervisor.namespace), entry.partition_table)
@@ -185,11 +188,11 @@ async def _writing(client: Client, connection: Connection, supervisor: _Supervis
             entry.namespace,
         )
     except (KubeError, WrongInput) as problem:
-        return Checked(f"{what}, which could not be tried ({problem})", ok=True)
+        return Checked(f"{what}: not checked ({problem})", ok=True)
     finally:
         await as_supervisor.close()
     if found.writing is Writing.UNKNOWN:
-        return Checked(f"{what}, which could not be tried as {account} ({found.said})", ok=True)
+        return Checked(f"{what}: not checked as {account} ({found.said})", ok=True)
     refused = found.writing is Writing.REFUSED
     return Checked(what, ok=not refused, next_step=found.said if refused else "")
 
@@ -216,7 +219,7 @@ async def _leftovers(client: Client, found: Sequence[_Supervisor], wall: datetim
     try:
         listed = await client.list_all(_DEPLOYMENTS, None, label_selector="app.kubernetes.io/managed-by=situate")
     except Forbidden as refused:
-        yield Checked(f"{what}, of which earlier ones could not be looked for ({refused})", ok=True)
+        yield Checked(f"{what}: earlier ones not checked ({refused})", ok=True)
         return
     for each in listed.items:
         labels, resource = _of_executors(each.content)
@@ -231,7 +234,7 @@ async def _leftovers(client: Client, found: Sequence[_Supervisor], wall: datetim
             lease = None
         if problem := supervisor_problem(f"{first.namespace}/{lease_name}", lease, wall):
             step = (
-                f"no entry of the configuration has them, and no supervisor ({problem}): kubectl delete "
+                f"neither an entry of the configuration nor a supervisor has them ({problem}); run kubectl delete "
                 f"deployment,serviceaccount,role,rolebinding -n {namespace} -l app.kubernetes.io/name={name}"
             )
             yield Checked(f"Deployment {namespace}/{name}", ok=False, next_step=step)

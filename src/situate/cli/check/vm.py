@@ -53,13 +53,15 @@ async def working(client: Client, settings: VmSettings, namespace: str) -> Async
     try:
         lease = await client.get(LEASES, settings.lease_name, namespace)
     except NotFound:
-        yield Checked(f"{what}, which could not be tried: vm is not installed there", ok=True)
+        yield Checked(f"{what}: not checked (vm is not installed there)", ok=True)
         return
     except KubeError as problem:
-        yield Checked(f"{what}, which could not be tried ({problem})", ok=True)
+        yield Checked(f"{what}: not checked ({problem})", ok=True)
         return
     leader = lease.spec.holder_identity
-    yield Checked(what, bool(leader), "" if leader else "no process holds it: look at the logs of the scheduler's Pods")
+    yield Checked(
+        what, bool(leader), "" if leader else "no process holds the Lease; see the logs of the scheduler's Pods"
+    )
     yield await _port(client, settings, namespace)
     if settings.moves_evicted is not None:
         yield await _evictions(client, settings, namespace)
@@ -71,22 +73,23 @@ async def _port(client: Client, settings: VmSettings, namespace: str) -> Checked
     try:
         pods = await client.list_all(PODS, namespace, label_selector=selector)
     except KubeError as problem:
-        return Checked(f"{what}, which could not be tried ({problem})", ok=True)
+        return Checked(f"{what}: not checked ({problem})", ok=True)
     pod = newest(pods.items)
     if pod is None:
         step = (
-            f"no Ready Pod in namespace {namespace} has that label, which its leader sets: look at the logs of its Pods"
+            f"no Ready Pod in namespace {namespace} has this label, which the leader sets on its own Pod; see the "
+            "logs of the scheduler's Pods"
         )
         return Checked(what, ok=False, next_step=step)
     answer = await _through_api_server(client, settings, pod)
     if answer is None:
         answer = await _directly(settings, pod)
     if answer is None:
-        return Checked(f"{what}, which could not be tried: Pod {pod.metadata.name} is not reachable from here", ok=True)
+        return Checked(f"{what}: not checked (Pod {pod.metadata.name} is not reachable from here)", ok=True)
     if _WITHOUT_TOKEN in answer:
         return Checked(what, ok=True)
     policies = f"NetworkPolicies for port {_number(settings)}"
-    step = f"Pod {pod.metadata.name} answered: {answer}; look at its log, and at {policies}"
+    step = f"Pod {pod.metadata.name} answered: {answer}; see its log, and {policies}"
     return Checked(what, ok=False, next_step=step)
 
 
@@ -138,26 +141,26 @@ async def _evictions(client: Client, settings: VmSettings, namespace: str) -> Ch
         await client.get(_CONFIGURATIONS, name)
     except NotFound:
         step = (
-            f"ValidatingWebhookConfiguration {name} does not exist, so an eviction ends a VM: apply the output of "
-            "`situate manifests`, or set vm.evictions: null"
+            f"ValidatingWebhookConfiguration {name} does not exist, so an eviction ends a VM; apply the output of "
+            "`situate manifests`, or set vm.evictions to null"
         )
         return Checked(what, ok=False, next_step=step)
     except KubeError as problem:
-        return Checked(f"{what}, which could not be tried ({problem})", ok=True)
+        return Checked(f"{what}: not checked ({problem})", ok=True)
     try:
         pod = await _migratable(client, settings)
         if pod is None:
-            return Checked(f"{what}, which could not be tried: no VM that may be moved is running", ok=True)
+            return Checked(f"{what}: not checked (no VM that may migrate is running)", ok=True)
         await client.evict(pod, dry_run=True)
     except TooManyRequests as refusal:
         if WEBHOOK in refusal.message:
             return Checked(what, ok=True)
-        said = f"API servers got no answer, and a PodDisruptionBudget refused the eviction: {refusal.message}"
+        said = f"the webhook did not answer, and a PodDisruptionBudget refused the eviction: {refusal.message}"
     except KubeError as problem:
-        return Checked(f"{what}, which could not be tried ({problem})", ok=True)
+        return Checked(f"{what}: not checked ({problem})", ok=True)
     else:
-        said = f"API servers got no answer, so Pod {pod.metadata.namespace}/{pod.metadata.name} would have been evicted"
-    step = f"{said}; look at the EndpointSlices of Service situate-permits, the caBundle of {name}, and NetworkPolicies"
+        said = f"the webhook did not answer, so Pod {pod.metadata.namespace}/{pod.metadata.name} would be evicted"
+    step = f"{said}; check the EndpointSlices of Service situate-permits, the caBundle of {name}, and NetworkPolicies"
     return Checked(what, ok=False, next_step=step)
 
 

@@ -49,5 +49,5 @@ async def until(
         if holds(scene):
             return scene
         if clock() > deadline:
-            raise Unfulfilled(f"after {within_s:g} s it is still not so that {what}: {described(scene)}")
+            raise Unfulfilled(f"timed out after {within_s:g} s waiting until {what}. Found: {described(scene)}")
         await asyncio.sleep(LOOK_S)

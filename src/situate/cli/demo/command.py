@@ -66,7 +66,7 @@ async def play(folder: Path, kubeconfig: Path | None, *, once: bool, screen: Scr
     for end in (signal.SIGTERM, signal.SIGHUP):  # without these handlers the processes would outlive the story
         asyncio.get_running_loop().add_signal_handler(end, playing.cancel)
     if not once:
-        say("starting an API server and two schedulers; Ctrl-C ends everything")
+        say("starting an API server and two schedulers; press Ctrl-C to end the demo")
     try:
         async with stage(folder, kubeconfig) as built:
             connection = find_connection(built.kubeconfig)
@@ -107,7 +107,7 @@ async def _tell(cast: Cast, built: Stage, teller: _Teller, started: float) -> in
         try:
             outcome = await played(chapter, cast, built)
         except Unfulfilled as problem:
-            teller.end(f"{number}. {chapter.title}: NOT HELD: {problem}")
+            teller.end(f"{number}. {chapter.title}: FAILED: {problem}")
             return len(STORY) - number + 1
         teller.end(f"{number}. {chapter.title}: {outcome} ({time.monotonic() - started:.1f} s)")
         await teller.pause()

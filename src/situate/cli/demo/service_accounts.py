@@ -78,7 +78,7 @@ class Accounts:
         for user, action in granted(objects):
             await until_usable(
                 partial(self._may, user, action),
-                f"{user} may not yet {action.verb} {action.resource}, although a role says so that is bound to it",
+                f"{user} still may not {action.verb} {action.resource}, although a role that is bound to it allows it",
             )
         return [await self._account(each["metadata"]) for each in objects if each["kind"] == "ServiceAccount"]
 

@@ -73,19 +73,19 @@ class Stage:
             )
             told, _ = await process.communicate()
         if process.returncode not in (ExitCode.DONE, ExitCode.NO):
-            raise DidNotStart(f"{name} ended with code {process.returncode}: {self.last_words(name)}")
+            raise DidNotStart(f"process {name} ended with exit code {process.returncode}: {self.last_words(name)}")
         return told.decode()
 
     def check(self) -> None:
         """Raise `DidNotStart` if a process has ended by itself."""
         for name, process in self.processes.items():
             if process.returncode is not None:
-                raise DidNotStart(f"{name} ended with code {process.returncode}: {self.last_words(name)}")
+                raise DidNotStart(f"process {name} ended with exit code {process.returncode}: {self.last_words(name)}")
 
     def refusals(self) -> list[str]:
         """Return the refusals for a missing permission, from the logs of processes and Pods."""
         return [
-            f"{log.stem} was refused something: {found[0]}"
+            f"the API server refused a call of {log.stem}: {found[0]}"
             for log in sorted(self.folder.glob("*.log"))
             if (found := _NOT_GRANTED.search(log.read_text(errors="replace"))) is not None
         ]
@@ -95,7 +95,7 @@ class Stage:
 
     def last_words(self, name: str) -> str:
         lines = self.log_of(name).read_text(errors="replace").splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "its log is empty"
 
     async def stop(self) -> None:
         """Stop schedulers first, so that they can release their Lease; then the server."""
@@ -130,7 +130,7 @@ async def _until_written(built: Stage) -> None:
     while not built.kubeconfig.exists():
         built.check()
         if clock() > deadline:
-            raise DidNotStart(f"the API server is not ready after {_READY_S:g} s: {built.last_words('embedded')}")
+            raise DidNotStart(f"the API server was not ready after {_READY_S:g} s: {built.last_words('embedded')}")
         await asyncio.sleep(0.05)
 
 
@@ -140,5 +140,5 @@ def hints(kubeconfig: Path) -> tuple[str, ...]:
     shown = kubeconfig if relative.startswith("..") else relative
     return (
         f"in another terminal: export KUBECONFIG={shown}",
-        "kubectl get pods -A -w    Ctrl-C here ends everything",
+        "kubectl get pods -A -w    Ctrl-C here ends the demo",
     )

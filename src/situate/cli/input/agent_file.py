@@ -21,7 +21,7 @@ def agent_settings(file: Path | None, assignments: Iterable[str]) -> AgentSettin
         try:
             text = file.read_text(encoding="utf-8")
         except (OSError, ValueError) as problem:
-            raise WrongInput(f"{file}: cannot be read ({problem}); -f names the agent's configuration") from None
+            raise WrongInput(f"{file}: cannot be read ({problem}); name the agent's configuration with -f") from None
     source = "the command line" if file is None else str(file)
     data, mistakes = load_yaml(text)
     if mistakes:

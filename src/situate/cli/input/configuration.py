@@ -57,12 +57,12 @@ def configuration_file(file: Path, assignments: Iterable[str] = ()) -> Configura
         mode = file.stat().st_mode
     except FileNotFoundError:
         raise WrongInput(
-            f"{file}: no such file; -f names the configuration, see examples/knative/situate.yaml"
+            f"{file}: no such file; name the configuration with -f, see examples/knative/situate.yaml"
         ) from None
     except OSError as problem:
-        raise WrongInput(f"{file}: cannot be read: {problem.strerror}; -f names the configuration") from None
+        raise WrongInput(f"{file}: cannot be read: {problem.strerror}; name the configuration with -f") from None
     if S_ISDIR(mode):
-        raise WrongInput(f"{file}: a folder; -f names the file with the configuration")
+        raise WrongInput(f"{file}: is a folder; name the configuration file with -f")
     named = NamedFiles()
     return ConfigurationFile(file, _parser(file.parent, assignments, named), named)
 
@@ -128,8 +128,8 @@ def _named_twice(entries: Iterable[StatefulSetSettings]) -> Iterator[Mistake]:
         name = f"{entry.stateful_set_namespace}/{entry.stateful_set_name}"
         first = seen.setdefault(name, number)
         if first != number:
-            hint = f"vpod[{first}] is about it already; remove one of them"
-            yield Mistake(f"vpod[{number}].statefulSetName", name, "each StatefulSet once", hint)
+            hint = f"vpod[{first}] has the same StatefulSet; remove one of the two"
+            yield Mistake(f"vpod[{number}].statefulSetName", name, "one entry for each StatefulSet", hint)
 
 
 def _wrong_profiles(configuration: Configuration, folder: Path, read: ReadText) -> tuple[Mistake, ...]:
@@ -147,10 +147,10 @@ def _wrong_profiles(configuration: Configuration, folder: Path, read: ReadText) 
 def _shared_name(setup: Setup, vm: VmSettings) -> Iterator[Mistake]:
     """Find a scheduler name or Lease that `vm` shares with `scheduler`: both would bind the same Pods."""
     if vm.scheduler_name in setup.names:
-        allowed = "a name that no profile of scheduler has: vm is a scheduler of its own"
+        allowed = "a name that no profile of scheduler has; vm is a scheduler of its own"
         yield Mistake("vm.schedulerName", vm.scheduler_name, allowed)
     elif setup.election is not None and setup.election.name == vm.lease_name:
-        yield Mistake("vm.leaseName", vm.lease_name, "another Lease than the scheduler's")
+        yield Mistake("vm.leaseName", vm.lease_name, "a Lease other than the scheduler's")
 
 
 def _with_reference(
@@ -164,7 +164,9 @@ def _with_reference(
     try:
         text = read_text(folder / settings.configuration)
     except (OSError, UnicodeDecodeError) as problem:
-        return configuration, (Mistake(within, str(problem), "a file that can be read, beside the configuration"),)
+        return configuration, (
+            Mistake(within.removesuffix(": "), str(problem), "a readable file, relative to the configuration file"),
+        )
     read, mistakes = read_reference(text, settings)
     if read is None:
         of_another_kind = misplaced(text, AUTOSCALE_SCHEDULER)
@@ -183,8 +185,9 @@ def require_product(configuration: Configuration, file: Path | None) -> None:
     entries = (*vpod_entries(configuration), *sharding_entries(configuration))
     alone = (scheduler_settings(configuration), spot_settings(configuration), vm_settings(configuration))
     if not entries and all(each is None for each in alone):
-        said = "-f names no file, and --set names" if file is None else f"{file} names"
-        raise WrongInput(f"{said} nothing to run; add a section: {', '.join(section.name for section in SECTIONS)}")
+        place = "the command line" if file is None else str(file)
+        sections = ", ".join(section.name for section in SECTIONS)
+        raise WrongInput(f"{place}: no section to run; add one of {sections} with -f or --set")
 
 
 def vpod_entries(configuration: Configuration) -> tuple[StatefulSetSettings, ...]:

@@ -144,7 +144,9 @@ def _documents(path: Path, option: str) -> list[Document]:
         text = content.decode()
         documents, mistakes = load_yaml_documents(text, _MOST_NODES, _LARGER, halves=True)
     except UnicodeDecodeError as problem:
-        raise WrongInput(f"{_told(option, path)}: byte {problem.start} is no UTF-8; allowed is YAML or JSON") from None
+        raise WrongInput(
+            f"{_told(option, path)}: byte {problem.start} is not UTF-8, allowed: YAML or JSON in UTF-8"
+        ) from None
     if mistakes and (of_another_kind := misplaced(text, OBJECTS, LISTING)) is not None:
         mistakes = (of_another_kind,)
     if mistakes:

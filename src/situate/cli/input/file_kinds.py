@@ -29,14 +29,14 @@ class FileKind:
 
 
 CONFIGURATION: Final = FileKind(
-    f"a Situate configuration (kind: {KIND})", "`situate check -f FILE` and `situate run -f FILE` take it"
+    f"a Situate configuration (kind: {KIND})", "use it with `situate check -f FILE` and `situate run -f FILE`"
 )
-SCENARIO: Final = FileKind("a scenario (kind: Scenario)", "`situate simulate FILE` takes it")
+SCENARIO: Final = FileKind("a scenario (kind: Scenario)", "use it with `situate simulate FILE`")
 KUBE_SCHEDULER: Final = FileKind(
     "a KubeSchedulerConfiguration",
-    "name it in `scheduler.configuration` of a Situate configuration, or by `situate scheduler explain -f FILE`",
+    "name it in `scheduler.configuration` of a Situate configuration, or with `situate scheduler explain -f FILE`",
 )
-AGENT: Final = FileKind("an agent's configuration", "`situate vm agent -f FILE` takes it")
+AGENT: Final = FileKind("an agent's configuration", "use it with `situate vm agent -f FILE`")
 AUTOSCALE_SCHEDULER: Final = FileKind(
     "a configuration of neondatabase/autoscaling's scheduler",
     "name it in `vm.configuration` of a Situate configuration",
@@ -44,16 +44,16 @@ AUTOSCALE_SCHEDULER: Final = FileKind(
 PRICES: Final = FileKind("a list of prices", "name it in `spot.prices.file` of a Situate configuration")
 KUBECONFIG: Final = FileKind("a kubeconfig", "give it with `--kubeconfig FILE`, or as $KUBECONFIG")
 TRACE: Final = FileKind(
-    "a trace of virtual machines (JSON lines)", "`situate simulate FILE` takes it under a name that ends in .jsonl"
+    "a trace of virtual machines (JSON lines)", "give it a name that ends in .jsonl, and use `situate simulate FILE`"
 )
-RECORDING: Final = FileKind("a recording of a scheduler (JSON lines)", "`situate scheduler replay FILE` takes it")
-KUSTOMIZATION: Final = FileKind("a kustomization", "`kubectl kustomize FOLDER` prints its objects")
+RECORDING: Final = FileKind("a recording of a scheduler (JSON lines)", "use it with `situate scheduler replay FILE`")
+KUSTOMIZATION: Final = FileKind("a kustomization", "print its objects with `kubectl kustomize FOLDER`")
 OBJECTS: Final = FileKind(
-    "Kubernetes objects", "`kubectl apply -f FILE` and `situate scheduler what-if FILE` take them"
+    "Kubernetes objects", "use them with `kubectl apply -f FILE` or `situate scheduler what-if FILE`"
 )
 LISTING: Final = FileKind(
     "a listing of Kubernetes objects",
-    "`situate scheduler explain POD --objects FILE` and `kubectl apply -f FILE` take it",
+    "use it with `situate scheduler explain POD --objects FILE` or `kubectl apply -f FILE`",
 )
 _GROUPS: Final = (
     ("kubescheduler.config.k8s.io/", KUBE_SCHEDULER),

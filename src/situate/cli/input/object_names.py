@@ -100,7 +100,7 @@ def _not_explained(text: str, word: str, types: Sequence[ObjectType]) -> str:
 
 def _forms(types: Sequence[ObjectType]) -> str:
     example = types[0].kind.lower()
-    return f"name it as NAMESPACE/NAME, or as NAME or TYPE/NAME with -n NAMESPACE, such as {example}/NAME"
+    return f"name the object as NAMESPACE/NAME, or as NAME or TYPE/NAME with -n NAMESPACE, such as {example}/NAME"
 
 
 def _words(types: Sequence[ObjectType]) -> str:

@@ -24,7 +24,7 @@ _PORT: Final = 8443
 def server_arguments(resources: Sequence[str]) -> tuple[str, ...]:
     """Return the arguments of the process. Raises `WrongInput` without a resource to serve."""
     if not resources:
-        raise WrongInput("name what is served with --resource, as batch.example.com/v1/reports")
+        raise WrongInput("no resource is named: give --resource, such as batch.example.com/v1/reports")
     named = [each for resource in resources for each in ("--resource", resource)]
     certificate = ("--tls-cert-file", f"{_TLS}/tls.crt", "--tls-private-key-file", f"{_TLS}/tls.key")
     return (

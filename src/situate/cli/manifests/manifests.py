@@ -109,7 +109,9 @@ def _check_names(where: Installation) -> None:
     if mistakes:
         raise WrongInput(str(mistakes[0]))
     if not where.image or any(each.isspace() for each in where.image):
-        raise WrongInput(f"--image: found {shown(where.image)}, allowed: a reference, such as situate:{__version__}")
+        raise WrongInput(
+            f"--image: found {shown(where.image)}, allowed: an image reference, such as situate:{__version__}"
+        )
 
 
 def _check_files(product: Product | None, file: Path | None) -> None:
@@ -149,7 +151,7 @@ def printed(
         return _alone(product, file, where)
     if file is not None:
         return _together(file, where)
-    raise WrongInput(f"name the configuration with -f, or a product: {', '.join(Product)}")
+    raise WrongInput(f"neither a configuration nor a product is named: give -f FILE, or one of {', '.join(Product)}")
 
 
 def _together(file: Path, where: Installation) -> list[Object]:
@@ -168,8 +170,8 @@ def _alone(product: Product, file: Path | None, where: Installation) -> list[Obj
     settings = spot_settings(configuration)
     if settings is not None and settings.prices.file is not None:
         raise WrongInput(
-            f"spot.prices.file {settings.prices.file}: arguments bring no file along; put it into a ConfigMap under "
-            "the key prices.yaml and name that with spot.prices.configMap, or print all with situate manifests -f"
+            f"spot.prices.file {settings.prices.file}: arguments cannot carry a file; put it into a ConfigMap under "
+            "the key prices.yaml and set spot.prices.configMap, or print all products with situate manifests -f"
         )
     arguments = ["run"]
     for each in given:

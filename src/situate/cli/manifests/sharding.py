@@ -42,7 +42,7 @@ def shard_assignments(file: Path | None, resources: Sequence[str], namespace: st
     """
     if file is None:
         if not resources:
-            raise WrongInput("name the objects with --resource, as batch.example.com/v1/reports, or a file with -f")
+            raise WrongInput("no resource is named: give --resource, such as batch.example.com/v1/reports, or -f FILE")
         given: tuple[str, ...] = ()
         entries: list[dict[str, Any]] = [{"resource": each} for each in resources]
         _check(entries)
@@ -50,7 +50,7 @@ def shard_assignments(file: Path | None, resources: Sequence[str], namespace: st
         given = assignments_of(file, "sharding")
         entries = next((json.loads(each.partition("=")[2]) for each in given if each.startswith("sharding=")), [])
         if not entries:
-            raise WrongInput(f"{file}: there is no sharding section; name a resource in it, or with --resource")
+            raise WrongInput(f"{file}: no sharding section; add one with a resource, or give --resource")
     told = [{"executorNamespace": namespace, **each} for each in entries]
     rest = tuple(each for each in given if not each.startswith("sharding="))
     return (*rest, f"sharding={json.dumps(told, separators=(',', ':'))}")
@@ -69,8 +69,8 @@ def earlier_outputs(entries: Sequence[ShardSettings]) -> Iterator[str]:
     """Return a note for each partitioned resource: applying deletes nothing, such as executors of other partitions."""
     for resource in dict.fromkeys(each.resource for each in entries if each.partition is not None):
         yield (
-            f"note: {resource}: executors of an earlier output with other partitions, or without, are not deleted by "
-            "applying this one; situate check -f names each Deployment to delete"
+            f"note: {resource}: kubectl apply does not delete executors of an earlier output with other or no "
+            "partitions; situate check -f names each Deployment to delete"
         )
 
 
@@ -100,7 +100,9 @@ def fencing_objects(
         executors = dict.fromkeys(f"{each.executor_namespace or namespace}:{executor_name(each)}" for each in own)
         first = own[0]
         if any((each.paths(), each.archive.finalizer) != (first.paths(), first.archive.finalizer) for each in own):
-            raise WrongInput(f"{first.resource}: its entries name different paths or finalizers, and one fence has one")
+            raise WrongInput(
+                f"{first.resource}: its entries have different paths or finalizers, but one fence; make them equal"
+            )
         lease = None
         if len(own) == 1 and first.partition is None:
             lease = LeaderLease(first.leader_elect_namespace or leases, first.lease_name)

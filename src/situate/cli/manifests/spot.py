@@ -66,7 +66,7 @@ def deployment_with_webhook(deployment: Mapping[str, Any], settings: SpotSetting
     changed: dict[str, Any] = deepcopy(dict(deployment))
     spec = changed["spec"]
     if settings.strict is not None and spec["replicas"] < 2:
-        raise WrongInput("spot.strict with --replicas 1: without a leader no pod starts; run at least 2 replicas")
+        raise WrongInput("spot.strict with --replicas 1: without a leader no Pod starts; run at least 2 replicas")
     spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
     pod = spec["template"]["spec"]
     (container,) = pod["containers"]

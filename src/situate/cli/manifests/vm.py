@@ -33,8 +33,8 @@ def check_files(settings: VmSettings) -> None:
     for name, file in (("certificate", settings.permits.certificate), ("key", settings.permits.key)):
         if file is not None and not PurePosixPath(file).is_absolute():
             raise WrongInput(
-                f"vm.permits.{name}: found {file}, which is on this computer and in no pod; leave certificate and key"
-                f" out, or say where the Secret {SECRET} is to be mounted: /etc/permits/tls.crt, and tls.key"
+                f"vm.permits.{name}: found {file}, a file of this computer that no Pod has; leave certificate and key"
+                f" out, or give their paths in the mounted Secret {SECRET}, such as /etc/permits/tls.crt and tls.key"
             )
 
 

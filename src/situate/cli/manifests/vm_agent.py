@@ -52,8 +52,8 @@ def check_files_of_agent(file: Path | None) -> None:
     settings = agent_settings(file, ()).scheduler
     for name, path in (("caFile", settings.ca_file), ("tokenFile", settings.token_file)):
         if path is not None and not PurePosixPath(path).is_absolute():
-            here = f"{file}: scheduler.{name}: found {path}, which is on this computer and in no pod"
-            raise WrongInput(f"{here}; leave it out, or say where it is mounted")
+            here = f"{file}: scheduler.{name}: found {path}, a file of this computer that no Pod has"
+            raise WrongInput(f"{here}; leave it out, or give the path of its mount")
 
 
 def agent_arguments(file: Path | None, port: int, namespace: str) -> tuple[str, ...]:

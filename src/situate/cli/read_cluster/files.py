@@ -56,7 +56,7 @@ class FileTransport:
     async def send(self, request: Request, *, timeout_s: float = 30.0) -> Response:  # noqa: ARG002
         """Answer 405 for a write, and 404 for an object that no file has."""
         if request.method != "GET":
-            return _failure(405, "MethodNotAllowed", f"{request.method} {request.path}: files of objects are only read")
+            return _failure(405, "MethodNotAllowed", f"{request.method} {request.path}: files of objects are read-only")
         wanted = target(request.path)
         if wanted is None and (api_version := _api_version(request.path)):
             return self._discovery(api_version)

@@ -31,6 +31,6 @@ def ended(
     if isinstance(cause, (CannotListen, CannotServe, *expected)):
         complain(str(cause))
     else:
-        structlog.get_logger().error("a defect ends the process", service=failed.name, exc_info=cause)
+        structlog.get_logger().error("process ends after an unexpected error", service=failed.name, exc_info=cause)
         complain(str(failed))
     return ExitCode.NO

@@ -47,7 +47,7 @@ class Reaching:
             failures += 1
             await asyncio.sleep(_RETRY.delay_s(failures, self._rng))
         if failures:
-            self._log.info("the API server answers")
+            self._log.info("API server is reachable")
         self._answered.set()
         await asyncio.get_running_loop().create_future()  # until cancelled: a service runs as long as the process
 
@@ -60,6 +60,6 @@ class Reaching:
             if not problem.retriable:
                 raise
             if not failures:
-                self._log.warning("the cluster cannot be reached; trying again", error=str(problem))
+                self._log.warning("API server is not reachable, retrying", error=str(problem))
             return False
         return True

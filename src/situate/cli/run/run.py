@@ -100,7 +100,7 @@ def run_schedulers(
     """Run until the process is stopped, and exit with its exit code."""
     with mendable_failures():
         if embedded and (kubeconfig or context):
-            raise WrongInput("--embedded brings a cluster of its own; leave out --kubeconfig and --context")
+            raise WrongInput("--embedded starts its own cluster; leave out --kubeconfig and --context")
         source = None if file is None else configuration_file(file, assignments)
         configuration = without_file(assignments) if source is None else source.load()
         settings = scheduler_settings(configuration)
@@ -123,7 +123,7 @@ async def _run_embedded(
 
     async with EmbeddedServer() as server:
         server.create_nodes(nodes(_NODES, zones=_ZONES))
-        say(f"a cluster of {_NODES} nodes answers until this ends: kubectl --server {server.url} get nodes")
+        say(f"a cluster of {_NODES} nodes runs until this command ends: kubectl --server {server.url} get nodes")
         sys.stdout.flush()
         return await _run(source, configuration, Connection(server.url, "--embedded"), setup)
 
@@ -471,15 +471,15 @@ class _Reload:
                 controller.reconfigure(entries[name])
         if entries.keys() != self._controllers.keys():
             changed = sorted(entries.keys() ^ self._controllers.keys())
-            self._log.warning("entries were added or removed; restart to take them over", statefulsets=changed)
+            self._log.warning("vpod entries were added or removed; restart to apply the change", statefulsets=changed)
         self._accepted_spot(spot_settings(configuration))
         if self._scheduler_of(configuration) != self._scheduler:
-            self._log.warning("settings of the scheduler have changed; restart to take them over")
+            self._log.warning("scheduler settings have changed; restart to apply them")
         if sharding_entries(configuration) != self._sharding:
-            self._log.warning("settings of sharding have changed; restart to take them over")
+            self._log.warning("sharding settings have changed; restart to apply them")
         if vm_settings(configuration) != self._vm:
-            self._log.warning("settings of vm have changed; restart to take them over")
-        self._log.info("the configuration was taken over")
+            self._log.warning("vm settings have changed; restart to apply them")
+        self._log.info("configuration applied")
 
     def _scheduler_of(self, configuration: Configuration) -> dict[str, Any] | None:
         """Return the scheduler's values in force, because the section may name a file."""
@@ -490,15 +490,15 @@ class _Reload:
 
     def _accepted_spot(self, settings: SpotSettings | None) -> None:
         if (settings is None) != (self._spot is None):
-            self._log.warning("spot was added or removed; restart to take it over")
+            self._log.warning("spot was added or removed; restart to apply the change")
         elif self._spot is not None and settings is not None and settings != self._spot.settings:
             if settings.webhook.address != self._spot.settings.webhook.address:
-                self._log.warning("spot.webhook.address has changed; restart to take it over")
+                self._log.warning("spot.webhook.address has changed; restart to apply it")
             self._spot.reconfigure(settings)
 
     def _rejected(self, problem: BadConfiguration) -> None:
         self._metrics.observe_reload(accepted=False)
-        self._log.error("the configuration is not in force; the last good one stays", mistakes=str(problem))
+        self._log.error("configuration rejected; the last valid one stays in force", mistakes=str(problem))
 
 
 def _name(entry: StatefulSetSettings) -> str:

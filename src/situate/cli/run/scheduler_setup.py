@@ -59,7 +59,7 @@ def _loaded(path: Path, read: ReadText) -> tuple[KubeSchedulerConfiguration | No
     try:
         text = read(path)
     except (OSError, UnicodeDecodeError) as problem:
-        return None, (Mistake("", str(problem), "a file that can be read, beside the configuration"),)
+        return None, (Mistake("", str(problem), "a readable file, relative to the configuration file"),)
     loaded, mistakes = kube_configuration(text)
     if loaded is None and (of_another_kind := misplaced(text, KUBE_SCHEDULER)) is not None:
         return None, (of_another_kind,)

@@ -53,7 +53,7 @@ class SupervisorService:
         self._archiver = opened(settings, environment)
         self._supervisor: Supervisor | None = None
         self._stop = asyncio.Event()
-        self._problem = "its resource has not been looked for yet"
+        self._problem = "its resource has not been discovered yet"
         self._log = structlog.get_logger().bind(controller=self.name)
 
     def not_ready(self) -> str | None:
@@ -114,11 +114,11 @@ class SupervisorService:
             except KubeError as problem:
                 served, said = None, str(problem)
             else:
-                said = f"the cluster has no {self.settings.resource}; apply its definition"
+                said = f"the cluster does not serve {self.settings.resource}; apply its definition"
             if served is not None:
                 return served
             if said != self._problem:
-                self._log.warning("the resource cannot be watched yet", error=said)
+                self._log.warning("resource cannot be watched yet", error=said)
             self._problem = said
             failures += 1
             try:
@@ -137,10 +137,10 @@ class SupervisorService:
             found = await check_fence(client, resource, self.settings.namespace)
             match found.fence:
                 case Fence.ENFORCED:
-                    self._log.info("the fencing policy is enforced", reason=found.said)
+                    self._log.info("fencing policy is enforced", reason=found.said)
                     return
                 case Fence.MISSING:
-                    self._log.warning("the fencing policy is not enforced", reason=found.said)
+                    self._log.warning("fencing policy is not enforced", reason=found.said)
                     return
                 case Fence.UNKNOWN:
                     await asyncio.sleep(_FENCE_AGAIN_S)

@@ -29,20 +29,20 @@ ProfileOption = Annotated[
         "--file",
         "-f",
         metavar="FILE",
-        help="The configuration: one with a scheduler section, or a KubeSchedulerConfiguration; default: "
-        "kube-scheduler's plugins on all nodes.",
+        help="Configuration file with a scheduler section, or KubeSchedulerConfiguration; default: kube-scheduler's "
+        "plugins, with all nodes scored.",
         show_default=False,
     ),
 ]
 LengthOption = Annotated[
     str | None,
-    typer.Option("--for", metavar="DURATION", help="How long, such as 1h; default: until Ctrl-C.", show_default=False),
+    typer.Option("--for", metavar="DURATION", help="Duration, such as 1h; default: until Ctrl-C.", show_default=False),
 ]
 
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Pods on nodes: where, why, why not, and what if. No command here writes to a cluster.",
+    help="Explain, predict, record and compare placements of Pods. No command here writes to a cluster.",
     epilog="""Examples:
 
 \b
@@ -56,7 +56,7 @@ Without a cluster, from a copy of its objects:
 kubectl get nodes,pods,namespaces,services -A -o json > cluster.json
 situate scheduler explain web-0 -n shop --objects cluster.json
 
-Under other profiles, and beside a scheduler that runs:
+Under other profiles, and next to a running scheduler:
 
 \b
 situate scheduler what-if deployment.yaml -f packing.yaml
@@ -74,7 +74,7 @@ def _complete_pods(ctx: typer.Context, incomplete: str) -> list[str]:
     return complete_pods(ctx, incomplete)
 
 
-@app.command(short_help="Show how full nodes are, and which Pods wait.")
+@app.command(short_help="Show the load of nodes, and pending Pods.")
 def status(
     namespace: ListedNamespaceOption = None,
     all_namespaces: AllNamespacesOption = False,
@@ -92,12 +92,15 @@ def status(
     show(file, Where.of(kubeconfig, context, objects), namespace, output, of_all=all_namespaces, watch=watch)
 
 
-@app.command(short_help="Say why a Pod goes where it goes, or nowhere.")
+@app.command(short_help="Explain why a Pod gets its node, or none.")
 def explain(
     pod: Annotated[
         str,
         typer.Argument(
-            metavar="POD", help="NAME, NAMESPACE/NAME or pod/NAME.", show_default=False, autocompletion=_complete_pods
+            metavar="POD",
+            help="Name of the Pod: NAME, NAMESPACE/NAME or pod/NAME.",
+            show_default=False,
+            autocompletion=_complete_pods,
         ),
     ],
     namespace: NamespaceOption = None,
@@ -119,49 +122,50 @@ def explain(
     show(pod, file, Where.of(kubeconfig, context, objects), namespace, output)
 
 
-@app.command("what-if", short_help="Show where Pods would go, and how many more.")
+@app.command("what-if", short_help="Predict nodes for Pods, and how many more fit.")
 def what_if(
     pods: Annotated[
         list[Path] | None,
         typer.Argument(
             metavar="[FILE]...",
-            help="Files of Pods, of workloads whose templates become Pods, and of nodes and services to add.",
+            help="Files with Pods, workloads (their templates become Pods), and nodes and services to add.",
             show_default=False,
         ),
     ] = None,
     namespace: NamespaceOption = None,
-    pending: Annotated[bool, typer.Option("--pending", help="Ask about the Pods that wait now, too.")] = False,
+    pending: Annotated[bool, typer.Option("--pending", help="Also place the Pods that are pending now.")] = False,
     add_nodes: Annotated[
-        int, typer.Option("--add-nodes", metavar="N", min=0, max=_MOST_NODES, help="Add N nodes; see --like.")
+        int,
+        typer.Option(
+            "--add-nodes", metavar="N", min=0, max=_MOST_NODES, help="Number of nodes to add, as copies of --like."
+        ),
     ] = 0,
     like: Annotated[
         str | None,
-        typer.Option(metavar="NODE", help="The node that added ones are copies of.", autocompletion=complete_nodes),
+        typer.Option(metavar="NODE", help="Node to copy for --add-nodes.", autocompletion=complete_nodes),
     ] = None,
     remove_node: Annotated[
         list[str] | None,
-        typer.Option(metavar="NODE", help="Without this node and its Pods; repeatable.", autocompletion=complete_nodes),
+        typer.Option(metavar="NODE", help="Node to remove, with its Pods; repeatable.", autocompletion=complete_nodes),
     ] = None,
     cordon: Annotated[
         list[str] | None,
-        typer.Option(metavar="NODE", help="With this node cordoned; repeatable.", autocompletion=complete_nodes),
+        typer.Option(metavar="NODE", help="Node to cordon; repeatable.", autocompletion=complete_nodes),
     ] = None,
     drain: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NODE",
-            help="With this node cordoned and its Pods placed again; repeatable.",
+            help="Node to cordon, with its Pods placed again; repeatable.",
             autocompletion=complete_nodes,
         ),
     ] = None,
     remove_pod: Annotated[
-        list[str] | None, typer.Option(metavar="NAMESPACE/NAME", help="Without this Pod; repeatable.")
+        list[str] | None, typer.Option(metavar="NAMESPACE/NAME", help="Pod to remove; repeatable.")
     ] = None,
     most: Annotated[
         int,
-        typer.Option(
-            metavar="N", min=0, max=1_000_000, help="Count at most N more Pods that would fit; 0 counts none."
-        ),
+        typer.Option(metavar="N", min=0, max=1_000_000, help="Most Pods to count that would fit, too; 0: no count."),
     ] = _MOST_FIT,
     file: ProfileOption = None,
     objects: ObjectsOption = None,
@@ -188,18 +192,20 @@ def what_if(
     show(pods or [], changes, file, where, namespace, output, pending=pending, most=most)
 
 
-@app.command(short_help="Record a cluster, to be replayed.")
+@app.command(short_help="Record a cluster for replay.")
 def record(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Where to write; a name that ends in .gz is compressed.")
+        Path, typer.Argument(metavar="FILE", help="File for the recording, compressed if its name ends in .gz.")
     ],
     length: LengthOption = None,
     most: Annotated[
         str,
-        typer.Option("--max-size", metavar="SIZE", help="Size of a part before compression; then another begins."),
+        typer.Option(
+            "--max-size", metavar="SIZE", help="Size of a part before compression, such as 1Gi. Then a new part begins."
+        ),
     ] = "1Gi",
     parts: Annotated[
-        int, typer.Option("--keep", metavar="N", min=0, max=1000, help="Parts kept beside the current one.")
+        int, typer.Option("--keep", metavar="N", min=0, max=1000, help="Number of earlier parts that record keeps.")
     ] = 1,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -221,7 +227,7 @@ def record(
 @app.command(short_help="Replay a recording under another profile, and compare.")
 def replay(
     recording: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The recording that `situate scheduler record` has written.")
+        Path, typer.Argument(metavar="FILE", help="Recording, as written by `situate scheduler record`.")
     ],
     file: ProfileOption = None,
     output: OutputOption = Format.TABLE,
@@ -239,10 +245,13 @@ def replay(
 
 @app.command(short_help="Compare a running scheduler's decisions with a profile's.")
 def shadow(
-    of: Annotated[str, typer.Option(metavar="NAME", help="The schedulerName of the Pods.")] = "default-scheduler",
+    of: Annotated[str, typer.Option(metavar="NAME", help="schedulerName of the Pods.")] = "default-scheduler",
     length: LengthOption = None,
     pods: Annotated[
-        int | None, typer.Option("--pods", metavar="N", min=1, help="End after N decisions.", show_default=False)
+        int | None,
+        typer.Option(
+            "--pods", metavar="N", min=1, help="Number of decisions after which shadow ends.", show_default=False
+        ),
     ] = None,
     file: ProfileOption = None,
     kubeconfig: KubeconfigOption = None,

@@ -13,5 +13,5 @@ def seconds_of(text: str, option: str) -> float:
     except BadDuration as problem:
         raise WrongInput(f"{option} {text}: {problem}") from None
     if seconds <= 0:
-        raise WrongInput(f"{option} {text}: allowed: more than none, such as 10m")
+        raise WrongInput(f"{option}: found {text}, allowed: a duration longer than 0, such as 10m")
     return seconds

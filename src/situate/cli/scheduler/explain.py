@@ -44,7 +44,7 @@ _SCORES: Final = (Column("node"), Column("total", right=True), Column("scores"))
 _BEST: Final = 10
 """Number of nodes whose scores a table shows; `-o wide` shows all."""
 _NAMES: Final = 3
-CHANGES_UNASKED: Final = "extenders are not asked about changes: they may refuse the nodes that one opens"
+CHANGES_UNASKED: Final = "extenders are not called about changes; they may refuse a node that a change makes feasible"
 
 
 def complete_pods(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -59,7 +59,7 @@ def show(pod: str, profile: Path | None, where: Where, namespace: str | None, ou
         found = _find(world, pod, namespace, where.namespace(namespace))
         engine = world.engine(profiles, [found])
         try:
-            with progress("asking the plugins"):
+            with progress("running the plugins"):
                 extending = Extending(profiles.extenders, world, engine)
                 told = extending.answered(explain_steps(Question.of(engine, found)))
                 change = least_change(told)
@@ -88,22 +88,22 @@ def _find(world: World, text: str, namespace: str | None, default: str) -> Pod:
             if (unread.namespace, unread.name) == (within, name):
                 raise WrongInput(unread.problem)
         if (within, name) in (world.ended or ()):
-            raise WrongInput(f'pod "{name}" in namespace "{within}" has ended; name one that runs or is pending')
+            raise WrongInput(f'pod "{name}" in namespace "{within}" has ended; name a running or pending Pod')
     require_explained(text, (POD,))
     known = [each.metadata.name for each in world.stores.pods.list(within)]
     hint = did_you_mean(name, known)
     elsewhere = [each.metadata.namespace for each in world.stores.pods.list() if each.metadata.name == name]
     if not hint and elsewhere:
-        hint = f"there is one in namespace {elsewhere[0]}: name it with -n"
+        hint = f"namespace {elsewhere[0]} has a Pod of this name; select it with -n"
     if not hint and world.ended is None:
-        hint = "Pods that have ended are not looked at"
+        hint = "Pods that have ended are not read"
     raise WrongInput(f'pod "{name}" not found in namespace "{within}"{"; " + hint if hint else ""}')
 
 
 def _print(pod: Pod, told: Explanation, change: LeastChange, form: Format) -> None:
     say(_headline(pod, told))
     if told.gate is not None:
-        say(f"it is not tried: {told.gate.plugin}: {told.gate.message}; what follows is as if it were")
+        say(f"gated by {told.gate.plugin}: {told.gate.message}. The answer below ignores the gate")
     for line in told.pre_filters:
         if line.reasons:
             say(f"PreFilter {line.plugin}: {', '.join(line.reasons)}")
@@ -176,13 +176,15 @@ def change_lines(change: LeastChange) -> Iterator[str]:
     """Return the changes as sentences."""
     if change.changes:
         several = len(change.changes) > 1
-        yield "any one of these would make it fit, the least first:" if several else "this would make it fit:"
+        yield (
+            "each of these changes alone would make the Pod fit:" if several else "this change would make the Pod fit:"
+        )
         yield from (f"- {_change_line(each)}" for each in change.changes)
     elif change.together:
-        yield f"no single change would make it fit; on {change.together[0].node} these together would:"
+        yield f"no single change would make the Pod fit; on {change.together[0].node} these changes together would:"
         yield from (f"- {each.text}" for each in change.together)
     else:
-        yield "nothing was found that would make it fit: no change of a node, of its demands or of its priority"
+        yield "no change was found that would make the Pod fit, neither of a node nor of its requests or priority"
 
 
 def _change_line(change: Change) -> str:

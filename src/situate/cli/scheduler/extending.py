@@ -48,7 +48,7 @@ class Extending:
         return asyncio.run(self._answered(noting(steps, self._note)))
 
     def _note(self, problem: str) -> None:
-        self._remarks.say(f"{problem}; the answer is without it")
+        self._remarks.say(f"{problem}; the answer ignores this extender")
 
     async def _answered(self, steps: Steps[R]) -> R:
         extenders = Extenders.of(self._extenders, self._documents, os.environ)

@@ -101,7 +101,7 @@ def pods_of(
     if not pods and not any(resource is NODES for resource, _ in others):
         allowed = ", ".join(kind for _, kind in _COUNTED)
         found = f"; found {', '.join(ignored[:5])}" if ignored else ""
-        raise WrongInput(f"what-if {', '.join(map(str, files))}: no pods; allowed: Pod, {allowed}{found}")
+        raise WrongInput(f"what-if {', '.join(map(str, files))}: no Pods, allowed: Pod, {allowed}{found}")
     return ManifestPods(tuple(pods), tuple(others), tuple(ignored))
 
 
@@ -144,7 +144,7 @@ def _of_workload(each: Dumped, namespace: str, admission: _Admission, most: int)
         )
     count = _count(each, spec, name)
     if count > most:
-        raise WrongInput(f"{each.place}: {each.kind} {name}: found {count} pods, allowed: {_MOST} with those before it")
+        raise WrongInput(f"{each.place}: {each.kind} {name}: found {count} Pods, allowed: {_MOST} in all files")
     owner = {**each.content, "metadata": {"uid": f"{each.kind} {namespace}/{name}", **metadata}}
     if each.kind == "Deployment":  # its Pods belong to a ReplicaSet, which has the same selector
         owner = {**owner, "apiVersion": "apps/v1", "kind": "ReplicaSet"}

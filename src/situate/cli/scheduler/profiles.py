@@ -56,12 +56,12 @@ class Profiles:
             return self
         if len(self.profiles) > 1:
             raise WrongInput(
-                f"-f {self.source}: there is no profile for pods of scheduler {', '.join(missing)}; it has "
-                f"{', '.join(sorted(known))}: add one, or leave a single profile, which then answers for all"
+                f"-f {self.source}: no profile for Pods of scheduler {', '.join(missing)}, found: "
+                f"{', '.join(sorted(known))}; add one, or leave a single profile, which then counts for all Pods"
             )
         (only,) = self.profiles
         more = tuple(replace(only, scheduler_name=name) for name in missing)
-        said = f"pods of scheduler {', '.join(missing)} are asked about under profile {only.scheduler_name}"
+        said = f"Pods of scheduler {', '.join(missing)} are evaluated under profile {only.scheduler_name}"
         return replace(self, profiles=(only, *more), remarks=(*self.remarks, said) if self.source else self.remarks)
 
     def engine(self) -> Engine:
@@ -74,7 +74,7 @@ class Profiles:
 
     def unextended(self) -> Profiles:
         """Return the same profiles without extenders, with a remark if there are some."""
-        said = ("extenders are not asked: the answer is what the plugins alone would decide",) if self.extenders else ()
+        said = ("extenders are not called; the answer is the decision of the plugins alone",) if self.extenders else ()
         return replace(self, extenders=(), remarks=(*self.remarks, *said))
 
 
@@ -97,7 +97,7 @@ def read_profiles(file: Path | None) -> Profiles:
     if kind == "Situate":
         settings = scheduler_settings(load(file))
         if settings is None:
-            raise WrongInput(f"-f {file}: there is no scheduler section; add `scheduler: {{}}` with its profiles")
+            raise WrongInput(f"-f {file}: no scheduler section; add `scheduler: {{}}` with its profiles")
         return _profiles(str(file), require_setup(settings, file))
     if kind != KIND:
         allowed = f"{KIND} ({API_VERSION}), or Situate with a scheduler section"
@@ -114,7 +114,7 @@ def _set_up(loaded: KubeSchedulerConfiguration, source: str) -> Setup:
     if not mistakes:
         setup, mistakes = set_up(SchedulerSettings(), loaded, plugins)
     if setup is None:
-        raise BadConfiguration(source or "the plugins that are installed", mistakes)
+        raise BadConfiguration(source or "the installed plugins", mistakes)
     return setup
 
 

@@ -45,7 +45,7 @@ def _bytes(text: str) -> int:
     except BadQuantity as problem:
         raise WrongInput(f"--max-size {text}: {problem}") from None
     if amount < _SMALLEST:
-        raise WrongInput(f"--max-size {text}: allowed: {_SMALLEST} bytes or more, such as 100Mi")
+        raise WrongInput(f"--max-size: found {text}, allowed: {_SMALLEST} bytes or more, such as 100Mi")
     return amount
 
 
@@ -79,20 +79,20 @@ async def _until_stopped(recorder: Recorder, seconds: float | None, path: Path) 
     recording = asyncio.ensure_future(recorder.run())
     stopping = asyncio.ensure_future(stopped.wait())
     doubting = asyncio.ensure_future(_say_what_is_missing(recorder))
-    with progress("recording; Ctrl-C ends it"):
+    with progress("recording; press Ctrl-C to end"):
         await asyncio.wait((recording, stopping), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     for each in (stopping, doubting):
         each.cancel()
     if recording.done() and not recording.cancelled():
         failed = _cause(recording.exception())
         if isinstance(failed, OSError):
-            complain(f"{path}: cannot be written: {os.strerror(failed.errno or 0)}; what is there can be replayed")
+            complain(f"{path}: cannot be written: {os.strerror(failed.errno or 0)}; the written part can be replayed")
             return ExitCode.NO
         recording.result()
     recording.cancel()
     await asyncio.wait([recording])
     if not recorder.began:
-        complain(f"{path}: nothing was recorded; {'; '.join(recorder.problems()) or 'the listing had not ended'}")
+        complain(f"{path}: nothing was recorded; {'; '.join(recorder.problems()) or 'the first list was not complete'}")
         return ExitCode.NO
     say(f"{path}: {counted(recorder.events, 'change')}, {counted(recorder.bindings, 'pod')} bound")
     return ExitCode.DONE
@@ -101,7 +101,7 @@ async def _until_stopped(recorder: Recorder, seconds: float | None, path: Path) 
 async def _say_what_is_missing(recorder: Recorder) -> None:
     await asyncio.sleep(_DOUBTFUL_S)
     for problem in recorder.problems():
-        complain(f"not recorded as long as it is so: {problem}")
+        complain(f"not recorded until this is solved: {problem}")
 
 
 def _cause(failed: BaseException | None) -> BaseException | None:

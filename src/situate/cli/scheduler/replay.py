@@ -33,12 +33,12 @@ _DIFFERENCES: Final = (
 )
 _LISTED: Final = 20
 _MEANING: Final = {
-    Agreement.SAME: "the same node, or none on either side",
+    Agreement.SAME: "the same node, or no node on either side",
     Agreement.TIE: "another node with the same total",
     Agreement.OTHER: "another node, with a lower total under this profile",
-    Agreement.IMPOSSIBLE: "their node will not do here",
-    Agreement.REFUSED_HERE: "no node here",
-    Agreement.REFUSED_THERE: "no node there",
+    Agreement.IMPOSSIBLE: "the recorded node is not feasible under this profile",
+    Agreement.REFUSED_HERE: "no node under this profile",
+    Agreement.REFUSED_THERE: "no node in the recording",
 }
 
 
@@ -86,7 +86,7 @@ def _print(result: Replay, path: Path, profiles: Profiles, form: Format) -> None
     under = profiles.source or "kube-scheduler's default profile, all nodes scored"
     decided = sum(result.counts().values())
     say(
-        f"{path}: {_time(result.seconds)}, {counted(decided, 'pod')} decided about, "
+        f"{path}: {_time(result.seconds)}, decisions about {counted(decided, 'pod')}, "
         f"{counted(result.nodes, 'node')} at the end; under {under}"
     )
     say()
@@ -117,7 +117,7 @@ def _sides(result: Replay) -> list[tuple[object, ...]]:
         ("spread of cpu over nodes", f"{result.there.spread:.1%}", f"{result.here.spread:.1%}"),
     ]
     rows += [
-        (f"{name} asked for, at the end", f"{part:.1%}", f"{result.here.requested.get(name, 0.0):.1%}")
+        (f"{name} requested, at the end", f"{part:.1%}", f"{result.here.requested.get(name, 0.0):.1%}")
         for name, part in result.there.requested.items()
     ]
     return rows

@@ -79,7 +79,7 @@ class _Watching:
     def tell(self, decided: Decided) -> None:
         self.decided.append(decided)
         for problem in decided.unanswered:
-            self.remarks.say(f"{problem}; the comparison is without it")
+            self.remarks.say(f"{problem}; the comparison ignores this extender")
         if self._most is not None and len(self.decided) >= self._most:
             self.stopped.set()
 
@@ -100,7 +100,7 @@ async def _watch(watching: _Watching, seconds: float | None, kubeconfig: Path | 
             await server_version(client)
         running = asyncio.ensure_future(service.run())
         watched = asyncio.ensure_future(service.watched.wait_synced())
-        watched.add_done_callback(lambda done: None if done.cancelled() else complain("watching; Ctrl-C ends it"))
+        watched.add_done_callback(lambda done: None if done.cancelled() else complain("watching; press Ctrl-C to end"))
         stopping = asyncio.ensure_future(watching.stopped.wait())
         doubting = asyncio.ensure_future(_say_what_is_missing(service))
         await asyncio.wait((running, stopping), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -131,7 +131,7 @@ async def _say_what_is_missing(service: ShadowScheduler) -> None:
     await asyncio.sleep(_DOUBTFUL_S)
     problem = service.not_ready()
     if problem is not None:
-        complain(f"nothing is compared before everything has been seen: {problem}")
+        complain(f"the comparison begins after the first complete lists: {problem}")
 
 
 def _print(watching: _Watching, counts: dict[str, int]) -> None:

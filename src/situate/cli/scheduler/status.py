@@ -54,7 +54,7 @@ def show(
             unread = [each for each in world.unread_pending if listed in (None, each.namespace)]
             others = len(world.pending) + len(world.unread_pending) - len(pending) - len(unread)
             engine = world.engine(profiles, [pod for pod in pending if profiles.answer_for(pod.spec.scheduler_name)])
-            with progress("asking the plugins"):
+            with progress("running the plugins"):
                 nodes = _nodes(world, engine.snapshot)
                 pods = [*_answers(engine, pending), *map(_unread_answer, unread)]
         if output in (Format.JSON, Format.YAML):

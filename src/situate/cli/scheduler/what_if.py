@@ -80,9 +80,7 @@ def show(
     """Print the outcome; exit with 1 if a Pod would find no node. `most` limits the count of further Pods."""
     with mendable_failures():
         if not files and not pending and not changes.drain:
-            raise WrongInput(
-                "what-if: name files of Pods, or ask about those that wait with --pending, or --drain a node"
-            )
+            raise WrongInput("what-if: no Pods to place; name files with Pods, or give --pending or --drain NODE")
         profiles = read_profiles(profile)
         world = observe(where, whole=bool(profiles.extenders))
         asked = ManifestPods()
@@ -103,7 +101,7 @@ def show(
             rooms = _rooms(trial, outcomes, most) if most else {}
             changes_for = _least_changes(trial, outcomes, extending)
         if profiles.extenders and rooms:
-            world.remarks.say("extenders are not asked how many more would fit")
+            world.remarks.say("extenders are not called to count how many more would fit")
         if profiles.extenders and changes_for:
             world.remarks.say(CHANGES_UNASKED)
     refused = len(unplaceable) + sum(not each.node for each in outcomes)
@@ -124,7 +122,7 @@ def show(
 
 
 def _left(asked: ManifestPods) -> list[str]:
-    return [f"not looked at: {each}" for each in asked.ignored]
+    return [f"ignored: {each}" for each in asked.ignored]
 
 
 def _changed(world: World, engine: Engine, changes: Changes) -> Engine:
@@ -133,11 +131,11 @@ def _changed(world: World, engine: Engine, changes: Changes) -> Engine:
     if changes.add_nodes:
         pattern = _node(world, changes.like, "--like") if changes.like is not None else None
         if pattern is None:
-            raise WrongInput("--add-nodes: name the node that they are copies of, with --like NODE")
+            raise WrongInput("--add-nodes: name the node to copy with --like NODE")
         for number in range(1, changes.add_nodes + 1):
             trial.set_node(_copy(pattern, f"{pattern.metadata.name}-copy-{number}"), 0.0)
     elif changes.like is not None:
-        raise WrongInput("--like: say how many such nodes there are to be, with --add-nodes COUNT")
+        raise WrongInput("--like: give the number of copies with --add-nodes N")
     for name in changes.remove_nodes:
         _node(world, name, "--remove-node")
         trial.remove_node(name, 0.0)
@@ -150,7 +148,7 @@ def _changed(world: World, engine: Engine, changes: Changes) -> Engine:
         namespace, slash, name = text.partition("/")
         pod = world.pod(namespace, name) if slash else None
         if pod is None:
-            raise WrongInput(f"--remove-pod {text or shown(text)}: there is no such pod; name it as NAMESPACE/NAME")
+            raise WrongInput(f"--remove-pod {text or shown(text)}: Pod not found; name it as NAMESPACE/NAME")
         trial.remove_pod(pod.metadata.uid, 0.0)
     for pod in _moved(world, changes.drain):
         trial.remove_pod(pod.metadata.uid, 0.0)
@@ -161,7 +159,7 @@ def _node(world: World, name: str, option: str) -> Node:
     found = world.stores.nodes.get(name)
     if found is None:
         hint = did_you_mean(name, (each.metadata.name for each in world.stores.nodes.list()))
-        raise WrongInput(f"{option} {name or shown(name)}: there is no such node{'; ' + hint if hint else ''}")
+        raise WrongInput(f"{option} {name or shown(name)}: node not found{'; ' + hint if hint else ''}")
     return found
 
 
@@ -253,7 +251,7 @@ def _print_kinds(outcomes: Sequence[Outcome], rooms: dict[str, Room], form: Form
                 sum(bool(each.node) for each in members),
                 len(nodes),
                 "-" if room is None else _number(room),
-                "-" if room is None else room.why or "counting stopped there",
+                "-" if room is None else room.why or "the count ended at its limit",
             )
         )
     print_table(_KINDS, rows, form)
@@ -272,7 +270,7 @@ def _number(room: Room) -> str:
 def _remark(outcome: Outcome) -> str:
     parts = []
     if outcome.victims:
-        parts.append(f"ends {', '.join('/'.join(each) for each in outcome.victims)}")
+        parts.append(f"preempts {', '.join('/'.join(each) for each in outcome.victims)}")
     if outcome.held_by:
         parts.append(f"waits for {', '.join(outcome.held_by)}")
     if outcome.why:

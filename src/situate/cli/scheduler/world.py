@@ -167,8 +167,8 @@ def _from_files(paths: tuple[Path, ...], *, whole: bool) -> World:
             _put(stores, resource, found)
     if not seen:
         raise WrongInput(
-            f"--objects {', '.join(map(str, paths))}: no nodes, pods or anything else that a scheduler looks at; "
-            "write one with `kubectl get nodes,pods,namespaces,services -A -o json > cluster.json`"
+            f"--objects {', '.join(map(str, paths))}: no nodes, Pods or other objects that a scheduler reads; "
+            "write a file with `kubectl get nodes,pods,namespaces,services -A -o json > cluster.json`"
         )
     _put_pods(stores, pods)
     ended = frozenset((pod.metadata.namespace, pod.metadata.name) for pod in pods if pod.finished)
@@ -197,7 +197,7 @@ async def _from_cluster(where: Where, *, whole: bool) -> World:
             except (Forbidden, NotFound) as problem:
                 if resource in (NODES, PODS):
                     raise
-                remarks.say(f"{resource.group_resource} cannot be read, and count as none: {problem}")
+                remarks.say(f"{resource.group_resource} cannot be read, so they count as none: {problem}")
                 continue
             for malformed in page.malformed:
                 remarks.say(f"left out: {malformed}")

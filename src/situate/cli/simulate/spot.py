@@ -65,7 +65,7 @@ def chosen(plan: Plan, policies: Sequence[str], runs: int | None, seed: int | No
     for name in policies:
         if name not in known:
             hint = did_you_mean(name, known)
-            raise WrongInput(f"--variant {name}: the policies are {', '.join(known)}{'; ' + hint if hint else ''}")
+            raise WrongInput(f"--variant: found {name}, allowed: {', '.join(known)}{'; ' + hint if hint else ''}")
     return replace(
         plan,
         policies=[each for each in plan.policies if not policies or each.name in policies],
@@ -114,10 +114,10 @@ def baselines(runs: int, seed: int, output: Format) -> None:
         print_data([each.as_data() for each in found], output)
         return
     means = f"means of {counted(runs, 'run')}, seed {seed}"
-    say(f"One wave over a Deployment of ten: {means} (in brackets what the reference says)")
+    say(f"One wave over a Deployment of ten: {means} (in brackets: the figures of docs/spec/spot.md)")
     print_table(_BASELINE_COLUMNS, [each.row() for each in found], output)
     differing = [f"{each.line.name}: {name}" for each in found for name in each.off]
-    say(f"off by more than a tenth, 5 s or half a replica: {'; '.join(differing) or 'nothing'}")
+    say(f"differences of more than a tenth, 5 s or half a replica: {'; '.join(differing) or 'none'}")
 
 
 def _tell(bar: Bar, name: str, before: int, done: int) -> None:

@@ -30,7 +30,7 @@ BUILT_IN: Final[Mapping[str, Callable[[Chance, int], Trace]]] = {f"vm-{name}": S
 NODES: Final = 6
 _COLUMNS: Final = (
     Column("variant"),
-    Column("wishes", right=True),
+    Column("requests", right=True),
     Column("granted", right=True),
     Column("p50 s", right=True),
     Column("p99 s", right=True),
@@ -72,7 +72,9 @@ def traced(file: Path) -> Trace:
         text = content.decode()
     except UnicodeDecodeError as problem:
         line = content.count(b"\n", 0, problem.start) + 1
-        raise WrongInput(f"{file} cannot be read: line {line} is no UTF-8; write it as JSON lines in UTF-8") from None
+        raise WrongInput(
+            f"{file} cannot be read: line {line} is not UTF-8; write the trace as JSON lines in UTF-8"
+        ) from None
     trace, mistakes = read_trace(text, file.name)
     if trace is None:
         of_another_kind = misplaced(text, TRACE)
@@ -103,5 +105,5 @@ def _chosen(names: Sequence[str]) -> Mapping[str, Rules]:
     for name in names:
         if name not in VARIANTS:
             hint = did_you_mean(name, VARIANTS)
-            raise WrongInput(f"--variant {name}: there are {', '.join(VARIANTS)}{'; ' + hint if hint else ''}")
+            raise WrongInput(f"--variant: found {name}, allowed: {', '.join(VARIANTS)}{'; ' + hint if hint else ''}")
     return {name: rules for name, rules in VARIANTS.items() if not names or name in names}

@@ -68,7 +68,7 @@ def show(
             return
         for name, value in (("--runs", runs), ("--seed", seed)):
             if value is not None:
-                raise WrongInput(f"{name} {value}: only for scenarios with a spot section, which {scenario} has not")
+                raise WrongInput(f"{name} {value}: {scenario} has no spot section; leave the option out")
         parsed = _parsed(scenario, data, parse_scenario)
         reports = _played(parsed, _chosen(parsed, variant))
         if plot is not None:
@@ -128,8 +128,8 @@ def _document(file: Path) -> object:
         built_in = (*spot.BUILT_IN, *vm.BUILT_IN)
         names, hint = ", ".join(built_in), did_you_mean(str(file), built_in)
         raise WrongInput(
-            f"{file}: no such file; examples/vpod-day.yaml and examples/spot-wave.yaml are scenarios to begin with, "
-            f"and without a file there are {names}{'; ' + hint if hint else ''}"
+            f"{file}: no such file; start with examples/vpod-day.yaml or examples/spot-wave.yaml, or with one of "
+            f"{names}{'; ' + hint if hint else ''}"
         ) from None
     except (OSError, UnicodeDecodeError) as problem:
         raise WrongInput(f"{file} cannot be read: {problem}") from None
@@ -155,7 +155,7 @@ def _chosen(scenario: Scenario, names: Sequence[str]) -> Sequence[Variant]:
     for name in names:
         if name not in known:
             hint = did_you_mean(name, known)
-            raise WrongInput(f"--variant {name}: the scenario has {', '.join(known)}{'; ' + hint if hint else ''}")
+            raise WrongInput(f"--variant: found {name}, allowed: {', '.join(known)}{'; ' + hint if hint else ''}")
     return [each for each in scenario.variants if not names or each.name in names]
 
 
@@ -197,9 +197,9 @@ def _row(report: Report) -> tuple[object, ...]:
 def _check_picture(file: Path) -> None:
     """Refuse a file that cannot hold the chart, before minutes are spent on the simulation."""
     if file.suffix.lower() != ".svg":
-        raise WrongInput(f"--plot {file}: found {file.suffix or 'no ending'}, allowed: a file that ends in .svg")
+        raise WrongInput(f"--plot {file}: found {file.suffix or 'no suffix'}, allowed: a file name that ends in .svg")
     if not file.parent.is_dir():
-        raise WrongInput(f"--plot {file} cannot be written: there is no folder {file.parent}; create it first")
+        raise WrongInput(f"--plot {file} cannot be written: folder {file.parent} does not exist; create it first")
 
 
 def _write(file: Path, text: str) -> None:

@@ -25,7 +25,7 @@ from situate.cli.terminal.options import (
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Workloads on spot and on-demand nodes. Only ungate writes, and only to Pods behind the gate of spot.",
+    help="Workloads on spot and on-demand nodes. Only ungate writes, and only to Pods that have spot's gate.",
     epilog="""Examples:
 
 \b
@@ -51,7 +51,7 @@ def _complete_workloads(ctx: typer.Context, incomplete: str) -> list[str]:
     return complete_workloads(ctx, incomplete)
 
 
-@app.command(short_help="Show workloads, nodes and what they cost.")
+@app.command(short_help="Show workloads, nodes and costs.")
 def status(
     file: OptionalFileOption = None,
     namespace: ListedNamespaceOption = None,
@@ -76,13 +76,13 @@ def status(
     show(asked, namespace, output, of_all=all_namespaces, watch=watch)
 
 
-@app.command(short_help="Say why the Pods of a workload are where they are.")
+@app.command(short_help="Explain the nodes of a workload's Pods.")
 def explain(
     name: Annotated[
         str,
         typer.Argument(
             metavar="NAME",
-            help="A workload or a Pod: NAME, NAMESPACE/NAME or TYPE/NAME, such as deployment/web or pod/web-0.",
+            help="Name of a workload or Pod: NAME, NAMESPACE/NAME or TYPE/NAME, such as deployment/web or pod/web-0.",
             autocompletion=_complete_workloads,
             show_default=False,
         ),
@@ -107,21 +107,23 @@ def explain(
     show(name, Asked.of(file, assignments, installation, kubeconfig, context, objects), namespace, output)
 
 
-@app.command(short_help="Show what would be moved, in which order and why.")
+@app.command(short_help="Show the next moves, with order and reasons.")
 def plan(
     file: OptionalFileOption = None,
     namespace: ListedNamespaceOption = None,
     all_namespaces: AllNamespacesOption = False,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Also show what topology spread constraints or WorkloadSpread would give.")
+        bool,
+        typer.Option("--compare", help="Also show the results of topology spread constraints and of WorkloadSpread."),
     ] = False,
     balloons: Annotated[
-        bool, typer.Option("--balloons", help="Print Pods for kubectl apply that reserve what a wave would lack.")
+        bool,
+        typer.Option("--balloons", help="Print Pods for kubectl apply that reserve the missing capacity of a wave."),
     ] = False,
     image: Annotated[
         str | None,
         typer.Option(
-            metavar="IMAGE", help="The image of the Pods of --balloons, which do nothing; default: situate:VERSION."
+            metavar="IMAGE", help="Image of the Pods of --balloons, which do nothing; default: situate:VERSION."
         ),
     ] = None,
     installation: InstallationNamespaceOption = "situate",
@@ -146,7 +148,7 @@ def plan(
     show(asked, namespace, output, extras, of_all=all_namespaces)
 
 
-@app.command(short_help="Let Pods go that wait unclassified behind the gate.")
+@app.command(short_help="Remove spot's gate from unclassified Pods.")
 def ungate(
     namespace: NamespaceOption = None,
     all_namespaces: AllNamespacesOption = False,

@@ -33,7 +33,8 @@ from situate.spot.workloads.cluster_view import NO_MEMORY, workload_of
 from situate.spot.workloads.owners import KINDS, read_decision
 
 _RESERVATIONS = (
-    "the leader alone knows its reservations for Pods that it has not seen yet: situate_spot_reservations counts them"
+    "only the leader knows its reservations for Pods that it has not seen yet; the metric situate_spot_reservations "
+    "counts them"
 )
 _SHORT = {"Deployment": DEPLOYMENT.short, "StatefulSet": STATEFULSET.short}
 _TYPES = (
@@ -102,7 +103,7 @@ def _found(observed: Observed, text: str, meant: tuple[ObjectName, ...], default
     require_explained(text, _TYPES)
     hint = did_you_mean(key.name, [owner.name for owner in observed.owners if owner.namespace == key.namespace])
     raise WrongInput(
-        f"{key}: there is no such workload or Pod{'; ' + hint if hint else ''}; "
+        f"{key}: workload or Pod not found{'; ' + hint if hint else ''}; "
         "`situate spot status -A -o wide` lists workloads"
     )
 
@@ -116,7 +117,7 @@ def _found_at(observed: Observed, kind: ObjectType | None, key: PodKey) -> tuple
     ]
     if len(owners) > 1:
         choices = " or ".join(f"{owner.kind.lower()}/{key}" for owner in owners)
-        raise WrongInput(f"{key}: there are several workloads of that name; say {choices}")
+        raise WrongInput(f"{key}: several workloads have this name; use {choices}")
     if owners:
         return owners[0], ""
     if kind in (None, POD):
@@ -126,7 +127,7 @@ def _found_at(observed: Observed, kind: ObjectType | None, key: PodKey) -> tuple
                     return owner, pod.uid
         bare = next((pod for pod in observed.pods.values() if _key(pod.metadata) == key), None)
         if bare is not None:
-            raise WrongInput(f"Pod {key}: no Deployment or StatefulSet controls it, so spot never moves it")
+            raise WrongInput(f"Pod {key}: no Deployment or StatefulSet controls the Pod, so spot never moves it")
     return None
 
 
@@ -143,7 +144,7 @@ def _print(story: Story, chosen: str, observed: Observed, form: Format) -> None:
     )
     say(f"{'not ' if report.phase is Phase.UNMANAGED else ''}managed by spot: {report.source}")
     if report.asked != target.on_demand:
-        say(f"{target.on_demand - report.asked} of them wait for on-demand capacity; {report.asked} are asked for now")
+        say(f"{target.on_demand - report.asked} of them wait for on-demand capacity; {report.asked} are requested now")
     if story.conflict:
         say(f"conflict: {story.conflict} of its template allows {owner.pinned or 'no'} nodes only")
     if report.need:
@@ -152,7 +153,7 @@ def _print(story: Story, chosen: str, observed: Observed, form: Format) -> None:
         blocked = f"; no move now: {report.blocked}{until}" if report.blocked is not None else ""
         say(f"{less} on demand, {counted(report.total, 'move')} needed{blocked}")
     classes = ", ".join(f"{count} {name}" for name, count in sorted(story.classes.items()))
-    coming = f"; the next one would be {story.next_class}" if story.next_class is not None else ""
+    coming = f"; the next Pod would be {story.next_class}" if story.next_class is not None else ""
     say(f"live Pods by class: {classes or 'none'}{coming}")
     pods = [each for each in story.pods if chosen in ("", each.pod.uid)]
     if pods:

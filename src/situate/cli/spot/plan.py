@@ -230,8 +230,8 @@ def _unread(chosen: Iterable[Workload], observed: Observed) -> list[str]:
             rules = Rules(situation.rules.mode, situation.rules.policies, situation.rules.safe_deployments, True)
             then = resolved(each.owner, situation.cluster.namespace(each.owner.namespace), rules)
             found.append(
-                f"{each.owner} carries {', '.join(keys)}, which are not read; "
-                f"with spot.importKeys it would ask for {then.on_demand} on demand"
+                f"{each.owner} has {', '.join(keys)}, which spot ignores; "
+                f"with spot.importKeys the workload would ask for {then.on_demand} on demand"
             )
     return found
 

@@ -97,7 +97,7 @@ class Asked(AskedOfInstallation):
 def _of_file(file: Path | None, given: tuple[str, ...]) -> SpotSettings:
     settings = spot_settings(without_file(given) if file is None else load(file, given))
     if settings is None and file is not None:
-        raise WrongInput(f"{file}: there is no spot section; add `spot: {{}}` with what differs from the defaults")
+        raise WrongInput(f"{file}: no spot section; add `spot: {{}}` with the settings that differ from the defaults")
     return settings or SpotSettings()
 
 
@@ -185,14 +185,14 @@ async def _fill(client: Client, reflector: Reflector[Any], remarks: _Remarks, na
         )
     except Forbidden as problem:
         needed = resource in _NEEDED
-        said = f"{resource} may not be listed{', and nothing can be counted without' if needed else ''}: {problem}"
+        said = f"no permission to list {resource}{', so nothing can be counted' if needed else ''}: {problem}"
         (remarks.fatal if needed else remarks.said).append(said)
         return
     except NotFound:
         if resource in named:
             remarks.said.append(
-                f"{resource} are not served by this cluster, and count as none: install their definition, or take the "
-                f"kind out of spot.ownerKinds"
+                f"the cluster does not serve {resource}, so they count as none; install their definition, or remove "
+                f"the kind from spot.ownerKinds"
             )
         return
     for malformed in page.malformed:
@@ -221,10 +221,10 @@ async def _lease(client: Client, asked: Asked, remarks: _Remarks) -> Lease | Non
     try:
         return await client.get(LEASES, NAME, namespace)
     except NotFound:
-        absent = f"nothing is installed in namespace {namespace}: there is no Lease {NAME}"
+        absent = f"spot is not installed in namespace {namespace}: Lease {NAME} does not exist"
         if asked.where.objects:
-            absent = f"the files hold no Lease {namespace}/{NAME}: the leader and its records are not known"
-        remarks.said.append(f"{absent}; --installation-namespace names another namespace")
+            absent = f"the files have no Lease {namespace}/{NAME}, so the leader and its records are not known"
+        remarks.said.append(f"{absent}; --installation-namespace selects another namespace")
     except KubeError as problem:
         remarks.said.append(f"the leader is not known: {problem}")
     return None

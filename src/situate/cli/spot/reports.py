@@ -21,7 +21,7 @@ from situate.spot.report.cost_report import CostReport, cost_report
 from situate.spot.report.wave_impact import Loss
 from situate.spot.workloads.cluster_view import NO_MEMORY, workload_of
 
-ASSUMED: Final = "no prices are known: spot is taken to cost {part:.0%} less than on demand"
+ASSUMED: Final = "no prices are known, so spot is assumed to cost {part:.0%} less than on demand"
 _OLD_DAYS: Final = 90
 """Age in days from which prices are reported as old."""
 
@@ -149,7 +149,7 @@ def cost_lines(report: CostReport, observed: Observed) -> list[str]:
             f"without a price: {', '.join(report.unpriced)}; "
             f"{prices.default_discount:.0%} less for spot is assumed there"
         )
-    return lines + [f"price at fault: {mistake}" for mistake in observed.price_mistakes]
+    return lines + [f"invalid price: {mistake}" for mistake in observed.price_mistakes]
 
 
 def _age(text: str, now: float) -> str:

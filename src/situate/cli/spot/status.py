@@ -167,5 +167,5 @@ def _remarkable(node: dict[str, Any]) -> bool:
 
 def _node_row(node: dict[str, Any]) -> tuple[object, ...]:
     left = "-" if node["secondsLeft"] is None else f"{node['secondsLeft']} s"
-    why = node["why"] or ("no label for its capacity" if node["capacity"] == Capacity.UNKNOWN else "-")
+    why = node["why"] or ("no capacity label" if node["capacity"] == Capacity.UNKNOWN else "-")
     return node["node"], node["capacity"], node["state"], node["pods"], left, why, node["pool"] or "-"

@@ -75,7 +75,7 @@ def _key(result: Result) -> str:
 def _print(found: Sequence[Ungated], counts: Counter[Result], chosen: str | None, form: Format) -> None:
     where = "" if chosen is None else f" in namespace {chosen}"
     if not found:
-        say(f"no Pod waits behind the gate of spot{where}" + ("" if chosen is None else "; -A looks in all"))
+        say(f"no Pod waits behind the gate of spot{where}" + ("" if chosen is None else "; -A searches all namespaces"))
         return
     said = ", ".join(f"{counts[each]} {each}" for each in Result if counts[each])
     say(f"{counted(len(found), 'Pod waits', 'Pods wait')} behind the gate of spot{where}: {said}")

@@ -13,27 +13,27 @@ import typer
 from situate.cli.terminal.completion import complete_namespaces
 from situate.cli.terminal.formats import DataFormat, Format
 
-FileOption = Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="The configuration.")]
+FileOption = Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="Configuration file.")]
 OptionalFileOption = Annotated[
-    Path | None, typer.Option("--file", "-f", metavar="FILE", help="The configuration; without one, what --set says.")
+    Path | None, typer.Option("--file", "-f", metavar="FILE", help="Configuration file; without it, only --set counts.")
 ]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="PATH=VALUE", help="Override a setting of the file, such as log.level=debug; repeatable."
+        "--set", metavar="PATH=VALUE", help="Setting that overrides the file, such as log.level=debug; repeatable."
     ),
 ]
 KubeconfigOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="The kubeconfig; default: the one that kubectl takes.")
+    Path | None, typer.Option(metavar="FILE", help="Kubeconfig file; default: the file that kubectl uses.")
 ]
-ContextOption = Annotated[str | None, typer.Option(metavar="NAME", help="The context of the kubeconfig.")]
+ContextOption = Annotated[str | None, typer.Option(metavar="NAME", help="Context of the kubeconfig.")]
 NamespaceOption = Annotated[
     str | None,
     typer.Option(
         "--namespace",
         "-n",
         metavar="NAME",
-        help="The object's namespace; default: the kubeconfig context's.",
+        help="Namespace of the object; default: the namespace of the kubeconfig context.",
         autocompletion=complete_namespaces,
     ),
 ]
@@ -43,17 +43,17 @@ ListedNamespaceOption = Annotated[
         "--namespace",
         "-n",
         metavar="NAME",
-        help="List only this namespace; default: the kubeconfig context's, or all with --objects.",
+        help="Only this namespace; default: the namespace of the kubeconfig context, or all with --objects.",
         autocompletion=complete_namespaces,
     ),
 ]
-AllNamespacesOption = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")]
+AllNamespacesOption = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Objects of all namespaces.")]
 InstallationNamespaceOption = Annotated[
     str,
     typer.Option(
         "--installation-namespace",
         metavar="NAME",
-        help="The namespace in which situate runs.",
+        help="Namespace in which situate runs.",
         autocompletion=complete_namespaces,
     ),
 ]
@@ -62,24 +62,26 @@ ObjectsOption = Annotated[
     typer.Option(
         "--objects",
         metavar="FILE|FOLDER",
-        help="Read the objects from here in place of a cluster, as kubectl get -A -o yaml or json prints them; "
-        "repeatable.",
+        help="Objects to read instead of a cluster, from a file or folder in the form of kubectl get -A -o yaml or "
+        "json; repeatable.",
         show_default=False,
     ),
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be written; write nothing.")]
-WaitOption = Annotated[bool, typer.Option("--wait", help="Wait until nothing is left.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the changes, and write nothing.")]
+WaitOption = Annotated[bool, typer.Option("--wait", help="Wait until the drain is complete.")]
 TimeoutOption = Annotated[
-    str, typer.Option("--timeout", metavar="DURATION", help="How long to wait, such as 90s or 10m; 0: without an end.")
+    str, typer.Option("--timeout", metavar="DURATION", help="Maximum time to wait, such as 90s or 10m; 0: no limit.")
 ]
 WatchOption = Annotated[
-    bool, typer.Option("--watch", "-w", help="Show the status again at each change, until Ctrl-C; looks every 2 s.")
+    bool, typer.Option("--watch", "-w", help="Show the status again after each change, until Ctrl-C; checks every 2 s.")
 ]
 OutputOption = Annotated[
-    Format, typer.Option("--output", "-o", help="table and wide are for people, json and yaml for programs.")
+    Format, typer.Option("--output", "-o", help="Output format: table and wide for people, json and yaml for programs.")
 ]
-DataOutputOption = Annotated[DataFormat, typer.Option("--output", "-o", help="The form of what is printed.")]
+DataOutputOption = Annotated[DataFormat, typer.Option("--output", "-o", help="Output format.")]
 StatefulSetOption = Annotated[
     str | None,
-    typer.Option("--statefulset", metavar="NAMESPACE/NAME", help="Only this entry of the file, where it has several."),
+    typer.Option(
+        "--statefulset", metavar="NAMESPACE/NAME", help="Only the entry of this StatefulSet, if the file has several."
+    ),
 ]

@@ -16,5 +16,5 @@ def timeout_s(text: str) -> float:
     except BadDuration as bad:
         raise WrongInput(f"--timeout: found {shown(text)}; {bad}") from None
     if found < 0:
-        raise WrongInput(f"--timeout: found {shown(text)}, allowed: a duration such as 90s or 10m, or 0 for no end")
+        raise WrongInput(f"--timeout: found {shown(text)}, allowed: a duration such as 90s or 10m, or 0 for no limit")
     return found or math.inf

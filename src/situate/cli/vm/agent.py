@@ -57,7 +57,7 @@ def run(
     """Run the agent until a signal, and end the command."""
     with mendable_failures():
         if bool(node) == all_nodes:
-            raise WrongInput(f"name one node with --node (or ${NODE_VARIABLE}), or say --all-nodes")
+            raise WrongInput(f"name one node with --node (or ${NODE_VARIABLE}), or give --all-nodes")
         settings = agent_settings(file, assignments or ())
         connection = find_connection(kubeconfig, context)
         configure_logging()

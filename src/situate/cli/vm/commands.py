@@ -50,10 +50,10 @@ Page: docs/concepts/vm.md""",
 )
 
 NodeArgument = Annotated[
-    str, typer.Argument(metavar="NODE", help="The name of a node.", autocompletion=complete_nodes, show_default=False)
+    str, typer.Argument(metavar="NODE", help="Name of the node.", autocompletion=complete_nodes, show_default=False)
 ]
 HealthAddressOption = Annotated[
-    str, typer.Option(metavar="HOST:PORT", help="Where /healthz, /readyz and /metrics are served; empty: nowhere.")
+    str, typer.Option(metavar="HOST:PORT", help="Address of /healthz, /readyz and /metrics; empty: not served.")
 ]
 
 
@@ -87,7 +87,7 @@ def status(
     show(asked, namespace, output, of_all=all_namespaces, watch=watch)
 
 
-@app.command(short_help="Say why a VM or a Pod is short, and what would help.")
+@app.command(short_help="Explain a shortage of a VM or Pod, with remedies.")
 def explain(
     name: Annotated[
         str,
@@ -118,7 +118,7 @@ def explain(
     show(name, Asked.of(file, assignments, installation, kubeconfig, context, objects), namespace, output)
 
 
-@app.command(short_help="Show which VMs would move, for which other and why.")
+@app.command(short_help="Show the next migrations and their reasons.")
 def plan(
     file: OptionalFileOption = None,
     namespace: ListedNamespaceOption = None,
@@ -199,7 +199,8 @@ def agent(
     ] = "",
     all_nodes: Annotated[bool, typer.Option("--all-nodes", help="Size the VMs of all nodes.")] = False,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", metavar="FILE", help="The agent's configuration, YAML or JSON.")
+        Path | None,
+        typer.Option("--file", "-f", metavar="FILE", help="Configuration file of the agent, in YAML or JSON."),
     ] = None,
     assignments: SetOption = None,
     health_address: HealthAddressOption = ":8081",
@@ -239,12 +240,12 @@ def machines(
         typer.Option(
             "--installation-namespace",
             metavar="NAME",
-            help="The namespace in which this process runs and has its Lease; default: the kubeconfig context's.",
+            help="Namespace of this process and of its Lease; default: the namespace of the kubeconfig context.",
             autocompletion=complete_namespaces,
         ),
     ] = None,
     lease_seconds: Annotated[
-        float, typer.Option(min=1.0, metavar="SECONDS", help="How long until another process may take over.")
+        float, typer.Option(min=1.0, metavar="SECONDS", help="Time after which another process may take over.")
     ] = 15.0,
     scale_seconds: Annotated[
         float, typer.Option(min=0.0, metavar="SECONDS", help="How long a VM takes to change its size.")

@@ -141,12 +141,12 @@ async def _annotated(client: Client, name: str, value: str | None) -> Node:
 
 def _require_name(name: str) -> None:
     if not name:
-        raise WrongInput("no node is named: name one, as `kubectl get nodes` does")
+        raise WrongInput("no node is named: give a name from `kubectl get nodes`")
 
 
 async def _unknown(client: Client, name: str) -> WrongInput:
     known = sorted(each.metadata.name for each in (await client.list_all(NODES)).items)
-    return WrongInput(f"no node is named {name}; there are: {_listed(known) or 'none'}")
+    return WrongInput(f"node {name} not found; found: {_listed(known) or 'none'}")
 
 
 def _listed(names: list[str]) -> str:

@@ -146,7 +146,7 @@ def _sentences(told: dict[str, Any]) -> Iterator[str]:
     if "evacuation" in told:
         yield f"  its Pod was to be evicted: {told['evacuation']}"
     if "maximum" in told:
-        yield f"  its own maximum is {_amounts(told['maximum'])}: beyond that nothing is granted"
+        yield f"  its own maximum is {_amounts(told['maximum'])}; nothing above it is granted"
     if "refused" in told:
         why = told["refused"]
         yield f"  its resize request is refused: {why['message']} ({why['reason']})"
@@ -157,7 +157,7 @@ def _sentences(told: dict[str, Any]) -> Iterator[str]:
         if told["reason"] == Reason.FROZEN.value:
             yield "  it is being moved, and keeps its size until that is over"
         elif not told.keys() & {"refused", "putOff"}:
-            yield "  it has what it asks for" if "maximum" not in told else "  it has what it may have"
+            yield "  it has all that it asks for" if "maximum" not in told else "  it has all that it may have"
         return
     free = _some(told.get("free", {}))
     yield f"  short by {short}" + ("" if free == short else f": {_REASONS.get(told['reason'], told['reason'])}")
@@ -170,8 +170,8 @@ def _sentences(told: dict[str, Any]) -> Iterator[str]:
         yield f"  number {queue['position']} in the queue of the node{ahead}"
     yield f"  the node has {_amounts(room['total'])}, of which {_amounts(room['reserved'])} are reserved"
     for held in room["held"]:
-        way = f"held for {held['for']} (claim {held['claim']})" if held["claim"] else f"saved for {held['for']}"
-        yield f"  {_amounts(held['amount'])} of it are {way}"
+        claim = f" (claim {held['claim']})" if held["claim"] else ""
+        yield f"  {_amounts(held['amount'])} of it are held for {held['for']}{claim}"
     if any(amount != "0" for amount in room["incoming"].values()):
         yield f"  {_amounts(room['incoming'])} of it are reserved for incoming VMs"
     if told["eta"] is not None:

@@ -106,7 +106,7 @@ def settings_of(file: Path | None, assignments: Iterable[str]) -> VmSettings:
     given = tuple(assignments)
     settings = vm_settings(without_file(given) if file is None else load(file, given))
     if settings is None and file is not None:
-        raise WrongInput(f"{file}: there is no vm section; add `vm: {{}}` with what differs from the defaults")
+        raise WrongInput(f"{file}: no vm section; add `vm: {{}}` with the settings that differ from the defaults")
     return settings or VmSettings()
 
 
@@ -212,11 +212,11 @@ async def _fill(client: Client, reflector: Reflector[Any], system: System[Any], 
         page = await client.list_all(scope.resource, scope.namespace)
     except Forbidden as problem:
         needed = resource in _NEEDED
-        said = f"{resource} may not be listed{', and nothing can be counted without' if needed else ''}: {problem}"
+        said = f"no permission to list {resource}{', so nothing can be counted' if needed else ''}: {problem}"
         (remarks.fatal if needed else remarks.said).append(said)
         return
     except NotFound:
-        remarks.said.append(f"{resource} are not known to this cluster: {system.install}")
+        remarks.said.append(f"the cluster does not serve {resource}: {system.install}")
         return
     for malformed in page.malformed:
         remarks.said.append(f"left out: {malformed}")
@@ -229,15 +229,15 @@ async def _lease(client: Client, name: str, asked: Asked, remarks: _Remarks) -> 
     try:
         lease = await client.get(LEASES, name, namespace)
     except NotFound:
-        absent = f"there is no Lease {name} in namespace {namespace}: no leader decides there"
+        absent = f"Lease {name} does not exist in namespace {namespace}, so no leader decides there"
         if asked.where.objects:
-            absent = f"the files hold no Lease {namespace}/{name}: the leader is not known"
-        remarks.said.append(f"{absent}; --installation-namespace names another namespace")
+            absent = f"the files have no Lease {namespace}/{name}, so the leader is not known"
+        remarks.said.append(f"{absent}; --installation-namespace selects another namespace")
     except KubeError as problem:
         remarks.said.append(f"the leader is not known: {problem}")
     else:
         if not lease.spec.holder_identity:
             holder = f"no process holds Lease {name} in namespace {namespace}"
-            remarks.said.append(f"{holder}: nothing is granted or moved until a scheduler runs there")
+            remarks.said.append(f"{holder}, so nothing is granted or moved until a scheduler runs there")
         return lease
     return None

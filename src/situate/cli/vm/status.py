@@ -246,7 +246,7 @@ def _print(told: dict[str, Any], everything: dict[str, Any], form: Format) -> No
     lost = f", {len(everything['withoutNode'])} without a node" if everything["withoutNode"] else ""
     plain = len(everything["pods"])
     lost += f"; {counted(plain, 'Pod is', 'Pods are')} short of a larger size" if plain else ""
-    say(f"{told['schedulerName']}: {count}, {waiting or 'none'} short of what {ask} for{lost}; {led}")
+    say(f"{told['schedulerName']}: {count}, {waiting or 'none'} short of the size that {ask} for{lost}; {led}")
     if told["nodes"]:
         print_table(_NODES, [row for each in told["nodes"] for row in _node_rows(each)], form)
     if told["machines"] or nowhere:

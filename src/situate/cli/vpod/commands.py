@@ -48,7 +48,7 @@ def _complete_sources(ctx: typer.Context, incomplete: str) -> list[str]:
     return complete_sources(ctx, incomplete)
 
 
-@app.command(short_help="Show Pods and sources, and what is placed where.")
+@app.command(short_help="Show Pods, sources and their placements.")
 def status(
     file: FileOption,
     namespace: ListedNamespaceOption = None,
@@ -72,12 +72,12 @@ def status(
     show(asked, namespace, output, of_all=all_namespaces, watch=watch)
 
 
-@app.command(short_help="Say why a source is placed where it is.")
+@app.command(short_help="Explain the placements of a source.")
 def explain(
     source: Annotated[
         str,
         typer.Argument(
-            help="NAME, NAMESPACE/NAME or TYPE/NAME, such as consumergroup/orders.",
+            help="Name of the source: NAME, NAMESPACE/NAME or TYPE/NAME, such as consumergroup/orders.",
             autocompletion=_complete_sources,
             show_default=False,
         ),
@@ -101,7 +101,7 @@ def explain(
     show(source, Asked.of(file, statefulset, assignments, kubeconfig, context, objects), namespace, output)
 
 
-@app.command(short_help="Show what would be decided now.")
+@app.command(short_help="Show the next decisions.")
 def plan(
     file: FileOption,
     namespace: ListedNamespaceOption = None,

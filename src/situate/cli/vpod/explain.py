@@ -82,7 +82,7 @@ def show(vpod: str, asked: Asked, namespace: str | None, output: Format) -> None
 
 def _unknown(text: str, namespace: str) -> str:
     where = "" if "/" in text else f" in namespace {namespace}"
-    return f"there is no such source{where}; `situate vpod status -A` lists all"
+    return f"source not found{where}; `situate vpod status -A` lists all"
 
 
 def _named(text: str, namespace: str | None, types: Sequence[ObjectType]) -> tuple[ObjectName, ...]:

@@ -130,10 +130,12 @@ def _scaling(planned: dict[str, Any]) -> str:
     above = f"; {planned['asked']} are needed, maxReplicas is {needed}" if planned["asked"] > needed else ""
     if then > now:
         on = "" if then == needed else f", and more step by step up to {needed}"
-        return f"{counted(now, 'replica')} now, {then} would be asked for at once{on}{above}"
+        return f"{counted(now, 'replica')} now, {then} would be requested at once{on}{above}"
     if needed < now:
         enough = f"{needed} {'is' if needed == 1 else 'are'} enough"
-        return f"{counted(now, 'replica')} now, {enough}; the rest would be emptied and cut after stabilization{above}"
+        return (
+            f"{counted(now, 'replica')} now, {enough}; the rest would be emptied and removed after stabilization{above}"
+        )
     return f"{counted(now, 'replica')}, {above.removeprefix('; ') or 'as needed'}"
 
 

@@ -96,13 +96,13 @@ def chosen_entries(file: Path, name: str | None, assignments: Iterable[str] | No
     """Return the entries of the configuration, with the assignments of `--set`, or the one with that name."""
     entries = vpod_entries(load(file, assignments or ()))
     if not entries:
-        raise WrongInput(f"{file}: there is no vpod section; add an entry for each StatefulSet")
+        raise WrongInput(f"{file}: no vpod section; add an entry for each StatefulSet")
     if name is None:
         return entries
     chosen = tuple(entry for entry in entries if entry.options().statefulset == name)
     if not chosen:
         known = ", ".join(entry.options().statefulset for entry in entries)
-        raise WrongInput(f"--statefulset {shown(name)}: {file} has no such entry; it has {known}")
+        raise WrongInput(f"--statefulset: found {shown(name)}, allowed: an entry of {file}: {known}")
     return chosen
 
 

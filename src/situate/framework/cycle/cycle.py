@@ -121,7 +121,7 @@ def prepare(plugins: Sequence[PreFilterPlugin], pod: PodInfo, snapshot: Snapshot
                 return Prepared(states, frozenset(skipped), status=status)
             rejection = status if rejection.ok else rejection
         elif code is not Code.SUCCESS:
-            raise PluginFailed(name, "PreFilter", f"answered {code.title}; allowed: Success, Skip or a rejection")
+            raise PluginFailed(name, "PreFilter", f"returned {code.title}; allowed: Success, Skip or a rejection")
         states[name] = found.state
         if found.only is not None:
             restricting.append(name)
@@ -368,7 +368,7 @@ def pre_score(
         if found.code is Code.SKIP:
             skipped.add(name)
         elif found.code is not Code.SUCCESS:
-            raise PluginFailed(name, "PreScore", f"answered {found.code.title}; allowed: Success or Skip")
+            raise PluginFailed(name, "PreScore", f"returned {found.code.title}; allowed: Success or Skip")
         else:
             states[name] = found.state
     return states, frozenset(skipped)

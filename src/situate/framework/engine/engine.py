@@ -250,7 +250,7 @@ class Engine:
         None if the Pod has been deleted or placed in the meantime.
         """
         if self._open is None:
-            raise RuntimeError("no cycle has asked anything")
+            raise RuntimeError("no cycle waits for replies")
         (waiting, steps), self._open = self._open, None
         if waiting.place is Place.GONE or waiting.info.terminating:
             steps.close()
@@ -263,7 +263,7 @@ class Engine:
 
     def _must_not_be_open(self) -> None:
         if self._open is not None:
-            raise RuntimeError(f"pod {self._open[0].info}: its extenders have been asked; resume that cycle first")
+            raise RuntimeError(f"the cycle of pod {self._open[0].info} waits for its extenders; resume it first")
 
     def _settle(self, waiting: WaitingPod, now: float) -> Decision | Asked | None:
         """Decide about the Pod. Return None if it is being deleted, because it then needs no node."""
@@ -354,7 +354,7 @@ class Engine:
         if self.cache.node(node) is None:
             self.nominations.remove(waiting.info.uid)
             self.queue.put_back(waiting, now)
-            return Failed(waiting, f"node {node} has gone while extenders were asked about it")
+            return Failed(waiting, f"node {node} was deleted while the extenders evaluated it")
         return self._place(waiting, node, choice, now)
 
     def _place(self, waiting: WaitingPod, node: str, choice: Choice, now: float) -> Decision:

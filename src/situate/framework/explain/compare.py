@@ -66,9 +66,9 @@ class Comparison:
                 return ""
             case Agreement.OTHER:
                 parts = ", ".join(f"{plugin} {ours} against {theirs}" for plugin, (ours, theirs) in self.shares.items())
-                return f"{self.ours} has {self.totals[0]}, {self.theirs} {self.totals[1]}: {parts}"
+                return f"{self.ours} has score {self.totals[0]}, {self.theirs} has {self.totals[1]}: {parts}"
             case Agreement.REFUSED_THERE:
-                return f"{self.ours} would do"
+                return f"{self.ours} is feasible here"
             case Agreement.REFUSED_HERE if not self.refusals:
                 return self.message
             case _:
@@ -110,7 +110,7 @@ def compare_steps(question: Question, theirs: str) -> Steps[Comparison]:
     if theirs == name:
         return Comparison(Agreement.SAME, name, theirs)
     if row is None or not found.passes[row]:
-        refusals = _refusals(found, row) if row is not None else (("the cluster", ("there is no such node",)),)
+        refusals = _refusals(found, row) if row is not None else (("the cluster", ("the node does not exist",)),)
         return Comparison(Agreement.IMPOSSIBLE, name, theirs, refusals=refusals)
     place = np.flatnonzero(nodes == row)
     if not len(place):  # feasible, but another node was nominated
@@ -130,5 +130,5 @@ def _refusals(found: cycle.Feasibility, row: int | None) -> tuple[tuple[str, tup
         return ((prepared.status.plugin, tuple(prepared.status.reasons)),)
     told = [(name, verdict.refusals().of(row)) for name, verdict in found.verdicts if not verdict.passes[row]]
     if prepared.only is not None and not prepared.only[row]:
-        told.insert(0, (", ".join(prepared.restricting), ("PreFilter leaves the node out",)))
+        told.insert(0, (", ".join(prepared.restricting), ("PreFilter excludes the node",)))
     return tuple(told)

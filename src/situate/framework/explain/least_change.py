@@ -163,7 +163,7 @@ def _preemption(explanation: Explanation) -> Iterator[Change]:
         return
     victims = tuple(action.pod for action in found.actions if isinstance(action, Evict))
     what = f"preempting {counted(len(victims), 'pod')} of lower priority on {found.nominate}"
-    text = f"{what}, which the scheduler does by itself" if victims else f"pods that leave {found.nominate} already"
+    text = f"{what}, which the scheduler does by itself" if victims else f"pods are already leaving {found.nominate}"
     yield Change(Kind.PREEMPTION, text, 1, found.nominate, victims=victims)
 
 

@@ -112,7 +112,7 @@ def with_priority(priority: int) -> Relaxation:
     """Return a relaxation with another priority, at which the Pod may preempt."""
     return Relaxation(
         Kind.PRIORITY,
-        f"raise the priority to {priority}" if priority > 0 else f"let it preempt at priority {priority}",
+        f"raise the priority to {priority}" if priority > 0 else f"allow preemption at priority {priority}",
         lambda spec: _replaced(spec, priority=priority, preemption_policy="PreemptLowerPriority"),
     )
 

@@ -132,7 +132,7 @@ class ExtenderTLS(msgspec.Struct, frozen=True, rename="camel"):
             if not _is_base64(getattr(self, field.replace("Data", "_data"))):
                 yield Mistake(field, "text that is not base64", "PEM in base64")
         if self.insecure and (self.ca_file or self.ca_data):
-            yield Mistake("insecure", "true", "false where an authority is named: it would not be heeded")
+            yield Mistake("insecure", "true", "false if a CA is set, because the client would ignore it")
         certificate, key = self.cert_data or self.cert_file, self.key_data or self.key_file
         if bool(certificate) != bool(key):
             there, missing = ("certificate", "key") if certificate else ("key", "certificate")
@@ -168,7 +168,7 @@ class Extender(msgspec.Struct, frozen=True, rename="camel"):
             yield Mistake("weight", "0", "1 or more, with prioritizeVerb")
         for number, resource in enumerate(self.managed_resources):
             if resource.name.startswith("requests.") or "kubernetes.io/" in resource.name:
-                allowed = "an extended resource, as example.com/thing: none of Kubernetes' own"
+                allowed = "an extended resource such as example.com/thing, not a resource of Kubernetes"
                 yield Mistake(f"managedResources[{number}].name", resource.name, allowed)
 
 
@@ -207,12 +207,14 @@ class KubeSchedulerConfiguration(msgspec.Struct, frozen=True, rename="camel"):
             for place, resource in enumerate(extender.managed_resources):
                 if resource.name in managed:
                     path = f"extenders[{number}].managedResources[{place}].name"
-                    yield Mistake(path, resource.name, "each resource once: one extender manages it")
+                    yield Mistake(path, resource.name, "each resource once, because one extender manages it")
                 managed.add(resource.name)
         binders = [number for number, extender in enumerate(self.extenders) if extender.bind_verb]
         if len(binders) > 1:
             yield Mistake(
-                f"extenders[{binders[1]}].bindVerb", self.extenders[binders[1]].bind_verb, "one extender only"
+                f"extenders[{binders[1]}].bindVerb",
+                self.extenders[binders[1]].bind_verb,
+                "bindVerb in only one extender",
             )
 
 

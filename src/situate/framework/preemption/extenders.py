@@ -153,7 +153,7 @@ def finished(steps: Steps[R]) -> R:
     except StopIteration as end:
         result: R = end.value
         return result
-    raise AssertionError(f"asks {questions[0].extender.url_prefix} without being asked to")
+    raise AssertionError(f"unexpected question to extender {questions[0].extender.url_prefix}")
 
 
 def read_only(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
@@ -243,13 +243,13 @@ def _kept(extender: Extender, answer: Reply, names: tuple[str, ...]) -> frozense
     strangers = kept.difference(names)
     if strangers:
         raise ExtenderFailed(
-            extender, extender.filter_verb, f"passes node {min(strangers)}, which it was not asked about"
+            extender, extender.filter_verb, f"returned node {min(strangers)}, which was not in the request"
         )
     return kept
 
 
 def _failed(extender: Extender, verb: str, answer: Reply) -> ExtenderFailed:
-    problem = answer.problem if isinstance(answer, NoReply) else f"answered {type(answer).__name__}"
+    problem = answer.problem if isinstance(answer, NoReply) else f"returned {type(answer).__name__}"
     return ExtenderFailed(extender, verb, problem)
 
 
@@ -330,14 +330,14 @@ def _shrunk(extender: Extender, answer: Reply, snapshot: Snapshot) -> tuple[Cand
     for name, (uids, violations) in answer.victims.items():
         node = snapshot.nodes.index.get(name)
         if node is None:
-            raise ExtenderFailed(extender, verb, f"names node {name}, which there is not")
+            raise ExtenderFailed(extender, verb, f"returned node {name}, which does not exist")
         there = {each.uid: each for each in snapshot.pods_on(node)}
         strangers = [uid for uid in uids if uid not in there]
         if strangers:
-            raise ExtenderFailed(extender, verb, f"names a pod with uid {strangers[0]}, which is not on node {name}")
+            raise ExtenderFailed(extender, verb, f"returned a pod with uid {strangers[0]}, which is not on node {name}")
         if uids:
             victims = sorted((there[uid] for uid in uids), key=importance)
             candidates.append(Candidate(node, tuple(victims), violations))
         elif not extender.ignorable:
-            raise ExtenderFailed(extender, verb, f"names no victim on node {name}; needed: one or more")
+            raise ExtenderFailed(extender, verb, f"returned no victim on node {name}; allowed: one or more")
     return tuple(sorted(candidates, key=lambda each: each.node))

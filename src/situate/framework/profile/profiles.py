@@ -144,7 +144,7 @@ def _one_order(configuration: KubeSchedulerConfiguration, profiles: Sequence[Pro
         name = profile.queue_sort.name
         same = name == first.queue_sort.name and _arguments(wire, name) == _arguments(configuration.profiles[0], name)
         if not same:
-            allowed = f"{first.queue_sort.name} with the same arguments as in profiles[0]: all profiles share one queue"
+            allowed = f"{first.queue_sort.name} with the arguments of profiles[0], because all profiles share one queue"
             yield Mistake(f"profiles[{number}].plugins.queueSort", name, allowed)
 
 
@@ -223,7 +223,7 @@ def _made(name: str, wire: SchedulerProfile, registry: Registry, path: str, mist
             given = _own_arguments(config) if config.name == name else {}
             if given:
                 here = f"{path}.pluginConfig[{number}].args"
-                mistakes.append(Mistake(here, ", ".join(given), f"nothing: {name} has no arguments"))
+                mistakes.append(Mistake(here, ", ".join(given), f"no arguments, because {name} takes none"))
         return make()
     arguments, wrong = _arguments_in(wire, name, kind, path)
     mistakes += wrong

@@ -164,7 +164,7 @@ class Cache:
     def _must_be_new(self, info: PodInfo) -> None:
         if info.uid in self._pods:
             known = self.pod(info.uid)
-            raise ValueError(f"pod {info} is in place already, on node {known.node if known else ''}")
+            raise ValueError(f"pod {info} is already placed, on node {known.node if known else ''}")
 
     def forget(self, uid: str) -> CachedPod | None:
         """Remove a Pod whose binding failed. A confirmed Pod stays; the result is then None."""

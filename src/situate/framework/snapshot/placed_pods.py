@@ -56,7 +56,7 @@ class PlacedPods:
     def add(self, info: PodInfo, node: int) -> None:
         """Add a Pod that is not placed yet."""
         if info.uid in self._slot:
-            raise ValueError(f"pod {info} is in place already")
+            raise ValueError(f"pod {info} is already placed")
         if self._free:
             slot = self._free.pop()
             self._infos[slot] = info
@@ -77,7 +77,7 @@ class PlacedPods:
         self._grow(end)
         self._slot.update(zip([info.uid for info in infos], range(begin, end), strict=True))
         if len(self._slot) + len(self._free) != end:
-            raise ValueError("a pod is in place already")
+            raise ValueError("a pod is already placed")
         self._infos += infos
         self._node[begin:end] = nodes
         self._priority[begin:end] = [info.priority for info in infos] if priority is None else priority

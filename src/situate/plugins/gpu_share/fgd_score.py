@@ -30,7 +30,7 @@ class FGDScoreArgs(msgspec.Struct, frozen=True, rename="camel"):
     def mistakes(self) -> Iterable[Mistake]:
         if not any(pod.wants_gpu for pod in self.typical_pods):
             yield Mistake(
-                "typicalPods", "none that wants a GPU", "the kinds of pods that usually come, one of them with a GPU"
+                "typicalPods", "no pod with a GPU", "the typical kinds of pods, at least one of them with a GPU"
             )
 
 

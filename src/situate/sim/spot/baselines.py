@@ -73,17 +73,27 @@ def _line(name: str, case: Case, *figures: float) -> Baseline:
 _BREAK: Final = Reaction.RELEASE
 _NONE: Final = Case(room=False)
 BASELINES: Final[Sequence[Baseline]] = (
-    _line("M=0, no notice, Node deleted, room", Case(), 0.30, 66, 82, 840, 0),
-    _line("M=0, no notice, silent, room", Case(silent=True), 0.30, 356, 372, 3742, 0),
-    _line("M=0, evicted at 120 s notice, room", Case(notice_s=120), 0.30, 11, 27, 292, 0),
-    _line("M=0, evicted at 120 s notice, none", Case(notice_s=120, room=False), 0.30, 74, 105, 1042, 0),
-    _line("M=0, make-before-break 120 s, room", Case(notice_s=120, reaction=_BREAK), 0.30, 0, 0, 0, 10.0),
-    _line("M=0, make-before-break 120 s, none", replace(_NONE, notice_s=120, reaction=_BREAK), 0.30, 0, 0.3, 41, 7.6),
-    _line("M=0, make-before-break 30 s, room", Case(notice_s=30, reaction=_BREAK), 0.30, 0, 2, 68, 5.8),
-    _line("M=0, make-before-break 30 s, none", replace(_NONE, notice_s=30, reaction=_BREAK), 0.30, 46, 77, 762, 0),
-    _line("M=2, no notice, Node deleted, room", Case(2), 0.44, 0, 79, 672, 2),
-    _line("M=2, make-before-break 120 s, room", Case(2, notice_s=120, reaction=_BREAK), 0.44, 0, 0, 0, 10.0),
-    _line("M=6, no notice, Node deleted, room", Case(6), 0.72, 0, 0, 337, 6),
+    _line("M=0, no notice, Node deleted, free capacity", Case(), 0.30, 66, 82, 840, 0),
+    _line("M=0, no notice, silent, free capacity", Case(silent=True), 0.30, 356, 372, 3742, 0),
+    _line("M=0, evicted at 120 s notice, free capacity", Case(notice_s=120), 0.30, 11, 27, 292, 0),
+    _line("M=0, evicted at 120 s notice, no capacity", Case(notice_s=120, room=False), 0.30, 74, 105, 1042, 0),
+    _line("M=0, make-before-break 120 s, free capacity", Case(notice_s=120, reaction=_BREAK), 0.30, 0, 0, 0, 10.0),
+    _line(
+        "M=0, make-before-break 120 s, no capacity",
+        replace(_NONE, notice_s=120, reaction=_BREAK),
+        0.30,
+        0,
+        0.3,
+        41,
+        7.6,
+    ),
+    _line("M=0, make-before-break 30 s, free capacity", Case(notice_s=30, reaction=_BREAK), 0.30, 0, 2, 68, 5.8),
+    _line(
+        "M=0, make-before-break 30 s, no capacity", replace(_NONE, notice_s=30, reaction=_BREAK), 0.30, 46, 77, 762, 0
+    ),
+    _line("M=2, no notice, Node deleted, free capacity", Case(2), 0.44, 0, 79, 672, 2),
+    _line("M=2, make-before-break 120 s, free capacity", Case(2, notice_s=120, reaction=_BREAK), 0.44, 0, 0, 0, 10.0),
+    _line("M=6, no notice, Node deleted, free capacity", Case(6), 0.72, 0, 0, 337, 6),
 )
 
 

@@ -25,9 +25,9 @@ class Placement(Enum):
 class Reaction(Enum):
     """The reaction to a notice."""
 
-    DRAIN = "drained by others"
+    DRAIN = "drained by another tool"
     """Another tool evicts all pods of the node as soon as it sees the notice (S5)."""
-    EVICT = "evicted by us"
+    EVICT = "evicted by situate"
     RELEASE = "make before break"
 
 

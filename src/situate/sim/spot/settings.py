@@ -112,7 +112,7 @@ class WorkloadSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
             try:
                 parse_policy(self.floor)
             except BadPolicy as problem:
-                yield Mistake("floor", shown(self.floor), "a policy", str(problem))
+                yield Mistake("floor", shown(self.floor), "a valid policy", str(problem))
 
 
 class WaveSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -142,7 +142,12 @@ class EventSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         given = [name for name, value in self._things() if value is not None]
         if len(given) != 1:
             known = ", ".join(name for name, _ in self._things())
-            yield Mistake(given[1] if given else "at", shown(given) if given else "", f"one of {known}", "one an event")
+            yield Mistake(
+                given[1] if given else "at",
+                shown(given) if given else "",
+                f"one of {known}",
+                "exactly one for each event",
+            )
 
     def _things(self) -> Sequence[tuple[str, object]]:
         return ("wave", self.wave), ("scale", self.scale), ("rollOut", self.roll_out)

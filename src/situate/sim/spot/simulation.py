@@ -126,7 +126,7 @@ class Simulation:
         """Add on-demand nodes for the pods that the largest wave displaces and that no node can take (B24)."""
         if not self.policy.headroom:
             return
-        assert self._ours is not None, "the adviser is ours"
+        assert self._ours is not None, "headroom needs a policy of situate"
         world = self._world
         cluster, rules = world.cluster(), self._ours.settings.rules()
         workloads = [workload_of(cluster, owner, rules) for owner in cluster.owners.values()]

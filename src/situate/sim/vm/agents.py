@@ -135,7 +135,7 @@ class Agents:
         """Return the answer to a request, or None if there is none yet (C16, `situate.vm.protocol.permit_response`)."""
         over = self._timeline.now >= agent.since + ANSWER_S
         last = asked.last_permit
-        assert last is not None, "ours always say it"
+        assert last is not None, "agents of situate always send it"
         if self._rules.compat:
             if asked.requested.within(last):
                 return asked.requested

@@ -113,7 +113,7 @@ class Simulation:
         known = self._world.nodes.get(change.uid)
         total = known.total if change.allocatable is None and known is not None else None
         if total is None:
-            assert change.allocatable is not None, "the first line of each says it"
+            assert change.allocatable is not None, "the first line of a node has allocatable"
             total = change.allocatable.amounts
         watermark = Amounts(tuple(int(each * self._rules.watermark) for each in total))
         self._world.add_node(change.uid, total, watermark)
@@ -141,7 +141,7 @@ class Simulation:
             self._wait_for_a_node(machine)
 
     def _add(self, change: Change) -> None:
-        assert change.resources is not None, "the first line of each says it"
+        assert change.resources is not None, "the first line of a pod has resources"
         amount, bounds, uid = change.resources.amounts, change.bounds, change.uid
         if bounds is None:
             self._add_plain(change, amount)

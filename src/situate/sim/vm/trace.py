@@ -117,7 +117,7 @@ def read_trace(text: str, name: str, after_s: float = 600.0) -> tuple[Trace | No
         if not line.strip():
             continue
         if len(mistakes) >= MOST_TOLD:
-            mistakes[-1] = replace(mistakes[-1], hint="the rest was not read: fix these first")
+            mistakes[-1] = replace(mistakes[-1], hint="correct these lines first, because the rest was not read")
             break
         where = f"line {number}"
         try:
@@ -161,10 +161,12 @@ class _Known:
 def _wrong(change: Change, where: str, before: float, known: _Known) -> Iterator[Mistake]:
     """Yield mistakes beyond the type, and update `known`."""
     if change.time < before:
-        yield Mistake(f"{where}.time", shown(change.time), f"at least {before:.15g}, as of the line before")
+        yield Mistake(f"{where}.time", shown(change.time), f"at least {before:.15g}, the time of the line before")
     if change.time > LONGEST_S:
-        allowed = f"at most {LONGEST_S}: seconds since the trace begins, and not since 1970"
-        yield Mistake(f"{where}.time", shown(change.time), allowed, "subtract the first line's time from every line's")
+        allowed = f"at most {LONGEST_S}, in seconds since the start of the trace, not since 1970"
+        yield Mistake(
+            f"{where}.time", shown(change.time), allowed, "subtract the time of the first line from every time"
+        )
     yield from _beside(change, where)
     for name in ("allocatable", "resources"):
         vector = getattr(change, name)
@@ -176,21 +178,19 @@ def _wrong(change: Change, where: str, before: float, known: _Known) -> Iterator
     key = f"{kind}/{change.uid}"
     if what == "added":
         if key in known.machines:
-            yield Mistake(f"{where}.uid", shown(change.uid), f"a {kind} that is not there yet")
+            yield Mistake(f"{where}.uid", shown(change.uid), f"a {kind} that does not exist yet")
         if MADE in change.uid:
-            yield Mistake(
-                f"{where}.uid", shown(change.uid), f"a name without {MADE}, which the simulation's own pods have"
-            )
+            yield Mistake(f"{where}.uid", shown(change.uid), f"a name without {MADE}, which the simulation uses")
         needed = "allocatable" if kind == "node" else "resources"
         if getattr(change, needed) is None:
-            yield Mistake(f"{where}.{needed}", "nothing", "cpu and memory, as the first line of each says them")
+            yield Mistake(f"{where}.{needed}", "nothing", f"cpu and memory, in the first line of each {kind}")
         known.machines[key] = change.bounds is not None
     elif key not in known.machines:
         yield Mistake(f"{where}.uid", shown(change.uid), f"a {kind} that was added before")
     elif what == "deleted":
         del known.machines[key]
     elif change.bounds is not None and not known.machines[key]:
-        allowed = "none: a pod that was added without bounds is no machine"
+        allowed = "none, because a pod that was added without bounds is no VM"
         yield Mistake(f"{where}.bounds", shown(msgspec.to_builtins(change.bounds)), allowed)
     if change.node and f"node/{change.node}" not in known.machines:
         yield Mistake(f"{where}.node", shown(change.node), "a node that was added before")
@@ -204,7 +204,7 @@ def _beside(change: Change, where: str) -> Iterator[Mistake]:
             continue
         said = [name for name in msgspec.structs.fields(Change) if name.name in _SAID[change.event]]
         names = ", ".join(name.encode_name for name in said)
-        allowed = f"nothing: a line of {change.event} says " + (names or "nothing but time, event and uid")
+        allowed = f"no value, because a line of {change.event} has only " + (names or "time, event and uid")
         yield Mistake(f"{where}.{each.encode_name}", shown(msgspec.to_builtins(value)), allowed)
 
 

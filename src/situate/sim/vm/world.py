@@ -169,7 +169,7 @@ class World:
 
     def seen(self, uid: str) -> Event:
         pod = self.pods[uid]
-        assert pod.node, f"pod {uid} is not bound, and nobody is told of it"
+        assert pod.node, f"pod {uid} is not bound"
         return PodSeen(self.pod(uid), pod.node)
 
     def _seen_where_bound(self, uid: str) -> list[Event]:
@@ -427,5 +427,5 @@ class World:
 
 def _left(pod: Pod) -> Pod:
     """Return the pod with its request capped at its reserved amount. Its VM requests more elsewhere."""
-    assert pod.machine is not None, f"pod {pod.uid} is none of a machine"
+    assert pod.machine is not None, f"pod {pod.uid} belongs to no VM"
     return replace(pod, machine=replace(pod.machine, limit=pod.reserved))

@@ -121,7 +121,7 @@ def headline(report: Report) -> str:
 def _legend() -> Iterator[str]:
     x = _WIDTH - _RIGHT - 392
     for name, kind, width in (
-        ("asked for", "wanted", 88),
+        ("wanted", "wanted", 88),
         ("ran", "running", 52),
         ("short", "short", 62),
         ("pods", "pods", 60),

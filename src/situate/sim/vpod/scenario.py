@@ -96,7 +96,7 @@ def _policy(name: str | None, shipped: Policy, document: Mapping[str, Any]) -> t
         return shipped, ()
     maps = document.get("configMaps")
     if not isinstance(maps, Mapping) or name not in maps:
-        hint = "put its data there, or leave the key out for Knative's default"
+        hint = "add its data there, or omit the key for Knative's default"
         return shipped, (Mistake("", shown(name), "a name below configMaps", hint),)
     parsed = parse_policy(maps[name])
     mistakes = (replace(each, path=f"configMaps.{name}.{each.path}") for each in parsed.mistakes)

@@ -190,9 +190,11 @@ class EventSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         if len(given) != 1:
             found = ", ".join(given)
             known = ", ".join(each.encode_name for each in kinds)
-            yield Mistake(given[1] if given else "at", found and shown(given), f"one of {known}", "one thing an event")
+            yield Mistake(
+                given[1] if given else "at", found and shown(given), f"one of {known}", "exactly one for each event"
+            )
         elif self.lasts is not None and given[0] in ("losePod", "resetReplicas", "failOver"):
-            yield Mistake("for", f"{self.lasts:g}", f"nothing beside {given[0]}, which is over at once")
+            yield Mistake("for", f"{self.lasts:g}", f"no value with {given[0]}, which ends at once")
 
 
 class ScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -244,4 +246,4 @@ class ScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
             changes += source.count * (1 + sum(self.duration / each.every for each in periodic if each is not None))
         if changes > MOST_CHANGES:
             allowed = f"at most {MOST_CHANGES:,} changes of demand in all"
-            yield Mistake("sources", f"some {changes:,.0f} changes", allowed, "raise `every`, or shorten the duration")
+            yield Mistake("sources", f"about {changes:,.0f} changes", allowed, "raise `every`, or shorten the duration")

@@ -64,7 +64,7 @@ def read_review(body: bytes) -> Reading:
     except UNREADABLE as problem:
         return Passed(request.uid, review.version, f"the object cannot be read: {problem}")
     if not isinstance(pod, dict):
-        return Passed(request.uid, review.version, "there is no object")
+        return Passed(request.uid, review.version, "the request has no object")
     if (pod.get("apiVersion", "v1"), pod.get("kind", "Pod")) != ("v1", "Pod"):
         return Passed(request.uid, review.version, f"the object is of kind {shown(pod.get('kind'))}")
     return Question(request.uid, review.version, PodRequest(request.namespace, pod, request.dry_run is True))
@@ -87,7 +87,7 @@ def _passed(request: AdmissionRequest) -> str:
     """Return why the review concerns no creation of a pod; empty if it does."""
     resource = request.resource
     if (resource.group, resource.version, resource.resource) != ("", "v1", "pods") or request.sub_resource:
-        return f"it is about {shown('/'.join(filter(None, (resource.resource, request.sub_resource))))}"
+        return f"the resource is {shown('/'.join(filter(None, (resource.resource, request.sub_resource))))}"
     if request.operation != "CREATE":
         return f"the operation is {shown(request.operation)}"
     return ""

@@ -156,11 +156,11 @@ def admit(
     settings = view.settings
     metadata = mapping(request.pod.get("metadata"))
     if request.dry_run and mapping(metadata.get("annotations")).get(TRIED) == "asked":
-        return Answer("a trial", operations=(_ANSWERED,)), ledger
+        return Answer("webhook check", operations=(_ANSWERED,)), ledger
     excluded = _excluded(request, settings)
     controller = controller_of(metadata)
     if excluded or controller is None:
-        return Answer(excluded or "nobody controls it"), ledger
+        return Answer(excluded or "the pod has no controller"), ledger
     chain = _chain(request, controller, view)
     if not isinstance(chain, _Chain):
         return (chain, ledger) if isinstance(chain, Answer) else chain
@@ -178,15 +178,15 @@ def admit(
 def _excluded(request: PodRequest, settings: Admission) -> str:
     """Return why spot ignores the pod whatever controls it; empty if there is no reason."""
     if not request.pod:
-        return "there is no pod in the request"
+        return "the request has no pod"
     if request.namespace in SYSTEM_NAMESPACES or request.namespace == settings.own_namespace:
-        return f"pods in the namespace {request.namespace} are left alone"
+        return f"spot ignores pods in namespace {request.namespace}"
     if mapping(request.pod.get("spec")).get("nodeName"):
-        return "it has a node already"
+        return "the pod has a node already"
     if MIRROR in mapping(mapping(request.pod.get("metadata")).get("annotations")):
-        return "it is the image of a static pod"
+        return "the pod is the mirror of a static pod"
     if mapping(request.pod.get("status")).get("phase") in ("Succeeded", "Failed"):
-        return "it has ended"
+        return "the pod has ended"
     return ""
 
 
@@ -210,15 +210,15 @@ def _chain(request: PodRequest, controller: Controller, view: View) -> _Chain | 
         replica_set = live.replica_set if live is not None and live.replica_set else None
         replica_set = replica_set or cluster.replica_sets.get(controller.uid)
         if replica_set is None:
-            return needs if live is None else Answer(f"{controller.kind} {controller.name} is not known")
+            return needs if live is None else Answer(f"{controller.kind} {controller.name} was not found")
         if replica_set.controller is None:
-            return Answer(f"{controller.kind} {controller.name} stands alone")
+            return Answer(f"{controller.kind} {controller.name} has no controller")
         last = replica_set.controller
     if kind_of(last, settings.kinds) is None:
-        return Answer(f"pods of the kind {last.kind} are left alone")
+        return Answer(f"spot ignores pods of a {last.kind}")
     owner = live.owner if live is not None and live.owner is not None else cluster.owners.get(last.uid)
     if owner is None:
-        return needs if live is None else Answer(f"{last.kind} {last.name} is not known")
+        return needs if live is None else Answer(f"{last.kind} {last.name} was not found")
     pods = cluster.pods.get(owner.uid, ())
     if live is not None and live is not UNREADABLE:
         pods = (*(pod for pod in pods if pod.controller != controller.uid), *live.pods)
@@ -243,7 +243,7 @@ def _classed(
     target = target_of(view.cluster, owner, settings.rules, memory)
     own = pinned(mapping(request.pod.get("spec")), settings.table, view.cluster.nodes)
     if not own.placeable:
-        warning = f"{owner}: {own.field} allows neither on-demand nor spot nodes; the pod is left as it is"
+        warning = f"{owner}: {own.field} allows neither on-demand nor spot nodes; spot does not change the pod"
         return Answer("unplaceable", warnings=(warning,), owner=owner.uid, target=target.on_demand), ledger
     demand = _demand(request, chain, memory, max(0, target.on_demand - memory.debt), view.live)
     answered = memory.surged != "" and ledger.surges.get(demand.slot) == memory.surged
@@ -276,7 +276,7 @@ def _classed(
     )
     operations = _tried(request.pod, pod_class, placing, marks, owner, touch_affinity=pod_class is wanted)
     if operations is None:
-        return Answer("our patch would not apply; the pod is left as it is", owner=owner.uid), before
+        return Answer("the patch of spot does not apply; spot does not change the pod", owner=owner.uid), before
     answer = Answer(
         str(why),
         pod_class,
@@ -380,5 +380,5 @@ def _tried(
 def _warnings(owner: Owner, field: str, wanted: Capacity, pod_class: Capacity) -> tuple[str, ...]:
     """Return a warning for the creator of the pod, only if the floor suffers."""
     if wanted is Capacity.ON_DEMAND and pod_class is Capacity.SPOT:
-        return (f"{owner}: an on-demand pod is needed, and {field} allows spot nodes only",)
+        return (f"{owner}: the workload needs an on-demand pod, but {field} allows only spot nodes",)
     return ()

@@ -37,11 +37,11 @@ def faults(before: Json, after: Json) -> Iterator[str]:
         if mapping(mapping(before.get("metadata")).get("labels")).get(key) != value and not (
             valid_label_key(str(key)) and valid_label_value(str(value))
         ):
-            yield f"metadata.labels[{key}]: found {value!r}, allowed: a label's key and value"
+            yield f"metadata.labels[{key}]: found {value!r}, allowed: a valid label key and value"
     annotations = mapping(metadata.get("annotations"))
     size = sum(len(str(key).encode()) + len(str(value).encode()) for key, value in annotations.items())
     if size > MOST_ANNOTATION_BYTES:
-        yield f"metadata.annotations: found {size} bytes, allowed: {MOST_ANNOTATION_BYTES}"
+        yield f"metadata.annotations: found {size} bytes, allowed: at most {MOST_ANNOTATION_BYTES}"
     before_spec, after_spec = mapping(before.get("spec")), mapping(after.get("spec"))
     yield from _changed_elsewhere(before_spec, after_spec)
     for number, term in enumerate(required_terms(after_spec) or ()):
@@ -76,7 +76,7 @@ def _add(document: Any, operation: Operation) -> None:
     elif isinstance(holder, dict):
         holder[last] = value
     else:
-        raise DoesNotApply(f"{path}: there is no object or list to add to")
+        raise DoesNotApply(f"{path}: the parent is neither an object nor a list")
 
 
 def _below(holder: Any, step: str, path: str) -> Any:
@@ -84,10 +84,10 @@ def _below(holder: Any, step: str, path: str) -> Any:
         return holder[_index(step, len(holder), path)]
     if isinstance(holder, Mapping) and step in holder:
         return holder[step]
-    raise DoesNotApply(f"{path}: there is no {step!r}")
+    raise DoesNotApply(f"{path}: {step!r} not found")
 
 
 def _index(step: str, size: int, path: str) -> int:
     if not (step.isascii() and step.isdecimal()) or int(step) >= size:
-        raise DoesNotApply(f"{path}: there is no entry {step!r}")
+        raise DoesNotApply(f"{path}: entry {step!r} not found")
     return int(step)

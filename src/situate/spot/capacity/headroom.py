@@ -119,7 +119,7 @@ def balloon_objects(
             "metadata": {"name": _NAME},
             "value": _PRIORITY,
             "preemptionPolicy": "Never",
-            "description": "Holds room on on-demand nodes for pods of spot nodes that end; anything may take it.",
+            "description": "Reserves on-demand capacity for pods of ending spot nodes. Every other pod may take it.",
         },
         {
             "apiVersion": "apps/v1",

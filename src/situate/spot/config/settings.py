@@ -57,7 +57,7 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         try:
             parse_policy(self.policy)
         except BadPolicy as problem:
-            yield Mistake("policy", shown(self.policy), "a policy", str(problem))
+            yield Mistake("policy", shown(self.policy), "a valid policy", str(problem))
         yield from _selector_mistakes(
             {"namespaceSelector": self.namespace_selector, "workloadSelector": self.workload_selector}
         )
@@ -110,7 +110,9 @@ class EvictionSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.per_owner > 1:
-            yield Mistake("perOwner", shown(self.per_owner), "1", "two at once would break the promise of R - 1 ready")
+            yield Mistake(
+                "perOwner", shown(self.per_owner), "1", "two moves at once leave fewer than replicas - 1 ready"
+            )
 
 
 class ReturnSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -145,7 +147,7 @@ class PriceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.file is not None and self.config_map is not None:
-            yield Mistake("configMap", shown(self.config_map), "nothing beside file", "name one of the two")
+            yield Mistake("configMap", shown(self.config_map), "null, if file is set", "set only one of the two")
         if self.config_map is not None and self.config_map.count("/") != 1:
             yield Mistake("configMap", shown(self.config_map), "namespace/name")
 
@@ -171,8 +173,8 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
             yield Mistake("timeout", format_duration(self.timeout), "whole seconds")
         if 2 * self.live_read >= self.timeout - ARRIVED_S:
             waited, timeout = format_duration(ARRIVED_S), format_duration(self.timeout)
-            allowed = f"less than half of what timeout ({timeout}) leaves beside {waited}"
-            hint = "an answer may wait that long for pods that were promised, and read twice"
+            allowed = f"less than half of timeout ({timeout}) minus {waited}"
+            hint = f"an answer may wait {waited} for promised pods and then read twice"
             yield Mistake("liveRead", format_duration(self.live_read), allowed, hint)
 
 
@@ -218,13 +220,13 @@ class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def mistakes(self) -> Iterable[Mistake]:
         yield from _selector_mistakes({"strict": self.strict})
         if self.gate_by == "policy" and self.strict is None:
-            yield Mistake("gateBy", "policy", "webhook, or strict besides", "without strict nothing is gated")
+            yield Mistake("gateBy", "policy", "webhook, or policy with strict", "without strict, no pod gets a gate")
         if not self.owner_kinds:
             yield Mistake("ownerKinds", "[]", "at least one of " + ", ".join(KINDS), f"default: {DEFAULT_KINDS}")
         for number, signal in enumerate(self.signals):
             if signal.source == "label" and signal.key == CAPACITY_LABEL and signal.value is None:
                 yield Mistake(
-                    f"signals[{number}].value", "", "the value that says so", "of this label each value counts"
+                    f"signals[{number}].value", "", "a value", "without a value, every value of this label matches"
                 )
 
     @property

@@ -233,7 +233,7 @@ class SpotController:
         try:
             async with asyncio.TaskGroup() as group:
                 beside = [group.create_task(each.run(), name=each.name) for each in self.reflectors()]
-                beside.append(group.create_task(self._ask_for_lease(), name="asking for the lease"))
+                beside.append(group.create_task(self._ask_for_lease(), name="lease request"))
                 beside.append(group.create_task(self.gates.alert(), name="gated pods"))
                 beside.append(group.create_task(self._tell_presence(), name="webhook configuration"))
                 await group.create_task(self.elector.run(), name=self.elector.name)
@@ -267,7 +267,7 @@ class SpotController:
         if problem is not None:
             return problem
         if self.elector.leading() and not self.listener.listening:
-            return "it leads, and the webhook does not listen yet"
+            return "this process leads, but its webhook does not listen yet"
         return None
 
     def reconfigure(self, settings: SpotSettings) -> None:
@@ -290,7 +290,7 @@ class SpotController:
                 tasks = [
                     group.create_task(self._upkeep.run(), name="certificates"),
                     group.create_task(self.listener.run(), name="webhook"),
-                    group.create_task(self._mark_when_listening(), name="the pod that answers"),
+                    group.create_task(self._mark_when_listening(), name="leader label"),
                     group.create_task(self._sweep(), name="ledger"),
                     group.create_task(self._move(), name="moves"),
                     group.create_task(self.gates.run(self._guarded, self._actuator), name="gates"),
@@ -316,8 +316,8 @@ class SpotController:
             "refused pods": lambda: self._refusals.run(self._change_ledger),
             "interruptions": lambda: self._recording.run(self._guarded),
             "valid policies": lambda: self._policies.run(self._guarded),
-            "room for a wave": self._foreseeing.run,
-            "labels of nodes": lambda: self._labelling.run(self._guarded, self._actuator),
+            "wave capacity": self._foreseeing.run,
+            "node labels": lambda: self._labelling.run(self._guarded, self._actuator),
         }
 
     async def _promote(self) -> None:
@@ -328,17 +328,17 @@ class SpotController:
                 await self._policies.read()
                 break
             except KubeError as problem:
-                self._log.warning("pods cannot be counted yet", error=str(problem))
+                self._log.warning("initial list failed, retrying", error=str(problem))
             await asyncio.sleep(_PROMOTION_RETRY_S)
         for resource in self.watched.not_served():
             self._log.warning(
-                "this cluster knows no such workloads; they count as none until their definition is installed",
+                "workloads not served by the cluster, waiting for their definition",
                 resource=resource,
             )
         self.answering.ledger = _empty_ledger(self.settings)
         self._forget_admission()
         self._metrics.lease_held.set(1)
-        self._log.info("pods are counted", pods=len(self.watched.pods.store))
+        self._log.info("pods counted", pods=len(self.watched.pods.store))
 
     async def _move(self) -> None:
         """Run the decision loop; each pod is read live again before its move."""
@@ -413,13 +413,13 @@ class SpotController:
             self._metrics.webhook_installed.set(installed is not None)
             if installed is None:
                 self._log.warning(
-                    "the webhook is not installed: every new pod is created without a class; apply what `situate "
-                    "manifests` prints",
+                    "webhook not installed, new pods get no class",
                     configuration=self._presence.configuration,
+                    next_step="apply the output of `situate manifests`",
                 )
                 warned = True
             elif warned:
-                self._log.info("the webhook is installed", configuration=self._presence.configuration)
+                self._log.info("webhook installed", configuration=self._presence.configuration)
             await self._presence.wait_other(installed)
 
     def _revision(self, controller: OwnerReference, _: str) -> int | None:
@@ -432,7 +432,7 @@ class SpotController:
 
     def _may_write(self) -> None:
         if not self._may_answer():
-            raise NotLeading(f"{self.name}: another process may lead by now; nothing is written", after_s=1.0)
+            raise NotLeading(f"{self.name}: another process may lead now, so nothing is written", after_s=1.0)
 
     def _serve_with(self, generation: Generation) -> None:
         self.listener.serve_with(generation)

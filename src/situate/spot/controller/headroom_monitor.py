@@ -47,7 +47,7 @@ class Foreseeing:
             if room is not None:
                 self._metrics.foreseen(room)
                 if room.missing != self._missing and room.missing:
-                    self._log.warning("a wave would find too little room on demand", pods=room.missing)
+                    self._log.warning("too little on-demand capacity for the largest wave", pods=room.missing)
                 self._missing = room.missing
             await asyncio.sleep(EVERY_S)
 

@@ -86,10 +86,10 @@ class MoveMetrics(Collector):
             "situate_spot_moves_refused", "Moves that were not carried out", ("outcome",), registry=registry
         )
         self.deficit_seconds = Counter(
-            "situate_spot_deficit_seconds", "On-demand pods that were lacking, times seconds", registry=registry
+            "situate_spot_deficit_seconds", "Missing on-demand pods, times seconds", registry=registry
         )
         self.unclassified = Counter(
-            "situate_spot_unclassified", "Pods of workloads that take part and have no class", registry=registry
+            "situate_spot_unclassified", "Pods of managed workloads without a class", registry=registry
         )
         for reason in Reason:
             self.evictions.labels(str(reason))
@@ -156,11 +156,11 @@ class MoveMetrics(Collector):
         yield from _workload_gauges(last)
         yield _gauge("wave_active", "1 while nodes are ending", float(last.decision.wave))
         saving, achievable = savings(each.cost for each in last.figures.values())
-        yield _gauge("saving_ratio", "Of the cost of all on demand, the part that is saved", saving)
-        yield _gauge("saving_achievable_ratio", "The same with each target met exactly", achievable)
+        yield _gauge("saving_ratio", "Saved part of the cost of all pods on demand", saving)
+        yield _gauge("saving_achievable_ratio", "Saved part of the cost if each target were met exactly", achievable)
         if self._room is not None:
             yield _gauge("wave_displaced_pods", "Pods that the largest known wave would displace", self._room.displaced)
-            yield _gauge("wave_missing_pods", "Of these, pods without room on demand", self._room.missing)
+            yield _gauge("wave_missing_pods", "Displaced pods without free on-demand capacity", self._room.missing)
 
 
 def _managed(decision: Decision) -> list[str]:
@@ -195,7 +195,7 @@ def _workload_gauges(last: Observed) -> Iterator[GaugeMetricFamily]:
         numbers["od_effective"][labels] += report.on_demand
         for name in _CLASSES:
             pods[*labels, name] += figures.classes[name]
-    texts = {"target": "Pods that have to be on demand", "od_effective": "Pods that effectively are"}
+    texts = {"target": "Pods that must be on demand", "od_effective": "Pods that count as on demand"}
     for name, by_workload in numbers.items():
         family = GaugeMetricFamily(f"situate_spot_{name}", texts[name], labels=_WORKLOAD)
         for labels, number in by_workload.items():

@@ -19,7 +19,7 @@ async def apart(what: str, run: Callable[[], Awaitable[None]]) -> None:
         try:
             await run()
         except Exception as defect:
-            log.error("a part of the leader failed; it is begun anew", service=what, exc_info=defect)
+            log.error("service of the leader failed, restarting", service=what, exc_info=defect)
             await asyncio.sleep(AGAIN_S)
         else:
             return

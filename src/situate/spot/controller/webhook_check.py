@@ -25,7 +25,7 @@ _IN: Final = "default"
 _NAME: Final = "situate-check"
 _UNREADABLE: Final = "situate-check"
 """An invalid value of the on-demand annotation."""
-_APPLY: Final = "apply what `situate manifests` prints"
+_APPLY: Final = "apply the output of `situate manifests`"
 
 
 class Found(Enum):
@@ -50,23 +50,26 @@ async def check_webhook(client: Client, namespace: str) -> Trial:
         return Trial(Found.UNKNOWN, str(problem))
     if configuration is None:
         return Trial(
-            Found.FAILS, f"no MutatingWebhookConfiguration has it, so every Pod is created without a class; {_APPLY}"
+            Found.FAILS,
+            f"no MutatingWebhookConfiguration contains the webhook of spot, so new Pods get no class; {_APPLY}",
         )
     name = configuration.metadata.name
     if not published(configuration, WEBHOOK):
-        return Trial(Found.FAILS, f"{name} has no caBundle: the leader writes it, so look whether its Pods run")
+        return Trial(
+            Found.FAILS, f"{name} has no caBundle, which the leader writes; check whether the Pods of spot run"
+        )
     try:
         if not await _may_create(client, "", "pods"):
-            return Trial(Found.UNKNOWN, f"this account may not create Pods in namespace {_IN}, not even as a dry run")
+            return Trial(Found.UNKNOWN, f"this account may not create Pods in namespace {_IN}, even as a dry run")
         tried = await client.create(PODS, _pod(), _IN, dry_run=True)
     except KubeError as problem:
-        return Trial(Found.UNKNOWN, f"a dry run of a Pod in namespace {_IN} was refused: {problem}")
+        return Trial(Found.UNKNOWN, f"the dry run of a Pod in namespace {_IN} failed: {problem}")
     if tried.metadata.annotations.get(TRIED) == "answered":
         return Trial(Found.WORKS)
     return Trial(
         Found.FAILS,
-        f"{name} is there, and API servers get no answer, so Pods are created without a class; "
-        "look at the Pods and EndpointSlices of its Service, and at NetworkPolicies",
+        f"{name} exists, but API servers get no answer, so new Pods get no class; "
+        "check the Pods and EndpointSlices of its Service, and NetworkPolicies",
     )
 
 
@@ -74,15 +77,17 @@ async def check_on_demand_policy(client: Client) -> Trial:
     """Check whether an unreadable value of the on-demand annotation is refused."""
     try:
         if not await _may_create(client, "apps", "deployments"):
-            return Trial(Found.UNKNOWN, f"this account may not create Deployments in namespace {_IN}")
+            return Trial(
+                Found.UNKNOWN, f"this account may not create Deployments in namespace {_IN}, even as a dry run"
+            )
         await client.create(_DEPLOYMENTS, _deployment(), _IN, dry_run=True)
     except Invalid as refusal:
         if ON_DEMAND in str(refusal):
             return Trial(Found.WORKS)
-        return Trial(Found.UNKNOWN, f"a dry run of a Deployment in namespace {_IN} was refused: {refusal}")
+        return Trial(Found.UNKNOWN, f"the dry run of a Deployment in namespace {_IN} failed: {refusal}")
     except KubeError as problem:
-        return Trial(Found.UNKNOWN, f"a dry run of a Deployment in namespace {_IN} was refused: {problem}")
-    return Trial(Found.FAILS, f"a typo in {ON_DEMAND} is accepted; {_APPLY}")
+        return Trial(Found.UNKNOWN, f"the dry run of a Deployment in namespace {_IN} failed: {problem}")
+    return Trial(Found.FAILS, f"the API server accepts an invalid value of {ON_DEMAND}; {_APPLY}")
 
 
 async def _configuration(client: Client, namespace: str) -> Unstructured | None:

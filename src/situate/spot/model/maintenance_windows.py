@@ -79,7 +79,7 @@ def parse_cron(text: str) -> Cron:
     fields = text.lower().split()
     if len(fields) != len(_FIELDS):
         names = ", ".join(name for name, _, _ in _FIELDS)
-        raise BadWindow(f"found {len(fields)} fields in {text[:60]!r}, allowed: five: {names}")
+        raise BadWindow(f"found {len(fields)} fields in {text[:60]!r}, allowed: five fields ({names})")
     minutes, hours, days, months, weekdays = (
         _values(field, name, least, most) for field, (name, least, most) in zip(fields, _FIELDS, strict=True)
     )

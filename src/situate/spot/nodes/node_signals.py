@@ -72,13 +72,13 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.capacity is None and self.state is None:
-            yield Mistake("state", "", "a state or a capacity", "a signal has to mean something")
+            yield Mistake("state", "", "a state or a capacity", "a signal without both has no effect")
         if self.source == "field" and self.key not in FIELDS:
             yield Mistake("key", shown(self.key), "one of " + ", ".join(FIELDS))
         if self.absent is not None and self.source != "label":
-            yield Mistake("absent", shown(self.absent), "only with source label")
+            yield Mistake("absent", shown(self.absent), "null, except with source: label")
         if self.deadline_from is not None and self.source != "condition":
-            yield Mistake("deadlineFrom", "", "only with source condition")
+            yield Mistake("deadlineFrom", "", "null, except with source: condition")
         if self.message is not None:
             yield from _pattern_mistakes("message", self.message, groups=0)
         if self.notice_seconds is not None and not 0 <= self.notice_seconds <= 86400:

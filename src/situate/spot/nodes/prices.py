@@ -99,7 +99,7 @@ def parse_prices(text: str, source: str) -> tuple[Prices, tuple[Mistake, ...]]:
     faults: list[Mistake] = (
         []
         if _is_date(document.date)
-        else [Mistake(f"{source}.date", shown(document.date), "the day on which they were taken, such as 2026-11-01")]
+        else [Mistake(f"{source}.date", shown(document.date), "the date of the prices, such as 2026-11-01")]
     )
     for number, each in enumerate(listed):
         path = f"{source}.prices[{number}]"
@@ -135,5 +135,5 @@ def _absurd(entry: PriceEntry, path: str) -> Mistake | None:
         allowed = f"a price of one hour, above 0 and at most {_HIGHEST:g}"
         return Mistake(f"{path}.onDemand", shown(entry.on_demand), allowed)
     if entry.spot is not None and not (math.isfinite(entry.spot) and 0 <= entry.spot <= entry.on_demand):
-        return Mistake(f"{path}.spot", shown(entry.spot), f"0 to the price on demand, {entry.on_demand:g}")
+        return Mistake(f"{path}.spot", shown(entry.spot), f"0 to the on-demand price, {entry.on_demand:g}")
     return None

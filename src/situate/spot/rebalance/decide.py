@@ -171,7 +171,7 @@ class _Run:
             self.unmanaged[owner.uid] = workload
             return
         if not owner.placeable:
-            message = f"{owner.conflict} allows neither on-demand nor spot nodes, so its pods are left as they are"
+            message = f"{owner.conflict} allows neither on-demand nor spot nodes, so spot does not change the pods"
             self._note(owner.uid, "Unplaceable", message)
         after = followed(workload, memory, self.nodes, self.limits, self.now)
         if after.stopped:
@@ -223,8 +223,11 @@ class _Run:
             if not waiting:
                 self.memories[uid] = repaid(workload, memory, self.situation.room)
                 continue
-            message = "pods that have to be on demand find no room on on-demand nodes; each of them says so itself"
-            count = f"{len(waiting)} of {workload.target} are missing"
+            message = (
+                "on-demand nodes have no free capacity for pods that must be on demand; "
+                "the conditions of each waiting pod have details"
+            )
+            count = f"{len(waiting)} of {workload.target} on-demand pods are missing"
             self._note(uid, str(Blocked.NO_ON_DEMAND_ROOM), message, count)
             if memory.moved:
                 continue

@@ -45,17 +45,17 @@ def followed(workload: Workload, memory: Memory, nodes: Nodes, limits: Limits, n
     if whole and not any(pod.terminating or (pod.released and pod.active) for pod in workload.pods):
         come = [pod for pod in live if pod.created >= since]
         if any(pod.pod_class is None for pod in come):
-            return _failed(memory, limits, now, "brought a pod that nobody classed")
+            return _failed(memory, limits, now, "the new pod has no class")
         lacks = on_demand_effective(live, nodes) < workload.target
         if memory.raising and lacks and come and not on_demand_effective(come, nodes):
-            return _failed(memory, limits, now, "brought a pod that is not on demand, as another system may have it")
+            return _failed(memory, limits, now, "the new pod is not on demand, maybe because of another system")
         wait = 0.0 if memory.returned_at == memory.moved_at else memory.return_wait_s
         return Followed(replace(memory, moved="", failures=0, return_wait_s=wait))
     pending = [pod for pod in live if not pod.node and pod.created >= since]
     if any(now - pod.created >= limits.pend_s for pod in pending):
-        return _failed(memory, limits, now, "left a pod without a node")
+        return _failed(memory, limits, now, "a new pod got no node")
     if now - memory.moved_at >= GIVEN_UP_S:
-        return _failed(memory, limits, now, "left a workload that did not get whole again")
+        return _failed(memory, limits, now, "the workload did not become ready again")
     return Followed(memory)
 
 
@@ -67,5 +67,8 @@ def _failed(memory: Memory, limits: Limits, now: float, how: str) -> Followed:
     memory = replace(memory, moved="", failures=memory.failures + 1, return_wait_s=wait)
     if memory.failures < limits.failures:
         return Followed(memory)
-    message = f"{memory.failures} moves in a row {how}; none follow for {limits.stop_s:g} s"
+    message = (
+        f"{memory.failures} moves in a row failed, the last one because {how}; "
+        f"no pod of the workload moves for {limits.stop_s:g} s"
+    )
     return Followed(replace(memory, failures=0, stopped_until=now + limits.stop_s), message)

@@ -166,20 +166,20 @@ def release_refused(
 ) -> str:
     """Return why the pod must be evicted instead of released; empty if it can be released."""
     if not limits.make_before_break:
-        return "make-before-break is switched off"
+        return "make-before-break is disabled"
     if not owner.releasable:
-        return f"no ReplicaSet stands between {owner} and its pods"
+        return f"{owner} has no ReplicaSet"
     if not pod.ready:
-        return "it does not serve"
+        return "the pod is not ready"
     if pod.owners != 1:
-        return "it has other owners"
+        return "the pod has other owners"
     if deadline is not None and deadline - now < limits.start_s:
-        return f"its replacement takes {limits.start_s:g} s to start, and {deadline - now:.0f} s are left"
+        return f"the replacement takes {limits.start_s:g} s to start, and only {deadline - now:.0f} s remain"
     if pod.key.namespace in around.full_quotas:
         return f"the quota of namespace {pod.key.namespace} is full"
     for guard in around.guards_of(pod.key.namespace):
         if guard.selects(pod) and (guard.disruptions_allowed is not None or guard.selects_by(owner.revision_label)):
-            return f"{guard.kind} {guard.namespace}/{guard.name} selects it"
+            return f"{guard.kind} {guard.namespace}/{guard.name} selects the pod"
     return ""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 
+from situate.objects.values.counts import counted
 from situate.spot.model.actions import Evict, Move, Reason, Release
 from situate.spot.model.maintenance_windows import any_open
 from situate.spot.model.misplaced import Blocked, Misplaced, Workload, gate, patience
@@ -81,8 +82,13 @@ class PolicyMoves:
             held = Blocked.ROLLOUT if owner.rolling else Blocked.HELD
             return self._gate(workload, standing, self.limits.cool_down_s) or held
         if wanted is Capacity.ON_DEMAND:
-            message = f"more pods have to be on demand, and {owner.conflict} allows spot nodes only"
-            self._note(owner.uid, "PolicyConflict", message, f"{found.need} are missing")
+            message = f"more pods must be on demand, but {owner.conflict} allows only spot nodes"
+            self._note(
+                owner.uid,
+                "PolicyConflict",
+                message,
+                counted(found.need, "on-demand pod is", "on-demand pods are") + " missing",
+            )
         return Blocked.PINNED
 
     def _gate(self, workload: Workload, standing: Standing, cool_down_s: float) -> Blocked | None:

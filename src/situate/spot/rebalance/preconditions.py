@@ -29,18 +29,22 @@ _UPWARDS = frozenset((Reason.TO_ON_DEMAND, Reason.REPAIR))
 def void(action: Action, pod: PodFacts, nodes: Nodes) -> str:
     """Return why the action is no longer needed; empty if it is still valid. `pod` is read live."""
     if pod.uid != action.uid:
-        return "another pod has taken the name"
+        return "another pod has the name now"
     if not pod.active:
-        return "it is ending already"
+        return "the pod is terminating already"
     match action:
         case Evict() | Delete():
             return _void_end(action.reason, pod, nodes)
         case Release():
-            return "it is released already" if pod.released else _void_end(action.reason, pod, nodes)
+            return "the pod is released already" if pod.released else _void_end(action.reason, pod, nodes)
         case SetCost():
-            return "it has that cost already" if pod.cost == action.cost else ""
+            return "the pod has this deletion cost already" if pod.cost == action.cost else ""
         case ShortenTolerations():
-            return "" if any(_long(key, seconds, action) for key, seconds in pod.evicting) else "it has them already"
+            return (
+                ""
+                if any(_long(key, seconds, action) for key, seconds in pod.evicting)
+                else "the pod has these tolerations already"
+            )
         case _:
             assert_never(action)
 
@@ -66,7 +70,7 @@ def barred(
         return ""
     pod = next((each for each in workload.pods if each.uid == action.uid), None)
     if pod is None:
-        return "it is none of its pods by now"
+        return "the pod no longer belongs to the workload"
     why = gate(
         workload,
         now,
@@ -83,7 +87,7 @@ def barred(
         found = misplaced(workload, nodes, leaders)
         lacks = found.need > 0 if action.reason in _UPWARDS else found.need < 0
         if not lacks or all(each.uid != action.uid for each in found.candidates):
-            return "it stands right by now"
+            return "the workload no longer requires the move of the pod"
     return ""
 
 
@@ -104,12 +108,12 @@ def shortened(pod: Pod, action: ShortenTolerations) -> tuple[Operation, ...]:
 def _void_end(reason: Reason, pod: PodFacts, nodes: Nodes) -> str:
     if reason in _ENDING_NODE:
         node = nodes.get(pod.node)
-        return "" if node is not None and node.ending else "its node does not end any more"
+        return "" if node is not None and node.ending else "the node of the pod is no longer ending"
     if reason in _WAITING:
-        return f"it has found the node {pod.node}" if pod.node else ""
+        return f"the pod has the node {pod.node} now" if pod.node else ""
     if reason in _RELEASED:
-        return "" if pod.released else "it is back with its ReplicaSet"
-    return "it is released already" if pod.released else ""
+        return "" if pod.released else "the pod belongs to its ReplicaSet again"
+    return "the pod is released already" if pod.released else ""
 
 
 def _long(key: str, seconds: Any, action: ShortenTolerations) -> bool:

@@ -71,7 +71,7 @@ def one_zone(workload: Workload, nodes: Nodes) -> str:
     ]
     if len(held) < max(2, workload.target) or len(set(held)) > 1 or not held[0]:
         return ""
-    return f"all on-demand pods stand in the zone {held[0]}; spread them by constraints of its own"
+    return f"all on-demand pods are in zone {held[0]}; add topology spread constraints to the workload"
 
 
 def leaders_on_spot(workload: Workload, nodes: Nodes, leaders: Collection[str]) -> Iterator[str]:
@@ -79,4 +79,4 @@ def leaders_on_spot(workload: Workload, nodes: Nodes, leaders: Collection[str]) 
     for leader in (pod for pod in workload.live if pod.uid in leaders):
         others = [pod for pod in workload.live if pod.ready and pod.uid != leader.uid]
         if on_demand_effective([leader], nodes) == 0 and on_demand_effective(others, nodes):
-            yield f"the leader {leader.key} stands on spot beside ready on-demand replicas"
+            yield f"the leader {leader.key} runs on a spot node, although other ready replicas are on demand"

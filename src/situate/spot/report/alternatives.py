@@ -32,7 +32,7 @@ def compared(policy: Policy, replicas: int, *, stateful: bool, safe_deployments:
         target(policy, count, stateful=stateful, safe_deployments=safe_deployments)
         for count in (replicas, 2 * replicas)
     )
-    ours = Means("situate", asked, doubled, replicas, "pods that run already are moved one by one")
+    ours = Means("situate", asked, doubled, replicas, "moves running pods one by one")
     return ours, _spread_constraints(replicas, asked), _workload_spread(policy, replicas, asked)
 
 
@@ -44,7 +44,7 @@ def _spread_constraints(replicas: int, asked: int) -> Means:
     """
     skew = max(1, abs(replicas - 2 * asked))
     prefers_spot = 2 * asked <= replicas
-    text = f"maxSkew {skew}, minDomains 2, edited into the workload; nothing that runs is moved"
+    text = f"needs maxSkew {skew} and minDomains 2 in the workload; moves no running pod"
     return Means(
         "spread constraints",
         spread_on_demand(replicas, skew, prefers_spot=prefers_spot),
@@ -67,5 +67,5 @@ def _workload_spread(policy: Policy, replicas: int, asked: int) -> Means:
     """
     follows = isinstance(policy, Percent | Count)
     doubled = target(policy, 2 * replicas, stateful=False) if follows else asked
-    text = "needs OpenKruise; without spot nodes the other pods wait, or for its adaptive strategy; moves nothing"
+    text = "needs OpenKruise and moves no running pod; without spot nodes, the others wait for its adaptive strategy"
     return Means("WorkloadSpread", asked, doubled, asked, text)

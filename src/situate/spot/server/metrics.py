@@ -27,32 +27,33 @@ class AdmissionMetrics:
             buckets=SECONDS,
         )
         self.live_reads = Counter(
-            "situate_spot_live_reads", "Reads where the watch could not be right", ("outcome",), registry=registry
+            "situate_spot_live_reads",
+            "Reads from the server, because the watch could not be current",
+            ("outcome",),
+            registry=registry,
         )
         self.reservations = Gauge(
-            "situate_spot_reservations", "Answered pods that have not been seen yet", registry=registry
+            "situate_spot_reservations", "Answered pods that have not been observed yet", registry=registry
         )
-        self.gated = Gauge(
-            "situate_spot_gated_pods", "Pods that wait behind the gate of strict mode", registry=registry
-        )
+        self.gated = Gauge("situate_spot_gated_pods", "Pods behind the gate of strict mode", registry=registry)
         self.gated_overdue = Gauge(
-            "situate_spot_gated_overdue_pods", "Of those, pods that have waited for 15 s or longer", registry=registry
+            "situate_spot_gated_overdue_pods", "Gated pods that have waited 15 s or longer", registry=registry
         )
         self.placement_seconds = Histogram(
             "situate_spot_placement_seconds",
-            "From hearing of a gated pod until it was let go",
+            "Time from the first observation of a gated pod until its gate was removed",
             registry=registry,
             buckets=SECONDS,
         )
-        self.lease_held = Gauge("situate_spot_lease_held", "1 while this process answers", registry=registry)
+        self.lease_held = Gauge("situate_spot_lease_held", "1 while this process leads and answers", registry=registry)
         self.certificate_ends = Gauge(
             "situate_spot_certificate_end_seconds",
-            "When the certificate that is served ends, in seconds since the epoch",
+            "End of the served certificate, in seconds since the epoch",
             registry=registry,
         )
         self.webhook_installed = Gauge(
             "situate_spot_webhook_installed",
-            "1 if API servers have the webhook's configuration, 0 if every pod is created without a class",
+            "1 if API servers have the webhook configuration, 0 if it is missing and new pods get no class",
             registry=registry,
         )
         self.registry = registry

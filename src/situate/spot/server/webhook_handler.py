@@ -20,7 +20,7 @@ from situate.spot.admission.admit import UNREADABLE, Answer, LiveRead, NeedsRead
 from situate.spot.admission.ledger import Ledger
 from situate.spot.server.metrics import AdmissionMetrics
 
-NOT_LEADING: Final = "this replica does not answer now; the pod is admitted as failurePolicy says"
+NOT_LEADING: Final = "this replica does not lead now, so failurePolicy decides about the pod"
 
 _ROUNDING_S: Final = 0.001
 """A sleep may end this much too early."""
@@ -79,7 +79,7 @@ class Answering:
         except Exception as defect:
             # a defect costs this pod its class, and never stops its creation
             self._log.error(
-                "a pod could not be classed; it is admitted as it is",
+                "classification of a pod failed, pod admitted unchanged",
                 namespace=question.request.namespace,
                 pod=question.request.name,
                 exc_info=defect,
@@ -88,9 +88,7 @@ class Answering:
         if not self._may_answer():
             return _refused(), "not-leading"
         if answer.warnings:
-            self._log.warning(
-                "a pod conflicts with its policy", namespace=question.request.namespace, reason=answer.why
-            )
+            self._log.warning("pod conflicts with its policy", namespace=question.request.namespace, reason=answer.why)
         outcome = "gated" if answer.gated else str(answer.pod_class) if answer.pod_class is not None else "passed"
         return Reply(200, reply(question, answer.operations, answer.warnings)), outcome
 

@@ -219,11 +219,11 @@ def _spotalis(thing: str, annotations: Mapping[str, str], faults: list[Fault]) -
     try:
         count = parse_policy(least)
         if not isinstance(count, Count):
-            raise BadPolicy(least, "a number of pods here")
+            raise BadPolicy(least, "this annotation allows only a number of pods")
         key = _SPOTALIS_SHARE
         digits = share.removesuffix("%")
         if not (digits.isascii() and digits.isdecimal() and len(digits) <= 18):
-            raise BadPolicy(share, "a percentage here")
+            raise BadPolicy(share, "this annotation allows only a percentage")
         return LeastAndShare(count.pods, parse_percent(share, digits)), f"{_ANNOTATION}{key}"
     except BadPolicy as problem:
         faults.append(Fault(thing, key, str(problem)))

@@ -22,12 +22,12 @@ from situate.archive.records.record import ByName, ByUid, Record
 class Fault(Enum):
     """A way in which a call fails."""
 
-    ERROR = "it is not carried out, and may be tried again"
-    LOST = "it is carried out, and no answer comes"
-    HANG = "it is not carried out, and no answer ever comes"
-    REFUSED = "it is not carried out, whenever it is tried"
+    ERROR = "the call is not executed, and may be retried"
+    LOST = "the call is executed, and its answer is lost"
+    HANG = "the call is not executed, and never ends"
+    REFUSED = "the call is refused, also when it is retried"
     TOO_LARGE = "the record is too large"
-    MISSING = "the record is not there"
+    MISSING = "the record does not exist"
     CORRUPT = "the record cannot be read"
     OTHER = "the record differs from the stored one"
 
@@ -87,7 +87,7 @@ class FaultyArchiver(ForwardingArchiver):
     async def put(self, record: Record) -> None:
         call = await self._begin(Call("put", record.subject.uid, record.subject.resource_version))
         if call.fault is Fault.TOO_LARGE:
-            raise ArchiveTooLarge(f"{record.subject.key}: told to be too large")
+            raise ArchiveTooLarge(f"{record.subject.key}: injected fault: the record is too large")
         await self._archiver.put(record)
         self._end(call)
 
@@ -96,7 +96,7 @@ class FaultyArchiver(ForwardingArchiver):
         if call.fault is Fault.MISSING:
             raise NotArchived(key)
         if call.fault is Fault.CORRUPT:
-            raise ArchiveCorrupt(str(key), "digest", "told to differ")
+            raise ArchiveCorrupt(str(key), "digest", "injected fault: the digest differs")
         record = await self._archiver.get(key)
         self._end(call)
         return replace(record, digest="sha256:0") if call.fault is Fault.OTHER else record
@@ -122,13 +122,13 @@ class FaultyArchiver(ForwardingArchiver):
         call = Call(call.method, call.uid, call.resource_version, fault)
         self.calls.append(call)
         if fault is Fault.ERROR:
-            raise ArchiveUnavailable(f"the archive is told to be away from {call.method}; it is tried again")
+            raise ArchiveUnavailable(f"injected fault: the archive is unavailable for {call.method}; retry the call")
         if fault is Fault.REFUSED:
-            raise ArchiveRefused(f"the archive is told to refuse {call.method}")
+            raise ArchiveRefused(f"injected fault: the archive refuses {call.method}")
         if fault is Fault.HANG:
             await asyncio.get_running_loop().create_future()
         return call
 
     def _end(self, call: Call) -> None:
         if call.fault is Fault.LOST:
-            raise ArchiveUnavailable(f"the archive is told to lose its answer to {call.method}; it is tried again")
+            raise ArchiveUnavailable(f"injected fault: the answer to {call.method} is lost; retry the call")

@@ -85,7 +85,7 @@ class LocalCluster:
                 each.check()
             if clock() > deadline:
                 logs = "\n".join(f"{log.name}:\n{last_lines(log)}" for log in sorted(self.folder.glob("*.log")))
-                raise AssertionError(f"after {within_s:g} s it is still not so that {what}: {answer}\n{logs}")
+                raise AssertionError(f"timed out after {within_s:g} s waiting until {what}. Found: {answer}\n{logs}")
             await asyncio.sleep(_LOOK_S)
         return answer
 

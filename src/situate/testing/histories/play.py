@@ -131,7 +131,7 @@ def command_line(product: Product[H]) -> typer.Typer:
 
     @app.command("play")
     def play_one(seed: int) -> None:
-        """Play the history of one seed and say what happened in it."""
+        """Play the history of one seed and print its events."""
         history = product.generate(seed)
         _tell(product, f"seed {seed}", product.play(history), history)
 
@@ -143,22 +143,25 @@ def command_line(product: Product[H]) -> typer.Typer:
         except OSError as problem:
             raise typer.BadParameter(f"{file}: {problem.strerror}") from None
         except msgspec.MsgspecError as problem:
-            raise typer.BadParameter(f"{file} is no history: {problem}") from None
+            raise typer.BadParameter(f"{file} is not a history: {problem}") from None
         _tell(product, str(file), product.play(history), history)
 
     @app.command()
     def soak(
-        minutes: Annotated[float | None, typer.Option(help="Stop after that time, however many there were.")] = None,
+        minutes: Annotated[
+            float | None, typer.Option(help="Minutes after which soak ends, even if histories are left.")
+        ] = None,
         histories: Annotated[
-            int, typer.Option(min=1, help="How many to play of the present commit, those of earlier runs included.")
+            int, typer.Option(min=1, help="Number of histories to play for the current commit, including earlier runs.")
         ] = HISTORIES,
         from_seed: Annotated[
             int | None,
             typer.Option(
-                "--from", help="Play so many from this seed on, and keep no totals; else where the last ended."
+                "--from", help="First seed; soak then stores no totals. Default: the seed after the last run."
             ),
         ] = None,
-        jobs: Annotated[int, typer.Option(min=1, help="Histories at once.")] = os.cpu_count() or 1,
+        jobs: Annotated[int, typer.Option(min=1, help="Number of histories to play at one time.")] = os.cpu_count()
+        or 1,
     ) -> None:
         """Play seed after seed; totals are kept per commit. Ends at the first history that does not hold."""
         with ended_by_sigterm():
@@ -174,7 +177,7 @@ def _soak(product: Product[H], minutes: float | None, histories: int, from_seed:
     began = told = time.monotonic()
     end = math.inf if minutes is None else began + 60.0 * minutes
     if first < beyond:
-        typer.echo(f"commit {totals.commit}: {before:,} of {histories:,} histories so far; from seed {first} on")
+        typer.echo(f"commit {totals.commit}: {before:,} of {histories:,} histories so far; next seed {first}")
     results = _played_in_order(product.play_seed, range(first, beyond), jobs, lambda: time.monotonic() < end)
     try:
         for seed, played in results:
@@ -201,7 +204,7 @@ def _sum_up(product: Product[H], totals: Totals, histories: int, before: int) ->
     typer.echo(
         f"commit {totals.commit}: {totals.histories:,} histories, {totals.writes:,} writes, "
         f"{totals.virtual_s / 3600.0:,.0f} virtual hours, no breach; "
-        + (f"{left:,} are left, the same command goes on" if left > 0 else f"all {histories:,} asked for are played")
+        + (f"{left:,} are left, and the same command continues" if left > 0 else f"all {histories:,} are played")
     )
     if totals.histories > before:
         for line in product.table(totals.happened):
@@ -257,7 +260,7 @@ def _tell(product: Product[H], name: str, played: Played, history: H) -> None:
     typer.echo(f"{name}, step {played.at_step}: {played.breach}")
     for line in played.last:
         typer.echo(f"  {line}")
-    typer.echo("looking for a shorter history that fails")
+    typer.echo("searching for a shorter history that fails")
     short = product.shortened(history)
     FOLDER.mkdir(exist_ok=True)
     file = FOLDER / f"{product.totals.PREFIX}seed-{history.seed}.json"

@@ -85,7 +85,7 @@ def progress(what: str, done: int, before: int, wanted: int, spent_s: float, lef
     if rest_s < math.inf:
         said += f", {duration(rest_s)} to go"
     if left_s < rest_s:
-        said += f" (this run: {duration(left_s)})" if left_s > 0 else " (its time is over)"
+        said += f" (this run: {duration(left_s)})" if left_s > 0 else " (the time of this run is over)"
     return said
 
 
@@ -138,7 +138,7 @@ def once(name: str, command: Sequence[str], folder: Path = FOLDER) -> int:
     """
     held = folder / f"{name}-{present_commit()}.held"
     if held.exists():
-        print(f"{name}: has held for {held.stem.removeprefix(f'{name}-')}", flush=True)
+        print(f"{name}: succeeded before for {held.stem.removeprefix(f'{name}-')}", flush=True)
         return 0
     code = subprocess.run(command, check=False).returncode  # noqa: S603  # the caller's own words, no shell
     if code == 0:

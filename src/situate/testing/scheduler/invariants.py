@@ -46,7 +46,7 @@ class Watchdog:
             if failure is not None:
                 raise Breach(f"process {process.name} ended with {failure!r}") from failure
             if process.complaints:
-                raise Breach(f"process {process.name} complains: {process.complaints[0]}")
+                raise Breach(f"process {process.name} logged an asyncio error: {process.complaints[0]}")
         for member in self._world.members:
             for reflector in member.controller.reflectors():
                 if reflector.store.handler_failures:
@@ -105,7 +105,7 @@ class Watchdog:
             return
         conditions = {each["type"]: each for each in victim["status"].get("conditions", ())}
         if conditions.get("DisruptionTarget", {}).get("reason") != "PreemptionByScheduler":
-            raise Breach(f"victim {name} was deleted without being told why")
+            raise Breach(f"victim {name} was deleted without the condition of a preemption")
         waiting = [each for each in pods.values() if not each["spec"].get("nodeName")]
         if not any(_priority(each) > _priority(victim) for each in waiting):
             self.happened["victim without its preemptor"] += 1
@@ -132,7 +132,7 @@ def overfull(world: SchedulerWorld) -> str | None:
         room = node["status"]["allocatable"]
         asked, has = sum(map(cpu_milli, on_it)), amount("cpu", parse_quantity(room["cpu"]))
         if asked > has or len(on_it) > int(room["pods"]):
-            return f"{name} has {has}m and {room['pods']} pods, and holds {asked}m and {len(on_it)} pods"
+            return f"{name} has {has}m and {room['pods']} pods, but {len(on_it)} Pods there request {asked}m"
     return None
 
 
@@ -147,18 +147,20 @@ def unsettled(world: SchedulerWorld) -> str | None:
         name = pod["metadata"]["name"]
         if pod["spec"].get("nodeName"):
             if pod["status"].get("nominatedNodeName"):
-                return f"{name} has a node, and still a nomination"
+                return f"{name} has a node, but also a nomination"
             continue
         if "deletionTimestamp" in pod["metadata"]:
             return f"{name} is still being deleted"
         better = [each for each in pods if _priority(each) >= _priority(pod) and each is not pod]
         for node in nodes:
             if _fits(pod, node, better):
-                return f"{name} waits, although there is or can be made room on {node['metadata']['name']}"
+                return (
+                    f"{name} waits, although node {node['metadata']['name']} has capacity or could get it by preemption"
+                )
         conditions = {each["type"]: each for each in pod["status"].get("conditions", ())}
         said = conditions.get("PodScheduled", {})
         if (said.get("status"), said.get("reason")) != ("False", "Unschedulable"):
-            return f"{name} waits, and its condition says {said}"
+            return f"{name} waits, and its condition is {said}"
     return None
 
 

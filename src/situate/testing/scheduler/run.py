@@ -98,7 +98,7 @@ def _heal(world: SchedulerWorld, watchdog: Watchdog) -> None:
         if (missing := unsettled(world)) is None and watchdog.writes == before:
             break
     else:
-        raise Breach(f"{HEALING_S:g} s after the last fault: {missing or 'it still writes'}")
+        raise Breach(f"{HEALING_S:g} s after the last fault: {missing or 'the scheduler still writes'}")
     over = overfull(world)
     if over:
         raise Breach(over)

@@ -60,10 +60,10 @@ class NoExtenders:
     """The extender client of schedulers without extenders."""
 
     async def ask(self, questions: object) -> list[Reply]:
-        raise AssertionError(f"there is no extender to ask {questions}")
+        raise AssertionError(f"no extender is configured for {questions}")
 
     async def bind(self, action: BindByExtender) -> None:
-        raise AssertionError(f"there is no extender to bind {action.pod}")
+        raise AssertionError(f"no extender is configured to bind {action.pod}")
 
 
 def with_plugins(*plugins: Any) -> Registry:

@@ -16,15 +16,17 @@ app = command_line(PRODUCT)
 
 @app.command("explore")
 def explore_worlds(
-    large: Annotated[bool, typer.Option(help="The larger worlds too: minutes, and gigabytes.")] = False,
+    large: Annotated[
+        bool, typer.Option(help="Also explore the larger worlds, which takes minutes and gigabytes.")
+    ] = False,
 ) -> None:
-    """Goes through every order of events of small worlds (B12). Ends at the first breach, with the way to it."""
+    """Explore every order of events in small worlds (B12). End at the first breach, and print the path to it."""
     for world in (*QUICK, *(LARGE if large else ())):
         began = time.process_time()
         found = world.explore(frozenset())
         said = found.breach or world.missing(found.ends)
         spent_s = time.process_time() - began
-        typer.echo(f"{world.name}: {found.states} states, {found.moves} moves, {spent_s:.1f} s: {said or 'all holds'}")
+        typer.echo(f"{world.name}: {found.states} states, {found.moves} moves, {spent_s:.1f} s: {said or 'no breach'}")
         if said:
             for line in found.path:
                 typer.echo(f"  {line}")

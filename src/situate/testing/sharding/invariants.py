@@ -183,7 +183,7 @@ class _Checker:
         if new not in self._eligible:
             yield Breach("S4", event.t, f"{event.obj} is assigned to {new}, which is not eligible")
         if each.previous not in (None, new) and not each.given_up and not self._waited(each, event.t):
-            yield Breach("S5", event.t, f"{event.obj} goes to {new} although {each.previous} never gave it up")
+            yield Breach("S5", event.t, f"{event.obj} is assigned to {new} although {each.previous} never released it")
         if each.completed:
             yield Breach("S6", event.t, f"{event.obj} is completed, and assigned to {new}")
         if event.term is not None:
@@ -246,12 +246,12 @@ class _Checker:
                 self._verified.add((event.uid, event.rv))
             case FinalizerRemoved():
                 if (event.uid, event.rv) not in self._verified:
-                    said = f"the finalizer is removed from version {event.rv} of {event.uid}, which was not read back"
+                    said = f"the finalizer is removed from version {event.rv} of {event.uid}, which was never read back"
                     yield Breach("S7", event.t, said)
                 self._finalizer_removed.add(event.uid)
             case Deleted():
                 if event.uid not in self._finalizer_removed:
-                    yield Breach("S9", event.t, f"{event.uid} is deleted, and its finalizer was not removed by us")
+                    yield Breach("S9", event.t, f"{event.uid} is deleted, but no supervisor removed its finalizer")
                 for name in [name for name, each in self._objects.items() if each.uid == event.uid]:
                     del self._objects[name]
 
@@ -276,5 +276,5 @@ class _Checker:
 
 def _told(each: _Object) -> str:
     if each.holder is None:
-        return f"it has no holder, and its epoch is {each.epoch}"
-    return f"{each.holder} holds it under epoch {each.epoch}"
+        return f"the object has no holder, and its epoch is {each.epoch}"
+    return f"{each.holder} holds the object under epoch {each.epoch}"

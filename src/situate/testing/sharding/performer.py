@@ -232,7 +232,7 @@ class Performer:
             if view.completed or view.deleting:
                 return f"{view.name} is not archived: {view}"
             if view.executor_uid not in living or view.drain is not None:
-                return f"{view.name} is in no good hands: {view}"
+                return f"{view.name} has no live executor: {view}"
         return None
 
     def _later(self, call: Callable[[], object]) -> None:

@@ -94,7 +94,7 @@ def _lost(stage: Stage, performer: Performer) -> str | None:
             continue
         record = stage.archived(uid)
         if record is None:
-            return f"S7: {view.name} ({uid}) is gone, and the archive has no record of it"
+            return f"S7: {view.name} ({uid}) is gone, but the archive has no record of it"
         if record.completed_at != view.completed_at or record.object.get("status") != content.get("status"):
-            return f"S7: {view.name} ({uid}) is gone, and the archive has an older version of it"
+            return f"S7: {view.name} ({uid}) is gone, but the archive has an older version of it"
     return None

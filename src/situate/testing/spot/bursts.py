@@ -92,7 +92,7 @@ def _played(world: SpotWorld, shape: Shape, seed: int, delay: float, latency: fl
     for number in range(_NODES):
         world.add_node(f"spot-{number}", "spot")
         world.add_node(f"od-{number}", "on-demand")
-    assert world.lead_to(), "nobody leads"
+    assert world.lead_to(), "no process leads"
     world.let_pass(5.0)
     world.network.weather = Weather(event_delay_s=delay, event_jitter_s=0.0 if seed == 0 else LONGEST_DELAY_S - delay)
     world.calls.passage = Passage(latency_s=(0.0005, latency))
@@ -110,7 +110,7 @@ def _played(world: SpotWorld, shape: Shape, seed: int, delay: float, latency: fl
         return sum(not pods.objects[key].deleting for key in pods.keys(SHOP)) == wanted
 
     deployed = world.let_pass(_WITHIN_S, stop=complete)
-    assert deployed, f"{len(world.pods('web'))} of {wanted} pods came within {_WITHIN_S:g} s"
+    assert deployed, f"{len(world.pods('web'))} of {wanted} pods were created within {_WITHIN_S:g} s"
     alive = [each["metadata"] for each in world.pods("web") if not each["metadata"].get("deletionTimestamp")]
     classes = Counter(each["labels"].get(CLASS, "") for each in alive)
     return Burst(shape, seed, delay, classes, world.now - begun)

@@ -117,7 +117,7 @@ class Stage:
             world.let_pass(QUIET_S)
             watchdog.check()
             if (missing := unfinished(watchdog)) is not None:
-                raise Breach(f"B28: it was well and is not any more: {missing}")
+                raise Breach(f"B28: the state was good, and is not any more: {missing}")
             if watchdog.moves == before:
                 return
         raise Breach(f"I13: pods are still moved {2 * HEALING_S:g} s after the last fault")

@@ -263,7 +263,7 @@ class World:
                         calls, instant = 0, timeline.now
                     calls += called
                     if calls > _MOST_CALLS_AT_ONE_INSTANT:
-                        raise Stuck(f"the processes do not come to rest at {instant:.3f} s: {self._busy()}")
+                        raise Stuck(f"the processes are still busy at {instant:.3f} s: {self._busy()}")
                     if stop():
                         return True
                 elif not timeline.advance(when):

@@ -80,7 +80,7 @@ def _play(history: History) -> Played:
         failed += [repr(complaint) for each in place.world.processes for complaint in each.complaints]
         place.close()
     if failed and played.breach is None:
-        played.breach = f"a process of ours failed: {failed[0]}"
+        played.breach = f"a situate process failed: {failed[0]}"
     return played
 
 
@@ -100,7 +100,7 @@ def _rest(place: Place, watchdog: Watchdog, quiet_s: float) -> None:
         if watchdog.moves.created == before:
             _begin_anew(place, watchdog)
             return
-    raise Breach(f"I7: machines are still moved {MOST_ROUNDS * quiet_s:g} s after the last fault")
+    raise Breach(f"I7: VMs still migrate {MOST_ROUNDS * quiet_s:g} s after the last fault")
 
 
 def _begin_anew(place: Place, watchdog: Watchdog) -> None:
@@ -113,6 +113,6 @@ def _begin_anew(place: Place, watchdog: Watchdog) -> None:
     watchdog.check()
     after = watchdog.ledgers.leading()
     if after is None:
-        raise Breach(f"I8: nobody leads {TAKING_OVER_S:g} s after a leader was killed")
+        raise Breach(f"I8: no process leads {TAKING_OVER_S:g} s after a leader was killed")
     for problem in regranted(before, after):
         raise Breach(problem)

@@ -88,7 +88,7 @@ def _heal(world: VPodWorld, watchdog: Watchdog) -> None:
             world.let_pass(QUIET_S / 8)
             watchdog.check()
         if (missing := satisfied(watchdog)) is not None:
-            raise Breach(f"L: it was well and is not any more: {missing}")
+            raise Breach(f"L: the state was good, and is not any more: {missing}")
         if watchdog.writes == before and drained(watchdog) is None:
             if (kept := unused(watchdog)) is not None:
                 raise Breach(f"L4: nothing was written for {QUIET_S:g} s and {kept}")
@@ -99,5 +99,5 @@ def _heal(world: VPodWorld, watchdog: Watchdog) -> None:
 def _unwell(world: VPodWorld, watchdog: Watchdog) -> str | None:
     """Return the reason why healing still waits, or None."""
     if not watchdog.promises.timed and not begin_if_recovered(world, watchdog):
-        return "no leader knows all there is, or pods do not accept"
+        return "no leader has the full state, or Pods do not accept vreplicas"
     return satisfied(watchdog) or drained(watchdog)

@@ -174,8 +174,8 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     source_kind: Annotated[
         str | None,
         Meta(
-            description="Only ConsumerGroups whose label `kafka.eventing.knative.dev/metadata.kind` has this value, in "
-            "lower case. `null`: the kind that Knative assigns to this StatefulSet."
+            description="Only ConsumerGroups with this value, in lower case, of the label "
+            "`kafka.eventing.knative.dev/metadata.kind`. `null`: the kind that Knative assigns to this StatefulSet."
         ),
     ] = None
     condition_type: Annotated[
@@ -194,7 +194,7 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         known = KNOWN_SOURCES.get(self.kind)
         for name, value in _address(self).items():
             if not value and known is None:
-                yield Mistake(name, "", f"a value where kind is {shown(self.kind)}", "only Knative's kinds imply one")
+                yield Mistake(name, "", f"a value if kind is {shown(self.kind)}", "only Knative's kinds have a default")
 
     @property
     def condition(self) -> str:
@@ -377,18 +377,18 @@ class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="cam
         if self.max_replicas is not None and self.max_replicas < self.min_replicas:
             yield Mistake("maxReplicas", str(self.max_replicas), f"at least minReplicas, which is {self.min_replicas}")
         if self.topology_required and self.topology == "none":
-            yield Mistake("topologyRequired", "true", "false where topology is none", "set topology to zone or node")
+            yield Mistake("topologyRequired", "true", "false if topology is none", "set topology to zone or node")
         if 0 < self.retry_period < SHORTEST_PERIOD:
             yield Mistake("retryPeriod", format_duration(self.retry_period), "0, which means 1s, or at least 0.1s")
         if self.rebalance.enabled and self.policy == "pack":
             yield Mistake(
                 "rebalance.enabled",
                 "true",
-                "false where policy is pack",
-                "packing fills the lowest pods and rebalancing evens them out; for even ones set policy to spread",
+                "false if policy is pack",
+                "rebalancing would undo the packing, so set policy to spread for even pods",
             )
         if not self.sources:
-            yield Mistake("sources", "[]", "at least one kind", "leave the key out for Knative's ConsumerGroups")
+            yield Mistake("sources", "[]", "at least one kind", "omit the key for Knative's ConsumerGroups")
         for index, source in enumerate(self.sources):
             if source.kind == "ConsumerGroup" and not (
                 source.source_kind or source.label_selector or self.stateful_set_name in KINDS_OF_STATEFULSETS
@@ -397,7 +397,7 @@ class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="cam
                     f"sources[{index}].sourceKind",
                     "",
                     f"the value of the label {KIND_LABEL} of its ConsumerGroups, in lower case",
-                    f"only the StatefulSets {', '.join(KINDS_OF_STATEFULSETS)} imply one",
+                    f"only the StatefulSets {', '.join(KINDS_OF_STATEFULSETS)} have a default",
                 )
 
     @property

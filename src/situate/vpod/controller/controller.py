@@ -170,10 +170,10 @@ class VPodController:
                 await self.watched.relist()
                 break
             except KubeError as problem:
-                self._log.warning("the state cannot be rebuilt yet", error=str(problem))
+                self._log.warning("initial list failed, retrying", error=str(problem))
             await asyncio.sleep(_PROMOTION_RETRY_S)
         self.placing.promote(self._options)
-        self._log.info("the state is rebuilt", vpods=len(self.placing.state.vpods) if self.placing.state else 0)
+        self._log.info("state rebuilt", vpods=len(self.placing.state.vpods) if self.placing.state else 0)
 
     async def _check(self) -> None:
         """Compare the state with fresh listings at intervals; the listings win."""
@@ -182,7 +182,7 @@ class VPodController:
             try:
                 await self.watched.relist()
             except KubeError as problem:
-                self._log.warning("the state cannot be checked", error=str(problem))
+                self._log.warning("comparison with a listing failed", error=str(problem))
                 continue
             state = self.placing.state
             if state is None:
@@ -208,7 +208,7 @@ class VPodController:
     def _may_write(self) -> None:
         """Raise NotLeading unless this process leads now, by its own clock."""
         if self._leadership is None or not self._leadership.valid_now():
-            raise NotLeading(f"{self.name}: another process may lead by now; nothing is written", after_s=1.0)
+            raise NotLeading(f"{self.name}: another process may lead now, so nothing is written", after_s=1.0)
 
     def _wake_autoscaler(self) -> None:
         self.scaling.wake()

@@ -51,13 +51,13 @@ class VPodMetrics:
             buckets=(1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0),
         )
         self.moves = counter("moves", "Vreplicas that lost their place", "cause")
-        self.evictions = counter("evictions", "Placements taken away by the evictor")
+        self.evictions = counter("evictions", "Placements removed by the evictor")
         self.scale_writes = counter("scale_writes", "Writes of the scale", "direction")
-        self.failed_beats = counter("failed_beats", "Beats of the autoscaler that failed")
-        self.repairs = counter("state_repairs", "Times the kept state differed from the rebuilt one")
+        self.failed_beats = counter("failed_beats", "Failed rounds of the autoscaler")
+        self.repairs = counter("state_repairs", "Times the state in memory differed from the cluster")
         self.knative_latency = Histogram(
             "kn_eventing_schedule_latency_milliseconds",
-            "Time to schedule a vpod and write its placements, under Knative's name",
+            "Time to schedule a vpod and write its placements, with Knative's metric name",
             _LABELS,
             registry=registry,
             buckets=KNATIVE_LATENCY_MS,
@@ -119,7 +119,7 @@ class Reporter:
             if not decision.changed:
                 where = counted(len(decision.placements), "pod")
                 placed = counted(decision.wanted, "vreplica is", "vreplicas are")
-                self._record(regarding, NORMAL, "Scheduled", f"{placed} placed on {where}: all that are wanted")
+                self._record(regarding, NORMAL, "Scheduled", f"{placed} placed on {where}, and none is missing")
 
     def placed(self, regarding: ObjectReference, before: Placements, decision: Decision, least: int) -> None:
         """Report that the status has other placements now. `least` is `minReplicas`."""
@@ -130,7 +130,7 @@ class Reporter:
     def _placement_changed(self, regarding: ObjectReference, key: Key, change: PlacementChange) -> None:
         self._record(regarding, NORMAL, "PlacementChanged", str(change))
         before, after = listed(change.before) or "none", listed(change.after) or "none"
-        self._log.info("the placement is changed", key=str(key), before=before, after=after, reason=change.reason)
+        self._log.info("placement changed", key=str(key), before=before, after=after, reason=change.reason)
 
     def moved(self, moves: Mapping[MoveCause, int]) -> None:
         """Count vreplicas that lost their place."""
@@ -149,20 +149,20 @@ class Reporter:
     def nobodys(self, regarding: ObjectReference, key: Key, message: str) -> None:
         """Report that no scheduler serves this kind of source, after its status was updated."""
         self._record(regarding, WARNING, "NoSchedulerFound", message)
-        self._log.warning("nobody schedules this kind of source", key=str(key), reason=message)
+        self._log.warning("no scheduler for this kind of source", key=str(key), reason=message)
 
     def drifted(self, regarding: ObjectReference, decided: Placements) -> None:
         """Report that another client wrote placements, which count from now on."""
         ours = ", ".join(f"{placement.pod_name}: {placement.vreplicas}" for placement in decided) or "none"
-        message = f"status.placements was changed by someone else and is adopted; ours were: {ours}"
+        message = f"another client changed status.placements; vpod adopts this in place of its own placements ({ours})"
         self._record(regarding, WARNING, "PlacementDrift", message)
 
     def replicas_reset(self, regarding: ObjectReference, before: int, after: int) -> None:
         """Report that another client lowered `spec.replicas`."""
-        self._log.warning("spec.replicas was lowered by someone else", before=before, after=after)
+        self._log.warning("spec.replicas lowered by another client", before=before, after=after)
         message = (
-            f"spec.replicas was lowered from {before} to {after} by someone else; vreplicas on the missing pods "
-            "stay placed for podGrace while the scale is asked for again"
+            f"another client lowered spec.replicas from {before} to {after}; vpod requests the scale again, and "
+            "vreplicas on the missing pods stay placed for podGrace"
         )
         self._record(regarding, WARNING, "ReplicasReset", message)
 
@@ -174,7 +174,7 @@ class Reporter:
         elif now >= self._blocking[1] + grace:
             if not self.blocked:
                 self._record(regarding, WARNING, "OrdinalBlocks", str(found))
-                self._log.warning("a pod keeps those above it from being created", pod=found.pod, reason=str(found))
+                self._log.warning("pod blocks the creation of the pods above it", pod=found.pod, reason=str(found))
             self.blocked = str(found)
 
     def statefulset_missing(self) -> None:
@@ -185,14 +185,17 @@ class Reporter:
         namespace, _, name = self._name.partition("/")
         regarding = ObjectReference("apps/v1", "StatefulSet", namespace, name)
         self._record(regarding, WARNING, "StatefulSetMissing", missing_statefulset(self._name))
-        self._log.warning("the StatefulSet does not exist; waiting for it", next_step="create it, or correct the name")
+        self._log.warning(
+            "StatefulSet does not exist, waiting for it",
+            next_step="create the StatefulSet, or correct its name in the configuration",
+        )
 
     def beat(self, state: State, decided: Beat, drain_before: DrainGoal | None) -> None:
         """Report the decision of one round of the autoscaler."""
         for notice in decided.notices:
-            self._log.info("the autoscaler reports", reason=notice.reason, note=notice.message)
+            self._log.info("report of the autoscaler", reason=notice.reason, note=notice.message)
         if state.drain is not None and state.drain != drain_before:
-            self._log.info("pods are emptied to be cut", target=state.drain.target, replicas=state.replicas)
+            self._log.info("drain started", target=state.drain.target, replicas=state.replicas)
         self._metrics.gauges.needed(self._name, decided.needed)
 
     def beat_failed(self) -> None:
@@ -213,4 +216,4 @@ class Reporter:
     def repaired(self, differences: list[str]) -> None:
         """Report that the state differed from the listings and was replaced."""
         self._metrics.repairs.labels(self._name).inc()
-        self._log.error("the kept state differed from the rebuilt one and was replaced", differences=differences[:20])
+        self._log.error("state differed from the cluster, replaced", differences=differences[:20])

@@ -54,9 +54,8 @@ class Policies:
                     self._seen(found)
         elif settings.policy == "policy" and (settings.scheduler_config or settings.descheduler_config):
             self._log.warning(
-                "the ConfigMaps are not watched, for `policy` was another one at the start; what Knative ships is in "
-                "force",
-                next_step="restart to take over the ConfigMaps",
+                "ConfigMaps of the policy not watched, Knative's defaults apply",
+                next_step="restart the process, because `policy` had another value at the start",
             )
 
     def _seen(self, found: ConfigMap | None) -> None:
@@ -68,11 +67,13 @@ class Policies:
             return
         parsed = parse_policy(found.data)
         for note in parsed.notes:
-            self._log.info("a policy says something that is skipped", configmap=found.metadata.name, note=note)
+            self._log.info("part of a policy ignored", configmap=found.metadata.name, note=note)
         if parsed.policy is None:
             mistakes = "; ".join(map(str, parsed.mistakes))
-            self._log.error("a policy cannot be taken over", configmap=found.metadata.name, mistakes=mistakes)
-            message = f"the last valid policy stays in force: {mistakes}"
+            self._log.error(
+                "policy invalid, last valid policy stays in force", configmap=found.metadata.name, mistakes=mistakes
+            )
+            message = f"the policy is invalid, so the last valid policy stays in force: {mistakes}"
             self._record(reference(CONFIGMAPS, found), WARNING, "ConfigInvalid", message)
             return
         if found.metadata.name == self._settings.scheduler_config:

@@ -87,7 +87,7 @@ class Scaling:
                 await self._statefulset_missing()
                 continue
             except (KubeError, Retriable) as problem:
-                self._log.warning("a beat of the autoscaler failed", error=str(problem))
+                self._log.warning("round of the autoscaler failed, retrying", error=str(problem))
                 self._reporter.beat_failed()
                 await asyncio.sleep(self._options().retry_period)
                 self._triggered.set()
@@ -159,7 +159,7 @@ class Scaling:
             if isinstance(problem, Retriable) or problem.status < 500:
                 self._placing.asked_for(None)  # the write was refused, so another client wrote a scale with this number
             raise
-        self._log.info("the StatefulSet is scaled", before=before, after=decided.replicas, needed=decided.needed)
+        self._log.info("StatefulSet scaled", before=before, after=decided.replicas, needed=decided.needed)
         self._reporter.scaled(before, decided)
         self._placing.saw_replicas(written.spec.replicas, written.metadata.resource_version)
 

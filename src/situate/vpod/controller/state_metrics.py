@@ -17,13 +17,13 @@ from situate.vpod.state.state import State
 
 _STATEFULSET: Final = "statefulset"
 _GAUGES: Final = {
-    "situate_vpod_capacity_units": "Units that the accepting pods hold",
-    "situate_vpod_used_units": "Units that are reserved",
-    "situate_vpod_pending_vreplicas": "Vreplicas that are asked for and have no place",
+    "situate_vpod_capacity_units": "Capacity of the accepting pods, in units",
+    "situate_vpod_used_units": "Reserved units",
+    "situate_vpod_pending_vreplicas": "Wanted vreplicas without a place",
     "situate_vpod_overcommitted_pods": "Pods that hold more than their capacity",
-    "situate_vpod_replicas_desired": "Pods that the demand needs, as of the last beat",
+    "situate_vpod_replicas_desired": "Pods that the demand needs, as of the last round of the autoscaler",
     "situate_vpod_replicas": "spec.replicas of the StatefulSet",
-    "situate_vpod_draining": "1 while pods are emptied to be cut",
+    "situate_vpod_draining": "1 while vpod drains pods for a scale-down",
     "kn_eventing_replicas_ready": "Placed vreplicas",
     "kn_eventing_replicas_expected": "Wanted vreplicas",
 }

@@ -134,7 +134,7 @@ class Options:
         if self.topology_required and self.topology is Topology.NONE:
             raise ValueError("topologyRequired is true with topology none; set topology to zone or node")
         if self.rebalance.enabled and self.policy is PolicyName.PACK:
-            raise ValueError("rebalance.enabled is true with policy pack, which fills the pods that it would even out")
+            raise ValueError("rebalance.enabled is true with policy pack; set policy to spread for even pods")
 
     @property
     def safe(self) -> bool:

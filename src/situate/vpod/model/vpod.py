@@ -53,7 +53,7 @@ class Placement(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, renam
     def __post_init__(self) -> None:
         if not -INT32_MAX - 1 <= self.vreplicas <= INT32_MAX:
             raise ValueError(
-                f"placement on pod {self.pod_name!r}: vreplicas is {self.vreplicas}, allowed are 32-bit integers"
+                f"placement on pod {self.pod_name!r}: vreplicas is {self.vreplicas}, allowed: 32-bit integers"
             )
 
     def to_json(self) -> dict[str, str | int]:

@@ -346,7 +346,9 @@ def _binding(
     if added == allowed and allowed < missing:
         return limited
     if situation.state.options.topology_required and situation.has_room(own):
-        return Limit(0, Rule.TOPOLOGY, f"a {situation.state.options.topology} that lags behind has no room")
+        return Limit(
+            0, Rule.TOPOLOGY, f"a {situation.state.options.topology} with fewer vreplicas has no free capacity"
+        )
     if situation.state.options.policy is PolicyName.POLICY and (refusal := resize_by_policy.refusal(situation, own)):
         return Limit(0, Rule.PREDICATES, refusal)
     return None
@@ -461,9 +463,9 @@ def _notices(situation: Situation, vpod: VPod) -> tuple[Notice, ...]:
         notices.append(
             Notice(
                 "InvalidPlacement",
-                f"status.placements has {counted(len(entry.invalid), 'entry that is', 'entries that are')} no pod of "
-                f"{situation.state.options.statefulset} or negative, the first: {first.pod_name[:253]!r} with "
-                f"{first.vreplicas}; vpod ignores them and leaves them out of the next write",
+                f"status.placements has {counted(len(entry.invalid), 'invalid entry', 'invalid entries')} (no pod of "
+                f"{situation.state.options.statefulset}, or a negative number), such as {first.pod_name[:253]!r} with "
+                f"{first.vreplicas}; vpod ignores them and removes them with its next write",
             )
         )
     return tuple(notices)

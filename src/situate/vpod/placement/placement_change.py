@@ -14,8 +14,8 @@ _MOST_PODS: Final = 8
 """The number of Pods that a message lists; a source may be on hundreds."""
 _CAUSES: Final[Mapping[MoveCause, str]] = {
     MoveCause.LOSS: "a pod lost its vreplicas",
-    MoveCause.DRAIN: "pods are emptied for a scale-down",
-    MoveCause.REBALANCE: "the source is spread evenly",
+    MoveCause.DRAIN: "vpod drains pods for a scale-down",
+    MoveCause.REBALANCE: "vpod rebalances the source",
     MoveCause.OVERCOMMIT: "a pod was above its capacity",
 }
 
@@ -37,17 +37,17 @@ class PlacementChange:
     @property
     def reason(self) -> str:
         """The reasons for the change, separated by semicolons."""
-        reasons = [f"pod {self.evicted} is evicted"] if self.evicted else []
+        reasons = [f"vpod evicted the placement on pod {self.evicted}"] if self.evicted else []
         reasons += [_CAUSES[cause] for cause in MoveCause if cause in self.causes]
         held, holds = total_vreplicas(self.before), total_vreplicas(self.after)
         if not self.evicted and held != holds:
             if self.wanted <= holds < held <= self.least:
-                reasons.append("spare copies make room for other sources")
+                reasons.append("spare copies free capacity for other sources")
             elif holds > self.wanted:
                 reasons.append(f"{self.wanted} wanted, {holds - self.wanted} spare for minReplicas")
             else:
                 reasons.append(f"{self.wanted} wanted")
-        return "; ".join(reasons) or "status.placements is corrected"
+        return "; ".join(reasons) or "vpod corrected status.placements"
 
     def __str__(self) -> str:
         """Describe the change: `8 vreplicas (web-0: 4, web-1: 4) became 12 (web-0: 6, web-1: 6): 12 wanted`."""

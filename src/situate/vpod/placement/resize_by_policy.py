@@ -79,7 +79,7 @@ def refusal(situation: Situation, own: Places) -> str:
             return ", ".join(f"{number} {reason}" for reason, number in sorted(counts.items()))
     wider = view.with_empty_pod(situation.state.options.capacity)
     reason = refusal_of(wider, -1, (ROOM, *policy.filters))
-    return f"nor would a new one: {reason}" if reason and reason != FULL else ""
+    return f"a new pod would not help ({reason})" if reason and reason != FULL else ""
 
 
 def refusals(situation: Situation, own: Places) -> dict[int, str]:

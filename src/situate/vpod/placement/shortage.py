@@ -92,5 +92,5 @@ def _ceiling(situation: Situation, wanted: int) -> str:
         return ""
     alone = -(-wanted // each)
     if alone > most:
-        return f"{wanted} vreplicas need {counted(alone, 'pod')}, maxReplicas is {most}"
+        return f"{wanted} vreplicas need {counted(alone, 'pod')}, but maxReplicas is {most}"
     return f"maxReplicas is {most}, so no pods are added" if replicas >= most else ""

@@ -100,7 +100,7 @@ def _fields(
         if folded in known:
             fields[folded] = value
         else:
-            findings.notes.append(f"{path}: field {shown(name)} is ignored; known are {', '.join(known)}")
+            findings.notes.append(f"{path}: field {shown(name)} is ignored; known fields are {', '.join(known)}")
     return fields
 
 
@@ -111,8 +111,8 @@ def _plugin_name(path: str, fields: Mapping[str, object], known: Mapping[str, ob
         findings.wrong(f"{path}.name", name, f"the name of a plugin: {', '.join(sorted(known))}")
         return ""
     if name not in known:
-        hint = did_you_mean(name[:80], known) or f"known are {', '.join(sorted(known))}"
-        findings.notes.append(f"{path}: no plugin is named {shown(name)}, so it is skipped; {hint}")
+        hint = did_you_mean(name[:80], known) or f"known plugins are {', '.join(sorted(known))}"
+        findings.notes.append(f"{path}: no plugin is named {shown(name)}, so vpod skips it; {hint}")
     return name
 
 

@@ -169,7 +169,7 @@ def _draining(state: State, memory: Memory, now: float, may_shrink: bool, needed
         start = lowest if goal is None else goal.target
         target, after = _reachable(state, memory, start, now)
         if target == state.replicas:
-            message = f"the vreplicas on pods from ordinal {start} on do not fit on the others"
+            message = f"the vreplicas on pods from ordinal {start} on do not fit on the other pods"
             notices = (Notice("DrainCancelled", message),) if after is not memory else ()  # reported at that time
             return replace(kept, drain=None, memory=after, notices=notices)
         if goal is None or goal.target != target:

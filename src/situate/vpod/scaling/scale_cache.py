@@ -31,7 +31,7 @@ class ScaleCacheConfig:
         """Read Go's form `{"refreshPeriod": nanoseconds}`. Raises ValueError if the value is no integer."""
         nanoseconds = document.get("refreshPeriod", 0)
         if isinstance(nanoseconds, bool) or not isinstance(nanoseconds, int):
-            raise ValueError(f"refreshPeriod is {nanoseconds!r}, allowed is an integer of nanoseconds")
+            raise ValueError(f"refreshPeriod is {nanoseconds!r}, allowed: an integer of nanoseconds")
         return cls(nanoseconds / _NANOSECONDS)
 
 

@@ -32,9 +32,9 @@ class NoSchedulerFoundError(Exception):
 
     def __init__(self, kind: object) -> None:
         super().__init__(
-            f"no scheduler found for {_shown(kind)} in label {KIND_LABEL}; "
-            f"known are {', '.join(sorted(KINDS_OF_STATEFULSETS.values()))}: correct the label, or name the kind as "
-            "sourceKind of an entry's sources"
+            f"no scheduler found for {_shown(kind)} in label {KIND_LABEL}; correct the label (known kinds: "
+            f"{', '.join(sorted(KINDS_OF_STATEFULSETS.values()))}), or set sourceKind in the sources of an entry to "
+            "this kind"
         )
 
 
@@ -60,8 +60,8 @@ def elsewhere(settings: SourceSettings, found: Unstructured) -> str:
     """Explain in a sentence why an object is no vpod of `settings`. Raises NoSchedulerFoundError for unknown kinds."""
     labels = _mapping(_mapping(found.content.get("metadata")).get("labels"))
     kind = labels.get(KIND_LABEL)
-    told = f"label {KIND_LABEL} is {_shown(kind)}, this StatefulSet runs {_shown(settings.source_kind)}"
-    return f"{told}; StatefulSet {statefulset_for(labels)} runs that, and no entry is about it"
+    told = f"label {KIND_LABEL} is {_shown(kind)}, but this StatefulSet runs {_shown(settings.source_kind)}"
+    return f"{told}; StatefulSet {statefulset_for(labels)} runs that kind, and the configuration has no entry for it"
 
 
 def read_vpod(settings: SourceSettings, found: Unstructured, prefix: str = "") -> PlainVPod | None:
@@ -102,7 +102,7 @@ def read_placements(value: object, path: str, faults: list[str]) -> Placements:
     if value is None:
         return ()
     if not isinstance(value, list):
-        faults.append(f"{path} is {_shown(value)}, allowed is a list of podName and vreplicas")
+        faults.append(f"{path} is {_shown(value)}, allowed: a list of entries with podName and vreplicas")
         return ()
     placements = []
     unreadable: list[int] = []
@@ -116,8 +116,8 @@ def read_placements(value: object, path: str, faults: list[str]) -> Placements:
     if unreadable:
         first = unreadable[0]
         faults.append(
-            f"{counted(len(unreadable), 'entry', 'entries')} of {path} cannot be read, the first: {path}[{first}] is "
-            f"{_shown(value[first])}, allowed are a podName and 32-bit vreplicas"
+            f"{counted(len(unreadable), 'entry', 'entries')} of {path} cannot be read, such as {path}[{first}], which "
+            f"is {_shown(value[first])}, allowed: a podName and 32-bit vreplicas"
         )
     return tuple(placements)
 
@@ -147,7 +147,7 @@ def _count(value: object, path: str, faults: list[str]) -> int | None:
         return None
     number = _integer(value)
     if number is None or not 0 <= number <= INT32_MAX:
-        faults.append(f"{path} is {_shown(value)}, allowed are integers from 0 to {INT32_MAX}")
+        faults.append(f"{path} is {_shown(value)}, allowed: integers from 0 to {INT32_MAX}")
         return None
     return number
 
@@ -163,7 +163,7 @@ def _annotated(annotations: Mapping[str, Any], name: str, default: int, least: i
         number = int(text)
         if least <= number <= INT32_MAX:
             return number
-    faults.append(f"annotation {name} is {_shown(text)}, allowed are integers from {least} to {INT32_MAX}")
+    faults.append(f"annotation {name} is {_shown(text)}, allowed: integers from {least} to {INT32_MAX}")
     return default
 
 

@@ -43,7 +43,7 @@ def limit(situation: Situation, namespace: str, priority: int, held: int) -> Lim
     if not options.safe:
         return None
     if weight > options.capacity:
-        message = f"a vreplica of weight {weight} is larger than any pod, podCapacity is {options.capacity}"
+        message = f"a vreplica of weight {weight} is larger than any pod, because podCapacity is {options.capacity}"
         return Limit(0, Rule.WEIGHT, message)
     limits = []
     entry = situation.entry

@@ -24,10 +24,10 @@ class Blocked:
     missing: int
 
     def __str__(self) -> str:
-        kept = counted(self.missing, "pod above it", "pods above it")
+        blocked = counted(self.missing, "pod above it", "pods above it")
         return (
-            f"pod {self.pod} is {self.cause} and keeps {kept} from being created (podManagementPolicy OrderedReady): "
-            "see why it is not ready, or use Parallel"
+            f"pod {self.pod} is {self.cause} and blocks the creation of {blocked} (podManagementPolicy OrderedReady): "
+            "find out why the pod is not ready, or use Parallel"
         )
 
 

@@ -60,7 +60,8 @@ def test_what_would_be_moved_is_told_once() -> None:
         heard.decided(limits=Limits(read_only=True))
     ((name, reason, message),) = heard.events
     assert (name, reason) == ("web", "ReadOnly")
-    assert "would be evicted: to-on-demand" in message
+    assert message.startswith("spot would evict pod ")
+    assert message.endswith(": to-on-demand")
 
 
 @pytest.mark.finding("N30")
@@ -73,11 +74,11 @@ def test_pods_that_are_released_together_are_named_together() -> None:
         heard.telling.attempted(Attempt(move, Outcome.DONE))
         return heard.events[-1][2]
 
-    assert released(1) == "released pod web-1: evacuate"
-    assert released(2) == "released 2 pods, web-1, web-2: evacuate"
+    assert released(1) == "spot released pod web-1: evacuate"
+    assert released(2) == "spot released 2 pods, web-1, web-2: evacuate"
     for number in range(3, 13):
         last = released(number)
-    assert last.startswith("released 12 pods, web-3, web-4, ")
+    assert last.startswith("spot released 12 pods, web-3, web-4, ")
     assert last.endswith("web-12 and 2 more: evacuate")
     heard.now += 61
-    assert released(13) == "released pod web-13: evacuate"
+    assert released(13) == "spot released pod web-13: evacuate"

@@ -51,7 +51,7 @@ async def test_a_file_is_followed_and_one_that_cannot_be_read_leaves_the_last_pr
     assert "No such file or directory" in gone
     file.write_text(GOOD.replace("0.03", "0.3"))
     (absurd,) = await made.look()
-    assert "prices[0].spot: found 0.3, allowed: 0 to the price on demand" in absurd
+    assert "prices[0].spot: found 0.3, allowed: 0 to the on-demand price" in absurd
     assert made.told[-1].by_place == {}, "an entry that is absurd does not count any more"
     made.settings = PriceSettings()
     assert await made.look() == []

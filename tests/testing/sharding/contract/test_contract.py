@@ -99,7 +99,7 @@ def test_what_cannot_be_tried_is_said_and_is_no_pass(command: str, said: str) ->
     found = checked(command, 6)
     assert (found.code, found.kept) == (2, set())
     assert said in found.said
-    assert f"not tried: {', '.join(RULES)}" in found.said
+    assert f"not tested: {', '.join(RULES)}" in found.said
 
 
 @pytest.mark.rule("sharding:B17")

@@ -28,8 +28,8 @@ def drawn(scene: ShardScene) -> list[RenderableType]:
         table.add_row(name, "", Text("gone", style="bold red"), _blocks(scene.on(name)))
     if waiting := scene.on(""):
         table.add_row("-", "", Text("waiting", style="yellow"), _blocks(waiting))
-    legend = Text.assemble(("■", "cyan"), " goes on until it is let go  ", ("■", "green"), " short  ", "□ not begun")
-    told = f"{scene.made} made, {len(scene.renders)} in the cluster, {scene.left} have left it for the archive"
+    legend = Text.assemble(("■", "cyan"), " runs until released  ", ("■", "green"), " short  ", "□ not started")
+    told = f"{scene.made} created, {len(scene.renders)} in the cluster, {scene.left} moved to the archive"
     return [table, Text(), Text(told), legend]
 
 

@@ -75,10 +75,10 @@ def overlaps(log: Iterable[str]) -> list[str]:
         token, what = line["token"], line["what"]
         uid, _, epoch = token.partition(":")
         if int(epoch) < latest.get(uid, 0):
-            found.append(f"{token} went on when epoch {latest[uid]} had begun")
+            found.append(f"{token} continued after epoch {latest[uid]} had begun")
         latest[uid] = max(int(epoch), latest.get(uid, 0))
         if what in seen[token] and what != "frame":
-            found.append(f"{token} was {what} twice")
+            found.append(f"{token} logged {what} twice")
         seen[token].add(what)
     return found
 

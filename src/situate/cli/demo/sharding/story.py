@@ -22,14 +22,14 @@ _HELD, _SHORT, _FRAMES = 6, 6, 4
 async def an_executor_is_killed(cast: Cast) -> str:
     shard = cast.shard
     await shard.install()
-    await _until_so(shard.served, "the API server does not serve Renders")
-    await until(shard, "executors run", lambda scene: _running(scene) == COUNT)
-    await _until_so(shard.leased, f"not all {COUNT} executors hold a Lease")
+    await _until_so(shard.served, "the API server serves Renders")
+    await until(shard, f"{COUNT} executors run", lambda scene: _running(scene) == COUNT)
+    await _until_so(shard.leased, f"{COUNT} executors hold a Lease")
     await shard.add(_HELD, _FRAMES, held=True)
     await shard.add(_SHORT, _FRAMES)
     before = await until(
         shard,
-        "all are at work, and have been for a while",
+        "all long renders run and have a checkpoint",
         lambda scene: len(scene.held) == _HELD and scene.all_held_work() and all(each.kept for each in scene.held),
     )
     victim = max(before.executors, key=lambda each: len(_held_by(before, each.name))).name
@@ -38,28 +38,28 @@ async def an_executor_is_killed(cast: Cast) -> str:
     await shard.kill(victim)
     await shard.add(_SHORT, _FRAMES)
     after = await until(
-        shard, f"what {victim} was at goes on elsewhere", lambda scene: scene.all_held_work(without=victim)
+        shard, f"other executors run the renders of {victim}", lambda scene: scene.all_held_work(without=victim)
     )
     took_s = asyncio.get_running_loop().time() - killed_at
     kept = {each.name: each.kept for each in before.held}
     if forgot := [each.name for each in after.held if each.began_at < kept[each.name] and each.name in lost]:
-        raise Unfulfilled(f"{forgot} began before what was kept of them: {_described(after)}")
+        raise Unfulfilled(f"{forgot} started again before their last checkpoints: {_described(after)}")
     return (
-        f"{victim} was killed with {len(lost)} renders at work; {took_s:.1f} s later, when its Lease had run out, "
-        "others were at them, from the frame on that was kept last"
+        f"{victim} was killed while it ran {len(lost)} renders; {took_s:.1f} s later, after its Lease had expired, "
+        "other executors ran them from their last checkpoints"
     )
 
 
 async def executors_are_drained_and_rolled(cast: Cast) -> str:
     shard = cast.shard
-    before = await until(shard, "all work", lambda scene: scene.all_held_work())
+    before = await until(shard, "all long renders run", lambda scene: scene.all_held_work())
     drained = max(before.executors, key=lambda each: len(_held_by(before, each.name))).name
     held = len(_held_by(before, drained))
     await shard.drain(drained)
     await shard.add(_SHORT, _FRAMES)
     await until(
         shard,
-        f"{drained} has nothing any more, and others go on",
+        f"{drained} has no renders, and other executors run them",
         lambda scene: not scene.on(drained) and scene.all_held_work(without=drained),
     )
     old = {each.revision for each in before.executors}
@@ -67,7 +67,7 @@ async def executors_are_drained_and_rolled(cast: Cast) -> str:
     await shard.add(_SHORT, _FRAMES)
     after = await until(
         shard,
-        "all executors are new ones, and everything is at work",
+        "all executors are new, and all long renders run",
         lambda scene: (
             len(scene.executors) == COUNT
             and not old & {each.revision for each in scene.executors}
@@ -77,26 +77,26 @@ async def executors_are_drained_and_rolled(cast: Cast) -> str:
         ),
     )
     return (
-        f"{drained} gave {held} renders back, each when it had stopped; then all {COUNT} executors were replaced, one "
-        f"after the other, and {len(after.held)} renders moved on with them"
+        f"{drained} released {held} renders, each after it had stopped; then all {COUNT} executors were replaced one "
+        f"by one, and {len(after.held)} renders moved to the new ones"
     )
 
 
 async def what_is_done_leaves_the_cluster(cast: Cast) -> str:
     shard = cast.shard
     await shard.let_go()
-    await until(shard, "nothing is left in the cluster", lambda scene: not scene.renders)
+    await until(shard, "no render is left in the cluster", lambda scene: not scene.renders)
     archived = await shard.archived()
     failed = sorted(name for name, successful in archived.items() if not successful)
     missing = sorted(set(shard.made) - archived.keys())
     if missing or failed or len(archived) != len(shard.made):
-        raise Unfulfilled(f"of {len(shard.made)} renders {missing} are not in the archive, and {failed} have failed")
+        raise Unfulfilled(f"of {len(shard.made)} renders, {missing} are not in the archive and {failed} have failed")
     log = shard.log()
     if wrong := overlaps(log):
-        raise Unfulfilled(f"the work's own log tells of what must not be: {'; '.join(wrong[:3])}")
+        raise Unfulfilled(f"the log of the renders shows overlapping runs: {'; '.join(wrong[:3])}")
     return (
-        f"0 of {len(shard.made)} renders are left in the cluster, {len(archived)} are in the archive; their own log "
-        f"tells of {runs(log)} runs, and of no two at one time"
+        f"0 of {len(shard.made)} renders are left in the cluster, {len(archived)} are in the archive; their log shows "
+        f"{runs(log)} runs, and no two of one render at one time"
     )
 
 
@@ -105,8 +105,8 @@ async def until(shard: ShardCast, what: str, holds: Callable[[ShardScene], bool]
     return await chapters.until(shard.look, what, holds, _described)
 
 
-async def _until_so(holds: Callable[[], Awaitable[bool]], otherwise: str) -> None:
-    await chapters.until(holds, otherwise, bool, lambda _: otherwise)
+async def _until_so(holds: Callable[[], Awaitable[bool]], what: str) -> None:
+    await chapters.until(holds, what, bool, lambda _: "still false")
 
 
 def _held_by(scene: ShardScene, executor: str) -> list[str]:
@@ -120,24 +120,24 @@ def _running(scene: ShardScene) -> int:
 
 def _described(scene: ShardScene) -> str:
     executors = ", ".join(f"{each.name} ({each.state}) {len(scene.on(each.name))}" for each in scene.executors)
-    idle = [f"{each.name} of {each.executor or 'nobody'}" for each in scene.renders if not each.works]
-    return f"{executors or 'no executors'}; {len(scene.renders)} renders, not at work: {', '.join(idle) or 'none'}"
+    idle = [f"{each.name} of {each.executor or 'no executor'}" for each in scene.renders if not each.works]
+    return f"{executors or 'no executors'}; {len(scene.renders)} renders, not running: {', '.join(idle) or 'none'}"
 
 
 SHARD_STORY = (
     Chapter(
         "An executor is killed",
-        f"An operator with {COUNT} replicas: a supervisor spreads its renders. One replica gets SIGKILL.",
+        f"A supervisor assigns renders to the {COUNT} replicas of an operator. One replica gets SIGKILL.",
         an_executor_is_killed,
     ),
     Chapter(
         "Executors are drained and rolled",
-        "One gives back what it has, then all are replaced, one at a time, while work goes on.",
+        "One executor is drained, then all are replaced one at a time, while work continues.",
         executors_are_drained_and_rolled,
     ),
     Chapter(
-        "What is done leaves the cluster",
-        "Completed renders go to an archive and are deleted; nothing ran twice.",
+        "Completed renders leave the cluster",
+        "Completed renders go to an archive and are deleted. None ran twice at one time.",
         what_is_done_leaves_the_cluster,
     ),
 )

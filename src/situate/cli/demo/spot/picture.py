@@ -23,14 +23,14 @@ _STATES: Final = {"starts": "dim", "runs": "green", "ends": "yellow", "off": "bo
 def drawn(scene: SpotScene) -> list[RenderableType]:
     """Draw the nodes with their replicas, the chart, and a legend."""
     legend = Text.assemble(
-        ("■", "green"), " on demand  ", ("■", "cyan"), " spot  ", ("□", "cyan"), " leaves when its replacement serves"
+        ("■", "green"), " on demand  ", ("■", "cyan"), " spot  ", ("□", "cyan"), " leaves when its replacement is ready"
     )
     return [_nodes(scene), Text(), *_chart(scene), legend]
 
 
 def _nodes(scene: SpotScene) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("node", "is", "state", f"pods of {scene.workload}"):
+    for column in ("node", "capacity", "state", f"Pods of {scene.workload}"):
         table.add_column(column, header_style="dim")
     for node in scene.nodes:
         state = Text(node.state, style=_STATES.get(node.state, ""))

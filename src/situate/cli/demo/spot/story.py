@@ -13,7 +13,7 @@ from situate.cli.demo.spot.objects import ENDS, FLOOR, GONE, NEW_SPOT_NODES, NOT
 from situate.cli.demo.spot.scene import SpotScene
 from situate.cli.demo.vpod.cast import Cast
 
-_LEFT_OUT = "left out: the API server is on another machine and could not ask a webhook here"
+_LEFT_OUT = "skipped: the API server is on another machine and cannot reach a webhook here"
 _AFTER_S = 1.5
 _WARNED, _UNWARNED = "web", "api"
 
@@ -33,7 +33,7 @@ async def nodes_end_after_a_notice(cast: Cast) -> str:
     if not spot.reachable:
         return _LEFT_OUT
     await spot.install()
-    await _until(spot.answers, "admission is not asked; see spot.log")
+    await _until(spot.answers, "the API server still does not call the webhook; see spot.log")
     await spot.add_spot(*SPOT_NODES)
     settled = await _settled(spot, _WARNED)
     leaving = settled.on_spot()
@@ -41,7 +41,7 @@ async def nodes_end_after_a_notice(cast: Cast) -> str:
     moved = await until(
         spot,
         _WARNED,
-        "all pods have left the spot nodes",
+        "all Pods have left the spot nodes",
         lambda scene: not scene.on_spot() and scene.ready == REPLICAS == len(scene.replicas),
         within_s=NOTICE_S,
     )
@@ -50,10 +50,10 @@ async def nodes_end_after_a_notice(cast: Cast) -> str:
     after = await _a_while(spot, _WARNED)
     least = after.least_since(settled.at)
     if least < REPLICAS:
-        raise Unfulfilled(f"only {least} of {REPLICAS} pods served at one moment: {_described(after)}")
+        raise Unfulfilled(f"only {least} of {REPLICAS} Pods were ready at one time: {_described(after)}")
     return (
-        f"{leaving} of {REPLICAS} pods left {len(SPOT_NODES)} spot nodes within {took_s:.1f} s of the notice, each "
-        f"when its replacement served; {least} of {REPLICAS} were ready at every look"
+        f"{leaving} of {REPLICAS} Pods left {len(SPOT_NODES)} spot nodes within {took_s:.1f} s of the notice, each "
+        f"when its replacement was ready; {least} of {REPLICAS} were ready at every check"
     )
 
 
@@ -62,7 +62,7 @@ async def nodes_end_without_a_notice(cast: Cast) -> str:
     if not spot.reachable:
         return _LEFT_OUT
     await spot.remove(_WARNED)
-    await until(spot, _WARNED, "its pods are gone", lambda scene: not scene.replicas)
+    await until(spot, _WARNED, f"the Pods of {_WARNED} are gone", lambda scene: not scene.replicas)
     await spot.add_spot(*NEW_SPOT_NODES)
     settled = await _settled(spot, _UNWARNED)
     lost = settled.on_spot()
@@ -70,15 +70,15 @@ async def nodes_end_without_a_notice(cast: Cast) -> str:
     whole = await until(
         spot,
         _UNWARNED,
-        "all pods serve again",
+        "all Pods are ready again",
         lambda scene: scene.ready == REPLICAS == len(scene.replicas) and not scene.on_spot(),
     )
     after = await _a_while(spot, _UNWARNED)
     least = after.least_since(settled.at)
     if least < FLOOR:
-        raise Unfulfilled(f"only {least} pods served at one moment, and the floor is {FLOOR}: {_described(after)}")
+        raise Unfulfilled(f"only {least} Pods were ready at one time, and the floor is {FLOOR}: {_described(after)}")
     return (
-        f"{lost} of {REPLICAS} pods were lost at once, the floor of {FLOOR} on demand served on; "
+        f"{lost} of {REPLICAS} Pods were lost at once, and the floor of {FLOOR} on demand stayed ready; "
         f"{REPLICAS} were ready again after {whole.at - settled.at:.1f} s"
     )
 
@@ -86,7 +86,7 @@ async def nodes_end_without_a_notice(cast: Cast) -> str:
 async def _a_while(spot: SpotCast, name: str) -> SpotScene:
     """Read scenes for `_AFTER_S` seconds more, so that later effects are drawn and counted, too."""
     over = await spot.look(name)
-    return await until(spot, name, "a while has passed", lambda scene: scene.at - over.at >= _AFTER_S)
+    return await until(spot, name, f"{_AFTER_S:g} s have passed", lambda scene: scene.at - over.at >= _AFTER_S)
 
 
 async def _until(holds: Callable[[], Awaitable[bool]], otherwise: str) -> None:
@@ -105,12 +105,12 @@ async def _settled(spot: SpotCast, name: str) -> SpotScene:
     """
     await until(spot, name, "all nodes run", lambda scene: all(node.state == "runs" for node in scene.nodes))
     await spot.send_scouts(name)
-    await _until(partial(spot.recall_scouts, name), "not every node runs a pod that is meant for it")
+    await _until(partial(spot.recall_scouts, name), "not every node runs its test Pod")
     await spot.deploy(name)
     return await until(
         spot,
         name,
-        f"{FLOOR} of {REPLICAS} pods are on demand and most of the others on spot nodes",
+        f"{FLOOR} of {REPLICAS} Pods are on demand and most of the others on spot nodes",
         lambda scene: (
             scene.ready == REPLICAS == len(scene.replicas) and REPLICAS // 2 <= scene.on_spot() <= REPLICAS - FLOOR
         ),
@@ -119,18 +119,18 @@ async def _settled(spot: SpotCast, name: str) -> SpotScene:
 
 def _described(scene: SpotScene) -> str:
     nodes = ", ".join(f"{node.name} ({node.state}) {len(scene.on(node.name))}" for node in scene.nodes)
-    return f"{scene.ready} of {len(scene.replicas)} pods serve; {nodes}; {len(scene.on(''))} wait"
+    return f"{scene.ready} of {len(scene.replicas)} Pods ready; {nodes}; {len(scene.on(''))} waiting"
 
 
 SPOT_STORY = (
     Chapter(
         "Spot nodes end after a notice",
-        f"Ten replicas, two on demand. All spot nodes get {NOTICE_S} s notice, and end when they are empty.",
+        f"Ten replicas, two of them on demand. All spot nodes get {NOTICE_S} s notice, and end when empty.",
         nodes_end_after_a_notice,
     ),
     Chapter(
         "Spot nodes end without a notice",
-        "The same ten; the machines are off at once. Where only Node objects vanish, Kubernetes takes 40 s to see it.",
+        "All spot machines fail at once and get a taint. If only their Nodes vanish, Kubernetes reacts after 40 s.",
         nodes_end_without_a_notice,
     ),
 )

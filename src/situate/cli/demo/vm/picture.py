@@ -16,13 +16,13 @@ _CELLS: Final = 7
 """Characters for each CPU: two nodes' bars and their names fit into 80 columns."""
 _COLOURS: Final = {GROWS: "cyan", LEAVES: "green", ASKS: "yellow"}
 _PLAIN, _FREE = "white on blue", "dim"
-_PHASES: Final = {"": "created", "Pending": "its target starts", "Running": "copying"}
+_PHASES: Final = {"": "created", "Pending": "target Pod starts", "Running": "copying"}
 
 
 def drawn(scene: VmScene) -> list[RenderableType]:
     """Draw a bar for each node, a line for each migration, and the CPUs that each VM uses, may use and requests."""
     bars = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for column in ("node", f"its {CPUS} CPUs"):
+    for column in ("node", f"{CPUS} CPUs"):
         bars.add_column(column, header_style="dim", no_wrap=True)
     for name in scene.nodes:
         bars.add_row(name, _bar(scene, name))
@@ -63,17 +63,17 @@ def _moves(scene: VmScene) -> Iterator[Text]:
     for each in scene.moves:
         state = "ends" if each.ends else _PHASES.get(each.phase, each.phase)
         copied = "" if each.copied is None else f", {each.copied:.0%} done"
-        room = f"; its room is held for {each.beneficiary}" if each.beneficiary else ""
+        room = f"; CPUs reserved for {each.beneficiary}" if each.beneficiary else ""
         yield Text(f"{each.machine}: {each.source or '?'} → {each.target or '?'}, {state}{copied}{room}")
     if not scene.moves:
-        yield Text("nobody moves", style="dim")
+        yield Text("no migration", style="dim")
     yield Text()
 
 
 def _wishes(scene: VmScene) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("", header_style="dim")
-    for column in ("uses", "may use", "asks for"):
+    for column in ("uses", "may use", "requests"):
         table.add_column(column, header_style="dim", justify="right")
     table.add_column("", header_style="dim")
     for each in scene.machines:

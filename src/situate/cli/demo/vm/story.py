@@ -26,26 +26,28 @@ _HOME, _OTHER = NODES
 async def a_machine_grows(cast: Cast) -> str:
     vm = cast.vm
     await vm.install()
-    await _until_so(vm.served, "the API server does not serve VirtualMachines")
-    await _until_so(vm.usable, f"node {_HOME} cannot be used")
+    await _until_so(vm.served, "the API server serves VirtualMachines")
+    await _until_so(vm.usable, f"node {_HOME} is usable")
     for name in BEGIN:
         await vm.add_machine(name)
     await vm.add_pod(PLAIN)
-    await until(vm, "the node is full", lambda scene: scene.run() and not scene.free(_HOME) and _placed(scene, PLAIN))
+    await until(
+        vm, f"node {_HOME} is full", lambda scene: scene.run() and not scene.free(_HOME) and _placed(scene, PLAIN)
+    )
     await vm.add_node(_OTHER)
     await vm.set_load(GROWS, _WANTED)
     copying = await until(
-        vm, f"{LEAVES} is being copied away for {GROWS}", lambda scene: _copies(scene.move_of(LEAVES))
+        vm, f"a migration of {LEAVES} for {GROWS} is copying", lambda scene: _copies(scene.move_of(LEAVES))
     )
     move = copying.move_of(LEAVES)
     assert move is not None
     if (move.beneficiary, move.claims) != (GROWS, BEGIN[LEAVES] * _CPU):
-        raise Unfulfilled(f"its room is not held for {GROWS}: {_described(copying)}")
+        raise Unfulfilled(f"the capacity of {LEAVES} is not reserved for {GROWS}: {_described(copying)}")
     await vm.set_load(ASKS, BEGIN[ASKS] + 1)
     await vm.add_pod(WAITS)
     await until(
         vm,
-        f"{ASKS} and {WAITS} have asked as well",
+        f"{ASKS} and {WAITS} have requested capacity, too",
         lambda scene: _asked(scene, ASKS) > BEGIN[ASKS] * _CPU and _refused(scene, WAITS),
     )
     got: list[str] = []
@@ -69,12 +71,12 @@ async def a_machine_grows(cast: Cast) -> str:
     await vm.let_go(LEAVES)
     after = await until(vm, f"{GROWS} has grown and {LEAVES} runs on {_OTHER}", done)
     if got:
-        raise Unfulfilled(f"{got[0]} got some of it: {_described(after)}")
+        raise Unfulfilled(f"{got[0]} got some of the capacity of {LEAVES}: {_described(after)}")
     if early:
-        raise Unfulfilled(f"{GROWS} grew while {LEAVES} was there: {early[0]}")
+        raise Unfulfilled(f"{GROWS} grew while {LEAVES} was on its node: {early[0]}")
     return (
-        f"{GROWS} grew from {BEGIN[GROWS]} to {_WANTED} CPUs when {LEAVES} had moved to {_OTHER}; {ASKS} and {WAITS}, "
-        f"which asked for 1 meanwhile, got none of its {BEGIN[LEAVES]}"
+        f"{GROWS} grew from {BEGIN[GROWS]} to {_WANTED} CPUs after {LEAVES} had moved to {_OTHER}; {ASKS} and {WAITS} "
+        f"each requested 1 CPU meanwhile, and got none of the {BEGIN[LEAVES]} freed CPUs"
     )
 
 
@@ -84,12 +86,14 @@ async def room_appears(cast: Cast) -> str:
     await vm.set_load(ASKS, BEGIN[ASKS])
     await until(
         vm,
-        f"{ASKS} and {WAITS} ask for nothing any more",
+        f"{ASKS} requests its old size and {WAITS} is gone",
         lambda scene: _asked(scene, ASKS) == BEGIN[ASKS] * _CPU and scene.pod(WAITS) is None,
     )
     await vm.allow_moves(ASKS)
     await vm.set_load(GROWS, _WANTED + 1)
-    before = await until(vm, f"{ASKS} is being copied away for {GROWS}", lambda scene: _copies(scene.move_of(ASKS)))
+    before = await until(
+        vm, f"a migration of {ASKS} for {GROWS} is copying", lambda scene: _copies(scene.move_of(ASKS))
+    )
     held = before.machine(ASKS)
     assert held is not None
     await _a_while(vm, bool)
@@ -104,15 +108,15 @@ async def room_appears(cast: Cast) -> str:
             and not scene.moves
         )
 
-    after = await until(vm, f"{GROWS} has grown and nobody moves", done)
+    after = await until(vm, f"{GROWS} has grown and no migration is left", done)
     took_s = asyncio.get_running_loop().time() - freed_at
     stayed = after.machine(ASKS)
     assert stayed is not None
     if (stayed.node, stayed.pod) != (_HOME, held.pod):
-        raise Unfulfilled(f"{ASKS} has moved all the same: {_described(after)}")
+        raise Unfulfilled(f"{ASKS} has moved nevertheless: {_described(after)}")
     return (
-        f"{ASKS} was {STALL_PERCENT}% on its way when {PLAIN} ended; {took_s:.1f} s later {GROWS} had {_WANTED + 1} "
-        f"CPUs, and {ASKS} runs on in the pod that it was to leave"
+        f"the migration of {ASKS} was {STALL_PERCENT}% done when {PLAIN} ended; {took_s:.1f} s later {GROWS} had "
+        f"{_WANTED + 1} CPUs, and {ASKS} still ran in its old Pod"
     )
 
 
@@ -130,11 +134,11 @@ async def _a_while(vm: VmCast, seen: Callable[[VmScene], object]) -> None:
         seen(scene)
         return clock() >= over
 
-    await until(vm, "a while has passed", passed)
+    await until(vm, f"{_WHILE_S:g} s have passed", passed)
 
 
-async def _until_so(holds: Callable[[], Awaitable[bool]], otherwise: str) -> None:
-    await chapters.until(holds, otherwise, bool, lambda _: otherwise)
+async def _until_so(holds: Callable[[], Awaitable[bool]], what: str) -> None:
+    await chapters.until(holds, what, bool, lambda _: "still false")
 
 
 def _copies(move: DemoMove | None) -> bool:
@@ -171,7 +175,7 @@ def grew_early(scene: VmScene) -> bool:
 
 def _described(scene: VmScene) -> str:
     machines = ", ".join(
-        f"{each.name} ({each.phase or 'new'}) on {each.node or 'none'} uses {each.uses}m of {each.may}m, asks for "
+        f"{each.name} ({each.phase or 'new'}) on {each.node or 'none'} uses {each.uses}m of {each.may}m, requests "
         f"{each.asks}m"
         for each in scene.machines
     )
@@ -179,19 +183,19 @@ def _described(scene: VmScene) -> str:
         f"{each.machine} to {each.target} ({each.phase}, {each.copied}) for {each.beneficiary}" for each in scene.moves
     )
     pods = ", ".join(f"{each.name} on {each.node or 'none'} {each.why}" for each in scene.pods)
-    return f"machines: {machines or 'none'}; moves: {moves or 'none'}; pods: {pods or 'none'}"
+    return f"VMs: {machines or 'none'}; migrations: {moves or 'none'}; pods: {pods or 'none'}"
 
 
 VM_STORY = (
     Chapter(
-        "A machine grows, its neighbour moves",
-        f"{GROWS} needs {_WANTED} of the {CPUS} CPUs of a node that is full: {LEAVES} moves away, while others ask for "
-        "room too.",
+        "A VM grows, its neighbour moves",
+        f"{GROWS} needs {_WANTED} of the {CPUS} CPUs of a full node, so {LEAVES} moves away. Others request capacity, "
+        "too.",
         a_machine_grows,
     ),
     Chapter(
-        "Room appears, and a move is cancelled",
-        f"{GROWS} needs one CPU more, so {ASKS} is to move; then {PLAIN} ends, which leaves as much.",
+        "Capacity appears, and a migration is cancelled",
+        f"{GROWS} needs one more CPU, so {ASKS} starts to move. Then Pod {PLAIN} ends and frees one CPU.",
         room_appears,
     ),
 )

@@ -72,7 +72,7 @@ class Cast:
         for name, zone in zip(objects.NODES, objects.ZONES, strict=True):
             await self._make(NODES, objects.node(name, zone))
         await self._make(STATEFULSETS, objects.dispatcher(), objects.SYSTEM)
-        await until_usable(self._serves_sources, "the API server does not serve ConsumerGroups")
+        await until_usable(self._serves_sources, "the API server still does not serve ConsumerGroups")
         for name in objects.NODES:
             await self._until_it_runs(name)
 
@@ -163,7 +163,7 @@ class Cast:
 
         await until_usable(
             stays,
-            f"namespace {name} is still being deleted; see what holds it: kubectl get namespace {name} -o yaml",
+            f"namespace {name} is still being deleted; for the cause run kubectl get namespace {name} -o yaml",
         )
 
     async def _serves_sources(self) -> bool:
@@ -181,8 +181,8 @@ class Cast:
             if clock() > deadline:
                 taints = ", ".join(taint.key for taint in node.spec.taints) or "none"
                 raise WrongInput(
-                    f"after {PREPARED_S:g} s node {name} is {'Ready' if node.ready else 'not Ready'}, its taints: "
-                    f"{taints}; a kubelet, or kwok in its place, must play it: kubectl get node {name} -o yaml"
+                    f"after {PREPARED_S:g} s node {name} is {'Ready' if node.ready else 'not Ready'}, with taints "
+                    f"{taints}; a kubelet or kwok must run it. For its state run kubectl get node {name} -o yaml"
                 )
             await asyncio.sleep(0.2)
 

@@ -107,7 +107,7 @@ def _placements(scene: Scene) -> list[RenderableType]:
         _pods(scene, colours),
         Text(),
         _sources(scene, colours),
-        Text(f"leader: {scene.leader or 'nobody'}"),
+        Text(f"leader: {scene.leader or 'none'}"),
     ]
 
 
@@ -119,7 +119,7 @@ def _pods(scene: Scene, colours: dict[str, str]) -> Table:
         style = _STATE_STYLES.get(pod.state, "")
         table.add_row(pod.name, pod.node or "-", Text(pod.state, style=style), _blocks(scene, pod, colours))
     if not scene.pods:
-        table.add_row("none yet", "", "", "")
+        table.add_row("no Pods yet", "", "", "")
     return table
 
 
@@ -144,7 +144,7 @@ def _tasks(scene: Scene) -> Table:
     for task in waiting[:_SHOWN]:
         table.add_row(Text(task.name, style="yellow"), _one_line(Text(task.why or "waits")))
     if len(waiting) > _SHOWN:
-        table.add_row("", f"and {len(waiting) - _SHOWN} more wait")
+        table.add_row("", f"and {len(waiting) - _SHOWN} more waiting")
     return table
 
 

@@ -25,16 +25,16 @@ async def sources_arrive(cast: Cast) -> str:
     for name, wanted in (("orders", 6), ("payments", 4), ("clicks", 2)):
         await cast.set_source(name, wanted)
     scene = await until(cast, "every source is placed", lambda scene: len(scene.sources) == 3 and scene.satisfied)
-    _expect(scene.within_capacity, "a pod holds more than its capacity", scene)
-    return f"12 vreplicas of 3 sources run on {len(scene.pods)} pods"
+    _expect(scene.within_capacity, "a Pod has more vreplicas than its capacity", scene)
+    return f"12 vreplicas of 3 sources run on {len(scene.pods)} Pods"
 
 
 async def capacity_runs_out(cast: Cast) -> str:
     before = (await cast.look()).replicas
     await cast.set_source("clicks", 20)
     scene = await until(cast, "the StatefulSet has grown", lambda scene: scene.replicas > before and scene.satisfied)
-    _expect(scene.within_capacity, "a pod holds more than its capacity", scene)
-    return f"the StatefulSet grew from {before} to {scene.replicas} pods, no more than needed"
+    _expect(scene.within_capacity, "a Pod has more vreplicas than its capacity", scene)
+    return f"the StatefulSet grew from {before} to {scene.replicas} Pods, no more than needed"
 
 
 async def a_source_shrinks(cast: Cast) -> str:
@@ -49,9 +49,9 @@ async def a_source_shrinks(cast: Cast) -> str:
         return scene.replicas < before and scene.satisfied and scene.compact
 
     await cast.set_source("clicks", 4)
-    scene = await until(cast, "the set is smaller and everything placed", watched)
-    _expect(not gone_with_work, f"pods were cut while {gone_with_work} still ran there", scene)
-    return f"vreplicas moved first, then the set shrank from {before} to {scene.replicas} pods"
+    scene = await until(cast, "the StatefulSet is smaller and every source is placed", watched)
+    _expect(not gone_with_work, f"Pods were removed while vreplicas of {gone_with_work} ran on them", scene)
+    return f"vreplicas moved first, then the StatefulSet shrank from {before} to {scene.replicas} Pods"
 
 
 async def a_node_is_lost(cast: Cast) -> str:
@@ -62,16 +62,18 @@ async def a_node_is_lost(cast: Cast) -> str:
     await cast.lose_node(victim.node)
     await until(
         cast,
-        f"the vreplicas of {victim.name} run elsewhere",
+        f"the vreplicas of {victim.name} run on other Pods",
         lambda scene: scene.satisfied,
     )
     await cast.restore_node(victim.node)
     scene = await until(
         cast,
-        "the node's pods are used again",
+        f"{victim.name} has vreplicas again",
         lambda scene: scene.satisfied and bool(scene.on(victim.name)),
     )
-    return f"{victim.node} went with {lost} vreplicas; they ran elsewhere, and moved back when it returned"
+    return (
+        f"{victim.node} was lost with {lost} vreplicas; they ran on other Pods, and moved back when the node returned"
+    )
 
 
 async def a_hundred_pods_are_placed(cast: Cast) -> str:
@@ -80,59 +82,66 @@ async def a_hundred_pods_are_placed(cast: Cast) -> str:
     await cast.add_report()
     # A scheduler with this reason has seen the taint. Nodes and Pods have separate watches, and Pods could arrive
     # first.
-    await until(cast, f"{REPORT} waits and says why", lambda scene: "untolerated taint" in _why(scene))
+    await until(cast, f"Pod {REPORT} waits because of the taint", lambda scene: "untolerated taint" in _why(scene))
     await cast.add_tasks(_TASKS)
     scene = await until(
         cast,
-        "all pods but one have a node, and that one says why it has none",
+        f"{_TASKS} Pods have a node, and Pod {REPORT} waits because of the taint",
         lambda scene: sum(scene.tasks_by_node.values()) == _TASKS and "untolerated taint" in _why(scene),
     )
-    _expect(kept not in scene.tasks_by_node, f"pods are on {kept} against its taint", scene)
+    _expect(kept not in scene.tasks_by_node, f"Pods are on {kept} despite its taint", scene)
     why = _why(scene)
     changes = (await cast.explain(REPORT))["changes"]
-    _expect(bool(changes), f"explain knows of no change that would help {REPORT}", scene)
+    _expect(bool(changes), f"explain names no change that would help Pod {REPORT}", scene)
     await cast.free(kept)
     await until(
         cast,
-        f"{REPORT} is on {kept}, which is free now",
+        f"Pod {REPORT} is on {kept}, which has no taint now",
         lambda scene: (report := scene.task(REPORT)) is not None and report.node == kept,
     )
     placed = ", ".join(f"{count} on {node}" for node, count in scene.tasks_by_node.items())
     no, _, _ = why.partition(". ")
-    return f"{placed}; {REPORT} waited ({no}); explain said: {changes[0]['text']}; the taint went, and it got {kept}"
+    return (
+        f"{placed}. Pod {REPORT} waited ({no}). explain suggested: {changes[0]['text']}. Without the taint, Pod "
+        f"{REPORT} got {kept}"
+    )
 
 
 async def the_leader_is_killed(cast: Cast) -> str:
     before = await until(
         cast,
-        "somebody leads, and nothing is left to be spared or evened out",
+        "a process leads, and no Pod is left to remove or to even out",
         lambda scene: bool(scene.leader) and scene.satisfied and scene.compact and scene.even,
     )
     await cast.kill(before.leader)
-    after = await until(cast, "another one leads", lambda scene: scene.leader not in ("", before.leader))
+    after = await until(cast, "another process leads", lambda scene: scene.leader not in ("", before.leader))
     _expect(
         {s.name: dict(s.placements) for s in after.sources} == {s.name: dict(s.placements) for s in before.sources},
-        "placements moved with the leadership",
+        "placements changed with the leader",
         after,
     )
     await cast.set_source("payments", 6)
-    await until(cast, "the new leader places", lambda scene: scene.satisfied)
-    return f"{after.leader} took over from {before.leader}; nothing moved, and new work is placed"
+    await until(cast, "the new leader places vreplicas", lambda scene: scene.satisfied)
+    return f"{after.leader} took over from {before.leader}; no vreplica moved, and new ones are placed"
 
 
 STORY = (
-    Chapter("Sources arrive", "Three sources ask for consumers; the StatefulSet has no pods yet.", sources_arrive),
-    Chapter("Capacity runs out", "clicks wants 20: more than the pods can hold.", capacity_runs_out),
-    Chapter("A source shrinks", "clicks wants 4 again: pods are emptied, then the set is cut.", a_source_shrinks),
-    Chapter("A node is lost", "A node disappears with its pods, and comes back later.", a_node_is_lost),
+    Chapter("Sources arrive", "Three sources request consumers; the StatefulSet has no Pods yet.", sources_arrive),
     Chapter(
-        "A hundred pods are placed, one is not",
-        "report needs an SSD, and the only node with one is kept for another team: why not, and what would help?",
+        "Capacity runs out", "clicks requests 20 vreplicas, more than the Pods have capacity for.", capacity_runs_out
+    ),
+    Chapter(
+        "A source shrinks",
+        "clicks requests 4 again: vpod empties Pods, then scales the StatefulSet down.",
+        a_source_shrinks,
+    ),
+    Chapter("A node is lost", "A node is lost with its Pods, and returns later.", a_node_is_lost),
+    Chapter(
+        "A hundred Pods are placed, one is not",
+        "Pod report needs an SSD, but the only node with an SSD has a taint. explain names the cause and a fix.",
         a_hundred_pods_are_placed,
     ),
-    Chapter(
-        "The leader is killed", "The process that decides gets SIGKILL; another one stands by.", the_leader_is_killed
-    ),
+    Chapter("The leader is killed", "The leading process gets SIGKILL; a second process leads.", the_leader_is_killed),
     *SPOT_STORY,
     *SHARD_STORY,
     *VM_STORY,
@@ -154,7 +163,7 @@ def _described(scene: Scene) -> str:
     sources = ", ".join(f"{s.name} {s.placed}/{s.wanted} on {dict(s.placements)}" for s in scene.sources)
     pods = ", ".join(f"{pod.name} {pod.state}" for pod in scene.pods)
     waiting = [task for task in scene.tasks if not task.node]
-    tasks = f"{scene.tasks_by_node}, {len(waiting)} wait {[task.why for task in waiting[:3]]}"
+    tasks = f"{scene.tasks_by_node}, {len(waiting)} waiting {[task.why for task in waiting[:3]]}"
     return (
         f"replicas {scene.replicas}; pods: {pods or 'none'}; sources: {sources or 'none'}; tasks: {tasks}; "
         f"leader: {scene.leader}"

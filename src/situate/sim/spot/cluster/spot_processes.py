@@ -112,7 +112,7 @@ class Ours:
             pods = tuple(pod for pod in world.pods_of(birth.owner.uid) if pod.controller == birth.controller)
             live = View(cluster, view.settings, view.memories, LiveRead(birth.owner, replica_set, pods))
             answered = admit(request, live, self.ledger, world.now, token)
-        assert not isinstance(answered, NeedsRead), "a live read was given, and another one is asked for"
+        assert not isinstance(answered, NeedsRead), "admission requests a second live read"
         answer, self.ledger = answered
         return answer.operations
 

@@ -101,8 +101,10 @@ class Acting:
             attempt = await self._attempt(action, latest.decision, latest.situation)
         except Exception as defect:
             # an unexpected exception costs this pod its move, and admission keeps its leader
-            self._log.error("an action failed", action=type(action).__name__, pod=str(action.pod), exc_info=defect)
-            attempt = Attempt(action, Outcome.FAILED, f"a defect: {defect!r}")
+            self._log.error(
+                "unexpected error of an action", action=type(action).__name__, pod=str(action.pod), exc_info=defect
+            )
+            attempt = Attempt(action, Outcome.FAILED, f"unexpected error: {defect!r}")
         finally:
             lane.running -= 1
             self._pods.discard(action.uid)
@@ -122,11 +124,11 @@ class Acting:
             reason=str(action.reason) if isinstance(action, Move) else "",
         )
         if attempt.outcome is Outcome.DONE:
-            log.info("a pod was touched")
+            log.info("action carried out")
         elif attempt.outcome in (Outcome.FAILED, Outcome.UNKNOWN):
-            log.warning("a pod could not be touched; it is decided anew", error=attempt.why)
+            log.warning("action failed, deciding again", error=attempt.why)
         else:
-            log.info("a pod was left as it is", outcome=str(attempt.outcome), why=attempt.why)
+            log.info("action not carried out", outcome=str(attempt.outcome), why=attempt.why)
 
 
 def _by_policy(action: Action) -> bool:

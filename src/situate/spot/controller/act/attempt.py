@@ -116,7 +116,7 @@ class Attempting:
         try:
             pod = await self._again.pod(*action.pod)
             if pod is None:
-                return Attempt(action, Outcome.VOID, "it is gone")
+                return Attempt(action, Outcome.VOID, "the pod is gone")
             facts = pod_facts(pod)
             why = void(action, facts, self._cluster.nodes)
             if why:
@@ -137,9 +137,9 @@ class Attempting:
         memory = decision.state.memories.get(action.owner, NO_MEMORY)
         seen = await self._again.workload(owner, situation.rules, memory)
         if seen is None:
-            return "its workload is gone"
+            return "the workload is gone"
         if not seen.takes_part:
-            return "its workload takes no part by now"
+            return "spot no longer manages the workload"
         now = self._wall()  # the current time, because the API server may have been slow
         return barred(
             action,
@@ -185,7 +185,7 @@ class Attempting:
         try:
             await self._actuator.write(request)
         except NotFound:
-            return Attempt(action, Outcome.VOID, "it is gone")
+            return Attempt(action, Outcome.VOID, "the pod is gone")
         except (Conflict, TooManyRequests) as problem:
             return Attempt(action, Outcome.REFUSED, str(problem))
         except Retriable as problem:

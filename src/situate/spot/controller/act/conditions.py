@@ -62,7 +62,7 @@ class Conditions:
             if not self._writing:
                 await self._tell([*self._begun(wanted), *self._over(wanted)][:MOST_AT_ONCE])
         except Exception as defect:
-            self._log.error("nobody could be told what pods wait for", exc_info=defect)
+            self._log.error("unexpected error of the conditions of pods", exc_info=defect)
 
     async def _tell(self, changes: Sequence[tuple[Pod, str, str, str]]) -> None:
         self._writing = True
@@ -71,7 +71,7 @@ class Conditions:
                 try:
                     well = await self._say(pod, status, reason, message)
                 except Exception as defect:
-                    self._log.error("a pod could not be told why it waits", pod=str(_key(pod)), exc_info=defect)
+                    self._log.error("unexpected error of a pod's condition", pod=str(_key(pod)), exc_info=defect)
                     continue
                 if not well:
                     return
@@ -105,7 +105,7 @@ class Conditions:
             if pod is None or _said(pod, "True") is not None:
                 self._marked.discard(key)
             else:
-                yield pod, "True", _PLACED, f"it has found the node {pod.spec.node_name}"
+                yield pod, "True", _PLACED, f"the pod has the node {pod.spec.node_name}"
 
     async def _say(self, pod: Pod, status: str, reason: str, message: str) -> bool:
         """Write one condition; return whether to go on with the next pods."""
@@ -123,7 +123,7 @@ class Conditions:
         except (NotFound, Conflict):
             return True  # another pod has the name now, or the pod is gone
         except (KubeError, Retriable) as problem:
-            self._log.warning("a pod cannot be told why it waits", pod=str(key), error=str(problem))
+            self._log.warning("write of a pod's condition failed", pod=str(key), error=str(problem))
             return False
         if status == "False":
             self._marked.add(key)

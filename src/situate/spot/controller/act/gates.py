@@ -120,13 +120,11 @@ class Gates:
             async with lane:
                 done = await self._placed(pod, client, actuator)
         except (KubeError, Retriable) as problem:
-            self._log.warning(
-                "a gated pod could not be placed; it is tried again", pod=str(pod.key), error=str(problem)
-            )
+            self._log.warning("gate of a pod not removed, retrying", pod=str(pod.key), error=str(problem))
             done = False
         except Exception as defect:
             # an unexpected exception delays this pod only
-            self._log.error("a gated pod could not be classed; it is tried again", pod=str(pod.key), exc_info=defect)
+            self._log.error("unexpected error on a gated pod, retrying", pod=str(pod.key), exc_info=defect)
             done = False
         if not done:
             await asyncio.sleep(_AGAIN_S)
@@ -159,10 +157,15 @@ class Gates:
                 self._sent.pop(pod.uid, None)
                 refused = str(problem)
                 continue
-            self._log.info("a gated pod was placed", pod=str(pod.key), reason=found.answer.why)
+            self._log.info("gated pod classified", pod=str(pod.key), reason=found.answer.why)
             return True
-        self._log.warning("a pod was let go without a class", pod=str(pod.key), error=refused)
-        self._record(_reference(pod), WARNING, "NotPlaced", f"let go without a class: {refused}")
+        self._log.warning("gate removed without a class", pod=str(pod.key), error=refused)
+        self._record(
+            _reference(pod),
+            WARNING,
+            "NotPlaced",
+            f"spot removed the gate of the pod without a class, because the API server refused the class: {refused}",
+        )
         await self._write(pod, released(whole), client, actuator)
         return True
 
@@ -187,10 +190,10 @@ class Gates:
 
     def _tell(self, pod: PodFacts, seconds: float) -> None:
         message = (
-            f"it has waited {seconds:.0f} s for its class: no process of spot leads, or it cannot write; "
-            "`situate spot ungate -A` lets pods go without one"
+            f"the pod has waited {seconds:.0f} s for its class: spot has no leader, or the leader cannot write; "
+            "`situate spot ungate -A` removes the gates without a class"
         )
-        self._log.warning("a pod waits behind the gate", pod=str(pod.key), seconds=round(seconds))
+        self._log.warning("pod gated for too long", pod=str(pod.key), seconds=round(seconds))
         self._record(_reference(pod), WARNING, "GatedTooLong", message)
 
 

@@ -47,7 +47,7 @@ class Labelling:
             try:
                 await self._label(client, actuator)
             except (KubeError, Retriable) as problem:
-                self._log.warning("nodes cannot be labelled; it is tried again", error=str(problem))
+                self._log.warning("labelling of nodes failed, retrying", error=str(problem))
                 await asyncio.sleep(_AGAIN_S)
                 continue
             await self._changed.wait()
@@ -65,4 +65,4 @@ class Labelling:
                 await actuator.write(client.patch(NODES, name, MergePatch(patch)))
             except (NotFound, Conflict):
                 continue  # gone, or another machine of the same name; the watch shows it
-            self._log.info("a node is labelled", node=name, labels=patch["metadata"]["labels"])
+            self._log.info("node labelled", node=name, labels=patch["metadata"]["labels"])

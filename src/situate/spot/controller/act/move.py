@@ -133,7 +133,7 @@ class Moving:
         try:
             decision = await in_steps(deciding(replace(self._state, memories=before), situation, self._wall()))
         except Exception as defect:
-            self._log.error("nothing could be decided; it is tried again", exc_info=defect)
+            self._log.error("unexpected error of a decision, retrying", exc_info=defect)
             self._state = self._recalled
             return None
         self._state = decision.state
@@ -158,7 +158,7 @@ class Moving:
         told = ""
         while (problem := self._not_known()) is not None:
             if problem != told:
-                self._log.warning("nothing is moved yet", error=problem)
+                self._log.warning("moves not started yet", error=problem)
                 told = problem
             await asyncio.sleep(_NOT_KNOWN_S)
 

@@ -26,6 +26,7 @@ _TOGETHER_S: Final = 60.0
 _NAMED: Final = 10
 """Pods named in a message, the last ones."""
 _DONE = {Evict: "Evicted", Delete: "Deleted", Release: "Released"}
+_WOULD = {Evict: "evict", Delete: "delete", Release: "release"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Telling:
         would = [action for action in decision.would if isinstance(action, Move)]
         for action in would:
             if (action.uid, action.reason) not in self._would:
-                message = f"pod {action.pod.name} would be {_DONE[type(action)].lower()}: {action.reason}"
+                message = f"spot would {_WOULD[type(action)]} pod {action.pod.name}: {action.reason}"
                 self._about(action.owner, NORMAL, "ReadOnly", message)
         self._would = frozenset((action.uid, action.reason) for action in would)
 
@@ -68,10 +69,10 @@ class Telling:
             return
         done = _DONE[type(action)]
         if attempt.outcome is Outcome.DONE:
-            message = f"{done.lower()} {self._together(action, done)}: {action.reason}"
+            message = f"spot {done.lower()} {self._together(action, done)}: {action.reason}"
             self._about(action.owner, NORMAL, f"Pod{done}", message)
         elif attempt.outcome in (Outcome.REFUSED, Outcome.FAILED):
-            message = f"pod {action.pod.name} was not {done.lower()} ({action.reason}): {attempt.why}"
+            message = f"spot has not {done.lower()} pod {action.pod.name} ({action.reason}): {attempt.why}"
             self._about(action.owner, WARNING, f"PodNot{done}", message)
 
     def _together(self, action: Move, done: str) -> str:

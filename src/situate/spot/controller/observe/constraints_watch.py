@@ -146,7 +146,7 @@ class Around:
         except NotFound:
             self._holders.pop(key, None)
         except KubeError as problem:
-            self._log.warning("the Lease of a workload cannot be read", lease=str(key), error=str(problem))
+            self._log.warning("read of a workload's Lease failed", lease=str(key), error=str(problem))
         else:
             self._holders[key] = lease.spec.holder_identity
 

@@ -114,7 +114,7 @@ class Rooms:
                 self._place(pod)
             except (ValueError, OverflowError) as problem:
                 self._cache.remove_pod(uid)
-                self._log.warning("a pod takes nothing of its node", pod=pod.metadata.name, error=str(problem))
+                self._log.warning("unreadable pod not counted on its node", pod=pod.metadata.name, error=str(problem))
             yield
 
     def _filtered(self, nodes: Nodes) -> FilteredRoom:
@@ -140,7 +140,9 @@ class Rooms:
             self._cache.set_node(new)
         except (ValueError, OverflowError) as problem:
             self._cache.remove_node(new.metadata.name)
-            self._log.warning("a node is no room for anything", node=new.metadata.name, error=str(problem))
+            self._log.warning(
+                "unreadable node not counted as free capacity", node=new.metadata.name, error=str(problem)
+            )
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and (new is None or old.metadata.uid != new.metadata.uid):

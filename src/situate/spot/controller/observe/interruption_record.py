@@ -73,6 +73,6 @@ class Recording:
         try:
             await client.patch(LEASES, NAME, patch, self._namespace)
         except (KubeError, Retriable) as problem:
-            self._log.warning("what has become of spot nodes cannot be recorded", error=str(problem))
+            self._log.warning("write of the interruption record failed", error=str(problem))
             return False
         return True

@@ -41,9 +41,9 @@ class LiveReads:
             async with asyncio.timeout(self.within_s):
                 return await asyncio.shield(task)
         except TimeoutError:
-            self._log.warning("a live read took too long", controller=str(needed.controller.name))
+            self._log.warning("live read timed out", controller=str(needed.controller.name))
         except KubeError as problem:
-            self._log.warning("a live read failed", controller=needed.controller.name, error=str(problem))
+            self._log.warning("live read failed", controller=needed.controller.name, error=str(problem))
         return UNREADABLE
 
     async def close(self) -> None:

@@ -66,7 +66,7 @@ class PolicyRecord:
         try:
             await self.reflector.relist()
         except Forbidden as problem:
-            self._log.warning("the last valid policies may not be read", error=str(problem))
+            self._log.warning("read of the last valid policies forbidden", error=str(problem))
 
     async def run(self, client: Client) -> None:
         """Write changes. Writes of `client` raise a `Retriable` if this process does not lead."""
@@ -83,7 +83,7 @@ class PolicyRecord:
         before = known.data.get(KEY, "") if known is not None else ""
         text, missing = to_text(self._policies(), from_text(before))
         if missing:
-            self._warn_unrecorded(f"the record is full: {missing} workloads do not fit")
+            self._warn_unrecorded(f"the record is full, so {missing} workloads are missing")
         if text == before:
             return True
         try:
@@ -111,7 +111,7 @@ class PolicyRecord:
         try:
             await self.reflector.relist()
         except KubeError as problem:
-            self._log.warning("the last valid policies cannot be read", error=str(problem))
+            self._log.warning("read of the last valid policies failed", error=str(problem))
 
     def _known(self) -> ConfigMap | None:
         return self.reflector.store.get(POLICIES, self._namespace)
@@ -124,4 +124,4 @@ class PolicyRecord:
         """Log the problem once, however often the write is retried."""
         if problem != self._problem:
             self._problem = problem
-            self._log.warning("valid policies are not recorded yet", error=problem)
+            self._log.warning("valid policies not recorded yet", error=problem)

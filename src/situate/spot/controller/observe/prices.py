@@ -55,7 +55,7 @@ class Pricing:
         while True:
             await self.look()
             if self.mistakes and self.mistakes != told:
-                self._log.warning("prices are missing or absurd", mistakes="\n".join(map(str, self.mistakes)))
+                self._log.warning("prices missing or invalid", mistakes="\n".join(map(str, self.mistakes)))
             told = self.mistakes
             await asyncio.sleep(PERIOD_S)
 

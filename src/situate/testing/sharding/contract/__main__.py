@@ -1,6 +1,6 @@
-"""`python -m situate.testing.sharding.contract --command "node executor.js"`: tries an executor, and names each rule.
+"""`python -m situate.testing.sharding.contract --command "node executor.js"`: tests an executor, and reports each rule.
 
-Exit code 0: all are kept; 1: at least one is broken; 2: not all could be tried.
+Exit code 0: all rules are kept; 1: at least one is broken; 2: not all could be tested.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ app = typer.Typer(add_completion=False, help=__doc__)
 
 @app.command()
 def main(
-    command: Annotated[str, typer.Option(help="Starts the executor; it is told everything in its environment.")],
+    command: Annotated[str, typer.Option(help="Command that starts the executor; environment variables configure it.")],
     lease_duration: Annotated[
-        float, typer.Option(min=3.0, help="Seconds; the executor's other durations follow from it.")
+        float,
+        typer.Option(
+            min=3.0, help="Duration of the Lease in seconds; the executor's other durations are derived from it."
+        ),
     ] = 15.0,
 ) -> None:
-    """Plays the supervisor's part to one executor, on a server of its own, and says which rules it keeps."""
+    """Act as the supervisor of one executor on an embedded server, and report the rules that the executor keeps."""
     with tempfile.TemporaryDirectory(prefix="situate-contract-") as folder, logs_off():
         code = asyncio.run(_tried(command, Timing(lease_duration), Path(folder)))
     raise typer.Exit(code)
@@ -52,9 +55,9 @@ async def _tried(command: str, timing: Timing, folder: Path) -> int:
     finally:
         await place.stop()
     if missing:
-        typer.echo(f"not tried: {', '.join(rule for rule in RULES if rule not in told)}; {missing}")
+        typer.echo(f"not tested: {', '.join(rule for rule in RULES if rule not in told)}; {missing}")
     if (broken or missing) and (lines := place.tail()):
-        typer.echo("the executor's last lines:")
+        typer.echo("last lines of the executor's log:")
         for line in lines:
             typer.echo(f"  {line}")
     typer.echo(f"{len(told) - broken} of {len(RULES)} rules are kept")

@@ -51,33 +51,35 @@ async def played(place: Place) -> AsyncIterator[Finding]:
     said = ""
     if refused:
         first = refused[0]
-        epochs = f"epoch {first.before.epoch} of {first.before.executor or 'nobody'}"
-        said = f"{len(refused)} were not; the first on {first.name} under {epochs}: {first.refusal}"
+        epochs = f"epoch {first.before.epoch} of {first.before.executor or 'no executor'}"
+        said = f"the policy refuses {len(refused)} writes, first on {first.name} under {epochs}: {first.refusal}"
     yield Finding("fenced", not refused, said)
 
 
 async def _lease(place: Place) -> AsyncIterator[Finding]:
     """Check that the Lease appears, has the right content, and is renewed."""
     if not await place.until(lambda: place.leases() or place.ended, PATIENCE_S) or place.ended:
-        how = "has ended" if place.ended else f"has made no Lease within {PATIENCE_S:g} s"
+        how = "has ended" if place.ended else f"created no Lease within {PATIENCE_S:g} s"
         raise NotTried(f"the executor {how}")
     lease = place.lease()
     if lease is None:
-        yield Finding("lease", False, f"there are {place.leases()}, expected: {place.lease_name}")
-        raise NotTried("without its Lease no executor is found")
+        yield Finding("lease", False, f"found Leases {place.leases()}, expected: {place.lease_name}")
+        raise NotTried("supervisors find an executor only by its Lease")
     await place.until(lambda: (place.lease() or {})["spec"].get("holderIdentity") == place.uid, PATIENCE_S)
     lease = place.lease() or lease
     yield Finding("lease", not (wrong := _wrong_with(place, lease)), wrong)
     text = lease["metadata"].get("annotations", {}).get(STATUS)
     _, oddities = report_of(text)
     yield Finding(
-        "status", text is not None and not oddities, oddities[0] if oddities else "" if text else "it is absent"
+        "status",
+        text is not None and not oddities,
+        oddities[0] if oddities else "" if text else "the annotation is absent",
     )
     since, times = place.now(), place.timing
     await asyncio.sleep(times.lease_s)
     seen = [since, *(at for at in place.renewals if at >= since), place.now()]
     longest_s = max(later - earlier for earlier, later in pairwise(seen))
-    said = f"{longest_s:.1f} s passed without one, allowed: {times.renew_deadline_s:g} s"
+    said = f"{longest_s:.1f} s passed without a renewal, allowed: {times.renew_deadline_s:g} s"
     yield Finding("renewal", longest_s <= times.renew_deadline_s, "" if longest_s <= times.renew_deadline_s else said)
 
 
@@ -94,12 +96,12 @@ async def _work(place: Place) -> AsyncIterator[Finding]:
     _write(place, "done", guarded_patch(place.get("done"), _done(place, "done")), "/status")
     _write(place, "done", _assigning(place, "done", Holder(POD, place.uid)))
     begun = await _begins(place, "own")
-    yield Finding("claim", begun, "" if begun else f"it was not begun within {PATIENCE_S:g} s")
+    yield Finding("claim", begun, "" if begun else f"the executor did not start the object within {PATIENCE_S:g} s")
     if not begun:
-        raise NotTried("an executor that does not begin cannot be stopped")
+        raise NotTried("the other rules need an executor that starts its objects")
     await asyncio.sleep(2 * BEAT_S)
     touched = sorted({each.name for each in place.landed if each.name in (*strangers, "done")})
-    yield Finding("others", not touched, f"it has written {', '.join(touched)}" if touched else "")
+    yield Finding("others", not touched, f"the executor wrote to {', '.join(touched)}" if touched else "")
 
 
 async def _drain(place: Place) -> AsyncIterator[Finding]:
@@ -111,27 +113,27 @@ async def _drain(place: Place) -> AsyncIterator[Finding]:
     await place.until(lambda: place.view("own").holder is None, PATIENCE_S)
     view, said = place.view("own"), ""
     if view.holder is not None:
-        said = f"not released within {PATIENCE_S:g} s"
+        said = f"the object was not released within {PATIENCE_S:g} s"
     elif view.epoch != epoch or view.drain is not None:
-        said = f"after the release the epoch is {view.epoch}, it was {epoch}; drain request: {view.drain}"
+        said = f"after the release the epoch is {view.epoch}, expected: {epoch}; drain request: {view.drain}"
     yield Finding("ack", not said, said)
 
 
 async def _revocation(place: Place) -> AsyncIterator[Finding]:
     if not await _begins(place, "taken"):
-        raise NotTried("a second object was not begun")
+        raise NotTried("the executor did not start a second object")
     _take(place, "taken")
     at, grace_s = place.now(), place.timing.cancel_grace_s + BEAT_S
     await asyncio.sleep(grace_s + 2 * BEAT_S)
     late = place.writes_of("taken", at)
-    said = f"{len(late)} writes landed after it, the last {late[-1].at - at:.1f} s" if late else ""
+    said = f"{len(late)} writes landed later, the last after {late[-1].at - at:.1f} s" if late else ""
     yield Finding("revoke", not late, said)
 
 
 async def _late(place: Place) -> AsyncIterator[Finding]:
     """Check a write that is on its way while its object goes to another executor."""
     if not await _begins(place, "late"):
-        raise NotTried("a third object was not begun")
+        raise NotTried("the executor did not start a third object")
     place.delay("late", HELD_S)
     await place.until(place.under_way, PATIENCE_S)
     _take(place, "late")
@@ -140,7 +142,7 @@ async def _late(place: Place) -> AsyncIterator[Finding]:
     await asyncio.sleep(HELD_S + place.timing.cancel_grace_s)
     place.undisturbed()
     late = place.writes_of("late", at)
-    yield Finding("late", not late, f"{len(late)} landed on an object that is another's" if late else "")
+    yield Finding("late", not late, f"{len(late)} writes landed on an object of another executor" if late else "")
 
 
 async def _completion(place: Place) -> AsyncIterator[Finding]:
@@ -155,14 +157,14 @@ async def _completion(place: Place) -> AsyncIterator[Finding]:
     elif view.successful is not True:
         said = f"status.successful is {view.successful!r}, expected: true"
     elif after:
-        said = f"{len(after)} writes landed after it"
+        said = f"{len(after)} writes landed after the completion"
     yield Finding("complete", not said, said)
 
 
 async def _loss(place: Place) -> AsyncIterator[Finding]:
     """Refuse all renewals for a while, then accept them again."""
     if not await _begins(place, "lost"):
-        raise NotTried("a fourth object was not begun")
+        raise NotTried("the executor did not start a fourth object")
     epoch = place.view("lost").epoch
     place.refuse_renewals()
     await asyncio.sleep(0.1)  # writes on their way have landed
@@ -170,7 +172,7 @@ async def _loss(place: Place) -> AsyncIterator[Finding]:
     await place.until(lambda: place.ended or place.now() > last + place.timing.lease_s, PATIENCE_S)
     await asyncio.sleep(2 * BEAT_S)
     late = place.writes_of("lost", last + place.timing.lease_s)
-    said = f"it wrote {late[-1].at - last:.1f} s after the last renewal" if late else ""
+    said = f"the executor wrote {late[-1].at - last:.1f} s after the last renewal" if late else ""
     yield Finding("loss", not late, said)
     back = place.now()
     place.undisturbed()
@@ -178,29 +180,31 @@ async def _loss(place: Place) -> AsyncIterator[Finding]:
         await place.execute()
     renewed = await place.until(lambda: place.renewals[-1] > back, PATIENCE_S)
     if not renewed:
-        raise NotTried("the Lease was not renewed again when it could be")
+        raise NotTried("the executor did not renew its Lease when renewals were accepted again")
     await place.until(lambda: place.view("lost").holder is None, 2 * place.timing.renew_s + 2 * BEAT_S)
     again = [
         each for each in place.writes_of("lost", back) if each.after.holder is not None and each.after.epoch == epoch
     ]
-    said = f"{len(again)} writes under epoch {epoch} landed after the Lease was lost and taken again" if again else ""
+    said = (
+        f"{len(again)} writes under epoch {epoch} landed after the Lease was lost and acquired again" if again else ""
+    )
     yield Finding("forgone", not again, said)
 
 
 async def _end(place: Place) -> AsyncIterator[Finding]:
     if not await _begins(place, "last"):
-        raise NotTried("a fifth object was not begun")
+        raise NotTried("the executor did not start a fifth object")
     assert place.process is not None, "it was started"
     place.process.send_signal(signal.SIGTERM)
     gone = await place.until(lambda: place.ended, PATIENCE_S)
     holder = ((place.lease() or {}).get("spec") or {}).get("holderIdentity")
     said = ""
     if not gone:
-        said = f"it has not ended within {PATIENCE_S:g} s"
+        said = f"the executor did not end within {PATIENCE_S:g} s"
     elif place.view("last").holder is not None:
-        said = "it has ended, and its object is still assigned to it"
+        said = "the executor has ended, but its object is still assigned to it"
     elif holder:
-        said = f"it has ended, and its Lease is still held by {holder}"
+        said = f"the executor has ended, but {holder} still holds its Lease"
     yield Finding("sigterm", not said, said)
 
 

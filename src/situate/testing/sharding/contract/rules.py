@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import Final
 
 RULES: Final[dict[str, str]] = {
-    "lease": "holds a Lease of its own, named, labelled and annotated as supervisors look for it",
+    "lease": "holds its own Lease, with the name, labels and annotations that supervisors expect",
     "status": "reports a readable status in the annotation of its Lease",
     "renewal": "renews the Lease at least once in every renew deadline",
-    "claim": "begins with an object that is assigned to its id and its UID",
-    "others": "works on nothing else: another UID's, another executor's, or completed",
-    "ack": "asked to drain, stops and releases: unassigned, the epoch as it is, no drain request",
-    "revoke": "stops within the cancel grace when the assignment is taken away, and writes no more",
-    "late": "a write that arrives after its assignment has ended is refused",
-    "complete": "completes with both terminal marks, and writes nothing after that",
-    "loss": "without a renewal it stops by itself before the Lease has run out",
-    "forgone": "does not continue the work that it held when it lost the Lease, under the same epoch",
-    "sigterm": "at SIGTERM releases its objects and then its Lease, and ends",
-    "fenced": "every write of its own that landed is one that the policy admits",
+    "claim": "starts an object that is assigned to its id and its UID",
+    "others": "starts no other object: of another UID or executor, or completed",
+    "ack": "stops and releases on a drain request: unassigned, same epoch, no drain request",
+    "revoke": "stops within the cancel grace when the assignment is revoked, and writes nothing later",
+    "late": "has every write refused that arrives after the end of its assignment",
+    "complete": "completes with both terminal marks, and writes nothing later",
+    "loss": "stops by itself before the Lease expires without a renewal",
+    "forgone": "does not continue objects under the epoch in which it lost its Lease",
+    "sigterm": "releases its objects, then its Lease, and ends at SIGTERM",
+    "fenced": "makes only writes that the fencing policy admits",
 }
 """The rules by name."""
 

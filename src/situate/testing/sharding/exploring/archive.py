@@ -170,7 +170,7 @@ def _outcomes(world: World, job: Progress, without: frozenset[Guard]) -> Iterato
                 lost = Unavailable("no answer", archive=True)
                 yield ", its answer lost", lost, kept._replace(lost=world.lost - 1)
             if world.bad:
-                yield ", and it is not kept", Stored(record.digest), world._replace(bad=world.bad - 1)
+                yield ", but the archive lost it", Stored(record.digest), world._replace(bad=world.bad - 1)
         case Step.VERIFY:
             if not world.record:
                 yield "", NotThere(), world
@@ -212,7 +212,9 @@ def _written(
         return
     before = read(world.stored)
     if before.uid == UID and world.record != world.stored:
-        raise Broken(f"S7: the finalizer goes from version {before.resource_version}, which is not in the archive")
+        raise Broken(
+            f"S7: the finalizer is removed from version {before.resource_version}, which is not in the archive"
+        )
     after = _put(world, patched)._replace(released=world.stored)
     gone = not after.stored  # it was being deleted
     yield "", Released(view_of(patched, PATHS) if gone else read(after.stored)), after
@@ -230,7 +232,7 @@ def _deleted(world: World, view: ObjectView, without: frozenset[Guard]) -> Itera
         yield "", Superseded(), world
         return
     if stored.uid != UID or not world.released:
-        raise Broken(f"S9: {stored.uid} is deleted, which was not archived")
+        raise Broken(f"S9: {stored.uid} is deleted, but not archived")
     after = world if stored.finalizers else world._replace(stored="")
     yield "", Deleted(), after
     if world.lost:

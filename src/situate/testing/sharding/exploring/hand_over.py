@@ -153,7 +153,7 @@ def unsettled(world: World, rules: Rules) -> str:
         world = _passed(world)
     holder = read(world.stored).executor_uid
     settled = holder == "u1" or world.bodies[1].state == "crashed"
-    return "" if settled else f"L2, L3: the object is {holder or 'nobody'}'s"
+    return "" if settled else f"L2, L3: the object is assigned to {holder or 'no executor'}"
 
 
 @cache
@@ -269,12 +269,12 @@ def _judge_assignment(world: World, before: ObjectView, after: ObjectView, numbe
         raise Broken("S6: a completed object is assigned")
     body = world.bodies[int(after.executor_uid[1:])]
     if world.now - body.renewed >= 2 * LEASE:
-        raise Broken(f"S4: s{number + 1} assigns to {after.executor_uid}, which is long dead")
+        raise Broken(f"S4: s{number + 1} assigns to {after.executor_uid}, which has ended long ago")
     if before.executor_uid not in ("", after.executor_uid):
         held = world.bodies[int(before.executor_uid[1:])]
         lost = world.now - held.renewed >= LEASE or held.expired >= before.epoch
         if not lost and held.state != "crashed":
-            raise Broken(f"S5: {before.executor_uid} has neither released it nor lost its lease")
+            raise Broken(f"S5: {before.executor_uid} has neither released the object nor lost its lease")
 
 
 def _executed(world: World, number: int, body: Body, rules: Rules, *, faulty: bool) -> Iterator[tuple[str, World]]:
@@ -285,13 +285,13 @@ def _executed(world: World, number: int, body: Body, rules: Rules, *, faulty: bo
         yield from _worked(world, number, body, rules)
         if world.pauses and number == 0 and faulty:  # of the other one there is nothing to be taken
             yield (
-                f"{me} stands still",
+                f"{me} pauses",
                 _changed(world, number, body._replace(state="paused"))._replace(pauses=world.pauses - 1),
             )
     elif body.state == "paused":
         if body.active and world.now - min(body.renewed, body.looked) >= DEADLINE:
             yield f"{me} stops by itself", _changed(world, number, body._replace(active=0, over=True))
-        yield f"{me} goes on", _changed(world, number, _back(world, body))
+        yield f"{me} continues", _changed(world, number, _back(world, body))
     if body.state != "crashed" and world.crashes and faulty:
         dead = body._replace(state="crashed", active=0)
         yield f"{me} dies", _changed(world, number, dead)._replace(crashes=world.crashes - 1)
@@ -310,7 +310,7 @@ def _worked(world: World, number: int, body: Body, rules: Rules) -> Iterator[tup
         me = Me(me.id, view.executor_uid)
     if body.over and not body.active:
         ours = executing.owns(view, me)
-        yield f"{me.uid} begins anew", _changed(world, number, body._replace(over=False, forgone=view.epoch * ours))
+        yield f"{me.uid} starts again", _changed(world, number, body._replace(over=False, forgone=view.epoch * ours))
         return
     local = Local(running=body.active or None, running_uid="o", forgone=body.forgone)
     match next_step(view, 1, local, executing.Situation(me, world.now * STEP_S, leased=not body.over)):
@@ -322,9 +322,9 @@ def _worked(world: World, number: int, body: Body, rules: Rules) -> Iterator[tup
         case Start(epoch):
             other = world.bodies[1 - number]
             if other.active:
-                raise Broken(f"S1: {rules.me(number).uid} begins while {rules.me(1 - number).uid} is at work")
+                raise Broken(f"S1: {rules.me(number).uid} begins while {rules.me(1 - number).uid} works")
             if view.executor_uid != rules.me(number).uid:
-                raise Broken(f"S11: {rules.me(number).uid} begins what is {view.executor_uid}'s")
+                raise Broken(f"S11: {rules.me(number).uid} begins the object of {view.executor_uid}")
             yield f"{me.uid} begins", _changed(world, number, body._replace(active=epoch, looked=world.now))
         case Rest() if body.active:
             if body.looked != world.now:
@@ -357,7 +357,9 @@ def _arrived(world: World, number: int, body: Body, rules: Rules) -> World:
         return world
     now = read(world.stored)
     if now.executor_uid != me.uid or (now.epoch != seen.epoch and not rules.policy):
-        raise Broken(f"S2: a write of {me.uid} under epoch {seen.epoch} is accepted; it is {now.executor_uid}'s")
+        raise Broken(
+            f"S2: a write of {me.uid} under epoch {seen.epoch} is accepted, but {now.executor_uid} is the executor"
+        )
     return world  # that somebody has written a status bears on nothing here
 
 

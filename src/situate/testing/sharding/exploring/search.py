@@ -65,7 +65,7 @@ def explore(
         if moved == at:
             ends.append(state)
         if most is not None and len(parents) > most:
-            raise MemoryError(f"more than {most} states: the world is larger than it was")
+            raise MemoryError(f"more than {most} states: the world has grown")
     return Explored(len(parents), moved, tuple(ends))
 
 

@@ -34,4 +34,4 @@ def at_once(call: Coroutine[Any, Any, _T]) -> _T:
     except StopIteration as done:
         result: _T = done.value
         return result
-    raise AssertionError("the archive in memory has waited for something")
+    raise AssertionError("the in-memory archive has waited")

@@ -80,7 +80,7 @@ def split_caches(executors: int, objects: int, changes: int) -> SplitCaches:
                 town.annotate(f"r-{number % objects}", "example.com/change", str(number))
             for number in range(executors):
                 town.cordon(f"e{number}")
-                assert town.run(60.0, partial(town.is_free, f"e{number}")), "a drained executor holds nothing"
+                assert town.run(60.0, partial(town.is_free, f"e{number}")), "a drained executor holds no object"
                 town.cordon(f"e{number}", "false")
                 town.run(2.0)
             town.run(2.0)

@@ -71,7 +71,7 @@ class _Story:
         town = self.town
         self._create()
         done = town.world.now
-        assert town.run(TTL_S + _LONG_S, lambda: not town.exists("o0")), "an archive that is well archives"
+        assert town.run(TTL_S + _LONG_S, lambda: not town.exists("o0")), "the available archive stores the objects"
         archived_s = town.world.now - done
 
         self.away = True
@@ -80,13 +80,13 @@ class _Story:
         waits, ends = [], town.world.now + seconds
         while town.world.now < ends:
             town.run(min(EVERY_S, ends - town.world.now))
-            assert all(map(town.exists, self.names[1:])), "nothing goes that is not archived"
+            assert all(map(town.exists, self.names[1:])), "no object is deleted before it is archived"
             waits.append(self._waited(self._create()))
 
         self.away = False
         back = town.world.now
         gone = town.run(_LONG_S, lambda: not any(map(town.exists, self.names)))
-        assert gone, f"{_LONG_S:g} s after the archive is back not all is archived"
+        assert gone, f"{_LONG_S:g} s after the archive is available again, some objects are not archived"
         records = self._records()
         return Outage(
             archived_s=archived_s,

@@ -50,7 +50,7 @@ class Reviewing:
         if not operations:
             return
         if not _eligible(pod):
-            self._breach(f"I8: a pod that is none of ours is changed: {operations}")
+            self._breach(f"I8: a Pod that spot does not manage is changed: {operations}")
         wrong = [
             each for each in operations if each["op"] != "add" and not each["path"].startswith("/spec/tolerations")
         ]

@@ -164,7 +164,7 @@ class Watchdog:
         found = self.recorder.on_demand_serving(owner)
         if found < floor:
             self.breach(
-                f"I1: {row.kind} {row.name} had settled with {floor} on demand, and {found} of them serve: "
+                f"I1: {row.kind} {row.name} had settled with {floor} on demand, but {found} of them serve: "
                 f"{self.recorder.told(owner)}"
             )
 
@@ -172,7 +172,7 @@ class Watchdog:
         """Check I11: the process that answers holds the Lease."""
         self._digest.update(f"{self.world.now!r} {identity} answers {reply.status}".encode())
         if reply.status == 200 and identity != self._holder():
-            self.breach(f"I11: {identity} answers a review while {self._holder() or 'nobody'} holds the Lease")
+            self.breach(f"I11: {identity} answers a review while {self._holder() or 'no process'} holds the Lease")
 
     def _holder(self) -> str:
         found = self.world.cluster.api.store.get("leases.coordination.k8s.io", OURS, NAME)
@@ -206,13 +206,15 @@ class Watchdog:
             self.breach(f"I6: {identity.user} wrote {request.method} {request.path}")
             return
         if identity.user != self._holder():
-            self.breach(f"I11: {identity.user} wrote {request.path} while {self._holder() or 'nobody'} holds the Lease")
+            self.breach(
+                f"I11: {identity.user} wrote {request.path} while {self._holder() or 'no process'} holds the Lease"
+            )
         name, _, sub = pod.partition("/")
         if name.startswith(OWN_PODS):
             return
         row = self.recorder.named(name) or self.recorder.gone.get(name)
         if row is None:
-            self.breach(f"{request.method} {request.path} was carried out on a pod that never was")
+            self.breach(f"{request.method} {request.path} was executed on a Pod that never existed")
             return
         self._touched(row, sub, request)
 
@@ -221,7 +223,7 @@ class Watchdog:
         if sub == "status" or b"schedulingGates" in request.body:
             return
         if self.read_only_since is not None and now - max(self.read_only_since, self.blind_until) > DRAINED_S:
-            self.breach(f"B14: {row.name} was touched, and nothing may be since {self.read_only_since:.3f} s")
+            self.breach(f"B14: {row.name} was changed, but spot is read-only since {self.read_only_since:.3f} s")
         if sub == "eviction" or request.method == "DELETE":
             if row.released:
                 self.happened["released pod ended"] += 1
@@ -252,7 +254,7 @@ class Watchdog:
             self.happened["evacuated"] += 1
             return
         if node.cordoned and not node.risky:
-            self.breach(f"I14: {pod.name} was moved from {node.name}, which somebody has cordoned")
+            self.breach(f"I14: {pod.name} was moved from {node.name}, which a user has cordoned")
         if evicted and self._somebody_waits():
             self.happened["evicted while another waits"] += 1
             return
@@ -273,17 +275,17 @@ class Watchdog:
             elif each.live and not each.ready and max(each.unready_at, each.created + 1.0) < known:
                 self.breach(f"I4: {pod.name} was moved while {each.name} is not ready; {told}")
             elif each.released and each.active and each.released_at < known:
-                self.breach(f"I4: {pod.name} was moved while {each.name} is on its way out; {told}")
+                self.breach(f"I4: {pod.name} was moved while {each.name} is being moved; {told}")
         live = sum(each.live for each in others) + 1
         if live < owner.replicas and owner.changed_at < known and self._steady(others, known):
             self.breach(f"I5: {pod.name} was moved while {owner.replicas - live} pods are missing; {told}")
         if owner.opted_out and owner.changed_at < now - self._seen_s():
-            self.breach(f"{pod.name} was moved although its workload takes no part; {told}")
+            self.breach(f"{pod.name} was moved although its workload is unmanaged; {told}")
         if now - self._led.get(owner.uid, ("", now))[1] > LED_S + self._seen_s() and self._led[owner.uid][0] == pod.uid:
-            self.breach(f"B45: {pod.name} was moved, which leads; {told}")
+            self.breach(f"B45: {pod.name} was moved, which is a leader; {told}")
         steady_clocks = self.world.clocks_agree and now - max(self.world.clock_set_at, self.blind_until) > DRAINED_S
         if self.windows and steady_clocks and (EPOCH + now) % WINDOW_EVERY_S > WINDOW_S + LATE_S:
-            self.breach(f"B13: {pod.name} was moved outside of the windows; {told}")
+            self.breach(f"B13: {pod.name} was moved outside the windows; {told}")
         only = owner.kind == "StatefulSet" and owner.replicas == 1 and not owner.may_restart and not self.windows
         if only and owner.changed_at < known:
             self.breach(f"P29: {pod.name} was moved, the only pod of its StatefulSet; {told}")
@@ -306,9 +308,9 @@ class Watchdog:
         if stood and serving < min(owner.floor, before):
             self.breach(f"I1: {pod.name} was moved, and {serving} of {before} serve on demand; {told}")
         if before == owner.floor and not risky:
-            self.breach(f"I13: {pod.name} was moved although {before} stand on demand, as asked; {told}")
+            self.breach(f"I13: {pod.name} was moved although {before} are on demand, as requested; {told}")
         if stood != (before > owner.floor) and not risky:
-            self.breach(f"I13: {pod.name} was moved the wrong way, {before} stand on demand; {told}")
+            self.breach(f"I13: {pod.name} was moved in the wrong direction, {before} are on demand; {told}")
 
     def _steady(self, others: list[PodRow], known: float) -> bool:
         gone = [pod.terminating_at for pod in self.recorder.gone.values()]
@@ -350,5 +352,5 @@ def unfinished(watchdog: Watchdog) -> str | None:
             return f"{named} wants {owner.replicas} pods: {told}"
         found = recorder.on_demand(owner.uid)
         if found != owner.floor:
-            return f"{named} wants {owner.floor} of {owner.replicas} on demand and has {found}: {told}"
+            return f"{named} wants {owner.floor} of {owner.replicas} on demand, but has {found}: {told}"
     return None

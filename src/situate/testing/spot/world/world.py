@@ -204,7 +204,7 @@ class SpotWorld(ClusterWorld[SpotController]):
         """Create an object. Raises `AssertionError` if the server refuses it."""
         answer = self.call("POST", collection, content)
         if answer["kind"] == "Status":
-            raise AssertionError(f"{collection} refuses what a history is made of: {answer['message']}")
+            raise AssertionError(f"{collection} refuses an object of the history: {answer['message']}")
         return answer
 
     def pods(self, app: str = "") -> list[dict[str, Any]]:

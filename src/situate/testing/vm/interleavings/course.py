@@ -85,7 +85,7 @@ class Course:
         self.story.append((self.now, event))
         decision = step(self.state, event, self.now, self.rules)
         if self.rng.random() < 0.05 and step(self.state, event, self.now, self.rules) != decision:
-            self.check((f"I10: {event} is decided in two ways",))
+            self.check((f"I10: {event} leads to two different decisions",))
         stepped = Stepped(self.state, event, decision, self.now, self.rules)
         self.state, self.wake_at = decision.state, decision.wake_at
         self.story += decision.actions
@@ -230,7 +230,7 @@ class Course:
             self.step(Beat())
             if self.wake_at is None or self.wake_at > self.now:
                 return
-        self.check((f"B42: another beat is due at {self.wake_at}, and it is {self.now}",))
+        self.check((f"B42: another wake-up is due at {self.wake_at}, and the time is {self.now}",))
 
     def room_for(self, amount: Amounts, but: str = "") -> str:
         fits = [name for name in self.state.nodes if name != but and amount.within(self.state.avail(name, ""))]
@@ -249,4 +249,4 @@ def _object(event: Event) -> str:
             return f"pod {uid}"
         case MigrationSeen(name=name) | MigrationGone(name=name):
             return f"migration {name}"
-    raise AssertionError(f"{event} is nothing that a watch tells")
+    raise AssertionError(f"{event} is not an event of a watch")

@@ -69,25 +69,25 @@ class Rest:
 
     def _unsettled(self, begun: int) -> Iterable[str]:
         if more := self._course.happened["StartMove"] - begun:
-            yield f"I7: {more} moves began although nothing changes"
+            yield f"I7: {more} migrations began although nothing changed"
         for claim in self._course.state.claims.values():
-            yield f"B7: claim {claim.id} is open, and nothing moves"
+            yield f"B7: claim {claim.id} is open, but no migration is in progress"
         for key, move in self._course.state.moves.items():
             if not move.foreign or move.alive:
                 yield f"B22: move {key} is not over"
         for uid in self._course.state.writes:
             known = self._course.state.pod(uid)
             if known is None or not known.frozen:
-                yield f"F1: what was written for {uid} never showed"
+                yield f"F1: the write for {uid} was never observed"
         for uid in self._course.state.waiters:
             pod = self._course.state.pod(uid)
             if pod is None:
-                yield f"I5: {uid} waits, and is not there"
+                yield f"I5: {uid} waits, but does not exist"
             elif pod.frozen:
                 continue  # its VM runs elsewhere, and no client deletes the left pod
             elif self._could_grow(pod):
-                yield f"I5: {uid} waits, and there is room for it"
+                yield f"I5: {uid} waits, but there is capacity for it"
         for name, node in self._course.state.nodes.items():
             uids = {uid for uid, pod in self._course.world.pods.items() if pod.node == name}
             if uids != set(node.pods):
-                yield f"node {name} has {sorted(uids)}, and {sorted(node.pods)} are booked"
+                yield f"node {name} has {sorted(uids)}, but {sorted(node.pods)} are reserved"

@@ -108,5 +108,5 @@ class FreedRoom:
                 if others.exceeds(room.others) and not there.unit.within(left):
                     taken = (others - room.others).positive()
                     self._breach(
-                        f"I4: {claim} freed room on {room.node}; others took {taken.values} of it, and it none"
+                        f"I4: {claim} freed capacity on {room.node}; others took {taken.values}, its beneficiary none"
                     )

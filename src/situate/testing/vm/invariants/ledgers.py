@@ -41,7 +41,9 @@ class LedgersSeen:
                 continue
             if amounts(granted).exceeds(booked.reserved):
                 was = amounts(granted).values
-                self._breach(f"I8: {name_of(machine)} was granted {was}, and a restart books {booked.reserved.values}")
+                self._breach(
+                    f"I8: {name_of(machine)} was granted {was}, but a restart reserves {booked.reserved.values}"
+                )
 
     def applied(self, member: VmMember) -> None:
         """Check I14: the reserved amount of a frozen VM stays, unless the VM is seen to use or hold more."""
@@ -83,4 +85,4 @@ class LedgersSeen:
                 continue
             may = self._counting.permitted(machine)
             if may.exceeds(booked.reserved):
-                self._breach(f"I2: {name_of(machine)} may use {may.values}, and {booked.reserved.values} are booked")
+                self._breach(f"I2: {name_of(machine)} may use {may.values}, but {booked.reserved.values} are reserved")

@@ -77,9 +77,9 @@ class MovesSeen:
         # otherwise it was sent for a pod that is gone, and no field of a POST can test for that (F1)
         if pod is not None and name == f"schedplugin-{name_of(pod)}":
             if node and not chained and now - self._nodes.pressed.get(node, float("-inf")) > REASON_S:
-                self._breach(f"I9: {name} leaves {node}, and nobody needs its room since {REASON_S:g} s")
+                self._breach(f"I9: {name} leaves {node}, but no VM or Pod needs its capacity since {REASON_S:g} s")
             if target == node:
-                self._breach(f"I12: {name} leads to the node {node} that it leaves")
+                self._breach(f"I12: {name} has the target node {node}, which is its source")
             if CLAIM in notes:
                 self._claimed(migration, json.loads(notes[CLAIM]), pod)
         self._above_watermark(migration, machine, target, machines)
@@ -103,10 +103,10 @@ class MovesSeen:
         self._happened["claimed"] += 1
         name, uid = name_of(migration), source["metadata"]["uid"]
         if claim["id"] in self._claims:
-            self._breach(f"I3: claim {claim['id']} of {name} was another migration's")
+            self._breach(f"I3: claim {claim['id']} of {name} belongs to another migration")
         self._claims[claim["id"]] = (migration["metadata"]["uid"], claim["beneficiary"]["uid"])
         if claim["beneficiary"]["uid"] == uid:
-            self._breach(f"I3: claim {claim['id']} makes room for the one who leaves, {name_of(source)}")
+            self._breach(f"I3: claim {claim['id']} frees capacity for the VM that leaves, {name_of(source)}")
         if claim["source"]["podUID"] != uid:
             self._breach(f"I3: claim {claim['id']} is on another source than {name} moves")
         if claim["node"] != source["spec"].get("nodeName", ""):
@@ -140,7 +140,7 @@ class MovesSeen:
         meta, now = machine["metadata"], self._place.now
         since = self._frozen.get(meta["uid"])
         if phase(machine) in FROZEN and since is not None and now - since > LATE_S:
-            self._breach(f"I14: {meta['name']} is {phase(machine)} since {now - since:g} s, and was approved something")
+            self._breach(f"I14: {meta['name']} is {phase(machine)} since {now - since:g} s, but got an approval")
         closed = (meta.get("annotations") or {}).get(CLAIM_CLOSED)
         if closed:
             first = closed not in self._closed
@@ -155,7 +155,7 @@ class MovesSeen:
             }
             # it may have left that pod: the decision is written after its arrival
             if first and owners and meta["uid"] not in owners:
-                self._breach(f"I3: claim {closed} was used for {meta['name']}, and was another's")
+                self._breach(f"I3: claim {closed} was used for {meta['name']}, but belongs to another beneficiary")
 
     def bound(self, name: str) -> None:
         """Check I12 and B14 for a bound target pod."""
@@ -166,7 +166,7 @@ class MovesSeen:
             pods = {name_of(each): each["spec"].get("nodeName", "") for each in self._counting.table("pods")}
             node = pods.get(name, "")
             if node and node == pods.get(status.get("sourcePodName", ""), ""):
-                self._breach(f"I12: {name} is bound to {node}, which it is to leave")
+                self._breach(f"I12: {name} is bound to {node}, which it must leave")
             labels = migration["metadata"].get("labels") or {}
             reserved = (migration["metadata"].get("annotations") or {}).get(TARGET_NODE)
             if labels.get(CREATED_BY_SCHEDULER_LABEL) == "true" and reserved != node:

@@ -60,7 +60,7 @@ def overbooked(stepped: Stepped) -> Iterator[str]:
         grown = (node.reserved - node.total).positive()
         allowed = (former.reserved - former.total).positive() + _told(stepped, name)
         if grown.exceeds(allowed):
-            yield f"I1: node {name} is over its total by {grown.values}, and nobody else did that"
+            yield f"I1: node {name} is over its total by {grown.values}, and no other process caused that"
 
 
 def _told(stepped: Stepped, node: str) -> Amounts:
@@ -102,7 +102,7 @@ def grown_into_held_room(stepped: Stepped) -> Iterator[str]:
         grown = _where_grown(before, after)
         for resource in grown:
             if node.reserved[resource] + kept[resource] > node.total[resource]:
-                yield f"I4: {uid} grew on node {name} into room that is not its own: {node.reserved} and {kept} kept"
+                yield f"I4: {uid} grew on node {name} into capacity of others: {node.reserved} reserved and {kept} held"
 
 
 def _changed(stepped: Stepped) -> Iterator[tuple[Pod, Pod, str]]:
@@ -130,20 +130,20 @@ def claims_without_a_move(stepped: Stepped) -> Iterator[str]:
         if not backing and claim.state is not ClaimState.FREED:
             yield f"I3: no move for claim {claim.id}"
         if claim.state is ClaimState.FREED and claim.source_uid in state.where:
-            yield f"B3: claim {claim.id} is freed, and its source is there"
+            yield f"B3: claim {claim.id} is freed, but its source is still there"
         if claim.node not in state.nodes:
-            yield f"B7: claim {claim.id} is on node {claim.node}, which is not there"
+            yield f"B7: claim {claim.id} is on node {claim.node}, which does not exist"
         next_move = str(claim.beneficiary.ref)
         dropped = None if next_move in state.moves else stepped.before.moves.get(next_move)
         leads_there = dropped is not None and dropped.target_node == claim.node
         if claim.beneficiary.kind is BeneficiaryKind.TARGET and leads_there:
-            yield f"B7: claim {claim.id} is for move {next_move}, which comes to nothing"
+            yield f"B7: claim {claim.id} is for migration {next_move}, which cannot succeed"
     granted = [action for action in stepped.decision.actions if isinstance(action, Tell) and _granted(action)]
     for action in granted:
         if action.fields["claim"] not in stepped.before.claims and not isinstance(
             stepped.event, Listed | MigrationSeen
         ):
-            yield f"I3: claim {action.fields['claim']} was used, and was not open"
+            yield f"I3: claim {action.fields['claim']} was used, but was not open"
 
 
 def _granted(action: Tell) -> bool:
@@ -185,7 +185,7 @@ def _lopsided(action: Approve, held: Amounts) -> Iterator[str]:
         if wanted > old and new >= wanted
     ]
     if len(set(units)) > 1 or (units and complete and min(complete) > max(units)):
-        yield f"I11: {action.pod} got {units} units of what it still lacks, and {complete} of the rest"
+        yield f"I11: {action.pod} got {units} units of the amounts that it still lacks, and {complete} of the rest"
 
 
 def bad_moves(stepped: Stepped) -> Iterator[str]:
@@ -197,7 +197,7 @@ def bad_moves(stepped: Stepped) -> Iterator[str]:
         move = action.move
         target = state.nodes.get(move.target_node)
         if move.target_node == move.source_node:
-            yield f"I12: {move.name} leads to the node that it leaves"
+            yield f"I12: {move.name} has its source node as target"
         if target is None:
             yield f"I6: {move.name} begins without a target"
             continue
@@ -220,25 +220,25 @@ def bad_targets(stepped: Stepped) -> Iterator[str]:
         if former.rechosen_at == action.at:
             continue  # a repeated write
         if move is None or move.target_node != action.target_node:
-            yield f"B14: {key} is to lead to {action.target_node}, and room is reserved elsewhere"
+            yield f"B14: {key} gets the target {action.target_node}, but capacity is reserved on another node"
             continue
         if former.choices > 1 or not former.waits_for_its_target:
-            yield f"B14: {key} is led elsewhere, and may not be any more"
+            yield f"B14: {key} gets another target, but its target is already fixed"
         if move.target_node in (move.source_node, former.target_node):
-            yield f"I12: {key} is led to {move.target_node}, which it leaves or which refused it"
+            yield f"I12: {key} gets the target {move.target_node}, which it leaves or which refused it"
         target = state.nodes[move.target_node]
         coming = target.reserved + state.incoming(target.name, "")
         if coming.exceeds(target.watermark):
             yield f"I13: {key} brings node {target.name} to {coming.values} of {target.watermark.values}"
         if (coming + state.held(target.name, "")).exceeds(target.total):
-            yield f"I4: {key} is led to node {target.name} into room that is held for others"
+            yield f"I4: {key} gets the target node {target.name}, in capacity that is held for others"
 
 
 def led_home(stepped: Stepped) -> Iterator[str]:
     """Check I12: a migration whose target is bound to the node that its VM should leave does not go on (N9)."""
     for key, move in stepped.after.moves.items():
         if move.alive and move.target is not None and stepped.after.where.get(move.target.uid) == move.source_node:
-            yield f"I12: the target of {key} is on node {move.source_node}, which it is to leave"
+            yield f"I12: the target of {key} is on node {move.source_node}, which it must leave"
 
 
 def changed_while_frozen(stepped: Stepped) -> Iterator[str]:
@@ -254,11 +254,11 @@ def changed_while_frozen(stepped: Stepped) -> Iterator[str]:
             yield f"I14: {uid} is frozen, and went from {before.reserved.values} to {after.reserved.values}"
     for action in stepped.decision.actions:
         if isinstance(action, Approve) and _stays_frozen(stepped, action.pod.uid):
-            yield f"I14: {action.pod} is frozen, and is approved {action.amount.values}"
+            yield f"I14: {action.pod} is frozen, but is approved {action.amount.values}"
     if stepped.after.permits is not stepped.before.permits:
         for uid, permit in stepped.after.permits.items():
             if permit != stepped.before.permits.get(uid) and _stays_frozen(stepped, uid):
-                yield f"I14: {uid} is frozen, and is told {permit.amount.values}"
+                yield f"I14: {uid} is frozen, but is granted {permit.amount.values}"
 
 
 def _stays_frozen(stepped: Stepped, uid: str) -> bool:
@@ -285,7 +285,7 @@ def moved_for_the_ignored(stepped: Stepped) -> Iterator[str]:
             continue  # an eviction was requested (B48)
         pressing = [pod.counted(pod.reserved) for pod in node.pods.values() if not pod.ignored]
         if total(pressing, after.resources).within(node.watermark):
-            yield f"I9: {key} leaves node {node.name}, which is not over its watermark by what counts"
+            yield f"I9: {key} leaves node {node.name}, which is not over its watermark by the counted amounts"
 
 
 def regranted(before: State, after: State) -> Iterator[str]:
@@ -299,9 +299,9 @@ def regranted(before: State, after: State) -> Iterator[str]:
     for uid in dict.fromkeys((*were, *booked)):
         pod, was = booked.get(uid), were.get(uid)
         if pod is None or was is None:
-            yield f"I8: {was and was.reserved} was booked for {uid}, and after a restart {pod and pod.reserved}"
+            yield f"I8: {was and was.reserved} was reserved for {uid}, and after a restart {pod and pod.reserved}"
         elif not pod.frozen and was.reserved != pod.reserved and not _was_kept_from_it(before, after, was, pod):
-            yield f"I8: {was.reserved} was booked for {uid}, and after a restart {pod.reserved}"
+            yield f"I8: {was.reserved} was reserved for {uid}, and after a restart {pod.reserved}"
 
 
 def _was_kept_from_it(before: State, after: State, was: Pod, pod: Pod) -> bool:
@@ -340,7 +340,7 @@ def changed_by_a_restart(state: State, uids: Iterable[str], shown: Callable[[str
         pod = state.pod(uid)
         if pod is not None and shown(uid).reserved.most(shown(uid).used).exceeds(pod.reserved):
             granted = shown(uid).reserved.values
-            yield f"I8: {uid} was granted {granted}, and is booked {pod.reserved.values} after a restart"
+            yield f"I8: {uid} was granted {granted}, but has reserved {pod.reserved.values} after a restart"
 
 
 def too_little_booked(state: State, uses: Mapping[str, Amounts]) -> Iterator[str]:
@@ -348,4 +348,4 @@ def too_little_booked(state: State, uses: Mapping[str, Amounts]) -> Iterator[str
     for uid, use in uses.items():
         pod = state.pod(uid)
         if pod is not None and use.exceeds(pod.reserved):
-            yield f"I2: {uid} may use {use.values}, and {pod.reserved.values} are booked"
+            yield f"I2: {uid} may use {use.values}, but {pod.reserved.values} are reserved"

@@ -118,7 +118,9 @@ class Watchdog:
             if name in busy:
                 self._stranded.pop(uid, None)
             elif now - self._stranded.setdefault(uid, now) > STRANDED_S:
-                self.breach(f"I6: {name} is {phase(machine)} since {STRANDED_S:g} s, and no migration of it is at work")
+                self.breach(
+                    f"I6: {name} is {phase(machine)} since {STRANDED_S:g} s, but no migration of it is in progress"
+                )
 
     def _freed_room(self, machines: Mapping[str, Obj]) -> None:
         """Check I4."""
@@ -181,7 +183,7 @@ class Watchdog:
         """Return why the cluster is not as it should be some time after the last fault (I5, I6), or None."""
         leader = self._place.leader()
         if leader is None or not leader.controller.ledger.state.started:
-            return "nobody leads"
+            return "no process leads"
         machines, now = self.counting.machines(), self._place.now
         for name, machine in machines.items():
             if phase(machine) not in ("Running", "Scaling", "Pending", ""):
@@ -195,5 +197,5 @@ class Watchdog:
         for agent in self.agents.by_name.values():
             waiting = now - agent.answered_at > 3 * self.agents.tick_s
             if agent.name in machines and phase(machines[agent.name]) == "Running" and waiting:
-                return f"I5: {agent.name} is not answered"
+                return f"I5: {agent.name} has no answer"
         return None

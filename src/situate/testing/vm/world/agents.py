@@ -193,11 +193,11 @@ class Agents:
 
     def _ignore(self, answer: Response) -> None:
         if answer.status not in FAILED and answer.status != 200:
-            self._breach(f"C14: a request without a mistake is answered {answer.status}: {answer.body.decode()}")
+            self._breach(f"C14: a valid request is answered {answer.status}: {answer.body.decode()}")
 
     def _refused(self, allowed: tuple[int, ...], answer: Response) -> None:
         if answer.status not in (*allowed, 503):
-            self._breach(f"C14: a mistaken request is answered {answer.status}, allowed: {allowed}")
+            self._breach(f"C14: an invalid request is answered {answer.status}, allowed: {allowed}")
 
     def _answered(self, agent: Agent, number: int, pod: str, asked: Amounts, answer: Response) -> None:
         if agent.waits_for != number:

@@ -198,10 +198,10 @@ class VmWorld(ClusterWorld[VmController]):
 
 class _NoExtenders:
     async def ask(self, questions: object) -> list[Reply]:
-        raise AssertionError(f"there is no extender to ask {questions}")
+        raise AssertionError(f"no extender is configured for {questions}")
 
     async def bind(self, action: BindByExtender) -> None:
-        raise AssertionError(f"there is no extender to bind {action.pod}")
+        raise AssertionError(f"no extender is configured to bind {action.pod}")
 
 
 async def _run(made: list[VmController]) -> None:

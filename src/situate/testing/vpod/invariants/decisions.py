@@ -19,7 +19,7 @@ def breach_of(state: State, decision: Decision) -> str | None:
     """Return the breach of a decision in the state on which it was made, or None."""
     entry = state.vpods.get(decision.key)
     if entry is None:
-        return f"S6: {decision.key} was decided and is not known"
+        return f"S6: a decision was made for {decision.key}, which is not known"
     return (
         _sum(state, decision, entry)
         or _places(state, decision, entry)
@@ -41,7 +41,7 @@ def _sum(state: State, decision: Decision, entry: Entry) -> str | None:
     if placed > decision.target + twice:
         return f"S2: {decision.key} gets {placed} of {decision.target}"
     if placed + decision.left < decision.wanted:
-        return f"S2: {decision.key} gets {placed} of {decision.wanted}, and {decision.left} are said to be left"
+        return f"S2: {decision.key} gets {placed} of {decision.wanted}, but {decision.left} are reported as left"
     return None
 
 
@@ -61,7 +61,7 @@ def _returned(state: State, decision: Decision, entry: Entry) -> str | None:
     waits = any(other.short_since is not None for other in state.vpods.values() if other is not entry)
     if not calm or waits:
         return None
-    return f"D6: {decision.key} returns {before - after} copies, and no vpod is short"
+    return f"D6: {decision.key} returns {before - after} copies, but no vpod is short"
 
 
 def _before(decision: Decision, entry: Entry) -> Places:
@@ -77,7 +77,7 @@ def _places(state: State, decision: Decision, entry: Entry) -> str | None:
         verdict = state.verdict(ordinal)
         new = vreplicas > before.get(ordinal, 0)
         if verdict.pod_class is PodClass.REJECT or (new and verdict.pod_class is not PodClass.ACCEPT):
-            return f"S4: {decision.key} is put on ordinal {ordinal}, which is {verdict.cause}"
+            return f"S4: {decision.key} is placed on ordinal {ordinal}, which is {verdict.cause}"
     return None
 
 
@@ -100,7 +100,7 @@ def _room(state: State, decision: Decision, entry: Entry) -> str | None:
         others = slot.adding - max(held.get(ordinal, 0), status) * entry.weight
         ours = max(decision.reservation.get(ordinal, 0) + 1, status) * entry.weight
         if others + ours <= state.options.capacity:
-            return f"S3: {decision.key} is left {decision.left} short while ordinal {ordinal} has room"
+            return f"S3: {decision.key} is left {decision.left} short while ordinal {ordinal} has capacity"
     return None
 
 
@@ -139,7 +139,7 @@ def _moved(state: State, decision: Decision, entry: Entry) -> str | None:
     allowed = max(forced, surplus) + decision.moves.get(MoveCause.REBALANCE, 0)
     if gone > allowed:
         rule = "B4" if state.drain is not None else "S5"
-        return f"{rule}: {gone} of {decision.key} leave {dict(before)} for {dict(after)}, {allowed} have to"
+        return f"{rule}: {gone} of {decision.key} leave {dict(before)} for {dict(after)}, {allowed} must"
     return None
 
 
@@ -189,14 +189,14 @@ def _evened_out(state: State, decision: Decision, entry: Entry) -> str | None:
     moves = sum(givers.values())
     said = f"B7: {decision.key} is moved from {dict(before)} to {dict(after)}"
     if not options.rebalance.enabled or state.drain is not None:
-        return f"{said} although nothing may be evened out"
+        return f"{said} although rebalancing is off or a drain is in progress"
     if moves != sum(takers.values()) or moves > options.rebalance.max_moves_per_vpod:
         return f"{said}: {moves} moves, {options.rebalance.max_moves_per_vpod} are allowed"
     for ordinal in takers:
         slot = state.slots[ordinal]
         ours = max(before.get(ordinal, 0), entry.status.get(ordinal, 0)) * entry.weight
         if slot.adding - ours + after[ordinal] * entry.weight > options.capacity:
-            return f"{said}: ordinal {ordinal} has no room for that"
+            return f"{said}: ordinal {ordinal} has no capacity for that"
     if options.topology is Topology.NONE:
         for giver in givers:
             for taker in takers:

@@ -131,14 +131,16 @@ class Promises:
                 continue
             for ordinal in gained:
                 if state.slots[ordinal].adding + other.weight <= state.options.capacity:
-                    return f"L5: {entry.key} takes room on ordinal {ordinal}, for which {other.key} has waited longer"
+                    return (
+                        f"L5: {entry.key} takes capacity on ordinal {ordinal}, although {other.key} has waited longer"
+                    )
         return None
 
     def written(self) -> str | None:
         """Check B5 at a write that is no Lease and no Event: in steady state, a process writes nothing."""
         steady = self._world.now - max(self._began, self._demand_at)
         if self.timed and steady > STEADY_S and not self._settings.rebalance:
-            return f"B5: something is written {steady:.3f} s after the last change of demand"
+            return f"B5: vpod writes {steady:.3f} s after the last change of demand"
         return None
 
     def rises(self, before: int, after: int) -> str | None:
@@ -196,7 +198,7 @@ class Promises:
             if self._asked[key].placed or (entry is not None and entry.reserved):
                 held = dict(entry.reserved or {}) if entry is not None else {}
                 said = f"{self._asked[key].placed} are placed and {held} reserved"
-                return f"L3: {key} has wanted nothing for {self._late(since):.3f} s, and {said}"
+                return f"L3: {key} has wanted no vreplica for {self._late(since):.3f} s, and {said}"
         return None
 
     def _short_ones(self, state: State) -> str | None:
@@ -206,10 +208,10 @@ class Promises:
             if late <= AT_ONCE_S:
                 continue
             if entry is None or (tried is None and since >= self._began):
-                return f"L1: {key} has wanted more for {late:.3f} s, and nothing was decided"
+                return f"L1: {key} has wanted more for {late:.3f} s, but no decision was made"
             if entry.reserved_total >= self._asked[key].wanted:
                 if self._late(tried.at if tried is not None else since) > AT_ONCE_S:
-                    return f"L1: {key} has had its places for {late:.3f} s, and its status does not say so"
+                    return f"L1: {key} has had its placements for {late:.3f} s, but not in its status"
                 continue
             if (tried is not None and tried.rule) or entry.ruled_out or not _has_room(state, entry):
                 self._roomy.pop(key, None)
@@ -218,7 +220,7 @@ class Promises:
             if roomy is None or (tried is not None and tried.at > roomy):
                 self._roomy[key] = self._world.now
             elif self._late(roomy) > ACCEPTING_S + AT_ONCE_S:
-                return f"L2: {key} is short, and for {self._late(roomy):.3f} s pods have had room for it"
+                return f"L2: {key} is short, and for {self._late(roomy):.3f} s pods have had capacity for it"
         return None
 
     def _starved_ones(self, state: State) -> str | None:
@@ -235,7 +237,7 @@ class Promises:
                 continue
             since = self._starved.setdefault(key, self._world.now)
             if self._late(since) > ACCEPTING_S + AT_ONCE_S:
-                return f"D6: {key} is short for {self._late(since):.3f} s beside spare copies of {spare[0]}"
+                return f"D6: {key} is short for {self._late(since):.3f} s while there are spare copies of {spare[0]}"
         return None
 
     def _too_few(self, state: State) -> str | None:
@@ -244,7 +246,7 @@ class Promises:
         if self._lacking is None or self._late(self._lacking) <= bound:
             return None
         late, filled = self._late(self._lacking), self._demand.filled(state, self._replicas)
-        return f"L2: {filled} pods have been asked for for {late:.3f} s, and there are {self._replicas}"
+        return f"L2: {filled} pods have been requested for {late:.3f} s, but there are {self._replicas}"
 
     def _grows_in_steps(self) -> bool:
         """Return whether the set may be too small after it grew.

@@ -284,7 +284,7 @@ class Watchdog:
         now, options = self.world.now, state.options.rebalance
         last, moves = self._evened_out.get(member, (float("-inf"), 0))
         if last < now < last + options.interval - _ON_THE_WAY_S:
-            self._broken = f"B7: {member} evens out at {last:.3f} s and again at {now:.3f} s"
+            self._broken = f"B7: {member} rebalances at {last:.3f} s and again at {now:.3f} s"
         moves = sum(decision.moves.values()) + (moves if last == now else 0)
         allowed = max(1, int(options.max_moves_share * sum(entry.reserved_total for entry in state.vpods.values())))
         if moves > allowed:
@@ -363,7 +363,7 @@ class Watchdog:
         if self._cut is not None and str(key) not in self._unseen:
             for pod in group.placements:
                 if self._cut[0] <= (ordinal_of(pod, STATEFULSET) or 0) < self._cut[1]:
-                    raise Breach(f"B4: {key} is put on {pod}, which has been cut")
+                    raise Breach(f"B4: {key} is placed on {pod}, which has been removed")
         if entry.short_since is None or not state.options.safe:
             return
         decided = {state.slots[o].name: n for o, n in (entry.reserved or {}).items()}
@@ -422,7 +422,7 @@ def satisfied(watchdog: Watchdog) -> str | None:
     member = watchdog.world.leader()
     state = member.controller.placing.state if member is not None else None
     if member is None or state is None:
-        return "nobody leads"
+        return "no process leads"
     placements = watchdog.placements()
     capped = state.options.max_replicas is not None and watchdog.replicas() >= state.options.max_replicas
     for key, content in watchdog.groups().items():
@@ -441,10 +441,10 @@ def satisfied(watchdog: Watchdog) -> str | None:
     short = [entry.key for entry in state.vpods.values() if entry.reserved_total < entry.wanted and not entry.ruled_out]
     spare = [entry.key for entry in state.vpods.values() if entry.listed and entry.reserved_total > entry.wanted]
     if short and spare and state.options.safe:
-        return f"{short[0]} lacks what it wants while {spare[0]} has more than it wants"
+        return f"{short[0]} has too few vreplicas while {spare[0]} has too many"
     over = {pod: units for pod, units in watchdog.load().items() if units > watchdog.world.capacity}
     if over:
-        return f"pods hold more than {watchdog.world.capacity}: {over}"
+        return f"pods have more vreplicas than {watchdog.world.capacity}: {over}"
     return None
 
 
@@ -467,7 +467,7 @@ def unused(watchdog: Watchdog) -> str | None:
     top = watchdog.replicas() - 1
     if state is None or state.holds_from(top) or within_limits(state.options, pods_needed(state)) > top:
         return None
-    return f"{STATEFULSET}-{top} holds nothing"
+    return f"{STATEFULSET}-{top} has no vreplicas"
 
 
 def _readable(content: Mapping[str, Any]) -> dict[str, int]:

@@ -221,7 +221,7 @@ class VPodWorld(ClusterWorld[VPodController]):
     def _make(self, collection: str, content: dict[str, Any]) -> None:
         answer = self.call("POST", collection, content)
         if answer["kind"] == "Status":
-            raise AssertionError(f"{collection} refuses what every history begins with: {answer['message']}")
+            raise AssertionError(f"{collection} refuses an initial object of the history: {answer['message']}")
 
 
 def _statefulset() -> dict[str, Any]:
