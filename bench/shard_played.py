@@ -16,8 +16,8 @@ from situate.sharding.partitions.hashing import fnv1a64
 from situate.sharding.partitions.partitions import partition_of, static_partition
 from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.testing.sharding import events
-from situate.testing.sharding.world.place import Member
-from situate.testing.sharding.world.town import PODS, Town
+from situate.testing.sharding.world.executor_world import Member
+from situate.testing.sharding.world.supervisor_world import PODS, Town
 from situate.testing.virtual_time.network import Weather
 
 REVISION = "pod-template-hash"

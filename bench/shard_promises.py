@@ -23,10 +23,10 @@ from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.sharding.partitions.hash_ring import HashRing, ring_key
 from situate.sharding.strategies import ObjectFacts, RoundRobin
 from situate.testing.sharding.world.caches import split_caches
+from situate.testing.sharding.world.executor_world import Member
 from situate.testing.sharding.world.outage import TTL_S, outage
-from situate.testing.sharding.world.place import Member
-from situate.testing.sharding.world.town import Town
-from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
+from situate.testing.sharding.world.supervisor_world import Town
+from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
 
 _LEASE_S: Final = LeaseTimes().lease_s
 _DRAIN_S: Final = SupervisorConfig().drain_timeout

@@ -26,7 +26,7 @@ from situate.plugins.node_resources_balanced_allocation import (
     evenness,
 )
 from situate.plugins.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs
-from situate.plugins.normalizing import default_normalize
+from situate.plugins.normalization import default_normalize
 from situate.plugins.pod_topology_spread import PodTopologySpread
 from situate.plugins.pod_topology_spread_args import PodTopologySpreadArgs
 from situate.plugins.priority_sort import PrioritySort

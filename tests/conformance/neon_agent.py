@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from situate.vm.agent.decide.core import Change, Planned, PluginAction, next_actions, with_desired
-from situate.vm.agent.decide.desired import desired
+from situate.vm.agent.decide.desired_size import desired
 from situate.vm.agent.decide.goal import CacheMetrics, SystemMetrics, goal
 from situate.vm.agent.decide.outcomes import (
     Answered,

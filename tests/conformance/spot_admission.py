@@ -13,7 +13,7 @@ from situate.spot.admission.patch import Placing
 from situate.spot.model.counts import counted, on_demand_effective
 from situate.spot.model.pods_nodes_workloads import MIX, ON_DEMAND, Capacity, Owner, PodFacts, PodKey
 from situate.spot.nodes.known_signals import SIGNALS, on_demand_requirement, spot_requirement
-from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.cluster_objects import Cluster
 from situate.spot.workloads.on_demand_policy import BadPolicy, parse_policy
 from situate.spot.workloads.on_demand_policy import target as number_of
 from situate.spot.workloads.on_demand_target import Rules

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import ON_DEMAND, Capacity, NodeFacts, NodeState, Owner, PodFacts, PodKey
 from situate.spot.workloads.on_demand_policy import Policy
 from situate.spot.workloads.on_demand_target import Namespace, Rules, Target, resolved

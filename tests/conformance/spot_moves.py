@@ -17,7 +17,7 @@ from situate.plugins.taint_toleration import untolerated
 from situate.spot.admission.patch import Marks, Placing, class_patch
 from situate.spot.admission.patch_check import applied
 from situate.spot.model.counts import counted, on_demand_effective
-from situate.spot.model.misplaced import Workload, gate, misplaced
+from situate.spot.model.misplaced_pods import Workload, gate, misplaced
 from situate.spot.model.pods_nodes_workloads import Capacity, Owner, PodFacts, PodKey
 from situate.spot.nodes import savings
 from situate.spot.nodes.known_signals import SIGNALS, on_demand_requirement, pool_tolerations, spot_requirement

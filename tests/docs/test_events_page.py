@@ -18,7 +18,7 @@ from situate.scheduler.controller.pod_conditions import (
 from situate.sharding.model.names import ARCHIVE_FAILED, ASSIGNED, Failure, Reason
 from situate.spot.controller.act.conditions import CONDITION
 from situate.spot.controller.act.notify import _DONE
-from situate.spot.model.misplaced import Blocked
+from situate.spot.model.misplaced_pods import Blocked
 from situate.vm.api.resize_annotation import INFEASIBLE
 from situate.vm.api.well_known import NEEDS_NODE, NOT_RESIZED, RESIZE_REFUSED
 from situate.vm.emulator.controller.apply import FAILED_CREATE

@@ -24,7 +24,7 @@ from situate.spot.config.settings import (
     WindowSettings,
 )
 from situate.spot.controller.metrics import MoveMetrics
-from situate.spot.model.misplaced import Blocked
+from situate.spot.model.misplaced_pods import Blocked
 from situate.spot.model.object_names import NAME
 from situate.spot.nodes.node_signals import Signal
 from situate.spot.nodes.prices import parse_prices

@@ -61,7 +61,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-by-uid",
         "a pod's workload is found by uid, not by name (P14, D5)",
-        "spot/workloads/cluster_view.py",
+        "spot/workloads/cluster_objects.py",
         "        return self.owners.get(replica_set.controller.uid) if replica_set.controller is not None else None",
         "        named = replica_set.controller.name if replica_set.controller is not None else ''\n"
         "        return next((owner for owner in self.owners.values() if owner.name == named), None)",
@@ -182,7 +182,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-whole",
         "nothing is moved while a pod is missing or not ready (I4)",
-        "spot/model/misplaced.py",
+        "spot/model/misplaced_pods.py",
         "    if len(live) < owner.replicas or any(not pod.ready for pod in live):",
         "    if False:",
         (_EVICTIONS,),
@@ -190,7 +190,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-pending",
         "nothing is moved while a pod has no node (I4, B18)",
-        "spot/model/misplaced.py",
+        "spot/model/misplaced_pods.py",
         "    if any(not pod.node for pod in live):",
         "    if False:",
         (_EVICTIONS,),
@@ -198,7 +198,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-cordoned",
         "a cordoned node's pods are never evicted (I14)",
-        "spot/model/misplaced.py",
+        "spot/model/misplaced_pods.py",
         "    return pod.uid not in leaders and not guarded",
         "    return pod.uid not in leaders",
         (_EVICTIONS,),
@@ -302,7 +302,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-comes-back",
         "in a rollout that stands still no pod is moved that would come back as it was (B16, I13)",
-        "spot/model/misplaced.py",
+        "spot/model/misplaced_pods.py",
         "            else held[pod.revision] > workload.target",
         "            else True",
         (_EVICTIONS,),
@@ -390,7 +390,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-patience",
         "what ran before us is not moved without a cool-down (3.7)",
-        "spot/model/misplaced.py",
+        "spot/model/misplaced_pods.py",
         "    return 0.0 if pod.pod_class is None and now - pod.created < LATELY_S else cool_down_s",
         "    return 0.0 if pod.pod_class is None else cool_down_s",
         (_DECIDE,),

@@ -63,7 +63,7 @@ SPOT_PROCESS_GUARDS = (
     Mutation(
         "spot-process-pending",
         "under the process: nothing is moved while a pod is missing, waits or does not serve (I4, I5)",
-        "spot/model/misplaced.py",
+        "spot/model/misplaced_pods.py",
         "    if any(not pod.node for pod in live):\n"
         "        return Blocked.PENDING\n"
         "    if len(live) < owner.replicas or any(not pod.ready for pod in live):\n"

@@ -60,7 +60,7 @@ VOLUME_GUARDS = (
     Mutation(
         "volume-places",
         "a pod goes where its volumes can be used",
-        "plugins/volume_finding.py",
+        "plugins/volume_search.py",
         "            conflict |= ~usable(volume, storage, nodes)\n",
         "            pass\n",
         (_RULES,),

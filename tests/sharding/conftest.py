@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from situate.sharding.model.supervisor_config import SupervisorConfig
-from situate.testing.sharding.world.place import Place
-from situate.testing.sharding.world.town import Town
-from situate.testing.virtual_time.undisturbed import logs_off
+from situate.testing.sharding.world.executor_world import Place
+from situate.testing.sharding.world.supervisor_world import Town
+from situate.testing.virtual_time.isolation import logs_off
 
 
 @pytest.fixture

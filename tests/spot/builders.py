@@ -11,9 +11,9 @@ from situate.objects.kinds.nodes import Node
 from situate.objects.values.quantity import decode_quantity
 from situate.spot.admission.admit import Admission
 from situate.spot.config.settings import SpotSettings
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, NodeState, Owner, PodFacts, PodKey
-from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.cluster_objects import Cluster
 from situate.spot.workloads.on_demand_target import Namespace
 from situate.spot.workloads.owners import Controller, ReplicaSetFacts
 

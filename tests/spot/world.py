@@ -19,11 +19,11 @@ from situate.spot.capacity.free_capacity import Places
 from situate.spot.config.settings import SpotSettings
 from situate.spot.model.actions import BY_POLICY, Action, Delete, Evict, Release, SetCost, ShortenTolerations
 from situate.spot.model.counts import counted, effective, on_demand_effective
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, NodeState, Owner, PodFacts, PodKey
 from situate.spot.rebalance.decide import Decision, Notice, Situation, State, decide
 from situate.spot.rebalance.node_termination import Surroundings, avoided
-from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.cluster_objects import Cluster
 from situate.spot.workloads.deletion_cost import removal_order
 from situate.spot.workloads.on_demand_target import Namespace
 from situate.spot.workloads.owners import Controller, ReplicaSetFacts

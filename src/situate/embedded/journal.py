@@ -26,7 +26,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from situate.cluster.storage.store import Event, Store
-from situate.cluster.storage.stored import Managed, Stored, shared_fields, shared_labels, shared_tail
+from situate.cluster.storage.stored_object import Managed, Stored, shared_fields, shared_labels, shared_tail
 
 _MAGIC: Final = b"situate-journal 2\n"
 _HEAD: Final = struct.Struct("<II")

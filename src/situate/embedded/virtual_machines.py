@@ -17,7 +17,7 @@ from situate.cluster.controllers.machinery.actions import Patch as PatchAction
 from situate.cluster.controllers.machinery.changes import Change
 from situate.cluster.controllers.machinery.controllers import Cluster
 from situate.cluster.controllers.machinery.tables import PODS, Key, Obj
-from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.stored_object import Stored
 from situate.vm import emulator
 from situate.vm.api.well_known import API_VERSION, GROUP, NAME_LABEL
 from situate.vm.emulator import Create, Delete, Kind, Note, Patch, Settings, Write

@@ -21,7 +21,7 @@ from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import NodeAffinity as NodeAffinityWire
 from situate.objects.settings.section import Mistake
 from situate.plugins.node_term_mistakes import term_mistakes
-from situate.plugins.normalizing import default_normalize
+from situate.plugins.normalization import default_normalize
 
 _MISMATCH: Final = "node(s) didn't match Pod's node affinity/selector"
 _CONFLICT: Final = "pod affinity terms conflict"

@@ -14,7 +14,7 @@ from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.kinds.nodes import Node, Taint
 from situate.objects.kinds.pods import Toleration
-from situate.plugins.normalizing import default_normalize
+from situate.plugins.normalization import default_normalize
 
 _REFUSING: Final = ("NoSchedule", "NoExecute")
 _AVOIDING: Final = "PreferNoSchedule"

@@ -33,7 +33,7 @@ from situate.plugins.volume_binding_args import VolumeBindingArgs
 from situate.plugins.volume_binding_hints import HINTS
 from situate.plugins.volume_capacity_score import capacity_scores
 from situate.plugins.volume_claims import PodClaims, pod_claims
-from situate.plugins.volume_finding import Finding, find_volumes, usable_everywhere
+from situate.plugins.volume_search import Finding, find_volumes, usable_everywhere
 
 _CONFLICT: Final = "node(s) didn't match PersistentVolume's node affinity"
 _UNBOUND: Final = "node(s) didn't find available persistent volumes to bind"

@@ -15,7 +15,7 @@ from situate.framework.plugin_api.actions import AwaitedClaim, AwaitedVolume, Aw
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.storage import Storage
 from situate.objects.kinds.storage import PersistentVolume, PersistentVolumeClaim
-from situate.plugins.volume_finding import usable
+from situate.plugins.volume_search import usable
 
 
 class Wait(Enum):

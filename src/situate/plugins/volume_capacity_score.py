@@ -11,8 +11,8 @@ from situate.framework.snapshot.node_load import Amounts
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.volumes.storage import Storage
 from situate.plugins.broken_line import BrokenLine
-from situate.plugins.volume_finding import Finding, capacity_for
 from situate.plugins.volume_matching import NONE
+from situate.plugins.volume_search import Finding, capacity_for
 
 
 class _Classes:

@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
+from situate.cli.demo.demo_processes import hints
 from situate.cli.demo.sharding.scene import DemoExecutor, DemoRender, ShardScene
 from situate.cli.demo.spot.objects import NEW_SPOT_NODES, ON_DEMAND_NODES, SPOT_NODES
 from situate.cli.demo.spot.scene import Replica, SpotNode, SpotScene
-from situate.cli.demo.stage import hints
 from situate.cli.demo.vm import objects
 from situate.cli.demo.vm.scene import DemoMachine, DemoMove, DemoPlainPod, VmScene
 from situate.cli.demo.vpod.picture import Picture, Seen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.cli.demo.spot.cast import state_of
+from situate.cli.demo.spot.demo_client import state_of
 from situate.cli.demo.spot.objects import ENDS, GONE
 from situate.cli.demo.vpod.scene import DemoPod, DemoSource, Scene
 from situate.objects.kinds.meta import Condition

@@ -10,13 +10,13 @@ import pytest
 
 from situate.cli.demo.chapters import Chapter, Unfulfilled
 from situate.cli.demo.command import played
+from situate.cli.demo.demo_processes import Stage
 from situate.cli.demo.service_accounts import content, granted
 from situate.cli.demo.sharding import objects as shard_objects
 from situate.cli.demo.spot import objects as spot_objects
-from situate.cli.demo.stage import Stage
 from situate.cli.demo.vm import objects as vm_objects
 from situate.cli.demo.vpod import objects
-from situate.cli.demo.vpod.cast import Cast
+from situate.cli.demo.vpod.demo_client import Cast
 from situate.cli.input.products import Product
 from situate.cli.manifests.manifests import Installation, printed
 from situate.kube.login.connection import Connection, Pem

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.cluster.storage.store import Event, Expired, Store
-from situate.cluster.storage.stored import managed_from_json, stored
+from situate.cluster.storage.stored_object import managed_from_json, stored
 
 
 def thing(name: str, value: int = 0, namespace: str = "n") -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.sharding.assignment.place import newest
+from situate.sharding.assignment.executor_choice import newest
 from situate.sharding.model.executors import Executor, ExecutorStatus, Members
 from tests.sharding.deciding import executor, members
 

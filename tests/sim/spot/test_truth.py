@@ -17,7 +17,7 @@ from situate.sim.spot.cluster.delays import Delays, Spread
 from situate.sim.spot.policies import Reaction
 from situate.spot.model.pods_nodes_workloads import ON_DEMAND
 from situate.testing.spot.world.world import SHOP, SpotWorld, settings_of
-from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
+from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
 
 GRACE_S = 1
 LOOK_S = 0.25

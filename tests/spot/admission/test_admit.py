@@ -24,7 +24,7 @@ from situate.spot.admission.admit import (
 from situate.spot.admission.ledger import ARRIVED_S, Ledger, Reservation, Slot
 from situate.spot.admission.patch_check import applied
 from situate.spot.model.pods_nodes_workloads import TRIED, PodFacts
-from situate.spot.workloads.cluster_view import Cluster, Memory
+from situate.spot.workloads.cluster_objects import Cluster, Memory
 from situate.spot.workloads.owners import KINDS, Controller, ReplicaSetFacts
 from tests.spot.builders import NODES, NOW, OD, SET, SPOT, UID, cluster, created_by, owner, pod, pods, settings
 

@@ -6,7 +6,7 @@ import pytest
 
 from situate.spot.capacity.free_capacity import Places
 from situate.spot.capacity.headroom import BALLOON, balloon_objects, displaced, wave_room
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity, PodFacts
 from tests.spot.builders import NODES, OD, SPOT, UNKNOWN, owner, pod, workload
 

@@ -16,7 +16,7 @@ from situate.spot.model.pods_nodes_workloads import CLASS
 from situate.testing.spot.world.initial_objects import WorkloadPlan
 from situate.testing.spot.world.workloads import collection, workload
 from situate.testing.spot.world.world import SpotWorld, machinery, settings_of
-from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
+from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
 
 COUNTED_BY = ("pods", "replicasets", "deployments", "statefulsets", "nodes", "namespaces", "events")
 OWN = ("leases", "secrets", "configmaps", "mutatingwebhookconfigurations")

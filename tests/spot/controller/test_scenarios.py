@@ -19,7 +19,7 @@ from situate.spot.model.actions import Evict, Reason
 from situate.spot.model.counts import Nodes
 from situate.spot.model.pods_nodes_workloads import ON_DEMAND, PodKey
 from situate.testing.spot.world.world import SHOP, SpotWorld, machinery, settings_of
-from situate.testing.virtual_time.undisturbed import logs_off
+from situate.testing.virtual_time.isolation import logs_off
 
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SHOP}/deployments"
 SETS = f"/apis/apps/v1/namespaces/{SHOP}/statefulsets"

@@ -9,11 +9,11 @@ import pytest
 
 from situate.spot.capacity.free_capacity import Room
 from situate.spot.model.actions import Delete, Evict, Reason
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity, PodFacts
 from situate.spot.model.policy_limits import Limits
 from situate.spot.rebalance.capacity_shortage import degraded, in_want, remembered, repaid, room_made, surge_relief
-from situate.spot.workloads.cluster_view import Memory
+from situate.spot.workloads.cluster_objects import Memory
 from tests.spot.builders import NODES, NOW, OD, SPOT, UID, owner, pod
 
 LIMITS = Limits(degrade_after_s=120.0)

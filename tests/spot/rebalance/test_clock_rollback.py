@@ -8,7 +8,7 @@ from situate.spot.model.policy_limits import Limits
 from situate.spot.nodes.pool_stability import PoolMemory, Pools
 from situate.spot.rebalance.clock_rollback import come
 from situate.spot.rebalance.decision import State
-from situate.spot.workloads.cluster_view import Memory
+from situate.spot.workloads.cluster_objects import Memory
 
 NOW, AHEAD = 1_000.0, 100_000.0
 LIMITS = Limits(stop_s=300.0, distrust_s=600.0)

@@ -11,14 +11,14 @@ import pytest
 from situate.spot.capacity.free_capacity import Room
 from situate.spot.model.actions import Action, Delete, Evict, Reason, Release, SetCost
 from situate.spot.model.maintenance_windows import Window, parse_cron, time_zone
-from situate.spot.model.misplaced import Blocked
+from situate.spot.model.misplaced_pods import Blocked
 from situate.spot.model.pods_nodes_workloads import MIX, Capacity, NodeState, Owner, PodFacts
 from situate.spot.model.policy_limits import Limits
 from situate.spot.nodes.pool_stability import PoolMemory, Pools
 from situate.spot.nodes.prices import Price, Prices
 from situate.spot.rebalance.decide import Decision, Phase, Situation, State, decide
 from situate.spot.rebalance.node_termination import Surroundings
-from situate.spot.workloads.cluster_view import Cluster, Memory
+from situate.spot.workloads.cluster_objects import Cluster, Memory
 from situate.spot.workloads.on_demand_target import Namespace, Rules
 from situate.spot.workloads.owners import Controller, ReplicaSetFacts
 from tests.spot.builders import NODES, NOW, OD, SPOT, UID, owner, pod, pods

@@ -9,7 +9,7 @@ import pytest
 
 from situate.objects.selection.label_selectors import parse_selector
 from situate.spot.model.actions import Delete, Evict, Reason, Release, ShortenTolerations
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import NodeFacts, NodeState, PodFacts
 from situate.spot.model.policy_limits import Limits
 from situate.spot.rebalance.node_termination import (

@@ -12,7 +12,7 @@ from situate.objects.kinds.pods import Pod
 from situate.spot.admission.patch_check import applied
 from situate.spot.model.actions import Action, Delete, Evict, Reason, Release, SetCost, ShortenTolerations
 from situate.spot.model.maintenance_windows import Window, parse_cron, time_zone
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import PodFacts
 from situate.spot.model.policy_limits import Limits
 from situate.spot.rebalance.preconditions import barred, shortened, void

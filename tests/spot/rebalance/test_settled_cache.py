@@ -16,7 +16,7 @@ from situate.spot.model.policy_limits import Limits
 from situate.spot.rebalance.decide import Decision, Situation, State, decide
 from situate.spot.rebalance.node_termination import Surroundings
 from situate.spot.rebalance.settled_cache import NOTHING_SETTLED
-from situate.spot.workloads.cluster_view import Cluster, Memory
+from situate.spot.workloads.cluster_objects import Cluster, Memory
 from situate.spot.workloads.on_demand_target import Namespace, Rules
 from tests.spot.builders import NODES, NOW, OD, SPOT, owner, pod
 

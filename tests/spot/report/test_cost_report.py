@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.nodes import savings
 from situate.spot.nodes.prices import NO_PRICES, parse_prices
 from situate.spot.report.cost_report import cost_report

@@ -16,7 +16,7 @@ from situate.spot.model.policy_limits import Limits
 from situate.spot.rebalance.decide import Phase, Situation, State
 from situate.spot.report.explain import explain_pod, explain_workload
 from situate.spot.report.plan import Plan, plan
-from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.cluster_objects import Cluster
 from tests.spot.builders import NODES, NOW, OD, SPOT, UID, cluster, owner, pod, pods
 from tests.spot.rebalance.test_decide import Rooms
 from tests.spot.world import SlotRoom, Times, World

@@ -28,7 +28,7 @@ from situate.spot.controller.act.refused_creates import Refusals
 from situate.spot.model.pods_nodes_workloads import DECISION, Capacity, Owner, PodFacts, PodKey
 from situate.spot.server.metrics import AdmissionMetrics
 from situate.spot.server.webhook_handler import Answering
-from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.cluster_objects import Cluster
 from situate.spot.workloads.on_demand_target import Namespace
 from situate.spot.workloads.owners import Controller, ReplicaSetFacts
 

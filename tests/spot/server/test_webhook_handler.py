@@ -20,7 +20,7 @@ from situate.spot.config.settings import SpotSettings
 from situate.spot.model.pods_nodes_workloads import CLASS, DECISION, Capacity, Owner, PodFacts, PodKey
 from situate.spot.server.metrics import AdmissionMetrics
 from situate.spot.server.webhook_handler import Answering
-from situate.spot.workloads.cluster_view import Cluster, Memory
+from situate.spot.workloads.cluster_objects import Cluster, Memory
 from situate.spot.workloads.on_demand_target import Namespace
 from situate.spot.workloads.owners import Controller, ReplicaSetFacts
 

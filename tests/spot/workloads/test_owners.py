@@ -14,7 +14,7 @@ from situate.objects.values.quantity import decode_quantity
 from situate.spot.controller.observe.trimmed_objects import WORKLOADS, plain
 from situate.spot.model.pods_nodes_workloads import Capacity, Owner
 from situate.spot.nodes.known_signals import SIGNALS
-from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.cluster_objects import Cluster
 from situate.spot.workloads.owners import (
     KINDS,
     Controller,

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from situate.testing.sharding.world.executor_world import Place
 from situate.testing.sharding.world.holder_history import Standing, Standings
-from situate.testing.sharding.world.place import Place
 from situate.testing.sharding.world.promptness import Promptness
-from situate.testing.sharding.world.town import LABELS, PODS, Town
+from situate.testing.sharding.world.supervisor_world import LABELS, PODS, Town
 
 LEASE_S, DRAIN_S = 15.0, 8.0
 

@@ -28,8 +28,8 @@ from situate.testing.spot.world.initial_objects import WorkloadPlan
 from situate.testing.spot.world.webhooks import Passage
 from situate.testing.spot.world.workloads import workload
 from situate.testing.spot.world.world import OURS, SHOP, SpotWorld, settings_of
+from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
 from situate.testing.virtual_time.network import Weather
-from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SHOP}/deployments"
 WEB = WorkloadPlan("web", "Deployment", 10, "2")

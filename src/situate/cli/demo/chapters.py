@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from situate.cli.demo.vpod.cast import Cast
+from situate.cli.demo.vpod.demo_client import Cast
 
 S = TypeVar("S")
 

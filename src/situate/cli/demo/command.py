@@ -18,13 +18,13 @@ from rich.console import Console
 from rich.live import Live
 
 from situate.cli.demo.chapters import Chapter, Unfulfilled
+from situate.cli.demo.demo_processes import DidNotStart, Stage, hints, stage
 from situate.cli.demo.products import Products
 from situate.cli.demo.service_accounts import Accounts
-from situate.cli.demo.sharding.cast import shard_cast
-from situate.cli.demo.spot.cast import SpotCast, reserved_port
-from situate.cli.demo.stage import DidNotStart, Stage, hints, stage
-from situate.cli.demo.vm.cast import VmCast
-from situate.cli.demo.vpod.cast import Cast
+from situate.cli.demo.sharding.demo_client import shard_cast
+from situate.cli.demo.spot.demo_client import SpotCast, reserved_port
+from situate.cli.demo.vm.demo_client import VmCast
+from situate.cli.demo.vpod.demo_client import Cast
 from situate.cli.demo.vpod.objects import CONFIGURATION
 from situate.cli.demo.vpod.picture import Picture, Seen
 from situate.cli.demo.vpod.story import STORY

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from situate.cli.demo.demo_processes import Stage
 from situate.cli.demo.service_accounts import Account, Accounts
-from situate.cli.demo.stage import Stage
 from situate.cli.demo.vpod.objects import CONFIGURATION, SYSTEM
 from situate.cli.input.products import Product
 from situate.cli.manifests.manifests import Installation, printed

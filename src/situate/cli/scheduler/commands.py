@@ -86,7 +86,7 @@ def status(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show the requests on each node, and for each pending Pod the node that it would get, or why it gets none."""
-    from situate.cli.read_cluster.where import Where
+    from situate.cli.read_cluster.cluster_source import Where
     from situate.cli.scheduler.status import show
 
     show(file, Where.of(kubeconfig, context, objects), namespace, output, of_all=all_namespaces, watch=watch)
@@ -116,7 +116,7 @@ def explain(
     plugins with the change. A Pod that has a node is explained as if it were scheduled now. Exits with 1 if no node
     fits.
     """
-    from situate.cli.read_cluster.where import Where
+    from situate.cli.read_cluster.cluster_source import Where
     from situate.cli.scheduler.explain import show
 
     show(pod, file, Where.of(kubeconfig, context, objects), namespace, output)
@@ -184,7 +184,7 @@ def what_if(
     evictions succeeded at once. MORE-FIT counts Pods of the same kind after all of these, without preemption. -n is the
     namespace of Pods whose file names none. Exits with 1 if a Pod would find no node.
     """
-    from situate.cli.read_cluster.where import Where
+    from situate.cli.read_cluster.cluster_source import Where
     from situate.cli.scheduler.what_if import Changes, show
 
     changes = Changes(add_nodes, like, *(tuple(each or ()) for each in (remove_node, cordon, drain, remove_pod)))

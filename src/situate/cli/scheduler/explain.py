@@ -10,10 +10,10 @@ import typer
 
 from situate.cli.input.cluster_names import complete_objects
 from situate.cli.input.object_names import POD, readings, require_explained
-from situate.cli.read_cluster.where import Where
-from situate.cli.scheduler.extending import Extending
+from situate.cli.read_cluster.cluster_source import Where
+from situate.cli.scheduler.cluster_state import World, observe
+from situate.cli.scheduler.extender_calls import Extending
 from situate.cli.scheduler.profiles import read_profiles
-from situate.cli.scheduler.world import World, observe
 from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table

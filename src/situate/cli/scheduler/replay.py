@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from situate.cli.scheduler.cluster_state import Remarks
 from situate.cli.scheduler.profiles import Profiles, read_profiles
-from situate.cli.scheduler.world import Remarks
 from situate.cli.terminal.failures import WrongInput, mendable_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import typer
 
+from situate.cli.scheduler.cluster_state import Remarks
 from situate.cli.scheduler.durations import seconds_of
 from situate.cli.scheduler.profiles import Profiles, read_profiles
-from situate.cli.scheduler.world import Remarks
 from situate.cli.terminal.failures import ExitCode, mendable_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table

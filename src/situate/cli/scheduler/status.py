@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from situate.cli.read_cluster.others import tell_of_others
-from situate.cli.read_cluster.where import Where
+from situate.cli.read_cluster.cluster_source import Where
+from situate.cli.read_cluster.other_namespaces import tell_of_others
+from situate.cli.scheduler.cluster_state import Unread, World, observe
 from situate.cli.scheduler.profiles import read_profiles
-from situate.cli.scheduler.world import Unread, World, observe
 from situate.cli.terminal.failures import mendable_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table

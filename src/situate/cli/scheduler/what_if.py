@@ -12,12 +12,12 @@ from typing import Any, Final
 import msgspec
 import typer
 
-from situate.cli.read_cluster.where import Where
+from situate.cli.read_cluster.cluster_source import Where
+from situate.cli.scheduler.cluster_state import World, observe
 from situate.cli.scheduler.explain import CHANGES_UNASKED, change_data, change_lines
-from situate.cli.scheduler.extending import Extending
+from situate.cli.scheduler.extender_calls import Extending
 from situate.cli.scheduler.manifest_pods import ManifestPods, pods_of
 from situate.cli.scheduler.profiles import read_profiles
-from situate.cli.scheduler.world import World, observe
 from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table

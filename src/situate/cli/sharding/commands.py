@@ -117,7 +117,7 @@ def status(
 
     Objects of all namespaces count. NotReady: the executor's Lease has expired, so its objects go to others.
     """
-    from situate.cli.read_cluster.where import Where
+    from situate.cli.read_cluster.cluster_source import Where
     from situate.cli.sharding.find_supervisor import Asked
     from situate.cli.sharding.status import show
 
@@ -163,7 +163,7 @@ def explain(
     The executor with PLACE 1 would be chosen now. With several partitions, the object's own is used. Exits with 1 if
     the object waits.
     """
-    from situate.cli.read_cluster.where import Where
+    from situate.cli.read_cluster.cluster_source import Where
     from situate.cli.sharding.explain import show
     from situate.cli.sharding.find_supervisor import Asked
 
@@ -213,7 +213,7 @@ def plan(
     Targets are examples: the strategy chooses the executor when the object moves. All objects are planned; -n and -A
     select the listed ones. Exits with 1 if the goal cannot be reached, or no executor may have an object.
     """
-    from situate.cli.read_cluster.where import Where
+    from situate.cli.read_cluster.cluster_source import Where
     from situate.cli.sharding.find_supervisor import Asked
     from situate.cli.sharding.plan import show
 
@@ -261,7 +261,7 @@ def drain(
 
     Exits with 1 if it still holds objects when --wait ends. In a PreStop hook: situate sharding drain --self --wait
     """
-    from situate.cli.read_cluster.where import Where
+    from situate.cli.read_cluster.cluster_source import Where
     from situate.cli.sharding.find_supervisor import Asked
 
     if own == (executor is not None):
@@ -309,7 +309,7 @@ def uncordon(
     context: ContextOption = None,
 ) -> None:
     """Allow new assignments to a drained executor."""
-    from situate.cli.read_cluster.where import Where
+    from situate.cli.read_cluster.cluster_source import Where
     from situate.cli.sharding.drain import uncordon
     from situate.cli.sharding.find_supervisor import Asked
 

@@ -12,7 +12,7 @@ from typing import Final
 import typer
 
 from situate.cli.input.cluster_names import offered
-from situate.cli.read_cluster.where import Where
+from situate.cli.read_cluster.cluster_source import Where
 from situate.cli.sharding.find_supervisor import Asked, entry_of
 from situate.cli.sharding.read_cluster import executor_leases, required
 from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from situate.cli.input.configuration import load, sharding_entries
-from situate.cli.read_cluster.where import Where
+from situate.cli.read_cluster.cluster_source import Where
 from situate.cli.terminal.failures import WrongInput
 from situate.objects.settings.options import BadOptions
 from situate.sharding.supervisor.controller.config.section import ShardSettings

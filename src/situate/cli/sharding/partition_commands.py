@@ -83,7 +83,7 @@ def _asked(
     kubeconfig: Path | None,
     context: str | None,
 ) -> Asked:
-    from situate.cli.read_cluster.where import Where
+    from situate.cli.read_cluster.cluster_source import Where
     from situate.cli.sharding.find_supervisor import Asked
 
     return Asked.of(file, assignments, resource, Where(kubeconfig, context), pool=pool, installation=installation)

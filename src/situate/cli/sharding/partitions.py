@@ -16,7 +16,7 @@ from typing import Any
 
 import typer
 
-from situate.cli.read_cluster.where import Where
+from situate.cli.read_cluster.cluster_source import Where
 from situate.cli.sharding.find_supervisor import Asked
 from situate.cli.sharding.read_cluster import ENTRY, required, table_of
 from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures

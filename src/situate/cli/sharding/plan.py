@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from situate.cli.read_cluster.others import tell_of_others
+from situate.cli.read_cluster.other_namespaces import tell_of_others
 from situate.cli.sharding.find_supervisor import Asked
 from situate.cli.sharding.read_cluster import Observed, observe
 from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures

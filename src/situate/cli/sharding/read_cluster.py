@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec.structs import replace as replace_entry
 
-from situate.cli.read_cluster.where import Where
+from situate.cli.read_cluster.cluster_source import Where
 from situate.cli.sharding.find_supervisor import Asked
 from situate.cli.terminal.failures import WrongInput
 from situate.cli.terminal.progress import progress

@@ -69,7 +69,7 @@ def status(
     Nodes, cost and capacity are those of the whole cluster. -o wide also shows workloads that spot does not manage, and
     nodes without a problem.
     """
-    from situate.cli.spot.reading import Asked
+    from situate.cli.spot.read_cluster import Asked
     from situate.cli.spot.status import show
 
     asked = Asked.of(file, assignments, installation, kubeconfig, context, objects)
@@ -102,7 +102,7 @@ def explain(
     blocked, or a Pod waits for a node.
     """
     from situate.cli.spot.explain import show
-    from situate.cli.spot.reading import Asked
+    from situate.cli.spot.read_cluster import Asked
 
     show(name, Asked.of(file, assignments, installation, kubeconfig, context, objects), namespace, output)
 
@@ -141,7 +141,7 @@ def plan(
     Exits with 1 if a listed workload keeps too few on-demand Pods, a move is blocked, or a Pod waits for a node.
     """
     from situate.cli.spot.plan import Extras, show
-    from situate.cli.spot.reading import Asked
+    from situate.cli.spot.read_cluster import Asked
 
     asked = Asked.of(file, assignments, installation, kubeconfig, context, objects)
     extras = Extras(compare=compare, balloons=balloons, image=image)
@@ -162,7 +162,7 @@ def ungate(
     The leader classifies such Pods within a second. Use this command where no leader runs. Exits with 1 if a Pod keeps
     its gate.
     """
-    from situate.cli.read_cluster.where import Where
+    from situate.cli.read_cluster.cluster_source import Where
     from situate.cli.spot.ungate import show
 
     show(Where.of(kubeconfig, context), namespace, output, of_all=all_namespaces, dry_run=dry_run)

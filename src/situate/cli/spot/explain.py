@@ -16,7 +16,7 @@ from situate.cli.input.object_names import (
     readings,
     require_explained,
 )
-from situate.cli.spot.reading import Asked, Observed
+from situate.cli.spot.read_cluster import Asked, Observed
 from situate.cli.spot.reports import loss_data, moment, workload_data
 from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.terminal.formats import Format
@@ -29,7 +29,7 @@ from situate.spot.admission.ledger import Ledger
 from situate.spot.model.pods_nodes_workloads import Owner, PodKey
 from situate.spot.rebalance.decide import Phase
 from situate.spot.report.explain import PodStory, Story, explain_workload
-from situate.spot.workloads.cluster_view import NO_MEMORY, workload_of
+from situate.spot.workloads.cluster_objects import NO_MEMORY, workload_of
 from situate.spot.workloads.owners import KINDS, read_decision
 
 _RESERVATIONS = (

@@ -10,8 +10,8 @@ import msgspec
 import typer
 
 from situate import __version__
-from situate.cli.read_cluster.others import tell_of_others
-from situate.cli.spot.reading import Asked, Observed
+from situate.cli.read_cluster.other_namespaces import tell_of_others
+from situate.cli.spot.read_cluster import Asked, Observed
 from situate.cli.spot.reports import ASSUMED, notices_data, recorded_wave, room_data, room_line, workloads
 from situate.cli.terminal.failures import ExitCode, mendable_failures
 from situate.cli.terminal.formats import DataFormat, Format
@@ -21,7 +21,7 @@ from situate.cli.terminal.streams import complain, say
 from situate.objects.values.counts import counted
 from situate.objects.values.quantity import Quantity
 from situate.spot.capacity.headroom import WaveRoom, balloon_objects, displaced, wave_room
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity
 from situate.spot.nodes.known_signals import on_demand_requirement
 from situate.spot.rebalance.decide import Phase, decide
@@ -29,7 +29,7 @@ from situate.spot.report.alternatives import Means, compared
 from situate.spot.report.plan import Plan, PlannedMove
 from situate.spot.report.plan import plan as planned
 from situate.spot.report.target_advice import Advice, advice
-from situate.spot.workloads.cluster_view import NO_MEMORY, target_of
+from situate.spot.workloads.cluster_objects import NO_MEMORY, target_of
 from situate.spot.workloads.on_demand_target import IMPORT_KEYS, Rules, resolved
 
 _MOVES = (

@@ -8,18 +8,18 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
-from situate.cli.spot.reading import Observed
+from situate.cli.spot.read_cluster import Observed
 from situate.objects.values.durations import human_duration
 from situate.objects.values.timestamps import rfc3339
 from situate.spot.capacity.headroom import WaveRoom
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, Owner
 from situate.spot.model.pools import pods_by_pool
 from situate.spot.nodes.interruptions import History
 from situate.spot.rebalance.decide import Notice, Report
 from situate.spot.report.cost_report import CostReport, cost_report
 from situate.spot.report.wave_impact import Loss
-from situate.spot.workloads.cluster_view import NO_MEMORY, workload_of
+from situate.spot.workloads.cluster_objects import NO_MEMORY, workload_of
 
 ASSUMED: Final = "no prices are known, so spot is assumed to cost {part:.0%} less than on demand"
 _OLD_DAYS: Final = 90

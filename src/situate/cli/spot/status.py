@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from situate.cli.read_cluster.others import tell_of_others
-from situate.cli.spot.reading import Asked, Observed
+from situate.cli.read_cluster.other_namespaces import tell_of_others
+from situate.cli.spot.read_cluster import Asked, Observed
 from situate.cli.spot.reports import (
     blocked_text,
     cost_data,

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import typer
 
-from situate.cli.read_cluster.where import Where
+from situate.cli.read_cluster.cluster_source import Where
 from situate.cli.terminal.failures import ExitCode, mendable_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table

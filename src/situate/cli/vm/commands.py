@@ -80,7 +80,7 @@ def status(
 
     Nodes and totals are those of the whole cluster.
     """
-    from situate.cli.vm.reading import Asked
+    from situate.cli.vm.read_cluster import Asked
     from situate.cli.vm.status import show
 
     asked = Asked.of(file, assignments, installation, kubeconfig, context, objects)
@@ -113,7 +113,7 @@ def explain(
     Exits with 1 if it has less than it asks for, or no node.
     """
     from situate.cli.vm.explain import show
-    from situate.cli.vm.reading import Asked
+    from situate.cli.vm.read_cluster import Asked
 
     show(name, Asked.of(file, assignments, installation, kubeconfig, context, objects), namespace, output)
 
@@ -138,7 +138,7 @@ def plan(
     Exits with 1 if a listed VM stays short or has no node, or a VM cannot leave a node that it has to leave.
     """
     from situate.cli.vm.plan import show
-    from situate.cli.vm.reading import Asked
+    from situate.cli.vm.read_cluster import Asked
 
     asked = Asked.of(file, assignments, installation, kubeconfig, context, objects)
     show(asked, namespace, output, of_all=all_namespaces)
@@ -162,7 +162,7 @@ def drain(
 
     Exits with 1 if a VM is left on the node at the end of --timeout.
     """
-    from situate.cli.read_cluster.where import Where
+    from situate.cli.read_cluster.cluster_source import Where
     from situate.cli.vm.drain import Waiting, start
 
     start(node, Where.of(kubeconfig, context), file, assignments, Waiting(wait, timeout), dry_run=dry_run)
@@ -176,7 +176,7 @@ def uncordon(
     context: ContextOption = None,
 ) -> None:
     """Cancel a drain: VMs may stay on the node and be placed there. Moves in progress continue."""
-    from situate.cli.read_cluster.where import Where
+    from situate.cli.read_cluster.cluster_source import Where
     from situate.cli.vm.drain import end
 
     end(node, Where.of(kubeconfig, context), dry_run=dry_run)

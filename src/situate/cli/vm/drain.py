@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import typer
 
-from situate.cli.read_cluster.where import Where
+from situate.cli.read_cluster.cluster_source import Where
 from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import complain, say
 from situate.cli.terminal.timeouts import timeout_s
-from situate.cli.vm.reading import settings_of
+from situate.cli.vm.read_cluster import settings_of
 from situate.kube.client import Client
 from situate.kube.errors import NotFound
 from situate.kube.patches import MergePatch

@@ -13,7 +13,7 @@ from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failure
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.streams import complain, say
-from situate.cli.vm.reading import Asked, Observed, decided
+from situate.cli.vm.read_cluster import Asked, Observed, decided
 from situate.vm.backends.kubevirt_names import INSTANCES
 from situate.vm.backends.neonvm import MACHINES
 from situate.vm.explain.pods import explain_pod

@@ -8,14 +8,14 @@ from typing import Any
 
 import typer
 
-from situate.cli.read_cluster.others import tell_of_others
+from situate.cli.read_cluster.other_namespaces import tell_of_others
 from situate.cli.terminal.failures import ExitCode, mendable_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.streams import complain, say
-from situate.cli.vm.reading import Asked, Observed, decided
+from situate.cli.vm.read_cluster import Asked, Observed, decided
 from situate.cli.vm.status import machine_of, moves_as_data, short_text
-from situate.vm.explain.formatting import moved, quantities
+from situate.vm.explain.json_values import moved, quantities
 from situate.vm.ledger.migrations.planner import Planner
 from situate.vm.model.migrations import Move
 from situate.vm.model.state import State

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from situate.cli.read_cluster.others import tell_of_others
+from situate.cli.read_cluster.other_namespaces import tell_of_others
 from situate.cli.terminal.failures import mendable_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.streams import complain, say
 from situate.cli.terminal.watch import show_status
-from situate.cli.vm.reading import Asked, Observed
+from situate.cli.vm.read_cluster import Asked, Observed
 from situate.objects.values.counts import counted
 from situate.vm.api.quantities import cpu_value, memory_value
 from situate.vm.model.migrations import Claim, Move

@@ -65,7 +65,7 @@ def status(
 
     Exits with 1 if a StatefulSet does not exist.
     """
-    from situate.cli.vpod.reading import Asked
+    from situate.cli.vpod.read_cluster import Asked
     from situate.cli.vpod.status import show
 
     asked = Asked.of(file, statefulset, assignments, kubeconfig, context, objects)
@@ -96,7 +96,7 @@ def explain(
     Exits with 1 if some vreplicas cannot be placed, or the StatefulSet does not exist.
     """
     from situate.cli.vpod.explain import show
-    from situate.cli.vpod.reading import Asked
+    from situate.cli.vpod.read_cluster import Asked
 
     show(source, Asked.of(file, statefulset, assignments, kubeconfig, context, objects), namespace, output)
 
@@ -119,7 +119,7 @@ def plan(
     be placed, or a StatefulSet does not exist.
     """
     from situate.cli.vpod.plan import show
-    from situate.cli.vpod.reading import Asked
+    from situate.cli.vpod.read_cluster import Asked
 
     asked = Asked.of(file, statefulset, assignments, kubeconfig, context, objects)
     show(asked, namespace, output, of_all=all_namespaces)

@@ -16,7 +16,7 @@ from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failure
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.streams import say
-from situate.cli.vpod.reading import (
+from situate.cli.vpod.read_cluster import (
     Asked,
     chosen_entries,
     observe,

@@ -8,13 +8,13 @@ from typing import Any
 
 import typer
 
-from situate.cli.read_cluster.others import tell_of_others
+from situate.cli.read_cluster.other_namespaces import tell_of_others
 from situate.cli.terminal.failures import ExitCode, mendable_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import say
-from situate.cli.vpod.reading import (
+from situate.cli.vpod.read_cluster import (
     Asked,
     Observed,
     observe,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from situate.cli.read_cluster.others import tell_of_others
+from situate.cli.read_cluster.other_namespaces import tell_of_others
 from situate.cli.terminal.failures import mendable_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.streams import say
 from situate.cli.terminal.watch import show_status
-from situate.cli.vpod.reading import (
+from situate.cli.vpod.read_cluster import (
     Asked,
     Observed,
     observe,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from situate.cluster.admission.attributes import Attributes, Steps
-from situate.cluster.admission.built_in import InTree
+from situate.cluster.admission.built_in_plugins import InTree
 from situate.cluster.admission.policies import Policies
 from situate.cluster.admission.webhooks import Round, Webhooks
 from situate.cluster.kinds.semantics import Semantics

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from situate.cluster.admission.admission_review import review_request
 from situate.cluster.admission.attributes import Attributes
 from situate.cluster.admission.conditions import Conditions
 from situate.cluster.admission.matching import Criteria, Matcher
-from situate.cluster.admission.reviewed import review_request
 from situate.cluster.storage.store import Event, Store
 
 _DEFAULT_TIMEOUT_S: Final = 10

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from situate.cluster.admission.admission_review import review_request
 from situate.cluster.admission.attributes import Attributes
 from situate.cluster.admission.matching import Criteria, Matcher
-from situate.cluster.admission.reviewed import review_request
 from situate.cluster.cel.policies import Violation, evaluate_policy
 from situate.cluster.errors.field_errors import Refused
 from situate.cluster.errors.refusals import Declined, forbidden

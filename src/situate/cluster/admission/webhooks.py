@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.cluster.admission.asking import Asking, together
+from situate.cluster.admission.admission_review import review
 from situate.cluster.admission.attributes import Attributes, Steps
 from situate.cluster.admission.hooks import Hook, Hooks
-from situate.cluster.admission.reviewed import review
+from situate.cluster.admission.webhook_rounds import Asking, together
 from situate.cluster.errors.field_errors import Refused, bad_request
 from situate.cluster.errors.go_text import quote
 from situate.cluster.errors.refusals import Declined, internal_error

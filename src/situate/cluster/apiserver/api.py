@@ -33,7 +33,7 @@ from situate.cluster.storage.options import delete_options, write_options
 from situate.cluster.storage.paths import Target, target
 from situate.cluster.storage.resources import Catalog, Origin, Resource
 from situate.cluster.storage.store import Store
-from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.stored_object import Stored
 from situate.cluster.storage.watch import Watch
 from situate.cluster.write import Writing
 from situate.cluster.write.bootstrap import bootstrap

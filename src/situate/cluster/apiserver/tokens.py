@@ -21,7 +21,7 @@ from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.names import Names
 from situate.cluster.storage.resources import Catalog, Resource
 from situate.cluster.storage.store import Store
-from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.stored_object import Stored
 
 _AUDIENCE: Final = "https://kubernetes.default.svc"
 _DEFAULT_S, _LEAST_S, _MOST_S = 3600, 600, 1 << 32

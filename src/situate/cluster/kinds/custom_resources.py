@@ -15,7 +15,7 @@ from situate.cluster.kinds.rules import Obj
 from situate.cluster.read.negotiation import decoded
 from situate.cluster.storage.resources import ALL_VERBS, Catalog, Origin, Resource, Subresource
 from situate.cluster.storage.store import Event, Store
-from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.stored_object import Stored
 
 CRDS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"

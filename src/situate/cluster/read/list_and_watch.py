@@ -24,7 +24,7 @@ from situate.cluster.storage.paths import Target
 from situate.cluster.storage.resources import Resource
 from situate.cluster.storage.selection import field_selector, label_selector
 from situate.cluster.storage.store import Event, Expired, Store, Table
-from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.stored_object import Stored
 from situate.cluster.storage.watch import BOOKMARK_PERIOD, Watch
 from situate.objects.messages import Request, Response
 

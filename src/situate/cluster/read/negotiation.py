@@ -13,7 +13,7 @@ from situate.cluster.errors.refusals import Declined, not_acceptable
 from situate.cluster.read.tables import Columns, columns_of
 from situate.cluster.storage.resources import Origin, Resource
 from situate.cluster.storage.store import Event
-from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.stored_object import Stored
 
 _encode: Final = msgspec.json.Encoder().encode
 

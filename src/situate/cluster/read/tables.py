@@ -19,7 +19,7 @@ from situate.cluster.read.table_cells import (
     created_at,
     since,
 )
-from situate.cluster.read.table_stored import STORED
+from situate.cluster.read.table_other_kinds import STORED
 from situate.cluster.storage.resources import Origin, Resource
 
 Obj: TypeAlias = Mapping[str, Any]

@@ -16,7 +16,7 @@ from situate.cluster.errors.field_errors import bad_request
 from situate.cluster.errors.go_text import quote
 from situate.cluster.errors.refusals import Declined
 from situate.cluster.storage.resources import Resource
-from situate.cluster.storage.stored import Interned, Stored
+from situate.cluster.storage.stored_object import Interned, Stored
 
 Labels: TypeAlias = Mapping[str, str]
 LabelTest: TypeAlias = Callable[[Labels], bool]

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, Protocol, TypeAlias
 
-from situate.cluster.storage.stored import Managed, Stored, encoded, stored
+from situate.cluster.storage.stored_object import Managed, Stored, encoded, stored
 
 EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol
 
 from situate.cluster.storage.store import Event, Table
-from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.stored_object import Stored
 
 BOOKMARK_PERIOD: Final = 60.0
 """Seconds between bookmarks (apiserver storage/cacher: about once a minute)."""

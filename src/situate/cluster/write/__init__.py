@@ -33,7 +33,7 @@ from situate.cluster.read.negotiation import decoded
 from situate.cluster.storage.names import Names
 from situate.cluster.storage.resources import Resource
 from situate.cluster.storage.store import Store
-from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.stored_object import Stored
 from situate.cluster.write.admission_step import Admitting
 from situate.cluster.write.bodies import decoded_body, read_patched
 from situate.cluster.write.calls import Call, Change, Prepare, Shape, Validate, Written

@@ -14,7 +14,7 @@ from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.options import WriteOptions
 from situate.cluster.storage.paths import Target
 from situate.cluster.storage.resources import Resource
-from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.stored_object import Stored
 from situate.objects.messages import Request
 
 

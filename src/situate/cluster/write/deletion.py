@@ -20,7 +20,7 @@ from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.options import DeleteOptions
 from situate.cluster.storage.resources import Resource
 from situate.cluster.storage.store import Store
-from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.stored_object import Stored
 from situate.cluster.write import Writing
 from situate.cluster.write.calls import Written
 

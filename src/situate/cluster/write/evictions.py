@@ -15,7 +15,7 @@ from situate.cluster.storage.options import DeleteOptions, delete_options
 from situate.cluster.storage.resources import Catalog
 from situate.cluster.storage.selection import object_selector
 from situate.cluster.storage.store import Store
-from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.stored_object import Stored
 from situate.cluster.write import Writing
 from situate.cluster.write.calls import Call, Written
 from situate.cluster.write.deletion import Deleting, Deletion

@@ -17,7 +17,7 @@ from situate.cluster.admission.chain import Admission
 from situate.cluster.errors.times import timestamp
 from situate.cluster.storage.names import Names
 from situate.cluster.storage.store import Event, Store
-from situate.cluster.storage.stored import Managed, Stored, shared_managers
+from situate.cluster.storage.stored_object import Managed, Stored, shared_managers
 from situate.objects.messages import Request
 
 Key: TypeAlias = tuple[str, str, bytes, bytes]

@@ -12,7 +12,7 @@ from situate.cluster.storage.names import SUFFIX_LENGTH, Names
 from situate.cluster.storage.resources import Resource
 from situate.cluster.storage.selection import selectable_values
 from situate.cluster.storage.store import Store
-from situate.cluster.storage.stored import Managed, Stored, managed_from_json
+from situate.cluster.storage.stored_object import Managed, Stored, managed_from_json
 from situate.cluster.write.calls import Call, Written
 
 _NAMES_TRIED: Final = 8

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from situate.framework.engine.engine import Engine
-from situate.scheduler.metrics.scraped import Evaluations, Now
+from situate.scheduler.metrics.scrape_collector import Evaluations, Now
 
 SCHEDULED: Final = "scheduled"
 UNSCHEDULABLE: Final = "unschedulable"

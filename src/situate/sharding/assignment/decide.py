@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from situate.sharding.assignment.archive_steps import due_in, hastened
 from situate.sharding.assignment.drain import drain_cause, grace_ends, stopping, successor_due, successors
+from situate.sharding.assignment.executor_choice import assignment, chosen, newest, nobody
 from situate.sharding.assignment.holder_status import (
     Edited,
     Fading,
@@ -26,7 +27,6 @@ from situate.sharding.assignment.holder_status import (
     unseen_until,
 )
 from situate.sharding.assignment.lost_holders import lost, recent_losses
-from situate.sharding.assignment.place import assignment, chosen, newest, nobody
 from situate.sharding.model.actions import Action, Archive, Delete, RemoveFinalizer, TellCompleted
 from situate.sharding.model.decision_inputs import Decision, Memory, Ownership, Situation, Verdict
 from situate.sharding.model.names import Cause, Reason

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from situate.sharding.assignment.place import assignment, chosen, newest
+from situate.sharding.assignment.executor_choice import assignment, chosen, newest
 from situate.sharding.model.actions import Complete, Revoke
 from situate.sharding.model.decision_inputs import Decision, Memory, Ownership, Situation, Verdict
 from situate.sharding.model.names import Cause, Failure, Reason

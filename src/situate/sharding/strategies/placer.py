@@ -1,7 +1,7 @@
 """A strategy with rules that narrow its choice: executor selectors, hooks of users, owners, preferences of the caller.
 
 The rules are the same for every strategy. A strategy that is not `Selective` is called once, and its choice must obey
-the rules. `situate.sharding.assignment.place` decides which executors a rollout or a planned restart prefers.
+the rules. `situate.sharding.assignment.executor_choice` decides which executors a rollout or a planned restart prefers.
 """
 
 from __future__ import annotations

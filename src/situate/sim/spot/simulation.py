@@ -20,7 +20,7 @@ from situate.sim.spot.scenarios import App, RollOut, Scale, Scenario, Wave
 from situate.sim.timeline import Timeline
 from situate.spot.capacity.headroom import displaced, wave_room
 from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, Capacity
-from situate.spot.workloads.cluster_view import workload_of
+from situate.spot.workloads.cluster_objects import workload_of
 from situate.spot.workloads.on_demand_policy import Default, parse_policy, target
 
 _EPOCH: Final = 1_750_000_000.0

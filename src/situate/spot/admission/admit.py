@@ -33,7 +33,7 @@ from situate.spot.model.pods_nodes_workloads import (
 from situate.spot.model.pools import crowded
 from situate.spot.nodes.known_signals import SIGNALS
 from situate.spot.nodes.node_signals import Signal
-from situate.spot.workloads.cluster_view import NO_MEMORY, Cluster, Memory, target_of
+from situate.spot.workloads.cluster_objects import NO_MEMORY, Cluster, Memory, target_of
 from situate.spot.workloads.constraints import Json, listed, mapping, pinned
 from situate.spot.workloads.deletion_cost import admission_cost
 from situate.spot.workloads.on_demand_target import Rules, participation

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from situate.spot.capacity.free_capacity import Places
 from situate.spot.model.counts import Nodes, effective
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import MIX, PREFIX, Capacity, Owner, PodFacts
 
 BALLOON: Final = PREFIX + "balloon"

@@ -40,10 +40,10 @@ from situate.spot.config.settings import SpotSettings
 from situate.spot.controller.act.apply import Acting
 from situate.spot.controller.act.attempt import Attempt, Attempting, Departures
 from situate.spot.controller.act.conditions import Conditions
+from situate.spot.controller.act.decision_loop import Moving
 from situate.spot.controller.act.gates import Gates
 from situate.spot.controller.act.labels import Labelling
 from situate.spot.controller.act.live_recheck import Again
-from situate.spot.controller.act.move import Moving
 from situate.spot.controller.act.notify import Record, Telling
 from situate.spot.controller.act.refused_creates import Refusals
 from situate.spot.controller.headroom_monitor import Foreseeing
@@ -53,7 +53,7 @@ from situate.spot.controller.observe.constraints_watch import Around
 from situate.spot.controller.observe.free_capacity import Rooms
 from situate.spot.controller.observe.informers import Watched
 from situate.spot.controller.observe.interruption_record import Recording
-from situate.spot.controller.observe.live import LiveReads
+from situate.spot.controller.observe.live_reads import LiveReads
 from situate.spot.controller.observe.policy_record import PolicyRecord
 from situate.spot.controller.restart_on_error import apart
 from situate.spot.model.object_names import CERTIFICATES, LEADS, NAME, WANTS, WEBHOOK, WEBHOOK_PATH, configuration_name

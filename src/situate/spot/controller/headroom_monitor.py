@@ -13,7 +13,7 @@ import structlog
 
 from situate.spot.capacity.free_capacity import Places
 from situate.spot.capacity.headroom import WaveRoom, displaced, placing
-from situate.spot.controller.cooperative import in_steps
+from situate.spot.controller.cooperative_steps import in_steps
 from situate.spot.controller.metrics import MoveMetrics
 from situate.spot.model.counts import Nodes
 from situate.spot.nodes.interruptions import History

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from situate.spot.capacity.headroom import WaveRoom
 from situate.spot.controller.act.attempt import Attempt, Outcome
 from situate.spot.model.actions import Move, Reason
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity
 from situate.spot.nodes.prices import Prices
 from situate.spot.rebalance.decide import Decision, Phase, Report, Situation

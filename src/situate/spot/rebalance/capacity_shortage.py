@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from situate.spot.capacity.free_capacity import Room
 from situate.spot.model.actions import Delete, Evict, Move, Reason
 from situate.spot.model.counts import Nodes, effective, on_demand_effective
-from situate.spot.model.misplaced import Blocked, Workload, gate
+from situate.spot.model.misplaced_pods import Blocked, Workload, gate
 from situate.spot.model.pods_nodes_workloads import Capacity, PodFacts
 from situate.spot.model.policy_limits import Limits
-from situate.spot.workloads.cluster_view import Memory
+from situate.spot.workloads.cluster_objects import Memory
 from situate.spot.workloads.deletion_cost import removal_order
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from situate.spot.model.policy_limits import Limits
 from situate.spot.nodes.pool_stability import PoolMemory, Pools
 from situate.spot.rebalance.decision import State
-from situate.spot.workloads.cluster_view import Memory
+from situate.spot.workloads.cluster_objects import Memory
 
 
 def come(state: State, limits: Limits, now: float) -> State:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from situate.spot.model.actions import Action, Evict, Move, Reason, SetCost
 from situate.spot.model.counts import by_placement, on_demand_effective
-from situate.spot.model.misplaced import Blocked, Misplaced, Workload, misplaced
+from situate.spot.model.misplaced_pods import Blocked, Misplaced, Workload, misplaced
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState, Owner, PodFacts
 from situate.spot.nodes.pool_stability import calm_at, calm_pools, next_calm, observed
 from situate.spot.rebalance.capacity_shortage import degraded, in_want, repaid, room_made, surge_relief
@@ -32,7 +32,7 @@ from situate.spot.rebalance.policy_moves import PolicyMoves, Standing
 from situate.spot.rebalance.rollout_wait import awaiting
 from situate.spot.rebalance.settled_cache import AllSettled, Settled, holds, nodes_if_timeless
 from situate.spot.rebalance.workload_status import blocked_until, leaders_on_spot, on_demand_zones, one_zone, phase_of
-from situate.spot.workloads.cluster_view import NO_MEMORY, Memory, target_of
+from situate.spot.workloads.cluster_objects import NO_MEMORY, Memory, target_of
 from situate.spot.workloads.deletion_cost import cost_changes
 from situate.spot.workloads.on_demand_target import Target, participation
 

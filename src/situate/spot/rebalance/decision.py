@@ -9,14 +9,14 @@ from typing import Final
 
 from situate.spot.capacity.free_capacity import Room
 from situate.spot.model.actions import Action
-from situate.spot.model.misplaced import Blocked
+from situate.spot.model.misplaced_pods import Blocked
 from situate.spot.model.pods_nodes_workloads import Capacity
 from situate.spot.model.policy_limits import Limits
 from situate.spot.nodes.pool_stability import Pools
 from situate.spot.nodes.prices import NO_PRICES, Prices
 from situate.spot.rebalance.node_termination import Surroundings
 from situate.spot.rebalance.settled_cache import NOTHING_SETTLED, AllSettled
-from situate.spot.workloads.cluster_view import Cluster, Memory
+from situate.spot.workloads.cluster_objects import Cluster, Memory
 from situate.spot.workloads.on_demand_target import Rules, Target
 
 POLL_S: Final = 5.0

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from situate.spot.model.counts import Nodes, on_demand_effective
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.policy_limits import Limits
 from situate.spot.rebalance.capacity_shortage import remembered
-from situate.spot.workloads.cluster_view import Memory
+from situate.spot.workloads.cluster_objects import Memory
 
 REFUSED_S: Final = 15.0
 """A pod that is unchanged this long after its move was not moved: the API has refused."""

@@ -17,7 +17,7 @@ from situate.objects.values.timestamps import rfc3339
 from situate.spot.admission.patch import DEFAULT_EVICTION_S, MOST_AVOIDED
 from situate.spot.model.actions import Action, Delete, Evict, Move, Reason, Release, ShortenTolerations
 from situate.spot.model.counts import Nodes
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import (
     DEADLINE,
     DECISION,

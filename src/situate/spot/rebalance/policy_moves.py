@@ -12,13 +12,13 @@ from functools import cached_property
 from situate.objects.values.counts import counted
 from situate.spot.model.actions import Evict, Move, Reason, Release
 from situate.spot.model.maintenance_windows import any_open
-from situate.spot.model.misplaced import Blocked, Misplaced, Workload, gate, patience
+from situate.spot.model.misplaced_pods import Blocked, Misplaced, Workload, gate, patience
 from situate.spot.model.pods_nodes_workloads import ALLOW_RESTART, Capacity, NodeState, PodFacts
 from situate.spot.nodes.savings import break_even_hours
 from situate.spot.rebalance.decision import Situation
 from situate.spot.rebalance.node_termination import leaving, release, release_refused
 from situate.spot.rebalance.rollout_wait import overdue
-from situate.spot.workloads.cluster_view import Memory
+from situate.spot.workloads.cluster_objects import Memory
 
 
 @dataclass(frozen=True, slots=True)

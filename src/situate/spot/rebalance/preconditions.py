@@ -13,7 +13,7 @@ from situate.spot.admission.patch import DEFAULT_EVICTION_S, Operation
 from situate.spot.model.actions import BY_POLICY, Action, Delete, Evict, Reason, Release, SetCost, ShortenTolerations
 from situate.spot.model.counts import Nodes
 from situate.spot.model.maintenance_windows import any_open
-from situate.spot.model.misplaced import Blocked, Workload, gate, misplaced, patience
+from situate.spot.model.misplaced_pods import Blocked, Workload, gate, misplaced, patience
 from situate.spot.model.pods_nodes_workloads import PodFacts
 from situate.spot.model.policy_limits import Limits
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from situate.spot.model.counts import Nodes
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import NodeFacts, NodeState, Owner, PodFacts
-from situate.spot.workloads.cluster_view import Memory
+from situate.spot.workloads.cluster_objects import Memory
 from situate.spot.workloads.on_demand_target import Namespace
 
 R = TypeVar("R")

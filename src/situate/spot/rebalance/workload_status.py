@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from situate.spot.model.counts import Nodes, effective, on_demand_effective
-from situate.spot.model.misplaced import Blocked, Misplaced, Workload
+from situate.spot.model.misplaced_pods import Blocked, Misplaced, Workload
 from situate.spot.model.pods_nodes_workloads import Capacity
 from situate.spot.model.policy_limits import Limits
 from situate.spot.rebalance.decision import Phase
-from situate.spot.workloads.cluster_view import Memory
+from situate.spot.workloads.cluster_objects import Memory
 
 _PACE: Final = frozenset({Blocked.COOL_DOWN, Blocked.IN_FLIGHT})
 """Every conversion waits for these between two moves, so they do not count as blocked."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from situate.spot.model.counts import Nodes, effective
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, Owner
 from situate.spot.nodes.prices import Price, Prices
 from situate.spot.nodes.savings import cost_share, premium_per_month

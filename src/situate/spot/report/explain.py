@@ -13,11 +13,11 @@ from situate.spot.admission.ledger import Ledger, Reservation
 from situate.spot.capacity.free_capacity import Places
 from situate.spot.capacity.headroom import displaced, wave_room
 from situate.spot.model.counts import effective
-from situate.spot.model.misplaced import Workload, misplaced
+from situate.spot.model.misplaced_pods import Workload, misplaced
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState, Owner, PodFacts
 from situate.spot.rebalance.decide import Decision, Report, Situation, State, decide
 from situate.spot.report.wave_impact import Loss, Pace, loss
-from situate.spot.workloads.cluster_view import NO_MEMORY, Memory, workload_of
+from situate.spot.workloads.cluster_objects import NO_MEMORY, Memory, workload_of
 
 
 @dataclass(frozen=True, slots=True)

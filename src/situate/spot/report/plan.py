@@ -19,7 +19,7 @@ from situate.spot.model.counts import on_demand_effective
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, Owner, PodFacts, PodKey
 from situate.spot.rebalance.decide import Notice, Report, Situation, State, decide
 from situate.spot.report.cost_report import cost_report
-from situate.spot.workloads.cluster_view import NO_MEMORY, Cluster, workload_of
+from situate.spot.workloads.cluster_objects import NO_MEMORY, Cluster, workload_of
 
 MOST_MOVES: Final = 10_000
 _MADE: Final = {Capacity.ON_DEMAND: "a new on-demand node", Capacity.SPOT: "a new spot node"}

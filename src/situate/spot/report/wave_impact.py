@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from situate.spot.model.counts import Nodes, effective
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity
 
 

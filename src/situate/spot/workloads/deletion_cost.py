@@ -14,7 +14,7 @@ from typing import Final
 
 from situate.objects.values.pod_age import younger
 from situate.spot.model.counts import Nodes, counted, effective
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState, PodFacts
 
 ON_DEMAND_COST: Final = 200

@@ -21,9 +21,9 @@ from situate.testing.scheduler import history as steps
 from situate.testing.scheduler.history import AnyStep, History
 from situate.testing.scheduler.invariants import Breach, Watchdog, overfull, unsettled
 from situate.testing.scheduler.world import FOREIGN, NAMESPACE, SchedulerMember, SchedulerWorld
+from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
 from situate.testing.virtual_time.network import CALM, Weather
 from situate.testing.virtual_time.processes import ProcessState, Stuck
-from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 HEALING_S = 900.0
 """Seconds after the last fault within which every Pod that can have a node must have one."""

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.node.nodes import node as node_object
-from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.stored_object import Stored
 from situate.framework.plugin_api.actions import BindByExtender
 from situate.framework.plugin_api.configuration import EnabledPlugin
 from situate.framework.preemption.extenders import Reply

@@ -25,11 +25,11 @@ from situate.sharding.model.supervisor_config import OrphanPolicy, SupervisorCon
 from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.testing.sharding import steps
 from situate.testing.sharding.history import EXECUTORS, FASTEST, OBJECTS, Settings
-from situate.testing.sharding.world.archive_trouble import Trouble
-from situate.testing.sharding.world.place import NAMESPACE, Member
+from situate.testing.sharding.world.archive_faults import Trouble
+from situate.testing.sharding.world.executor_world import NAMESPACE, Member
 from situate.testing.sharding.world.reports import PATHS, REPORTS
-from situate.testing.sharding.world.stage import Stage
-from situate.testing.sharding.world.town import LABELS, PODS, Leader
+from situate.testing.sharding.world.sharding_world import Stage
+from situate.testing.sharding.world.supervisor_world import LABELS, PODS, Leader
 from situate.testing.virtual_time.network import CALM, Weather, Wire
 from situate.testing.virtual_time.processes import ProcessState
 

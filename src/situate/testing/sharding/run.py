@@ -10,9 +10,9 @@ from situate.testing.sharding.history import LEAST_LEASE_S, History
 from situate.testing.sharding.invariants import Limits, breaches
 from situate.testing.sharding.performer import Performer, UserKeptOut, config_of
 from situate.testing.sharding.world.reports import PATHS
-from situate.testing.sharding.world.stage import Stage
+from situate.testing.sharding.world.sharding_world import Stage
+from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
 from situate.testing.virtual_time.processes import Stuck
-from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 BEGIN_S = 3.0
 HEALING_S = 150.0

@@ -15,8 +15,8 @@ from typing import Any, Final
 from situate.spot.model.pods_nodes_workloads import CLASS, ON_DEMAND
 from situate.testing.spot.world.webhooks import Passage
 from situate.testing.spot.world.world import SHOP, SpotWorld, machinery, settings_of
+from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
 from situate.testing.virtual_time.network import Weather
-from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 DEPLOYMENTS: Final = f"/apis/apps/v1/namespaces/{SHOP}/deployments"
 LONGEST_DELAY_S: Final = 2.0

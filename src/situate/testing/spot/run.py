@@ -18,8 +18,8 @@ from situate.testing.spot.performer import Performer
 from situate.testing.spot.world.initial_objects import ON_DEMAND_NODES, SPOT_NODES, WORKLOADS, WorkloadPlan
 from situate.testing.spot.world.other_controllers import FurtherControllers
 from situate.testing.spot.world.world import SHOP, SpotWorld, machinery, settings_of
+from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
 from situate.testing.virtual_time.processes import Stuck
-from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 HEALING_S = 1200.0
 """Seconds after the last fault within which every workload must be as it should be."""

@@ -2,5 +2,5 @@
 
 Read `processes` first: each process has an asyncio loop that runs only when the driver gives it a turn.
 `network` delays, loses and reorders requests and watch events between processes and the API server.
-`world` joins both with a cluster in memory. `undisturbed` stops the garbage collector and logs during a history.
+`world` joins both with a cluster in memory. `isolation` stops the garbage collector and logs during a history.
 """

@@ -13,10 +13,10 @@ import msgspec
 
 from situate.testing.histories import play as playing
 from situate.testing.histories.play import Played, Product, command_line
-from situate.testing.virtual_time.undisturbed import collector_at_rest
-from situate.testing.vm.interleavings.course import Violation
+from situate.testing.virtual_time.isolation import collector_at_rest
 from situate.testing.vm.interleavings.events import Happening, drawn
 from situate.testing.vm.interleavings.interleaving import Interleaving
+from situate.testing.vm.interleavings.ledger_run import Violation
 
 LENGTH: Final = 120
 """Number of steps before the interleaving settles."""

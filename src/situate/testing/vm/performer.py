@@ -18,8 +18,8 @@ from situate.testing.vm.invariants.objects import Obj, divided, name_of, owner_o
 from situate.testing.vm.invariants.watchdog import Watchdog
 from situate.testing.vm.steps import AnyStep, WorldStep
 from situate.testing.vm.world.disturbances import Disturbing
+from situate.testing.vm.world.history_world import SPARE, Place
 from situate.testing.vm.world.nodes_and_pods import Ground
-from situate.testing.vm.world.place import SPARE, Place
 from situate.testing.vm.world.processes import MACHINES, MIGRATION_TABLE, MIGRATIONS, NAMESPACE, PODS
 from situate.vm.api.quantities import GIB
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, CLAIM, DRAIN

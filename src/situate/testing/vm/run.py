@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Final
 
 from situate.testing.histories.play import Played
+from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
 from situate.testing.virtual_time.processes import Stuck
-from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 from situate.testing.vm.history import History
 from situate.testing.vm.invariants.rules import regranted
 from situate.testing.vm.invariants.watchdog import Breach, Watchdog
 from situate.testing.vm.performer import Performer
-from situate.testing.vm.world.place import SPARE, Place
+from situate.testing.vm.world.history_world import SPARE, Place
 from situate.vm.controller.setup import VmSetup
 from situate.vm.model.policy import Calm, Deadlines, Rules
 

@@ -24,9 +24,9 @@ from situate.testing.histories.steps import (
 from situate.testing.virtual_time.network import Weather
 from situate.testing.virtual_time.processes import ProcessState
 from situate.testing.vpod import history as steps
-from situate.testing.vpod.heal import clear_up, full, nodes_back, rest
 from situate.testing.vpod.history import AnyStep
 from situate.testing.vpod.invariants.rules import Watchdog
+from situate.testing.vpod.recovery import clear_up, full, nodes_back, rest
 from situate.testing.vpod.world.world import GROUPS_PATH, NAMESPACE, STATEFULSET, TENANTS, VPodMember, VPodWorld
 from situate.vpod.model.vpod import PRIORITY_ANNOTATION_KEY, WEIGHT_ANNOTATION_KEY
 from situate.vpod.scaling.drain import leaving

@@ -7,12 +7,12 @@ from collections import Counter
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.histories.play import Played
+from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
 from situate.testing.virtual_time.processes import Stuck
-from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
-from situate.testing.vpod.heal import begin_if_recovered, end_faults
 from situate.testing.vpod.history import History
 from situate.testing.vpod.invariants.rules import Breach, Watchdog, drained, satisfied, unused
 from situate.testing.vpod.performer import perform
+from situate.testing.vpod.recovery import begin_if_recovered, end_faults
 from situate.testing.vpod.world.world import VPodWorld
 
 HEALING_S = 900.0

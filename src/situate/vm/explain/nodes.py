@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from situate.vm.explain.formatting import held, moved, quantities
+from situate.vm.explain.json_values import held, moved, quantities
 from situate.vm.ledger.grants.wait_queue import in_order
 from situate.vm.ledger.migrations.planner import Planner
 from situate.vm.model.policy import Rules

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from situate.vm.explain.explanations import Explanation, explanation
-from situate.vm.explain.formatting import held, moment, moved, quantities
+from situate.vm.explain.json_values import held, moment, moved, quantities
 from situate.vm.explain.would_help import told
 from situate.vm.ledger.migrations.eviction import why_it_stays
 from situate.vm.ledger.migrations.planner import Planner

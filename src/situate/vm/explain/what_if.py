@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from situate.vm.api.nodes import watermark, watermark_fraction
 from situate.vm.api.parse_errors import Misread, Part, Place, Unreadable, sayable
-from situate.vm.explain.formatting import quantities
+from situate.vm.explain.json_values import quantities
 from situate.vm.explain.nodes import explain_node
 from situate.vm.explain.pods import explain_pod, uid_of
 from situate.vm.ledger.migrations.planner import Planner

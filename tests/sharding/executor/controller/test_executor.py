@@ -24,7 +24,7 @@ from situate.sharding.executor.next_step import HandlerRetries, Outcome
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.names import EPOCH, EXECUTOR, EXECUTOR_UID, STATUS
 from situate.sharding.model.object_view import ObjectView, view_of
-from situate.testing.sharding.world.place import Member, Place, Script
+from situate.testing.sharding.world.executor_world import Member, Place, Script
 from situate.testing.sharding.world.reports import PATHS, REPORTS, report
 from situate.testing.virtual_time.network import Weather
 

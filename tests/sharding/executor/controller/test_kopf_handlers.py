@@ -18,7 +18,7 @@ from situate.sharding.executor.controller.work import NotOwner, Work, Writer
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.object_view import view_of
 from situate.sharding.model.supervisor_config import BadConfiguration
-from situate.testing.sharding.world.place import Member, Place, Script
+from situate.testing.sharding.world.executor_world import Member, Place, Script
 from situate.testing.sharding.world.reports import PATHS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

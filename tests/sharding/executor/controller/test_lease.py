@@ -15,7 +15,7 @@ from situate.sharding.leases.executor_report import NOTHING
 from situate.sharding.leases.membership import LeaseTimes
 from situate.sharding.leases.tenure import Tenure
 from situate.sharding.model.names import CORDON
-from situate.testing.sharding.world.place import NAMESPACE, Place
+from situate.testing.sharding.world.executor_world import NAMESPACE, Place
 from situate.testing.virtual_time.network import Weather
 
 PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/default.a.uid-a"

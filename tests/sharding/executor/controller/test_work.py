@@ -15,7 +15,7 @@ from situate.sharding.executor.next_step import Outcome, StopReason
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.object_view import view_of
 from situate.testing.sharding import events
-from situate.testing.sharding.world.place import Member, Place, endless
+from situate.testing.sharding.world.executor_world import Member, Place, endless
 from situate.testing.sharding.world.reports import PATHS, REPORTS
 from situate.testing.virtual_time.network import Weather
 

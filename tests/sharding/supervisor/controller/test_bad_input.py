@@ -15,10 +15,10 @@ from situate.sharding.model.names import EXECUTOR_SELECTOR, PREFIX, PRIORITY
 from situate.sharding.model.object_view import ObjectView
 from situate.sharding.model.supervisor_config import OrphanPolicy, SupervisorConfig
 from situate.sharding.strategies import MinScheduled, ObjectFacts, Rules
-from situate.testing.sharding.world.place import NAMESPACE, Member
+from situate.testing.sharding.world.executor_world import NAMESPACE, Member
 from situate.testing.sharding.world.reports import REPORTS, report
-from situate.testing.sharding.world.town import Town
-from situate.testing.virtual_time.undisturbed import logs_off
+from situate.testing.sharding.world.supervisor_world import Town
+from situate.testing.virtual_time.isolation import logs_off
 
 Towns = Callable[..., Town]
 

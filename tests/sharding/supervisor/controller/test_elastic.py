@@ -14,9 +14,9 @@ from situate.sharding.partitions.hashing import fnv1a64
 from situate.sharding.partitions.slot_tables import ENTRY
 from situate.sharding.partitions.slots import SlotTable, even_table, frozen, hand_over_waits_for, handed_over, slot_of
 from situate.sharding.supervisor.report import confirmed_versions
-from situate.testing.sharding.world.place import NAMESPACE
-from situate.testing.sharding.world.town import LEASES as LEASES_PATH
-from situate.testing.sharding.world.town import Leader, Town
+from situate.testing.sharding.world.executor_world import NAMESPACE
+from situate.testing.sharding.world.supervisor_world import LEASES as LEASES_PATH
+from situate.testing.sharding.world.supervisor_world import Leader, Town
 from situate.testing.virtual_time.network import CALM, Weather
 
 MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"

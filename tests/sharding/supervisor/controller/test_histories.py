@@ -14,10 +14,10 @@ from situate.sharding.executor.next_step import Outcome
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.object_view import view_of
 from situate.testing.sharding import events
-from situate.testing.sharding.world.place import NAMESPACE, Member, Place
+from situate.testing.sharding.world.executor_world import NAMESPACE, Member, Place
 from situate.testing.sharding.world.reports import PATHS
+from situate.testing.virtual_time.isolation import logs_off
 from situate.testing.virtual_time.network import CALM, Weather
-from situate.testing.virtual_time.undisturbed import logs_off
 
 LEASE_S = 15.0
 OBJECTS = [f"r-{number}" for number in range(6)]

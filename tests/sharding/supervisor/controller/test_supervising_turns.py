@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from situate.testing.sharding.world.town import Town
+from situate.testing.sharding.world.supervisor_world import Town
 
 
 @pytest.mark.rule("sharding:L1")

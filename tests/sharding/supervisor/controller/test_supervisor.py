@@ -25,9 +25,9 @@ from situate.sharding.partitions.hashing import fnv1a64
 from situate.sharding.partitions.partitions import partition_of, static_partition
 from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.sharding.strategies import MinScheduled, ObjectFacts, RoundRobin, Rules
-from situate.testing.sharding.world.place import NAMESPACE, Member
+from situate.testing.sharding.world.executor_world import NAMESPACE, Member
 from situate.testing.sharding.world.reports import REPORTS, report
-from situate.testing.sharding.world.town import LEASES, PODS, Town
+from situate.testing.sharding.world.supervisor_world import LEASES, PODS, Town
 from situate.testing.virtual_time.network import Weather
 
 

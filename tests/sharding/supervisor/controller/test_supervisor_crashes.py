@@ -20,11 +20,11 @@ from situate.sharding.executor.next_step import Outcome
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.testing.sharding import events
-from situate.testing.sharding.world.place import NAMESPACE, Member
+from situate.testing.sharding.world.executor_world import NAMESPACE, Member
 from situate.testing.sharding.world.reports import REPORTS
-from situate.testing.sharding.world.town import Leader, Town
+from situate.testing.sharding.world.supervisor_world import Leader, Town
+from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
 from situate.testing.virtual_time.network import CALM
-from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 SECONDS = 130
 CONFIG = SupervisorConfig(archive_ttl=5.0, drain_timeout=10.0)

@@ -26,7 +26,7 @@ from situate.spot.nodes.known_signals import SIGNALS
 from situate.spot.nodes.node_signals import node_facts
 from situate.spot.rebalance.decide import Situation, State, decide
 from situate.spot.rebalance.node_termination import release
-from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.cluster_objects import Cluster
 from situate.spot.workloads.on_demand_target import Namespace
 from situate.spot.workloads.owners import Controller, ReplicaSetFacts
 from tests.kube.hostile_server import Fault, HostileServer

@@ -17,7 +17,7 @@ from situate.objects.messages import Request
 from situate.runtime.leadership.actuator import Actuator
 from situate.spot.controller.act.conditions import CONDITION, Conditions
 from situate.spot.rebalance.decide import Decision, Notice, Situation, State, decide
-from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.cluster_objects import Cluster
 from tests.kube.hostile_server import HostileServer
 from tests.spot.builders import NOW, OD, UID, cluster, owner, pod
 from tests.spot.report.test_plan import Always

@@ -14,7 +14,7 @@ from situate.kube.watch.reflector import Reflector
 from situate.objects.decoding.codec import decode
 from situate.spot.controller.observe.constraints_watch import LOOK_S, Around
 from situate.spot.model.pods_nodes_workloads import LEADER
-from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.cluster_objects import Cluster
 from tests.kube.hostile_server import Fault, HostileServer
 from tests.spot.builders import UID, owner, pod
 

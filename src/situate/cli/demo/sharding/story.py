@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable
 
 from situate.cli.demo import chapters
 from situate.cli.demo.chapters import Chapter, Unfulfilled
-from situate.cli.demo.sharding.cast import ShardCast
+from situate.cli.demo.sharding.demo_client import ShardCast
 from situate.cli.demo.sharding.objects import COUNT
 from situate.cli.demo.sharding.scene import ShardScene, overlaps, runs
-from situate.cli.demo.vpod.cast import Cast
+from situate.cli.demo.vpod.demo_client import Cast
 
 _HELD, _SHORT, _FRAMES = 6, 6, 4
 

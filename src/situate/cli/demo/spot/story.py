@@ -8,10 +8,10 @@ from functools import partial
 
 from situate.cli.demo import chapters
 from situate.cli.demo.chapters import LOOK_S, WITHIN_S, Chapter, Unfulfilled
-from situate.cli.demo.spot.cast import SpotCast
+from situate.cli.demo.spot.demo_client import SpotCast
 from situate.cli.demo.spot.objects import ENDS, FLOOR, GONE, NEW_SPOT_NODES, NOTICE_S, REPLICAS, SPOT_NODES
 from situate.cli.demo.spot.scene import SpotScene
-from situate.cli.demo.vpod.cast import Cast
+from situate.cli.demo.vpod.demo_client import Cast
 
 _LEFT_OUT = "skipped: the API server is on another machine and cannot reach a webhook here"
 _AFTER_S = 1.5

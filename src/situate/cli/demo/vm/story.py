@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 
 from situate.cli.demo import chapters
 from situate.cli.demo.chapters import Chapter, Unfulfilled
-from situate.cli.demo.vm.cast import VmCast
+from situate.cli.demo.vm.demo_client import VmCast
 from situate.cli.demo.vm.objects import ASKS, BEGIN, CPUS, GROWS, LEAVES, NODES, PLAIN, STALL_PERCENT, WAITS
 from situate.cli.demo.vm.scene import DemoMove, VmScene
-from situate.cli.demo.vpod.cast import Cast
+from situate.cli.demo.vpod.demo_client import Cast
 
 _CPU, _WHILE_S = 1000, 1.5
 _WANTED = BEGIN[GROWS] + BEGIN[LEAVES]

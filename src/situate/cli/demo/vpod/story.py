@@ -9,7 +9,7 @@ from situate.cli.demo.chapters import Chapter, Unfulfilled
 from situate.cli.demo.sharding.story import SHARD_STORY
 from situate.cli.demo.spot.story import SPOT_STORY
 from situate.cli.demo.vm.story import VM_STORY
-from situate.cli.demo.vpod.cast import Cast
+from situate.cli.demo.vpod.demo_client import Cast
 from situate.cli.demo.vpod.objects import NODES, REPORT
 from situate.cli.demo.vpod.scene import Scene
 

@@ -148,7 +148,7 @@ def restore(
     It gets a new UID, and its time to live starts again. No executor works on it before its status is written. With
     --dry-run the API server checks it and stores nothing. Exits with 1 if there is no such record.
     """
-    from situate.cli.read_cluster.where import Where
+    from situate.cli.read_cluster.cluster_source import Where
     from situate.cli.sharding.archive.restore import show
 
     show(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from situate.archive.options import ArchiveOptions
 from situate.archive.records.record import ByName, ByUid, Record
-from situate.cli.sharding.archive.named import key_of
-from situate.cli.sharding.archive.opened import archive_options, opened, run
-from situate.cli.sharding.archive.shown import COLUMNS, data, rows
+from situate.cli.sharding.archive.archive_access import archive_options, opened, run
+from situate.cli.sharding.archive.record_key import key_of
+from situate.cli.sharding.archive.record_output import COLUMNS, data, rows
 from situate.cli.terminal.failures import mendable_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import print_data, print_table

@@ -15,10 +15,10 @@ from situate.archive.operations.retention import Deletion, Pruned
 from situate.archive.operations.retention import prune as pruned
 from situate.archive.options import ArchiveOptions
 from situate.archive.records.query import Query
-from situate.cli.sharding.archive.opened import archive_options, opened, run
+from situate.cli.sharding.archive.archive_access import archive_options, opened, run
 from situate.cli.sharding.archive.options import Conditions
-from situate.cli.sharding.archive.selecting import query_of
-from situate.cli.sharding.archive.shown import bad_data
+from situate.cli.sharding.archive.record_output import bad_data
+from situate.cli.sharding.archive.record_query import query_of
 from situate.cli.terminal.failures import WrongInput, mendable_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import print_data

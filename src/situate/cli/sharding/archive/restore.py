@@ -9,9 +9,9 @@ from typing import Any
 from situate.archive.options import ArchiveOptions
 from situate.archive.records.record import ByName, ByUid
 from situate.archive.records.restored_object import CannotRestore, Content
-from situate.cli.read_cluster.where import Where
-from situate.cli.sharding.archive.named import key_of
-from situate.cli.sharding.archive.opened import archive_options, opened, run
+from situate.cli.read_cluster.cluster_source import Where
+from situate.cli.sharding.archive.archive_access import archive_options, opened, run
+from situate.cli.sharding.archive.record_key import key_of
 from situate.cli.terminal.failures import WrongInput, mendable_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import print_data

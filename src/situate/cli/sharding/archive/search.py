@@ -6,10 +6,10 @@ from typing import Any
 
 from situate.archive.options import ArchiveOptions
 from situate.archive.records.query import Page, Query
-from situate.cli.sharding.archive.opened import archive_options, opened, run
+from situate.cli.sharding.archive.archive_access import archive_options, opened, run
 from situate.cli.sharding.archive.options import Conditions
-from situate.cli.sharding.archive.selecting import query_of
-from situate.cli.sharding.archive.shown import COLUMNS, bad_data, data, rows
+from situate.cli.sharding.archive.record_output import COLUMNS, bad_data, data, rows
+from situate.cli.sharding.archive.record_query import query_of
 from situate.cli.terminal.failures import mendable_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import print_data, print_table

@@ -17,7 +17,7 @@ from situate.archive.options import ArchiveOptions
 from situate.archive.protocol import Archiver
 from situate.cli.run.end import ended
 from situate.cli.run.reach_cluster import Reaching
-from situate.cli.sharding.archive.opened import archive_options, opened
+from situate.cli.sharding.archive.archive_access import archive_options, opened
 from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection

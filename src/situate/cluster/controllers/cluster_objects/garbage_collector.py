@@ -14,7 +14,7 @@ from situate.cluster.controllers.machinery.actions import NOTHING, Action, Delet
 from situate.cluster.controllers.machinery.changes import Change
 from situate.cluster.controllers.machinery.controllers import Cluster
 from situate.cluster.controllers.machinery.tables import Key, Obj
-from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.stored_object import Stored
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"

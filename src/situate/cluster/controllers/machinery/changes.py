@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from situate.cluster.controllers.machinery.tables import Key, Obj
 from situate.cluster.controllers.node.pods import PodFacts
-from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.stored_object import Stored
 
 
 class Change:

@@ -10,7 +10,7 @@ import msgspec
 
 from situate.cluster.controllers.machinery.tables import Key, Obj
 from situate.cluster.errors.times import seconds as parse_time
-from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.stored_object import Stored
 
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"

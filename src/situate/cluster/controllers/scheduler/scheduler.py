@@ -18,7 +18,7 @@ from situate.cluster.controllers.machinery.controllers import Cluster
 from situate.cluster.controllers.machinery.tables import NODES, PODS, REPLICA_SETS, STATEFUL_SETS, Key
 from situate.cluster.controllers.node.pods import PodFacts
 from situate.cluster.controllers.scheduler.writes import binding, evictions, preparations, unscheduled
-from situate.cluster.storage.stored import Interned, Stored
+from situate.cluster.storage.stored_object import Interned, Stored
 from situate.framework.engine.decisions import Asked, Failed, Placed, PlacedRun, Refused, Waiting
 from situate.framework.engine.engine import Engine
 from situate.framework.engine.messages import refusal

@@ -20,7 +20,7 @@ from situate.sim.timeline import Due, Timeline
 from situate.spot.admission.patch import Operation
 from situate.spot.capacity.free_capacity import Places
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, NodeState, Owner, PodFacts, PodKey
-from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.cluster_objects import Cluster
 from situate.spot.workloads.constraints import EVICTING
 from situate.spot.workloads.on_demand_target import Namespace
 from situate.spot.workloads.owners import ReplicaSetFacts

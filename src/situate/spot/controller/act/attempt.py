@@ -36,7 +36,7 @@ from situate.spot.model.pods_nodes_workloads import PodFacts
 from situate.spot.rebalance.decide import Decision, Situation
 from situate.spot.rebalance.preconditions import barred, shortened, void
 from situate.spot.rebalance.rollout_wait import overdue
-from situate.spot.workloads.cluster_view import NO_MEMORY, Cluster
+from situate.spot.workloads.cluster_objects import NO_MEMORY, Cluster
 from situate.spot.workloads.owners import pod_facts
 
 _LOOKS: Final = 3

@@ -22,10 +22,10 @@ from situate.objects.resources import PODS
 from situate.objects.values.timestamps import rfc3339
 from situate.runtime.leadership.actuator import Actuator
 from situate.runtime.reconcile.outcomes import Retriable
-from situate.spot.model.misplaced import Blocked
+from situate.spot.model.misplaced_pods import Blocked
 from situate.spot.model.pods_nodes_workloads import PREFIX, PodKey
 from situate.spot.rebalance.decide import Decision, Notice
-from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.cluster_objects import Cluster
 
 CONDITION: Final = PREFIX + "Placed"
 """`False` while a pod waits for the reason that spot reports; `True` after the wait."""

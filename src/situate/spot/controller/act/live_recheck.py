@@ -19,10 +19,10 @@ from situate.objects.kinds.pods import Pod
 from situate.objects.kinds.selectors import LabelSelector
 from situate.objects.resources import NAMESPACES, NODES, PODS
 from situate.spot.controller.observe.trimmed_objects import WORKLOADS, plain
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import NodeFacts, Owner, PodFacts
 from situate.spot.nodes.node_signals import Signal
-from situate.spot.workloads.cluster_view import Cluster, Memory, workload_of
+from situate.spot.workloads.cluster_objects import Cluster, Memory, workload_of
 from situate.spot.workloads.on_demand_target import Namespace, Rules, participation
 from situate.spot.workloads.owners import KINDS, owner_facts, pod_facts
 

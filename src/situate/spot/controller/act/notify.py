@@ -16,7 +16,7 @@ from situate.spot.controller.act.attempt import Attempt, Outcome
 from situate.spot.model.actions import BY_POLICY, Delete, Evict, Move, Reason, Release
 from situate.spot.model.pods_nodes_workloads import Owner
 from situate.spot.rebalance.decide import Decision, Notice
-from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.cluster_objects import Cluster
 from situate.spot.workloads.owners import KINDS
 
 Record = Callable[[ObjectReference, str, str, str], None]

@@ -19,7 +19,7 @@ from situate.spot.controller.observe.informers import Watched
 from situate.spot.controller.observe.trimmed_objects import SlimReplicaSet, Workload, plain
 from situate.spot.model.pods_nodes_workloads import NodeFacts, Owner, PodFacts, PodKey
 from situate.spot.nodes.node_signals import Signal, node_facts, occurrences
-from situate.spot.workloads.cluster_view import NO_MEMORY, Cluster, Memory
+from situate.spot.workloads.cluster_objects import NO_MEMORY, Cluster, Memory
 from situate.spot.workloads.constraints import named_nodes
 from situate.spot.workloads.on_demand_policy import Policy
 from situate.spot.workloads.on_demand_target import Namespace, Rules, resolved, stricter

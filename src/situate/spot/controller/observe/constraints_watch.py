@@ -26,7 +26,7 @@ from situate.objects.selection.label_selectors import BadSelector, Requirement, 
 from situate.objects.values.quantity import NO_QUANTITIES, Quantity
 from situate.spot.model.pods_nodes_workloads import PodKey
 from situate.spot.rebalance.node_termination import Guard, Surroundings
-from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.cluster_objects import Cluster
 from situate.spot.workloads.leaders import leaders, leases_named
 from situate.spot.workloads.owners import KINDS
 

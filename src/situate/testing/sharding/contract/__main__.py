@@ -12,10 +12,10 @@ from typing import Annotated
 
 import typer
 
-from situate.testing.sharding.contract.parts import NotTried, played
-from situate.testing.sharding.contract.place import Place
+from situate.testing.sharding.contract.contract_checks import NotTried, played
+from situate.testing.sharding.contract.contract_environment import Place
 from situate.testing.sharding.contract.rules import RULES, Timing
-from situate.testing.virtual_time.undisturbed import logs_off
+from situate.testing.virtual_time.isolation import logs_off
 
 BROKEN = 1
 NOT_TRIED = 2

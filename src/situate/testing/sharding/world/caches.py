@@ -10,9 +10,9 @@ from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.store import Event
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.testing.sharding.world.place import TABLE
-from situate.testing.sharding.world.town import Town
-from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
+from situate.testing.sharding.world.executor_world import TABLE
+from situate.testing.sharding.world.supervisor_world import Town
+from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
 
 
 @dataclass(frozen=True, slots=True)

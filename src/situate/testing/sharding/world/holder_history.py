@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from situate.cluster.storage.store import Event
-from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.stored_object import Stored
 from situate.sharding.leases.membership import OUT_OF_SERVICE
 from situate.sharding.model.names import CORDON, EXECUTOR_UID, STATUS
 

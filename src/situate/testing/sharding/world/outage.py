@@ -16,10 +16,10 @@ from situate.sharding.executor.next_step import Outcome
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.testing.builders.archive import Call, Fault, FaultyArchiver
-from situate.testing.sharding.world.archive_trouble import at_once
-from situate.testing.sharding.world.place import Member
-from situate.testing.sharding.world.town import NotedArchive, Town
-from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
+from situate.testing.sharding.world.archive_faults import at_once
+from situate.testing.sharding.world.executor_world import Member
+from situate.testing.sharding.world.supervisor_world import NotedArchive, Town
+from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
 
 TTL_S: Final = 10.0
 BEFORE: Final = 12

@@ -14,8 +14,8 @@ from typing import Final
 
 from situate.cluster.storage.store import Event
 from situate.sharding.model.object_view import ObjectView, view_of
+from situate.testing.sharding.world.executor_world import TABLE
 from situate.testing.sharding.world.holder_history import Standings
-from situate.testing.sharding.world.place import TABLE
 from situate.testing.sharding.world.reports import PATHS
 
 LOOK_S: Final = 0.5

@@ -21,7 +21,7 @@ from situate.cluster.apiserver.api import Handling
 from situate.cluster.storage.effects import CallWebhook, Effect, Reply, WebhookReply
 from situate.runtime.serving.certificates.renewal_schedule import BACKDATED_S
 from situate.sim.timeline import Timeline
-from situate.testing.spot.world.webhook_entry import MemoryDoor
+from situate.testing.spot.world.memory_endpoint import MemoryDoor
 
 API_SERVERS = 2
 """Number of API servers. Each holds its own connections."""

@@ -34,7 +34,7 @@ from situate.spot.model.object_names import LEADS
 from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL
 from situate.spot.server.metrics import AdmissionMetrics
 from situate.spot.workloads.owners import DEFAULT_KINDS, OwnerKind
-from situate.testing.spot.world.webhook_entry import MemoryDoor
+from situate.testing.spot.world.memory_endpoint import MemoryDoor
 from situate.testing.spot.world.webhooks import WebhookCalls
 from situate.testing.virtual_time.processes import Process
 from situate.testing.virtual_time.world import EPOCH, ClusterWorld, Member

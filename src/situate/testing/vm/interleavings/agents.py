@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from situate.testing.vm.interleavings.course import Course, Violation
-from situate.testing.vm.interleavings.town import Agent, both
+from situate.testing.vm.interleavings.interleaving_world import Agent, both
+from situate.testing.vm.interleavings.ledger_run import Course, Violation
 from situate.vm.model.events import Asked
 from situate.vm.model.pods_and_nodes import Phase
 from situate.vm.model.resource_amounts import Amounts

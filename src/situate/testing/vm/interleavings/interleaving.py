@@ -11,12 +11,12 @@ from typing import Final, assert_never
 
 from situate.sim.vm.world import VirtualMachine
 from situate.testing.vm.interleavings.agents import Agents
-from situate.testing.vm.interleavings.course import Course
 from situate.testing.vm.interleavings.events import Happening, What
+from situate.testing.vm.interleavings.interleaving_world import UNIT, Agent, both
+from situate.testing.vm.interleavings.ledger_run import Course
 from situate.testing.vm.interleavings.moves import Moves
-from situate.testing.vm.interleavings.others import Others
-from situate.testing.vm.interleavings.rest import Rest
-from situate.testing.vm.interleavings.town import UNIT, Agent, both
+from situate.testing.vm.interleavings.other_actors import Others
+from situate.testing.vm.interleavings.settling_phase import Rest
 from situate.vm.model.events import Asked
 
 CHAINED: Final = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from situate.sim.vm.world import COPIED, Migration
 from situate.testing.vm.interleavings.agents import Agents
-from situate.testing.vm.interleavings.course import Course
+from situate.testing.vm.interleavings.ledger_run import Course
 from situate.vm.model.events import PodReserved, PodUnreserved, TargetRefused
 from situate.vm.model.pods_and_nodes import Phase, Role
 

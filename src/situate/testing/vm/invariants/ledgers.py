@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from situate.testing.vm.invariants.objects import Obj, amounts, name_of, note, owner_of
 from situate.testing.vm.invariants.usage import Counting
-from situate.testing.vm.world.place import Place
+from situate.testing.vm.world.history_world import Place
 from situate.testing.vm.world.processes import MACHINE_TABLE, VmMember
 from situate.vm.api.well_known import APPROVED
 from situate.vm.model.pods_and_nodes import Role

@@ -15,7 +15,7 @@ from situate.testing.vm.invariants.freed_capacity import FreedRoom
 from situate.testing.vm.invariants.nodes import NodesSeen
 from situate.testing.vm.invariants.objects import AT_WORK, FROZEN, Obj, beneficiary_kind, divided, name_of, note, phase
 from situate.testing.vm.invariants.usage import Counting
-from situate.testing.vm.world.place import Place
+from situate.testing.vm.world.history_world import Place
 from situate.testing.vm.world.processes import MIGRATION_TABLE
 from situate.vm.api.well_known import CLAIM, CLAIM_CLOSED, CREATED_BY_SCHEDULER_LABEL, TARGET_NODE
 from situate.vm.model.resource_amounts import Amounts

@@ -9,7 +9,7 @@ from typing import Final
 
 from situate.testing.vm.invariants.objects import Obj, name_of, note, total_of
 from situate.testing.vm.invariants.usage import Counting
-from situate.testing.vm.world.place import Place
+from situate.testing.vm.world.history_world import Place
 from situate.vm.api.well_known import DRAIN, EVACUATE
 from situate.vm.model.resource_amounts import Amounts
 

@@ -23,7 +23,7 @@ from situate.testing.vm.invariants.objects import (
     total_of,
 )
 from situate.testing.vm.world.agents import Agents, milli, used_by_spec
-from situate.testing.vm.world.place import SPARE, Place
+from situate.testing.vm.world.history_world import SPARE, Place
 from situate.testing.vm.world.processes import MACHINE_TABLE, MIGRATION_TABLE
 from situate.vm.api.well_known import APPROVED, REQUESTED, TARGET_NODE
 from situate.vm.model.resource_amounts import Amounts

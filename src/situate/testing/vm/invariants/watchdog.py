@@ -33,7 +33,7 @@ from situate.testing.vm.invariants.objects import (
 )
 from situate.testing.vm.invariants.usage import Counting
 from situate.testing.vm.world.agents import Agents
-from situate.testing.vm.world.place import Place, kind_of
+from situate.testing.vm.world.history_world import Place, kind_of
 from situate.testing.vm.world.processes import MIGRATION_TABLE, UNIT
 from situate.vm.api.well_known import APPROVED, CLAIM, CLAIM_CLOSED, REQUESTED
 from situate.vm.model.resource_amounts import Amounts

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any, Final
 
 from situate.objects.messages import Response
-from situate.testing.vm.world.place import Obj, Place
+from situate.testing.vm.world.history_world import Obj, Place
 from situate.testing.vm.world.processes import MACHINE_TABLE, MACHINES, NAMESPACE, UNIT
 from situate.vm.agent.protocol.permits import VERSION
 from situate.vm.api.parse_errors import NOWHERE, Part

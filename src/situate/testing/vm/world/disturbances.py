@@ -15,7 +15,7 @@ from situate.testing.virtual_time.network import CALM, Weather
 from situate.testing.virtual_time.processes import ProcessState
 from situate.testing.vm import steps
 from situate.testing.vm.steps import ProcessStep
-from situate.testing.vm.world.place import Place, kind_of
+from situate.testing.vm.world.history_world import Place, kind_of
 from situate.testing.vm.world.processes import VmMember
 
 WITHIN_S: Final = 60.0

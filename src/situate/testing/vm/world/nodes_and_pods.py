@@ -11,7 +11,7 @@ from situate.testing.builders.objects import pod as pod_object
 from situate.testing.vm.history import Settings
 from situate.testing.vm.invariants.objects import FROZEN, Obj, name_of, owner_of, phase
 from situate.testing.vm.invariants.watchdog import Watchdog
-from situate.testing.vm.world.place import Place
+from situate.testing.vm.world.history_world import Place
 from situate.testing.vm.world.processes import NAMESPACE, PODS
 from situate.vm.api.quantities import GIB
 from situate.vm.api.well_known import CLAIM

@@ -1,1 +1,4 @@
-"""The world of a history of vpod: `world` runs the shipped processes; `wires` counts faults on their connections."""
+"""The world of a history of vpod:
+
+`world` runs the shipped processes; `counting_wire` counts faults on their connections.
+"""

@@ -24,7 +24,7 @@ from situate.objects.messages import Request, Response
 from situate.objects.settings.section import parse_section
 from situate.testing.virtual_time.world import ClusterWorld, Member
 from situate.testing.vpod.history import CAPACITY, NODES, PROCESSES, Settings
-from situate.testing.vpod.world.wires import CountingWire
+from situate.testing.vpod.world.counting_wire import CountingWire
 from situate.vpod.config.settings import StatefulSetSettings, served_kinds
 from situate.vpod.controller import VPodController
 from situate.vpod.controller.notify import VPodMetrics

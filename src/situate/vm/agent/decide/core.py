@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from situate.vm.agent.decide.desired import Desired, desired
+from situate.vm.agent.decide.desired_size import Desired, desired
 from situate.vm.agent.model.revisions import DOWNSCALE, UPSCALE, Revision, RevisionAt
 from situate.vm.agent.model.state import MonitorRequest, State
 from situate.vm.model.resource_amounts import Amounts

@@ -16,10 +16,10 @@ from situate.sharding.model.field_paths import Content
 from situate.sharding.model.names import ARCHIVE_HOLD
 from situate.sharding.model.supervisor_config import ArchiveTtl, OnUnavailable
 from situate.testing.builders.archive import Call, Fault, FaultyArchiver, ForwardingArchiver
+from situate.testing.sharding.world.executor_world import NAMESPACE, Member
 from situate.testing.sharding.world.outage import BEFORE, EVERY_S, outage
-from situate.testing.sharding.world.place import NAMESPACE, Member
 from situate.testing.sharding.world.reports import GROUP, REPORTS, report
-from situate.testing.sharding.world.town import NotedArchive, Town
+from situate.testing.sharding.world.supervisor_world import NotedArchive, Town
 
 TTL_S = 10.0
 Towns = Callable[..., Town]

@@ -11,8 +11,8 @@ from typing import TypeVar
 import structlog
 from msgspec.structs import replace
 
+from situate.sharding.assignment.executor_choice import newest
 from situate.sharding.assignment.fair_queue import Waiting
-from situate.sharding.assignment.place import newest
 from situate.sharding.executor.controller.objects import Request
 from situate.sharding.model.actions import Assign
 from situate.sharding.model.executors import Members

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from situate.cli.input.configuration import load, vm_settings, without_file
-from situate.cli.read_cluster.asked import AskedOfInstallation
+from situate.cli.read_cluster.installation_options import AskedOfInstallation
 from situate.cli.terminal.failures import NotAllowed, WrongInput
 from situate.cli.terminal.progress import progress
 from situate.kube.client import Client

@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final
 
+from situate.cli.demo.demo_processes import DidNotStart
 from situate.cli.demo.products import Products
 from situate.cli.demo.sharding import objects as shard_objects
 from situate.cli.demo.sharding.executor import RUNS
 from situate.cli.demo.sharding.kind import RENDERS
 from situate.cli.demo.sharding.scene import DemoExecutor, DemoRender, ShardScene
-from situate.cli.demo.stage import DidNotStart
 from situate.cli.demo.vpod import objects
 from situate.cli.input.products import Product
 from situate.embedded.pods.processes import PodEnded, PodProcesses, pod_processes

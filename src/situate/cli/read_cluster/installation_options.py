@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from situate.cli.read_cluster.where import Where
+from situate.cli.read_cluster.cluster_source import Where
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from situate.cli.input.configuration import load, spot_settings, without_file
-from situate.cli.read_cluster.asked import AskedOfInstallation
-from situate.cli.spot.installed import Unknown, installed_settings
+from situate.cli.read_cluster.installation_options import AskedOfInstallation
+from situate.cli.spot.installation_settings import Unknown, installed_settings
 from situate.cli.terminal.failures import NotAllowed, WrongInput
 from situate.cli.terminal.progress import progress
 from situate.kube.client import Client

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from situate.testing.vm.interleavings.course import Course
+from situate.testing.vm.interleavings.ledger_run import Course
 from situate.testing.vm.interleavings.moves import Moves
-from situate.testing.vm.interleavings.others import Others
+from situate.testing.vm.interleavings.other_actors import Others
 from situate.testing.vm.invariants.rules import regranted
 from situate.vm.ledger.grants.arithmetic import pod_within
 from situate.vm.model.pods_and_nodes import Pod

@@ -26,8 +26,8 @@ from situate.sharding.model.object_view import (
     view_of,
 )
 from situate.sharding.model.patches import Operations, guarded_patch
-from situate.testing.sharding.contract import place as places
-from situate.testing.sharding.contract.place import PATHS, POD, UNITS, Place
+from situate.testing.sharding.contract import contract_environment as places
+from situate.testing.sharding.contract.contract_environment import PATHS, POD, UNITS, Place
 from situate.testing.sharding.contract.rules import Finding
 
 PATIENCE_S: Final = 60.0

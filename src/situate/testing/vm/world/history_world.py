@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from prometheus_client import CollectorRegistry
 
 from situate.cluster.storage.effects import Identity
-from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.stored_object import Stored
 from situate.cluster.storage.watch import Watch
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from situate.cli.demo.products import Products
-from situate.cli.demo.spot.cast import state_of
+from situate.cli.demo.spot.demo_client import state_of
 from situate.cli.demo.vm import objects as vm_objects
 from situate.cli.demo.vm.scene import DemoMachine, DemoMove, DemoPlainPod, VmScene
 from situate.cli.demo.vpod import objects

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from situate.testing.vm.interleavings.town import Agent, Town
+from situate.testing.vm.interleavings.interleaving_world import Agent, Town
 from situate.testing.vm.invariants.rules import (
     Stepped,
     broken,

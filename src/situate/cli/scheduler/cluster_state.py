@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from situate.cli.input.dumps import read_objects
-from situate.cli.read_cluster.where import Where
+from situate.cli.read_cluster.cluster_source import Where
 from situate.cli.scheduler.profiles import Profiles
 from situate.cli.terminal.failures import WrongInput
 from situate.cli.terminal.progress import progress

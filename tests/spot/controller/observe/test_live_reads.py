@@ -11,7 +11,7 @@ import pytest
 from situate.kube.client import Client
 from situate.objects.messages import Request
 from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead
-from situate.spot.controller.observe.live import LiveReads
+from situate.spot.controller.observe.live_reads import LiveReads
 from situate.spot.nodes.known_signals import SIGNALS
 from situate.spot.workloads.owners import Controller
 from tests.kube.hostile_server import Fault, HostileServer

@@ -39,9 +39,8 @@ from situate.sharding.supervisor.scope import Scope
 from situate.testing.builders.archive import ForwardingArchiver
 from situate.testing.sharding import events
 from situate.testing.sharding.invariants import Limits, breaches
-from situate.testing.sharding.world.archive_trouble import KIND, at_once
-from situate.testing.sharding.world.holder_history import Standings
-from situate.testing.sharding.world.place import (
+from situate.testing.sharding.world.archive_faults import KIND, at_once
+from situate.testing.sharding.world.executor_world import (
     NAMESPACE,
     TABLE,
     Member,
@@ -51,6 +50,7 @@ from situate.testing.sharding.world.place import (
     name_in,
     namespace_in,
 )
+from situate.testing.sharding.world.holder_history import Standings
 from situate.testing.sharding.world.reports import PATHS, REPORTS
 from situate.testing.virtual_time.network import Wire
 from situate.testing.virtual_time.processes import Process

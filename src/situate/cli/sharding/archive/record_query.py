@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 from situate.archive.operations.object_reader import archive_expressions
 from situate.archive.records.query import BadQuery, Query
-from situate.cli.sharding.archive.named import kind_of
 from situate.cli.sharding.archive.options import Conditions
+from situate.cli.sharding.archive.record_key import kind_of
 from situate.cli.terminal.failures import WrongInput
 from situate.objects.selection.label_selectors import BadSelector, parse_selector
 from situate.objects.values.durations import BadDuration, parse_duration

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from situate.vm.agent.decide.desired import ABOVE_MAXIMUM, desired
+from situate.vm.agent.decide.desired_size import ABOVE_MAXIMUM, desired
 from situate.vm.agent.decide.outcomes import monitor_active, monitor_wants, with_system
 from situate.vm.agent.model.state import DownscaleDenied, State
 from situate.vm.model.resource_amounts import Amounts

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from situate.cli.read_cluster.where import Where
+from situate.cli.read_cluster.cluster_source import Where
 from situate.cli.terminal.failures import WrongInput
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
 from situate.kube.login.connection import BadConnection

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from situate.spot.model.counts import Nodes
-from situate.spot.model.misplaced import Workload
+from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Owner, PodFacts
 from situate.spot.workloads.on_demand_policy import Policy
 from situate.spot.workloads.on_demand_target import Namespace, Rules, Target, resolved

@@ -19,13 +19,13 @@ from situate.spot.controller.act.apply import Acting
 from situate.spot.controller.act.attempt import Attempt, Outcome
 from situate.spot.controller.act.conditions import Conditions
 from situate.spot.controller.act.notify import Telling
-from situate.spot.controller.cooperative import in_steps
+from situate.spot.controller.cooperative_steps import in_steps
 from situate.spot.controller.observe.constraints_watch import Around
 from situate.spot.controller.observe.free_capacity import Rooms
 from situate.spot.nodes.pool_stability import Pools
 from situate.spot.nodes.prices import NO_PRICES, Prices
 from situate.spot.rebalance.decide import Decision, Situation, State, deciding
-from situate.spot.workloads.cluster_view import Cluster, Memory
+from situate.spot.workloads.cluster_objects import Cluster, Memory
 
 SOONEST_S: Final = 1.0
 """Shortest time between two decisions, because changes come in bursts."""

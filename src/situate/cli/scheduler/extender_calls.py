@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from situate.cli.scheduler.world import World
+from situate.cli.scheduler.cluster_state import World
 from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.configuration import Extender
 from situate.framework.pod.pods import PodKey

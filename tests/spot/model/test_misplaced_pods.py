@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from situate.spot.model.misplaced import Blocked, Workload, gate, misplaced
+from situate.spot.model.misplaced_pods import Blocked, Workload, gate, misplaced
 from tests.spot.builders import NODES, NOW, OD, SPOT, owner, pod, pods, workload
 
 

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from situate.cli.demo.sharding.cast import ShardCast
-from situate.cli.demo.spot.cast import SpotCast
-from situate.cli.demo.vm.cast import VmCast
+from situate.cli.demo.sharding.demo_client import ShardCast
+from situate.cli.demo.spot.demo_client import SpotCast
+from situate.cli.demo.vm.demo_client import VmCast
 from situate.cli.demo.vpod import objects
 from situate.cli.demo.vpod.scene import DemoPod, DemoSource, DemoTask, Scene
 from situate.cli.demo.wait import PREPARED_S, until_usable

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from situate.testing.vm.interleavings.agents import Agents
-from situate.testing.vm.interleavings.course import Course
-from situate.testing.vm.interleavings.town import IGNORED, both
+from situate.testing.vm.interleavings.interleaving_world import IGNORED, both
+from situate.testing.vm.interleavings.ledger_run import Course
 from situate.vm.model.events import NodeGone, NodeSeen, PodReserved
 from situate.vm.model.pods_and_nodes import Evacuation
 

@@ -16,7 +16,7 @@ import typer
 
 from situate.cli.input.configuration import load, vpod_entries
 from situate.cli.input.dumps import read_objects
-from situate.cli.read_cluster.where import Where
+from situate.cli.read_cluster.cluster_source import Where
 from situate.cli.terminal.failures import ExitCode, WrongInput
 from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import complain

@@ -17,7 +17,7 @@ from situate.archive.records.record import ByName, ByUid, Record
 from situate.cluster.patch.patches import json_patch
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.store import Event
-from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.stored_object import Stored
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.sharding.fencing import admit as admitting
@@ -30,11 +30,11 @@ from situate.testing.builders.archive import Call, Fault, FaultyArchiver, Forwar
 from situate.testing.sharding import events
 from situate.testing.sharding.history import FASTEST, LEASE_S, Settings
 from situate.testing.sharding.steps import ExecutorCall, SupervisorCall
-from situate.testing.sharding.world.archive_trouble import Trouble
-from situate.testing.sharding.world.place import TABLE, Member
+from situate.testing.sharding.world.archive_faults import Trouble
+from situate.testing.sharding.world.executor_world import TABLE, Member
 from situate.testing.sharding.world.promptness import LOOK_S, Promptness
 from situate.testing.sharding.world.reports import PATHS
-from situate.testing.sharding.world.town import Leader, NotedArchive, Town
+from situate.testing.sharding.world.supervisor_world import Leader, NotedArchive, Town
 from situate.testing.virtual_time.network import CALM
 from situate.testing.virtual_time.processes import ProcessState
 
