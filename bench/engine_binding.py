@@ -79,4 +79,4 @@ async def _bind(client: Client, engine: Engine, placements: Iterator[Placed]) ->
         for action in engine.binding(placed).bind:
             assert isinstance(action, Bind)
             await client.bind(placed.pod.info.pod, action.node, unchanged=True)
-        engine.bound(placed)
+        engine.binding_succeeded(placed)

@@ -21,7 +21,7 @@ from situate.framework.plugin_api.actions import Evict
 from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
 from situate.framework.profile.profile import ALL_NODES, Profile
 from situate.framework.profile.profiles import profiles_of
-from situate.framework.volumes.catalog import EMPTY, Catalog
+from situate.framework.volumes.catalog import EMPTY_CATALOG, Catalog
 from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import Pod
 from situate.plugins.registry import registry
@@ -54,7 +54,7 @@ class Workload:
     """Placed before the clock starts."""
     standing: Sequence[Pod] = ()
     """They wait all the time."""
-    catalog: Catalog = EMPTY
+    catalog: Catalog = EMPTY_CATALOG
     threshold: int | None = None
     """kube-scheduler's official pods/s."""
     beside: Callable[[Play, int], None] | None = None
@@ -104,7 +104,7 @@ class Play:
                 assert isinstance(decision, Placed | PlacedRun), decision
                 for each in decision if isinstance(decision, PlacedRun) else (decision,):
                     self.home[each.pod.info.uid] = each.node
-                    engine.bound(each)
+                    engine.binding_succeeded(each)
         self.home |= home or {}
         for pod in workload.standing:
             engine.set_pod(pod, self.now)
@@ -157,14 +157,14 @@ class Play:
             if self.to_the_end:
                 for each in decision:
                     engine.binding(each)
-                    engine.bound(each)
+                    engine.binding_succeeded(each)
             self.placed += (
                 sum(pod.info.uid in self._measured for pod in decision.pods) if self._others else len(decision)
             )
         elif isinstance(decision, Placed):
             if self.to_the_end:
                 engine.binding(decision)
-                engine.bound(decision)
+                engine.binding_succeeded(decision)
             self.placed += decision.pod.info.uid in self._measured
         else:
             assert isinstance(decision, Refused), decision

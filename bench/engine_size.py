@@ -58,7 +58,7 @@ def place(engine: Engine) -> int:
         for decision in decisions:
             assert isinstance(decision, Placed | PlacedRun), decision
             for each in decision if isinstance(decision, PlacedRun) else (decision,):
-                engine.bound(each)
+                engine.binding_succeeded(each)
                 placed += 1
     return placed
 

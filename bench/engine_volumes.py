@@ -23,7 +23,7 @@ from situate.objects.kinds.storage import (
     PersistentVolumeClaimStatus,
     PersistentVolumeSpec,
     PersistentVolumeStatus,
-    Stored,
+    StorageObject,
     VolumeNodeResources,
 )
 from situate.objects.values.quantity import parse_quantity
@@ -44,7 +44,7 @@ def csi_volumes(of: int) -> Workload:
 
 
 def _workload(count: int, initial: int, measured: int, threshold: int, *, csi: bool) -> Workload:
-    stored: list[Stored] = []
+    stored: list[StorageObject] = []
     if csi:
         drivers = (CSINodeDriver(_EBS, VolumeNodeResources(39)),)
         stored += [CSINode(ObjectMeta(name=f"node-{number}"), CSINodeSpec(drivers)) for number in range(count)]
@@ -55,7 +55,7 @@ def _workload(count: int, initial: int, measured: int, threshold: int, *, csi: b
         nodes(count),
         _pods("pod", measured),
         _pods("init", initial),
-        catalog=Catalog(storage=Storage.of(stored)),
+        catalog=Catalog(storage=Storage.from_objects(stored)),
         threshold=threshold,
     )
 
@@ -71,7 +71,7 @@ def _spec(claim: str) -> dict[str, Any]:
     )
 
 
-def _claim_and_volume(name: str, *, csi: bool) -> tuple[Stored, Stored]:
+def _claim_and_volume(name: str, *, csi: bool) -> tuple[StorageObject, StorageObject]:
     """Bound to each other."""
     claim = PersistentVolumeClaim(
         ObjectMeta(

@@ -16,9 +16,9 @@ from situate.sharding.partitions.hashing import fnv1a64
 from situate.sharding.partitions.partitions import partition_of, static_partition
 from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.testing.sharding import events
-from situate.testing.sharding.world.executor_world import Member
-from situate.testing.sharding.world.supervisor_world import PODS, Town
-from situate.testing.virtual_time.network import Weather
+from situate.testing.sharding.world.executor_world import ExecutorProcess
+from situate.testing.sharding.world.supervisor_world import PODS, SupervisorWorld
+from situate.testing.virtual_time.network import NetworkFaults
 
 REVISION = "pod-template-hash"
 _LONG_S = 600.0
@@ -26,8 +26,8 @@ _LONGEST_S = 7200.0
 
 
 @contextmanager
-def _town() -> Iterator[Town]:
-    town = Town()
+def _town() -> Iterator[SupervisorWorld]:
+    town = SupervisorWorld()
     try:
         yield town
     finally:
@@ -38,17 +38,18 @@ def rollout_moves_per_object(executors: int, objects_each: int) -> float:
     """Ordered replacement with one surge pod: a new one comes, an old one is asked to end, and so on."""
     with _town() as town:
         old = [
-            town.executor(f"old-{n}", town.pod(f"old-{n}", {REVISION: "1"}), announce=False) for n in range(executors)
+            town.start_executor(f"old-{n}", town.create_pod(f"old-{n}", {REVISION: "1"}), announce=False)
+            for n in range(executors)
         ]
-        town.leader()
+        town.start_supervisor()
         count = executors * objects_each
         for number in range(count):
             town.create(f"r-{number}")
-        _hold(town, "all are placed", lambda: len(town.placed) == count)
+        _hold(town, "all are placed", lambda: len(town.first_assigned_at) == count)
         town.run(60.0)  # the next revision comes later: pods tell when they were created in whole seconds
         for number, member in enumerate(old):
             name = f"new-{number}"
-            made = town.executor(name, town.pod(name, {REVISION: "2"}), announce=False)
+            made = town.start_executor(name, town.create_pod(name, {REVISION: "2"}), announce=False)
             _hold(town, f"{name} may work", partial(_may_work, made))
             town.run(2.0)
             member.stop()
@@ -63,13 +64,13 @@ def imbalance(executors: int, joining: int, objects: int) -> tuple[float, float]
     """Most open objects of an executor by the mean: when all have joined, and when `bounded` rebalancing is done."""
     with _town() as town:
         for number in range(executors):
-            town.work(f"e{number}")
-        town.leader(rebalance=RebalanceConfig(Goal.BOUNDED))
+            town.create_executor(f"e{number}")
+        town.start_supervisor(rebalance=RebalanceConfig(Goal.BOUNDED))
         for number in range(objects):
             town.create(f"r-{number}")
-        _hold(town, "all are placed", lambda: len(town.placed) == objects)
+        _hold(town, "all are placed", lambda: len(town.first_assigned_at) == objects)
         for number in range(joining):
-            town.work(f"newcomer-{number}")
+            town.create_executor(f"newcomer-{number}")
         town.run(10.0)
         count = executors + joining
         before, most = _most(town), ceil(1.25 * objects / count)
@@ -83,19 +84,23 @@ def completed_per_s(executors: int, units_each: int) -> float:
     """What executors complete whose handlers wait 100 ms, one at a time in each, while all of them are at work."""
     with _town() as town:
         for number in range(executors):
-            town.work(f"e{number}", _a_tenth, concurrency=1)
-        town.leader()
+            town.create_executor(f"e{number}", _a_tenth, concurrency=1)
+        town.start_supervisor()
         town.run(10.0)
         count = executors * units_each
         for number in range(count):
             town.create(f"r-{number}")
-        _hold(town, "all are completed", lambda: sum(isinstance(each, events.Complete) for each in town.log) == count)
-        at = sorted(each.t for each in town.log if isinstance(each, events.Complete))
+        _hold(
+            town,
+            "all are completed",
+            lambda: sum(isinstance(each, events.ObjectCompleted) for each in town.log) == count,
+        )
+        at = sorted(each.t for each in town.log if isinstance(each, events.ObjectCompleted))
         first, last = count // 10, count - count // 10 - 1  # not while some begin, and others have ended
         return (last - first) / (at[last] - at[first])
 
 
-async def _a_tenth(_: Member, __: Content, ___: Work) -> Outcome:
+async def _a_tenth(_: ExecutorProcess, __: Content, ___: Work) -> Outcome:
     await asyncio.sleep(0.1)
     return Outcome.succeeded("Done")
 
@@ -103,33 +108,33 @@ async def _a_tenth(_: Member, __: Content, ___: Work) -> Outcome:
 def partitions_placements_per_s(partitions: int, objects: int) -> float:
     """The sum of what the supervisors place, each from its first object to its last; every message takes 3 ms."""
     with _town() as town:
-        town.network.weather = Weather(latency_s=(0.003, 0.003))
+        town.network.faults = NetworkFaults(latency_s=(0.003, 0.003))
         for index in range(partitions):
             name = str(index)
             for number in range(2):
-                town.work(f"e{index}-{number}", partition=name, pool=f"p{index}")
+                town.create_executor(f"e{index}-{number}", partition=name, pool=f"p{index}")
             keyspace = static_partition(index, partitions)
-            town.leader(f"s{index}", partition=name, pool=f"p{index}", keyspace=keyspace, write_concurrency=4)
+            town.start_supervisor(f"s{index}", partition=name, pool=f"p{index}", keyspace=keyspace, write_concurrency=4)
         town.run(10.0)
         for number in range(objects):
             town.create(f"r-{number}")
-        _hold(town, "all are placed", lambda: len(town.placed) == objects)
+        _hold(town, "all are placed", lambda: len(town.first_assigned_at) == objects)
         of = {view.name: partition_of(fnv1a64(view.uid), partitions) for view in town.views()}
         rate = 0.0
         for index in range(partitions):
-            at = sorted(when for name, when in town.placed.items() if of[name] == index)
+            at = sorted(when for name, when in town.first_assigned_at.items() if of[name] == index)
             rate += (len(at) - 1) / (at[-1] - at[0])
         return rate
 
 
-def _most(town: Town) -> int:
+def _most(town: SupervisorWorld) -> int:
     return max(Counter(view.executor for view in town.views()).values())
 
 
-def _may_work(member: Member) -> bool:
+def _may_work(member: ExecutorProcess) -> bool:
     return member.executor.not_ready() is None
 
 
-def _hold(town: Town, what: str, holds: Callable[[], bool]) -> None:
+def _hold(town: SupervisorWorld, what: str, holds: Callable[[], bool]) -> None:
     if not town.run(_LONG_S, holds):
         raise SystemExit(f"{what}: not within {_LONG_S:g} s of virtual time")

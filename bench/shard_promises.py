@@ -22,11 +22,11 @@ from situate.sharding.model.field_paths import Content
 from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.sharding.partitions.hash_ring import HashRing, ring_key
 from situate.sharding.strategies import ObjectFacts, RoundRobin
-from situate.testing.sharding.world.caches import split_caches
-from situate.testing.sharding.world.executor_world import Member
-from situate.testing.sharding.world.outage import TTL_S, outage
-from situate.testing.sharding.world.supervisor_world import Town
-from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
+from situate.testing.sharding.world.caches import measure_split_caches
+from situate.testing.sharding.world.executor_world import ExecutorProcess
+from situate.testing.sharding.world.outage import TTL_S, play_outage
+from situate.testing.sharding.world.supervisor_world import SupervisorWorld
+from situate.testing.virtual_time.isolation import disable_collector, suppress_logs
 
 _LEASE_S: Final = LeaseTimes().lease_s
 _DRAIN_S: Final = SupervisorConfig().drain_timeout
@@ -60,7 +60,7 @@ def drained(objects: int, *, stubborn: bool) -> tuple[float, float, int]:
     checkpoint of the one before."""
     found: dict[str, Any] = {}
 
-    async def script(member: Member, obj: Content, work: Work) -> None:
+    async def script(member: ExecutorProcess, obj: Content, work: Work) -> None:
         name = str(obj["metadata"]["name"])
         if member.pod == "b":
             found[name] = obj.get("status", {}).get("checkpoint")
@@ -73,22 +73,22 @@ def drained(objects: int, *, stubborn: bool) -> tuple[float, float, int]:
                 await asyncio.sleep(1e9)
             raise
 
-    with collector_at_rest(), logs_off():
-        town = Town()
+    with disable_collector(), suppress_logs():
+        town = SupervisorWorld()
         try:
-            first = town.work("a", script, concurrency=objects)
-            town.leader()
+            first = town.create_executor("a", script, concurrency=objects)
+            town.start_supervisor()
             for number in range(objects):
                 town.create(f"r-{number}")
-            if not town.run(60.0, lambda: len(first.running) == objects):
+            if not town.run(60.0, lambda: len(first.running_names) == objects):
                 raise SystemExit("not all objects were begun within 60 s of virtual time")
-            second = town.work("b", script, concurrency=objects)
+            second = town.create_executor("b", script, concurrency=objects)
             town.run(5.0)
             began = town.world.now
             town.cordon("a")
             town.run(600.0, lambda: all(view.executor != "a" for view in town.views()))
             nothing_s = town.world.now - began
-            town.run(600.0, lambda: len(second.running) == objects)
+            town.run(600.0, lambda: len(second.running_names) == objects)
             return nothing_s, town.world.now - began, sum(found.get(f"r-{n}") != f"r-{n}" for n in range(objects))
         finally:
             town.close()
@@ -108,19 +108,25 @@ async def caches(bench: Bench) -> dict[str, Any]:
     """B8: executors that watch their own objects, while these change and move."""
     executors, objects, changes = bench.size.split
     heading(f"B8 caches of {executors} executors, {objects} objects, {changes} changes, each drained once")
-    found = split_caches(executors, objects, changes)
-    line("objects that an executor holds by its own, most", found.held, most=1.01)
-    line("events that it is sent by those of its own, most", found.told, most=1.01)
+    found = measure_split_caches(executors, objects, changes)
+    line("objects that an executor holds by its own, most", found.held_ratio, most=1.01)
+    line("events that it is sent by those of its own, most", found.received_ratio, most=1.01)
     line("events that all are sent by those that all would be that watch everything", found.share, peer=None)
     note(f"{found.events} events, {found.moved} moves")
-    return {"caches": {"held": round(found.held, 4), "events": round(found.told, 4), "share": round(found.share, 3)}}
+    return {
+        "caches": {
+            "held": round(found.held_ratio, 4),
+            "events": round(found.received_ratio, 4),
+            "share": round(found.share, 3),
+        }
+    }
 
 
 async def away(bench: Bench) -> dict[str, Any]:
     """B9: objects that come and are done while the archive is away."""
     seconds = bench.size.away_s
     heading(f"B9 an archive that is away for {seconds:g} s, time to live {TTL_S:g} s")
-    found = outage(seconds)
+    found = play_outage(seconds)
     line("seconds from completion to the archive while it is there", found.archived_s, most=TTL_S + 5)
     line("seconds from creation to assignment while it is not, most", found.assigned_s, most=1)
     line("objects that are gone without a record", found.missing, most=0)

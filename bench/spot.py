@@ -14,7 +14,7 @@ How far the machine was busy with other things is told beside, as `waited_share`
 something to do under that load, the part in which others had its core. Near 0 the times are ours; at a half of it, say,
 each of them is the machine's as much.
 
-Besides, on virtual time: `exact_bursts`, how many of B1's bursts end with the floor exactly while watches are up to 2 s
+Besides, on virtual time: `play_bursts`, how many of B1's bursts end with the floor exactly while watches are up to 2 s
 behind, and `wave`, what one wave that takes all spot nodes costs each policy of the table in spot's reference. The last
 line is one JSON object.
 """
@@ -48,10 +48,10 @@ from bench.processes import Server, measured, server
 from bench.spot_cluster import NODES
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
 from situate.runtime.serving.certificates.issue import host_names
-from situate.runtime.serving.certificates.renewal_schedule import AUTHORITY, decoded
-from situate.sim.spot.baselines import BASELINES, expected
+from situate.runtime.serving.certificates.renewal_schedule import AUTHORITY, decode_data
+from situate.sim.spot.baselines import BASELINES, simulate_case
 from situate.spot.model.object_names import CERTIFICATES, NAME
-from situate.testing.spot.bursts import SHAPES, Shape, exact_bursts
+from situate.testing.spot.bursts import SHAPES, BurstShape, play_bursts
 
 PARTS: Final = ("admission", "bursts", "wave")
 NAMESPACE: Final = "default"
@@ -70,7 +70,7 @@ class Size:
     """Reviews a second."""
     gated: int
     """Workloads of fifty pods behind the gate of strict mode, at most as many as `workloads`."""
-    shapes: Sequence[Shape]
+    shapes: Sequence[BurstShape]
     tries: int
     """Of each shape of burst."""
     waves: int
@@ -174,7 +174,7 @@ def _authority(api: Server, folder: Path) -> Path:
     with urlopen(Request(path, headers={"Accept": "application/json"})) as answer:
         found = json.loads(answer.read())
     file = folder / "ca.crt"
-    file.write_bytes(decoded(found["data"])[AUTHORITY])
+    file.write_bytes(decode_data(found["data"])[AUTHORITY])
     return file
 
 
@@ -249,8 +249,8 @@ def exactness(size: Size) -> tuple[int, int]:
     print(f"\n{'bursts, watches up to 2 s behind':<44}{'tried':>8}{'exact':>9}{'deficit':>9}{'surplus':>9}")
     exact = tried = 0
     for shape in size.shapes:
-        found = list(exact_bursts([shape], size.tries))
-        good = sum(each.exact for each in found)
+        found = list(play_bursts([shape], size.tries))
+        good = sum(each.is_exact for each in found)
         lacking = max(each.deficit for each in found)
         surplus = max(each.classes["on-demand"] - shape.floor for each in found)
         title = f"{shape.replicas} replicas, on-demand: {shape.policy}"
@@ -268,7 +268,7 @@ def one_wave(size: Size) -> dict[str, dict[str, float]]:
     )
     told = {}
     for each in BASELINES:
-        found, _ = expected(each.case, Random, runs=size.waves)
+        found, _ = simulate_case(each.case, Random, runs=size.waves)
         ours, theirs = astuple(found), astuple(each.reference)
         cells = (f"{mine:.2f} ({other:g})" for mine, other in zip(ours, theirs, strict=True))
         print(f"{each.name:<64}" + "".join(f"{cell:>20}" for cell in cells), flush=True)

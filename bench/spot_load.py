@@ -29,7 +29,7 @@ import uvloop
 from bench.machine import pin, waited_s
 from bench.spot_cluster import GROWING, ON_DEMAND, REPLICAS
 from situate.kube.transport.http1 import AnswerParser
-from situate.spot.admission.patch_check import applied
+from situate.spot.admission.patch_check import apply_operations
 from situate.spot.model.object_names import WEBHOOK_PATH
 from situate.spot.model.pods_nodes_workloads import CLASS
 
@@ -207,7 +207,7 @@ class Load:
         response = msgspec.json.decode(body)["response"]
         if "patch" not in response:
             raise SystemExit(f"a pod was left as it is: {body[:300]!r}")
-        patched = applied(pod, msgspec.json.decode(base64.b64decode(response["patch"])))
+        patched = apply_operations(pod, msgspec.json.decode(base64.b64decode(response["patch"])))
         pods.classes[patched["metadata"]["labels"][CLASS]] += 1
         path = f"/api/v1/namespaces/{GROWING}/pods"
         status, body = await self._api.ask(post(path, "localhost", msgspec.json.encode(patched)))

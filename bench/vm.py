@@ -37,9 +37,9 @@ from bench.vm_cancels import cancelled
 from bench.vm_moves import handover as measured_handover
 from bench.vm_moves import ready as measured_ready
 from situate.runtime.process.logs import configure_logging
-from situate.sim.vm.comparison import Comparison, compared
+from situate.sim.vm.comparison import Comparison, compare_traces
 from situate.sim.vm.scenarios import DAY_S, SCENARIOS
-from situate.sim.vm.simulation import Simulation
+from situate.sim.vm.simulation import VMSimulation
 from situate.vm.model.policy import Rules
 
 SETTLED_S: Final = 600.0
@@ -136,20 +136,20 @@ def loads(size: Size, seed: int) -> dict[str, Any]:
         traces = [make(Random(each), size.load_nodes) for each in seeds]
         if steady:
             traces = [replace(trace, duration_s=2 * SETTLED_S) for trace in traces]
-        comparison = compared(traces, size.tick_s)
+        comparison = compare_traces(traces, size.tick_s)
         _told(name, len(traces), comparison)
         found[name] = {row.name: [round(row.ours, 3), round(row.theirs, 3)] for row in comparison.rows()}
     day = replace(SCENARIOS["steady"](Random(seed), size.load_nodes), duration_s=size.day_s)
-    last = max(Simulation(day, Rules(), tick_s=size.day_tick_s).play().moves, default=0.0)
+    last = max(VMSimulation(day, Rules(), tick_s=size.day_tick_s).play().moves, default=0.0)
     heading(f"{size.day_s / 3600:g} simulated hours of steady load")
     line("s until the last move", last, most=SETTLED_S)
     return {"loads": found, "steady_last_move_s": round(last, 1)}
 
 
 def _told(name: str, traces: int, found: Comparison) -> None:
-    heading(f"Load {name}, {traces} times, {len(found.waited)} wishes waited (peer: compat)")
+    heading(f"Load {name}, {traces} times, {len(found.waiting_requests)} wishes waited (peer: compat)")
     for row in found.rows():
-        line(row.name, row.ours, most=row.most, peer=Peer(row.theirs, ""))
+        line(row.name, row.ours, most=row.maximum, peer=Peer(row.theirs, ""))
 
 
 Row = Callable[[Size, int], dict[str, Any]]

@@ -46,7 +46,7 @@ MOVES: Final = 5
 """Of the one that moves for it."""
 PAIR: Final = ASKS + MOVES
 """Of their node."""
-UNIT: Final = amounts_text(Amounts.of(250, GIB))
+UNIT: Final = amounts_text(Amounts.from_values(250, GIB))
 _MACHINES: Final = f"/apis/vm.neon.tech/v1/namespaces/{NAMESPACE}/virtualmachines"
 
 
@@ -109,7 +109,7 @@ async def _answer(url: str) -> None:
 def _create_running(server: EmbeddedServer, name: str, node_name: str) -> None:
     """Of one CPU, as its controllers would have left it."""
     body = machine(name, 1, migratable=True)
-    held = amounts_text(Amounts.of(1000, 4 * GIB))
+    held = amounts_text(Amounts.from_values(1000, 4 * GIB))
     body["metadata"]["annotations"] |= {SCALING_UNIT: UNIT, REQUESTED: held, APPROVED: held}
     made = _write(server, "POST", _MACHINES, body)
     runner = runner_pod(made, f"{name}-runner", Pace())

@@ -42,7 +42,7 @@ from situate.vm.model.resource_amounts import Amounts
 _READY_S: Final = 60.0
 _WAIT_S: Final = 120.0
 _POLL_S: Final = 0.2
-WANTED: Final = amounts_text(Amounts.of(2 * ASKS * 1000, 8 * ASKS * GIB))
+WANTED: Final = amounts_text(Amounts.from_values(2 * ASKS * 1000, 8 * ASKS * GIB))
 RULES: Final[dict[str, Any]] = {
     "watermark": 1.0,
     "demandAfter": "200ms",

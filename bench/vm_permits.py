@@ -42,23 +42,23 @@ from situate.kube.client import Client
 from situate.kube.connect import connect
 from situate.kube.login.connection import Connection
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES
-from situate.runtime.process.startup import collector_paused
+from situate.runtime.process.startup import pause_collector
 from situate.vm.api.well_known import ENABLED_LABEL
 from situate.vm.backends.neonvm import MACHINES
 from situate.vm.emulator import Settings as Pace
 from situate.vm.emulator.crds import definitions
 from situate.vm.ledger.step import step
-from situate.vm.model.events import Asked, Listed, Written
-from situate.vm.model.node_accounting import recounted
+from situate.vm.model.events import InitialListCompleted, ResourcesRequested, WriteResult
+from situate.vm.model.node_accounting import recount
 from situate.vm.model.pods_and_nodes import Machine, Node, Pod, Ref
 from situate.vm.model.policy import GIB, Rules
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 
 NODE_CPUS: Final = 64
 NAMESPACE: Final = "default"
 TOKEN: Final = "bench"
-UNIT: Final = Amounts.of(250, GIB)
+UNIT: Final = Amounts.from_values(250, GIB)
 NOW: Final = 1_000_000.0
 _SETTLING_S: Final = 15.0
 """For Events and statuses of machines that have only just begun to run."""
@@ -67,25 +67,25 @@ _LOOKS: Final = 200
 _UNIT_BODY: Final = {"vCPUs": "250m", "mem": "1Gi"}
 
 
-def ledger(nodes: int, machines: int) -> State:
+def ledger(nodes: int, machines: int) -> LedgerState:
     """As many machines of one CPU on each node, all with room to grow."""
     pods: list[list[Pod]] = [[] for _ in range(nodes)]
     for number in range(machines):
         name = f"m{number}"
         machine = Machine(Ref(NAMESPACE, name, f"vm-{name}"), autoscaled=True, migratable=True)
-        held, none = Amounts.of(1000, 4 * GIB), Amounts.of(1000, 1000)
+        held, none = Amounts.from_values(1000, 4 * GIB), Amounts.from_values(1000, 1000)
         pods[number % nodes].append(
             Pod(Ref(NAMESPACE, f"{name}-x", name), held, held, held, UNIT, none, machine=machine, approved=True)
         )
     made = [_node(f"n{number}", each) for number, each in enumerate(pods)]
     where = {uid: node.name for node in made for uid in node.pods}
-    return State(nodes={node.name: node for node in made}, where=where)
+    return LedgerState(nodes={node.name: node for node in made}, where=where)
 
 
 def _node(name: str, pods: Iterable[Pod]) -> Node:
-    total, nothing = Amounts.of(NODE_CPUS * 1000, 4 * NODE_CPUS * GIB), Amounts.zero()
+    total, nothing = Amounts.from_values(NODE_CPUS * 1000, 4 * NODE_CPUS * GIB), Amounts.zero()
     below = Amounts(tuple(int(each * 0.9) for each in total))
-    return recounted(Node(name, total, below, nothing, nothing, nothing, {pod.uid: pod for pod in pods}))
+    return recount(Node(name, total, below, nothing, nothing, nothing, {pod.uid: pod for pod in pods}))
 
 
 def decisions(nodes: int, machines: int) -> int:
@@ -95,15 +95,15 @@ def decisions(nodes: int, machines: int) -> int:
 
 def decision_times(nodes: int, machines: int, requests: int, seed: int) -> dict[str, float]:
     rng, rules = random.Random(seed), Rules()
-    with collector_paused():  # as the shipped process makes its ledger
-        state = step(ledger(nodes, machines), Listed(), NOW, rules).state
+    with pause_collector():  # as the shipped process makes its ledger
+        state = step(ledger(nodes, machines), InitialListCompleted(), NOW, rules).state
     times, used = [], []
     for number in range(requests):
         uid, now = f"m{rng.randrange(machines)}", NOW + number * 0.01
         pod = state.pod(uid)
         assert pod is not None
         wanted = pod.reserved + UNIT
-        asked = Asked(uid, UNIT, wanted, pod.reserved, lowers_at_once=True)
+        asked = ResourcesRequested(uid, UNIT, wanted, pod.reserved, lowers_at_once=True)
         begun, busy = time.perf_counter(), time.thread_time()
         decision = step(state, asked, now, rules)
         times.append(time.perf_counter() - begun)
@@ -113,7 +113,7 @@ def decision_times(nodes: int, machines: int, requests: int, seed: int) -> dict[
         assert granted is not None
         assert granted.reserved == wanted, "there is room for all that is asked for"
         for action in decision.actions:
-            state = step(state, Written(action, "ok"), now, rules).state
+            state = step(state, WriteResult(action, "ok"), now, rules).state
     return {
         "decision_ms_p50": _ms(times, 0.5),
         "decision_ms_p99": _ms(times, 0.99),

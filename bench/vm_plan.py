@@ -30,17 +30,17 @@ from tests.vm.objects import VM_OWNER, container, node, pod
 from tests.vm.planning.covers import cover_case, ratio, ratio_of_few
 
 from situate.objects.kinds.nodes import Node as WireNode
-from situate.runtime.process.startup import collector_paused
+from situate.runtime.process.startup import pause_collector
 from situate.vm.backends.systems import NEONVM
-from situate.vm.model.node_accounting import recounted
+from situate.vm.model.node_accounting import recount
 from situate.vm.model.pods_and_nodes import Load, Machine, Node, Pod, Ref
 from situate.vm.model.policy import GIB, MIB, Rules
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.model.state import State
-from situate.vm.placement.target_filter import Fitting, planner_with
+from situate.vm.model.state import LedgerState
+from situate.vm.placement.target_filter import TargetFilter, planner_with_filter
 from situate.vm.planning.plan import Plan
 from situate.vm.planning.plan_for_pod import plan
-from situate.vm.planning.search.cheapest_cover import EXACT
+from situate.vm.planning.search.cheapest_cover import EXACT_LIMIT
 
 NODES: Final = 100
 MACHINES: Final = 200
@@ -57,8 +57,8 @@ RULES: Final = Rules()
 
 def cost_ratios(cases: int, seed: int) -> dict[str, float]:
     rng = Random(seed)
-    ratios = [ratio(cover_case(rng, rng.randint(EXACT + 1, EXACT + 3))) for _ in range(cases)]
-    of_few = [ratio_of_few(cover_case(rng, rng.randint(4, EXACT))) for _ in range(cases)]
+    ratios = [ratio(cover_case(rng, rng.randint(EXACT_LIMIT + 1, EXACT_LIMIT + 3))) for _ in range(cases)]
+    of_few = [ratio_of_few(cover_case(rng, rng.randint(4, EXACT_LIMIT))) for _ in range(cases)]
     return {
         "plan_cost_ratio_mean": round(mean(ratios), 4),
         "plan_cost_ratio_worst": round(max(ratios), 4),
@@ -66,7 +66,7 @@ def cost_ratios(cases: int, seed: int) -> dict[str, float]:
     }
 
 
-def cluster(rng: Random, free: float, small: float, most: int) -> State:
+def cluster(rng: Random, free: float, small: float, most: int) -> LedgerState:
     """One pod lacks 1 to `most` CPUs. `free`: of each other node below its watermark; `small`: of one machine there."""
     first = [_machine(rng, f"a{number}", rng.choice((2.0, 3.0))) for number in range(ON_FIRST)]
     held = sum(pod.reserved.cpu for pod in first) / 1000
@@ -78,26 +78,26 @@ def cluster(rng: Random, free: float, small: float, most: int) -> State:
         sizes = [small, *([(taken - small) / count] * count)] if small else [taken / count] * count
         nodes.append(_node(f"n{number}", [_machine(rng, f"b{number}-{at}", size) for at, size in enumerate(sizes)]))
     where = {uid: node.name for node in nodes for uid in node.pods}
-    return State(nodes={node.name: node for node in nodes}, where=where, started=True)
+    return LedgerState(nodes={node.name: node for node in nodes}, where=where, started=True)
 
 
 def _machine(rng: Random, name: str, cpus: float, wants: float = 0.0) -> Pod:
     held, asked = _amount(cpus), _amount(max(cpus, wants))
     load = Load(load1=rng.uniform(0, cpus), memory_used=held.memory // 2, dirty_rate=rng.uniform(0, 500) * MIB)
     machine = Machine(Ref("bench", name, f"vm-{name}"), autoscaled=True, migratable=True, load=load)
-    factor, counted = Amounts.of(250, GIB), Amounts.of(1000, 1000)
+    factor, counted = Amounts.from_values(250, GIB), Amounts.from_values(1000, 1000)
     return Pod(Ref("bench", name, name), held, asked, held, factor, counted, rng.random(), machine=machine)
 
 
 def _amount(cpus: float) -> Amounts:
     """A GiB for each CPU."""
-    return Amounts.of(int(cpus * 1000), int(cpus * GIB))
+    return Amounts.from_values(int(cpus * 1000), int(cpus * GIB))
 
 
 def _node(name: str, pods: Sequence[Pod]) -> Node:
-    total, nothing = Amounts.of(SIZE * 1000, SIZE * GIB), Amounts.zero()
+    total, nothing = Amounts.from_values(SIZE * 1000, SIZE * GIB), Amounts.zero()
     below = Amounts(tuple(int(each * RULES.watermark) for each in total))
-    return recounted(Node(name, total, below, nothing, nothing, nothing, {pod.uid: pod for pod in pods}))
+    return recount(Node(name, total, below, nothing, nothing, nothing, {pod.uid: pod for pod in pods}))
 
 
 class Product:
@@ -106,7 +106,7 @@ class Product:
     def __init__(self) -> None:
         self._bench = Bench(RULES)
         self.engine_sees(*(node(f"n{each}", str(SIZE), f"{SIZE}Gi", further={"pods": "110"}) for each in range(NODES)))
-        self._planner = planner_with(Fitting(self._bench.engine, self._bench.ledger, NEONVM))
+        self._planner = planner_with_filter(TargetFilter(self._bench.engine, self._bench.ledger, NEONVM))
         self._pods: dict[str, tuple[str, Amounts]] = {}
         """As the engine has them: on which node, with which requests."""
 
@@ -114,7 +114,7 @@ class Product:
         for each in nodes:
             self._bench.engine.set_node(each, self._bench.now)
 
-    def see(self, state: State) -> None:
+    def see(self, state: LedgerState) -> None:
         """As watches tell it: only of what has changed."""
         pods = {uid: (node, pod.reserved) for node, each in state.nodes.items() for uid, pod in each.pods.items()}
         for uid, (name, held) in pods.items():
@@ -126,7 +126,7 @@ class Product:
             self._bench.engine.remove_pod(uid, self._bench.now)
         self._pods, self._bench.ledger.state = pods, state
 
-    def plan(self, state: State) -> Plan:
+    def plan(self, state: LedgerState) -> Plan:
         return self._planner.plan(state, "short", NOW, RULES)
 
 
@@ -159,7 +159,7 @@ def _plan_times(plans: int, seed: int) -> tuple[Times, Times]:
 
 
 def plan_times(plans: int, seed: int) -> dict[str, float]:
-    with collector_paused():  # as the shipped process makes its ledger
+    with pause_collector():  # as the shipped process makes its ledger
         cluster(Random(seed), *SHAPES[0])
     filtered, unfiltered = _plan_times(plans, seed)
     return {

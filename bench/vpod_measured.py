@@ -19,7 +19,7 @@ from situate.vpod.model.options import Options, PolicyName
 from situate.vpod.model.pod_classes import NodeFacts, PodFacts
 from situate.vpod.model.vpod import Key, Placement, PlainVPod
 from situate.vpod.placement.decide import commit, decide
-from situate.vpod.scaling.autoscaler import Memory, beat
+from situate.vpod.scaling.autoscaler import AutoscalerMemory, decide_round
 from situate.vpod.state.state import State
 
 NAME = "statefulset-name"
@@ -81,7 +81,7 @@ def empty(size: Size, **options: Any) -> tuple[State, list[PlainVPod]]:
     nodes = [NodeFacts(f"node-{i}", f"zone-{i % 3}") for i in range(nodes_in_use)]
     vpods = [PlainVPod(Key(f"ns-{i}", f"vpod-{i}"), size.vreplicas) for i in range(size.vpods)]
     settings = Options("knative-eventing", NAME, size.capacity, **options)
-    return State.rebuilt(settings, size.pods, pods, vpods, 0.0, nodes), vpods
+    return State.rebuild(settings, size.pods, pods, vpods, 0.0, nodes), vpods
 
 
 def place(state: State, vpod: PlainVPod) -> None:
@@ -144,7 +144,7 @@ def _resized(filled: Filled, index: int, vreplicas: int) -> float:
 
 def one_beat(filled: Filled) -> float:
     """Of the autoscaler, decided and not carried out."""
-    work = partial(beat, filled.state, Memory(), 1.0, False)
+    work = partial(decide_round, filled.state, AutoscalerMemory(), 1.0, False)
     return median(timed(filled.clock, work) for _ in range(LOADED))
 
 
@@ -153,7 +153,7 @@ def rebuild(filled: Filled) -> float:
     state = filled.state
     pods = [slot.pod for slot in state.slots.values() if slot.pod is not None]
     nodes = state.nodes.values()
-    return timed(filled.clock, lambda: State.rebuilt(state.options, state.replicas, pods, filled.vpods, 1.0, nodes))
+    return timed(filled.clock, lambda: State.rebuild(state.options, state.replicas, pods, filled.vpods, 1.0, nodes))
 
 
 def lost_pod(filled: Filled) -> float:
@@ -164,7 +164,7 @@ def lost_pod(filled: Filled) -> float:
     assert pod is not None
 
     def work() -> None:
-        state.pod_gone(slot.name, 2.0)
+        state.remove_pod(slot.name, 2.0)
         state.advance(1000.0)
         for index, vpod in enumerate(filled.vpods):
             entry = state.vpods[vpod.key]

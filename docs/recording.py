@@ -52,7 +52,7 @@ class Recorder:
     _chapter: tuple[str, int] = ("", 0)
 
     def update(self, picture: Picture, /) -> None:
-        chapter = (picture.title, len(picture.done))
+        chapter = (picture.title, len(picture.finished_steps))
         now = time.monotonic()
         if chapter == self._chapter and now - self._taken < BETWEEN_S:
             return

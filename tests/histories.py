@@ -48,15 +48,15 @@ def played(product: Product[H], seeds: Iterable[int]) -> Counter[str]:
         outcome = product.play(history)
         happened.update(outcome.happened)
         if outcome.breach is not None:
-            short = product.shortened(history, most_tries=60)
-            last = "\n".join(outcome.last)
+            short = product.shorten(history, most_tries=60)
+            last = "\n".join(outcome.last_records)
             pytest.fail(f"seed {seed}: {outcome.breach}\n{last}\nshortened:\n{short.to_json().decode()}")
-    print(*product.table(happened), sep="\n")
+    print(*product.fault_table(happened), sep="\n")
     return happened
 
 
 def absent(product: Product[H], happened: Counter[str], seeds: range, *, rare: Iterable[str] = ()) -> list[str]:
     """What did not happen though it should: names of the fault table in a whole block, rows of it in 50 seeds."""
     if len(seeds) == FEW:
-        return product.empty(happened)
-    return [name for name in product.missing(happened) if name not in rare]
+        return product.empty_rows(happened)
+    return [name for name in product.missing_names(happened) if name not in rare]

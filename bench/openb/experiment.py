@@ -80,7 +80,7 @@ def run(listed: PodList, nodes: Sequence[TraceNode], policy: str, seed: int) -> 
         decision = engine.schedule(now)
         arrived += wanted.total_milli
         if isinstance(decision, Placed):
-            engine.bound(decision)
+            engine.binding_succeeded(decision)
             used += wanted.total_milli
         else:
             engine.remove_pod(pod.metadata.uid, now)
@@ -158,8 +158,8 @@ class _Recorder:
     def _fragmentation(self, engine: Engine) -> float:
         snapshot = engine.snapshot
         if self._measure is None:
-            self._measure = Fragmentation.of(snapshot.nodes, self._typical)
-        return float(100 * self._measure.amount(snapshot).sum() / self._capacity)
+            self._measure = Fragmentation.from_nodes(snapshot.nodes, self._typical)
+        return float(100 * self._measure.fragmented_amount(snapshot).sum() / self._capacity)
 
     def curve(self, refused: int, placed: int) -> Curve:
         marks = np.arange(self._marks)

@@ -9,14 +9,14 @@ import pytest
 from situate.archive.protocol import Archiver
 from situate.archive.records.query import Query
 from situate.archive.records.record import Record
-from situate.sharding.assignment.archive_steps import Retry, Step
-from situate.testing.builders.archive import GETTING, PUTTING, Call, Fault, FaultyArchiver
+from situate.sharding.assignment.archive_steps import ArchiveStep, Retry
+from situate.testing.builders.archive import GET_FAULTS, PUT_FAULTS, Call, Fault, FaultyArchiver
 from tests.conformance.ksched_archive_play import Play
 from tests.conformance.ksched_archive_steps import Result
 
 pytestmark = pytest.mark.rule("sharding:B9", "sharding:S7", "sharding:S8", "sharding:S9")
 
-FAULTS = [("put", fault) for fault in PUTTING] + [("get", fault) for fault in GETTING]
+FAULTS = [("put", fault) for fault in PUT_FAULTS] + [("get", fault) for fault in GET_FAULTS]
 
 
 class Behind:
@@ -95,7 +95,7 @@ async def test_a_supervisor_that_dies_before_any_call_leaves_one_record_and_no_o
         assert len((await archiver.search(Query(uid=uid))).records) == 1
         assert not released_without_a_copy(faulty.calls, play.released)
         if play.leading == "s1":
-            assert before > len(Step), "it died before every step"
+            assert before > len(ArchiveStep), "it died before every step"
             return
 
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from situate.cli.input.cluster_names import WITHIN_S
+from situate.cli.input.cluster_names import TIMEOUT_S
 from situate.cli.main import app
 from situate.testing.sharding.world.reports import definition, report
 from tests.cli.processes import KUBECTL, call, process
@@ -189,4 +189,4 @@ def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None
         (tmp_path / "kubeconfig").write_text(json.dumps(silent_one), encoding="utf-8")
         began = time.monotonic()
         assert offered("scheduler explain w", tmp_path / "kubeconfig") == []
-        assert time.monotonic() - began >= WITHIN_S, "the server was asked"
+        assert time.monotonic() - began >= TIMEOUT_S, "the server was asked"

@@ -20,7 +20,7 @@ from situate import __version__
 from situate.cli.main import app
 from situate.cli.simulate import spot, vm
 from situate.cli.terminal.failures import ExitCode
-from situate.cli.terminal.streams import UNREAD
+from situate.cli.terminal.streams import BROKEN_PIPE
 from tests.cli.processes import KUBECTL, call
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +52,7 @@ def test_kubectl_finds_it_as_a_plugin(tmp_path: Path) -> None:
 def test_every_exit_code_is_told() -> None:
     told = printed("-h").partition("Exit codes: ")[2]
     codes = [int(each) for each in re.findall(r"(?:^|; )\s*(\d+) ", told.replace("\n", " "))]
-    assert codes == [*ExitCode, UNREAD]
+    assert codes == [*ExitCode, BROKEN_PIPE]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 from situate.cluster.apiserver.api import ApiServer
 from situate.cluster.storage.effects import ADMIN, CallWebhook, Identity, WebhookReply
-from situate.cluster.storage.names import Names
+from situate.cluster.storage.names import NameGenerator
 from situate.cluster.storage.store import Store
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
@@ -38,7 +38,7 @@ class Said:
 class Cluster:
     def __init__(self, *, window: int = 1000, seed: int = 1, store: Store | None = None) -> None:
         self.now = 1_700_000_000.0
-        self.api = ApiServer(Names(random.Random(seed)), now=self.now, store=store or Store(window=window))
+        self.api = ApiServer(NameGenerator(random.Random(seed)), now=self.now, store=store or Store(window=window))
         self.webhooks: list[dict[str, Any]] = []
         """Reviews that were sent."""
         self.rounds: list[int] = []

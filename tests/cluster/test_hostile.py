@@ -13,11 +13,11 @@ import pytest
 
 from situate.cluster.kinds import validation
 from situate.cluster.kinds.defaults import apply_defaults
-from situate.cluster.kinds.schemas import builtin
-from situate.cluster.kinds.schemas.decoding import Checked, check
+from situate.cluster.kinds.schemas import built_in_schema
+from situate.cluster.kinds.schemas.decoding import DecodedObject, decode_object
 from situate.cluster.kinds.structural import schema as structural
 from situate.cluster.patch import fieldmanager
-from situate.cluster.patch.fieldmanager import Writer, reset_fields
+from situate.cluster.patch.fieldmanager import ManagerIdentity, reset_fields
 
 RECORDED = Path(__file__).parent / "recorded"
 VALUES: list[Any] = [None, "", 0, -1, 1.5, True, [], {}, "x", ["x"], {"a": "b"}, [{}], [None], {"x": None}, "1Gi"]
@@ -54,12 +54,12 @@ def test_built_in_objects(seed: int) -> None:
 
 
 def go_through(body: dict[str, Any]) -> None:
-    schema = builtin(body["apiVersion"], body["kind"])
+    schema = built_in_schema(body["apiVersion"], body["kind"])
     assert schema is not None
-    writer = Writer("hostile", body["apiVersion"], "2026-01-01T00:00:00Z")
-    fieldmanager.apply(None, copy.deepcopy(body), schema, writer)
-    decoded = check(copy.deepcopy(body), schema)
-    if not isinstance(decoded, Checked):
+    writer = ManagerIdentity("hostile", body["apiVersion"], "2026-01-01T00:00:00Z")
+    fieldmanager.server_side_apply(None, copy.deepcopy(body), schema, writer)
+    decoded = decode_object(copy.deepcopy(body), schema)
+    if not isinstance(decoded, DecodedObject):
         return
     obj = decoded.object
     apply_defaults(obj)
@@ -72,10 +72,12 @@ def go_through(body: dict[str, Any]) -> None:
     validation.validate_status(obj, again)
     if body["kind"] == "Pod":
         validation.validate_resize(obj, again)
-    obj["metadata"]["managedFields"] = fieldmanager.update(
+    obj["metadata"]["managedFields"] = fieldmanager.update_managers(
         None, obj, schema, writer, reset_fields(body["kind"], "", True)
     )
-    fieldmanager.apply(obj, body, schema, Writer("other", body["apiVersion"], writer.time), force=True)
+    fieldmanager.server_side_apply(
+        obj, body, schema, ManagerIdentity("other", body["apiVersion"], writer.time), force=True
+    )
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -83,11 +85,11 @@ def test_definitions_and_their_objects(seed: int) -> None:
     chance = random.Random(seed)
     recorded = json.loads((RECORDED / "custom_resources.json").read_text())
     definitions = [case["body"] for case in json.loads((RECORDED / "definitions.json").read_text())]
-    schema = builtin("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    schema = built_in_schema("apiextensions.k8s.io/v1", "CustomResourceDefinition")
     assert schema is not None
     for body in [*definitions, *[recorded["definition"]] * 20]:
-        decoded = check(mutated(body, chance), schema)
-        if not isinstance(decoded, Checked):
+        decoded = decode_object(mutated(body, chance), schema)
+        if not isinstance(decoded, DecodedObject):
             continue
         structural.default_crd(decoded.object)
         if structural.validate_crd(decoded.object):
@@ -95,7 +97,7 @@ def test_definitions_and_their_objects(seed: int) -> None:
         resource = structural.compile_version(decoded.object, decoded.object["spec"]["versions"][0]["name"])
         for case in recorded["cases"][:20]:
             outcome = resource.check(mutated(case["body"], chance))
-            if isinstance(outcome, Checked) and "metadata" in outcome.object:
+            if isinstance(outcome, DecodedObject) and "metadata" in outcome.object:
                 resource.default(outcome.object)
                 resource.validate(outcome.object)
                 resource.validate(outcome.object, copy.deepcopy(outcome.object))

@@ -16,11 +16,11 @@ import pytest
 from situate.cluster.errors.field_errors import Refused, invalid_object
 from situate.cluster.kinds import validation
 from situate.cluster.kinds.defaults import apply_defaults
-from situate.cluster.kinds.schemas import builtin
-from situate.cluster.kinds.schemas.decoding import Checked, check
+from situate.cluster.kinds.schemas import built_in_schema
+from situate.cluster.kinds.schemas.decoding import DecodedObject, decode_object
 from situate.cluster.kinds.structural import schema as structural
 from situate.cluster.patch import fieldmanager
-from situate.cluster.patch.fieldmanager import Writer, reset_fields
+from situate.cluster.patch.fieldmanager import ManagerIdentity, reset_fields
 
 RECORDED = Path(__file__).parent / "recorded"
 NOW = "2026-01-01T00:00:00Z"
@@ -97,9 +97,9 @@ def create(
     body: dict[str, Any], path: str, manager: str = "recorder"
 ) -> tuple[dict[str, Any], tuple[str, ...]] | Refused:
     """Decode, default, track and validate, as the API does around admission."""
-    schema = builtin(body["apiVersion"], body["kind"])
+    schema = built_in_schema(body["apiVersion"], body["kind"])
     assert schema is not None
-    decoded = check(copy.deepcopy(body), schema)
+    decoded = decode_object(copy.deepcopy(body), schema)
     if isinstance(decoded, Refused):
         return decoded
     obj = decoded.object
@@ -107,7 +107,7 @@ def create(
     if "/namespaces/" in path:
         obj["metadata"].setdefault("namespace", "default")
     reset = reset_fields(body["kind"], "", "status" in schema.properties)
-    entries = fieldmanager.update(None, obj, schema, Writer(manager, body["apiVersion"], NOW), reset)
+    entries = fieldmanager.update_managers(None, obj, schema, ManagerIdentity(manager, body["apiVersion"], NOW), reset)
     errors = validation.validate_create(obj)
     if errors:
         return invalid_object(group_of(body["apiVersion"]), body["kind"], obj["metadata"].get("name", ""), errors)
@@ -130,10 +130,10 @@ def test_creations(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", load("definitions"), ids=case_id)
 def test_definitions(case: dict[str, Any]) -> None:
-    schema = builtin("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    schema = built_in_schema("apiextensions.k8s.io/v1", "CustomResourceDefinition")
     assert schema is not None
-    decoded = check(copy.deepcopy(case["body"]), schema)
-    assert isinstance(decoded, Checked)
+    decoded = decode_object(copy.deepcopy(case["body"]), schema)
+    assert isinstance(decoded, DecodedObject)
     structural.default_crd(decoded.object)
     errors = structural.validate_crd(decoded.object)
     answer = case["answer"]
@@ -163,9 +163,9 @@ def test_custom_resources(case: dict[str, Any]) -> None:
         assert refused_as(refused) == refusal_of(answer)
         return
     assert answer["status"] == 201, answer["body"]["message"]
-    writer = Writer("recorder", "ex.dev/v1", NOW)
+    writer = ManagerIdentity("recorder", "ex.dev/v1", NOW)
     reset = reset_fields("Widget", "", has_status=True)
-    obj["metadata"]["managedFields"] = fieldmanager.update(None, obj, resource.schema, writer, reset)
+    obj["metadata"]["managedFields"] = fieldmanager.update_managers(None, obj, resource.schema, writer, reset)
     assert comparable(obj) == comparable(answer["body"])
     assert sorted(decoded.warnings) == decoding_warnings(answer)
 
@@ -189,24 +189,24 @@ def test_server_side_apply(scenario: dict[str, Any]) -> None:
 
 def write(live: dict[str, Any] | None, step: dict[str, Any]) -> dict[str, Any] | Refused:
     body = copy.deepcopy(step["body"])
-    schema = builtin(body["apiVersion"], body["kind"])
+    schema = built_in_schema(body["apiVersion"], body["kind"])
     assert schema is not None
-    writer = Writer(step["manager"], body["apiVersion"], NOW)
+    writer = ManagerIdentity(step["manager"], body["apiVersion"], NOW)
     reset = reset_fields(body["kind"], "", "status" in schema.properties)
     entries: Any = None
     if step["operation"] == "apply":
-        applied = fieldmanager.apply(live, body, schema, writer, force=step["force"], reset=reset)
+        applied = fieldmanager.server_side_apply(live, body, schema, writer, force=step["force"], reset=reset)
         if isinstance(applied, Refused):
             return applied
         entries = applied["metadata"].pop("managedFields", [])
         body = applied
-    decoded = check(body, schema)
-    assert isinstance(decoded, Checked)
+    decoded = decode_object(body, schema)
+    assert isinstance(decoded, DecodedObject)
     obj = decoded.object
     apply_defaults(obj)
     obj["metadata"].setdefault("namespace", "default")
     if entries is None:
-        entries = fieldmanager.update(live, obj, schema, writer, reset)
+        entries = fieldmanager.update_managers(live, obj, schema, writer, reset)
     errors = validation.validate_create(obj)
     if errors:
         return invalid_object(group_of(body["apiVersion"]), body["kind"], obj["metadata"]["name"], errors)

@@ -9,7 +9,7 @@ import pytest
 from situate.cluster.apiserver.api import ApiServer
 from situate.cluster.storage.builtin_resources import BUILT_IN
 from situate.cluster.storage.effects import Identity
-from situate.cluster.storage.names import Names
+from situate.cluster.storage.names import NameGenerator
 from situate.cluster.storage.resources import Resource
 from situate.objects.messages import Request, Response
 from tests.cluster.asking import APPLY, JSON_PATCH, MAPS, MERGE, PODS, STRATEGIC, Cluster, config_map, events, pod
@@ -339,7 +339,7 @@ def test_reviews_allow_everything_and_say_so(cluster: Cluster) -> None:
 
 
 def test_whose_a_token_is_can_be_asked_of_those_that_the_server_knows() -> None:
-    api = ApiServer(Names(Random(0)), now=0.0, tokens={"abc": Identity("alice", ("dev",), "u1")})
+    api = ApiServer(NameGenerator(Random(0)), now=0.0, tokens={"abc": Identity("alice", ("dev",), "u1")})
     path, headers = "/apis/authentication.k8s.io/v1/tokenreviews", {"content-type": "application/json"}
     said = {}
     for token in ("abc", "other", None):

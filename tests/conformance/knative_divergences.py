@@ -138,7 +138,7 @@ class World:
 
     def of_statuses(self) -> dict[str, Json]:
         """The fields of `build_state` as pods and statuses are now."""
-        state = State.rebuilt(
+        state = State.rebuild(
             self._options, self.replicas, self.pods.values(), self.vpods.values(), 0.0, self.nodes, reserved={}
         )
         return state_json(state)

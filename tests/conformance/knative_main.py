@@ -19,7 +19,7 @@ from situate.vpod.model.vpod import (
 )
 from situate.vpod.placement.decide import commit, decide
 from situate.vpod.scaling import autoscaler
-from situate.vpod.scaling.autoscaler import Memory
+from situate.vpod.scaling.autoscaler import AutoscalerMemory
 from situate.vpod.state.knative_json import free_capacity, pod_spread, schedulable_pods, to_json
 from situate.vpod.state.state import State
 from tests.conformance.outcome import Case, Outcome, compared
@@ -122,7 +122,7 @@ def schedule(case: Case) -> Outcome:
     ours = vpod(given["vpod"])
     vpods = [ours, *map(vpod, given.get("other_vpods") or ())]
     settings = options(given, version=version_of(case))
-    state = State.rebuilt(settings, replicas(given), map(pod_facts, given.get("pods") or ()), vpods, 0.0, reserved={})
+    state = State.rebuild(settings, replicas(given), map(pod_facts, given.get("pods") or ()), vpods, 0.0, reserved={})
     if given.get("effective_reserved") is not None:
         load_reserved(state, given["effective_reserved"])
     elif given.get("initial_reserved") is not None:
@@ -195,18 +195,18 @@ def state_json(state: State) -> dict[str, Json]:
 def build_state(case: Case) -> Outcome:
     given = case["input"]
     vpods, pods = map(vpod, given.get("vpods") or ()), map(pod_facts, given.get("pods") or ())
-    state = State.rebuilt(options(given), replicas(given), pods, vpods, 0.0, reserved={})
+    state = State.rebuild(options(given), replicas(given), pods, vpods, 0.0, reserved={})
     return compared(state_json(state), case["expected"])
 
 
 def autoscale(case: Case) -> Outcome:
     """One beat; a process that is not the leader makes none."""
     given = case["input"]
-    state = State.rebuilt(options(given), replicas(given), (), map(vpod, given.get("vpods") or ()), 0.0, reserved={})
+    state = State.rebuild(options(given), replicas(given), (), map(vpod, given.get("vpods") or ()), 0.0, reserved={})
     load_reserved(state, given.get("reserved"))
     if not given.get("is_leader", True):
         return compared({"replicas": state.replicas}, case["expected"])
-    beat = autoscaler.beat(state, Memory(), 0.0, bool(given.get("attempt_scale_down")))
+    beat = autoscaler.decide_round(state, AutoscalerMemory(), 0.0, bool(given.get("attempt_scale_down")))
     return compared({"replicas": beat.replicas}, case["expected"])
 
 
@@ -220,10 +220,10 @@ def may_compact(case: Case) -> Outcome:
     given = case["input"]
     pods, vpods = map(pod_facts, given.get("pods") or ()), map(vpod, given.get("vpods") or ())
     settings = options(given, version=version_of(case))
-    state = State.rebuilt(settings, replicas(given), pods, vpods, 0.0, reserved={})
+    state = State.rebuild(settings, replicas(given), pods, vpods, 0.0, reserved={})
     evictions: dict[str, list[dict[str, Json]]] = {}
     if given.get("is_leader", True):
-        for eviction in autoscaler.evictions_of(state):
+        for eviction in autoscaler.compaction_evictions(state):
             evictions.setdefault(str(eviction.key), []).extend(as_json([eviction.placement]))
     expected = dict(case["expected"])
     if "evictions" in expected:

@@ -17,7 +17,7 @@ from situate.vpod.knative_era.schedule import (
     MaxFillUp,
     PredicatesAndPriorities,
     era_decision,
-    with_reserved,
+    updated_reservations,
 )
 from situate.vpod.knative_era.state import EraCluster, EraState, Reservations, era_state
 from situate.vpod.model.options import Options, PolicyName, Profile
@@ -25,8 +25,8 @@ from situate.vpod.model.pod_classes import NodeFacts, PodFacts
 from situate.vpod.model.vpod import Key, Placement, PlainVPod, ordinal_of, total_vreplicas
 from situate.vpod.placement.decide import Decision, commit, decide
 from situate.vpod.policy.registry import Policy, Predicate, Priority, filter_plugin, score_plugin
-from situate.vpod.policy.status import Code, Status, merged
-from situate.vpod.policy.view import UNKNOWN_DOMAIN, Domains, View
+from situate.vpod.policy.status import Code, Status, merge_statuses
+from situate.vpod.policy.view import UNKNOWN_DOMAIN, Domains, PolicyView
 from situate.vpod.state.state import State
 from tests.conformance.knative_main import as_json, replicas, without_empty
 from tests.conformance.outcome import (
@@ -200,7 +200,7 @@ def trace(case: Case) -> list[str]:
         removing=how.removing or Policy((), ()),
     )
     listed = {entry["key"]: vpod(entry) for entry in case.get("vpods") or ()}
-    state = State.rebuilt(options, over.replicas, over.pods, listed.values(), 0.0, over.nodes, reserved={})
+    state = State.rebuild(options, over.replicas, over.pods, listed.values(), 0.0, over.nodes, reserved={})
     exact = True
     for number, step in enumerate(case["steps"]):
         if step["op"] != "schedule":
@@ -254,7 +254,7 @@ def reserved(case: Case) -> dict[str, int]:
     """Reserve each list of the sequence as if it were the result of a schedule."""
     found: dict[str, int] = {}
     for entries in case["input"].get("reserve_sequence") or ():
-        found = with_reserved(found, placements(entries))
+        found = updated_reservations(found, placements(entries))
     return found
 
 
@@ -280,7 +280,7 @@ def plugin(case: Case) -> list[str]:
     return against({**expected, **({"reasons": expected["reasons"] or []} if "reasons" in expected else {})}, found)
 
 
-def plugin_view(given: Json) -> View:
+def plugin_view(given: Json) -> PolicyView:
     """The pods that the state names in any way, with the asked one among them."""
     state = given["state"]
     statefulset, key = state.get("statefulset", ""), given.get("vpod")
@@ -296,7 +296,7 @@ def plugin_view(given: Json) -> View:
     zone_of_node = {node["name"]: node.get("zone") or "unknown" for node in given.get("nodes") or ()}
     node_of_pod = {pod["name"]: pod["node"] for pod in given.get("pods") or ()}
     pod_nodes = [node_of_pod.get(f"{statefulset}-{ordinal}", "") for ordinal in ordinals]
-    return View(
+    return PolicyView(
         replicas=state["replicas"],
         ordinals=np.array(ordinals, dtype=np.int64),
         schedulable=np.array([ordinal in schedulable for ordinal in ordinals], dtype=np.bool_),
@@ -326,7 +326,7 @@ def merge(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
     listed = given.get("statuses") or {}
     named = listed.values() if isinstance(listed, Mapping) else listed
-    return against(expected, {"code": merged(Status(_code(name)) for name in named).code.name.lower()})
+    return against(expected, {"code": merge_statuses(Status(_code(name)) for name in named).code.name.lower()})
 
 
 def status(case: Case) -> list[str]:
@@ -393,7 +393,7 @@ def _decided(given: Json, policies: Mapping[str, Any], call: Json) -> Decision:
     listed = nodes(given["nodes"]) if given.get("nodes") is not None else None
     subject = PlainVPod(Key("ns", "v"), own["vreplicas"], held)
     others = map(vpod, given.get("other_vpods") or ())
-    state = State.rebuilt(options, count, pods, [subject, *others], 0.0, listed)
+    state = State.rebuild(options, count, pods, [subject, *others], 0.0, listed)
     return decide(state, subject, 0.0)
 
 

@@ -8,7 +8,7 @@ from situate.vpod.model.pod_classes import PodFacts
 from situate.vpod.model.vpod import Key, Placements, PlainVPod, pod_name
 from situate.vpod.placement.decide import commit, decide
 from situate.vpod.scaling import autoscaler, drain
-from situate.vpod.scaling.autoscaler import Memory
+from situate.vpod.scaling.autoscaler import AutoscalerMemory
 from situate.vpod.state.state import State
 from tests.conformance.knative_main import as_json, options, pod_facts, reserved_json, state_json, vpod
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, compared, failed
@@ -21,7 +21,7 @@ class Trace:
 
     def __init__(self, given: Case) -> None:
         self._vpods = {each["key"]: vpod(each) for each in given.get("vpods") or ()}
-        self.state = State.rebuilt(
+        self.state = State.rebuild(
             options(given),
             given["replicas"],
             map(pod_facts, given.get("pods") or ()),
@@ -85,7 +85,7 @@ class Trace:
             case "annotated_false":
                 self.state.observe_pod(PodFacts(name, node, "false"), 0.0)
             case "missing":
-                self.state.pod_gone(name, 0.0)
+                self.state.remove_pod(name, 0.0)
             case other:
                 raise UnknownOperationError(f"pod state {other!r}")
 
@@ -95,7 +95,7 @@ class Trace:
         state.observe_replicas(replicas, 0.0)
         for ordinal, slot in sorted(state.slots.items()):
             if ordinal >= replicas and slot.pod is not None:
-                state.pod_gone(slot.name, 0.0)
+                state.remove_pod(slot.name, 0.0)
         for ordinal in range(replicas):
             known = state.slots.get(ordinal)
             if known is None or known.pod is None:
@@ -103,7 +103,7 @@ class Trace:
                 state.observe_pod(PodFacts(name, f"node-of-{name}"), 0.0)
 
     def _autoscale(self, step: Step) -> Outcome:
-        beat = autoscaler.beat(self.state, Memory(), 0.0, bool(step.get("attempt_scale_down")))
+        beat = autoscaler.decide_round(self.state, AutoscalerMemory(), 0.0, bool(step.get("attempt_scale_down")))
         for eviction in beat.evictions:
             self._evict(eviction)
         actual = {

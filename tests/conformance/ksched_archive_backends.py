@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from situate.archive.protocol import Archiver, ArchiveUnavailable
 from situate.archive.records.query import Query
 from situate.archive.records.record import Record, encode_record
-from situate.archive.stores.folder.archiver import _told
+from situate.archive.stores.folder.archiver import _translate_errors
 from situate.archive.stores.folder.files import RecordFolder
 from situate.archive.stores.sql.rows import row_of
 from tests.archive.calls import counted
@@ -84,7 +84,7 @@ class InFiles:
             if name == "write":
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        with _told(self._store.root), counted(fail):
+        with _translate_errors(self._store.root), counted(fail):
             RecordFolder(self._store.root, 5.0).put(record)
 
     async def visible_partials(self) -> int:

@@ -23,30 +23,30 @@ from situate.archive.records.restored_object import restored
 from situate.cluster.patch.patches import json_patch
 from situate.sharding.assignment import archive_steps
 from situate.sharding.assignment.archive_steps import (
-    Corrupt,
+    ArchiveProgress,
+    ArchiveStep,
     Deleted,
     Finished,
     Gone,
-    Moment,
-    NotThere,
-    Progress,
+    OutcomeContext,
     Read,
     ReadBack,
+    RecordCorrupt,
+    RecordMissing,
     Refused,
     Released,
     Retry,
-    Step,
     Stored,
     Superseded,
     Unavailable,
-    advanced,
+    finalizer_removal_write,
     marks_of,
-    released_write,
+    next_progress,
 )
 from situate.sharding.assignment.decide import decide
-from situate.sharding.fencing.admit import Request, Role, Writer, admit
+from situate.sharding.fencing.admit import Role, Writer, WriteRequest, admit
 from situate.sharding.model.actions import Archive
-from situate.sharding.model.decision_inputs import NEW
+from situate.sharding.model.decision_inputs import INITIAL_MEMORY
 from situate.sharding.model.names import FINALIZER
 from situate.sharding.model.object_view import ObjectView, view_of
 from situate.sharding.model.supervisor_config import SupervisorConfig
@@ -97,9 +97,9 @@ class _Leader:
     """One supervisor process."""
 
     term: int
-    progress: Progress | None = None
+    progress: ArchiveProgress | None = None
     """None while it archives nothing."""
-    last: Progress | Retry | Finished | None = None
+    last: ArchiveProgress | Retry | Finished | None = None
 
 
 @dataclass
@@ -150,7 +150,7 @@ class Play:
             await self._until(None, Result.OK)
 
     @property
-    def last(self) -> Progress | Retry | Finished | None:
+    def last(self) -> ArchiveProgress | Retry | Finished | None:
         """How the leader's last call has left its work; None if it has made none."""
         return self.leaders[self.leading].last
 
@@ -158,7 +158,7 @@ class Play:
         match event:
             case Call():
                 current = self.objects.get(self.first)
-                if event.step is Step.PUT and event.version is not None and current is not None:
+                if event.step is ArchiveStep.PUT and event.version is not None and current is not None:
                     self._grown(self.first, event.version)
                 for _ in range(event.times):
                     await self._call(event)
@@ -261,12 +261,12 @@ class Play:
         leader = call.by or self.leading
         if leader not in self.leaders:
             self.new_leader(leader)
-        if call.step is Step.DELETE and call.uid and self.begun(leader) is None:
+        if call.step is ArchiveStep.DELETE and call.uid and self.begun(leader) is None:
             self._delete(call.uid, call.result)
             return
         await self._until(call.step, call.result, leader)
 
-    async def _until(self, step: Step | None, result: Result, name: str = "") -> None:
+    async def _until(self, step: ArchiveStep | None, result: Result, name: str = "") -> None:
         """Goes on until this step has ended so; None: until nothing is left to do."""
         name = name or self.leading
         for _ in range(_CALLS):
@@ -292,7 +292,7 @@ class Play:
         assert progress is not None, "there is one"
         self._advance(name, progress, await self._performed(progress, result, name))
 
-    def begun(self, name: str) -> Progress | None:
+    def begun(self, name: str) -> ArchiveProgress | None:
         """What the supervisor is doing, or begins to do, about the object of the name; None: nothing now."""
         leader = self.leaders[name]
         if leader.progress is None and self.objects:
@@ -300,14 +300,14 @@ class Play:
             view = view_of(self.cache.pop(uid, self.objects[uid]), ADAPTER)
             situation = Supervisor(World(), _CONFIG, leader.term, has_archiver=True)
             members = situation.observe(self.now)
-            decision = decide(view, NEW, situation.situation(self.now, members))
+            decision = decide(view, INITIAL_MEMORY, situation.situation(self.now, members))
             orders = [action for action in decision.actions if isinstance(action, Archive)]
-            leader.progress = Progress(uid, orders[0].delete) if orders else None
+            leader.progress = ArchiveProgress(uid, orders[0].delete) if orders else None
         return leader.progress
 
-    def _advance(self, name: str, progress: Progress, outcome: archive_steps.Outcome) -> None:
+    def _advance(self, name: str, progress: ArchiveProgress, outcome: archive_steps.StepOutcome) -> None:
         leader = self.leaders[name]
-        after = advanced(progress, outcome, Moment(self.now, builders.wall(self.now), _CONFIG))
+        after = next_progress(progress, outcome, OutcomeContext(self.now, builders.wall(self.now), _CONFIG))
         leader.last = after
         match after:
             case Retry():
@@ -316,23 +316,23 @@ class Play:
                 leader.progress = after.progress
             case Finished():
                 leader.progress = None
-            case Progress():
+            case ArchiveProgress():
                 leader.progress = after
 
-    async def _performed(self, progress: Progress, result: Result, name: str) -> archive_steps.Outcome:
+    async def _performed(self, progress: ArchiveProgress, result: Result, name: str) -> archive_steps.StepOutcome:
         match progress.step:
-            case Step.READ:
+            case ArchiveStep.READ:
                 present = self.objects.get(progress.uid)
                 if present is None:
                     return Read(view_of(self.objects[self._uid()], ADAPTER)) if self.objects else Gone()
                 return Read(view_of(present, ADAPTER))
-            case Step.PUT:
+            case ArchiveStep.PUT:
                 return await self._put(_view(progress), result, name)
-            case Step.VERIFY:
+            case ArchiveStep.VERIFY:
                 return await self._verified(progress, result)
-            case Step.RELEASE:
+            case ArchiveStep.RELEASE:
                 return self._release(_view(progress), result, name)
-            case Step.DELETE:
+            case ArchiveStep.DELETE:
                 return self._delete(progress.uid, result, _view(progress).resource_version, name)
 
     def _record(self, view: ObjectView, name: str) -> Record:
@@ -346,7 +346,7 @@ class Play:
             term=self.leaders[name].term,
         )
 
-    async def _put(self, view: ObjectView, result: Result, name: str) -> archive_steps.Outcome:
+    async def _put(self, view: ObjectView, result: Result, name: str) -> archive_steps.StepOutcome:
         record = self._record(view, name)
         archiver = self.backend.archiver
         if self.down or result is Result.FAILED:
@@ -370,10 +370,10 @@ class Play:
             return Unavailable("no answer", archive=True)
         return Stored(record.digest)
 
-    async def _verified(self, progress: Progress, result: Result) -> archive_steps.Outcome:
+    async def _verified(self, progress: ArchiveProgress, result: Result) -> archive_steps.StepOutcome:
         key = ByUid(KIND, progress.uid, (builders.NAMESPACE, NAME))
         if result is Result.MISSING:
-            return NotThere()
+            return RecordMissing()
         if self.down or result in (Result.FAILED, Result.LOST, Result.UNKNOWN):
             return Unavailable("the archive is away", archive=True)
         if result is Result.REFUSED:
@@ -383,16 +383,16 @@ class Play:
                 await self.backend.edit(await self.backend.archiver.get(key))
             record = await self.backend.archiver.get(key)
         except NotArchived:
-            return NotThere()
+            return RecordMissing()
         except ArchiveCorrupt as error:
-            return Corrupt(str(error))
+            return RecordCorrupt(str(error))
         except ArchiveUnavailable as error:
             return Unavailable(str(error), archive=True)
         except ArchiveRefused as error:
             return Refused(str(error))
         return ReadBack(record.digest, record.subject.resource_version)
 
-    def _release(self, view: ObjectView, result: Result, name: str) -> archive_steps.Outcome:
+    def _release(self, view: ObjectView, result: Result, name: str) -> archive_steps.StepOutcome:
         stored = self.objects.get(view.uid)
         if stored is None or result is Result.MISSING:
             self.rejected += name != self.leading
@@ -406,11 +406,11 @@ class Play:
         if self.objects[view.uid]["metadata"]["resourceVersion"] != view.resource_version:
             self.rejected += name != self.leading
             return Superseded()
-        write = released_write(view, _CONFIG, self.leaders[name].term, archived=True)
+        write = finalizer_removal_write(view, _CONFIG, self.leaders[name].term, archived=True)
         after = json_patch(stored, [dict(operation) for operation in write.operations])
         if not isinstance(after, Mapping):
             raise AssertionError(f"{write} does not apply: {after}")
-        asked = Request(Writer(Role.SUPERVISOR), after, leader_term=self.leaders[self.leading].term)
+        asked = WriteRequest(Writer(Role.SUPERVISOR), after, leader_term=self.leaders[self.leading].term)
         if refusal := admit(stored, asked, FENCE):
             self.rejected += 1
             return Refused(str(refusal))
@@ -423,7 +423,7 @@ class Play:
         lost = result in (Result.LOST, Result.UNKNOWN)
         return Unavailable("no answer", archive=False) if lost else Released(answer)
 
-    def _delete(self, uid: str, result: Result, version: str = "", name: str = "") -> archive_steps.Outcome:
+    def _delete(self, uid: str, result: Result, version: str = "", name: str = "") -> archive_steps.StepOutcome:
         """With the UID as precondition, and the version if it is given: others are none of its business."""
         if result in (Result.FAILED, Result.FULL):
             return Unavailable("the API server is away", archive=False)
@@ -461,7 +461,7 @@ def _is_failure(event: Event) -> bool:
     return isinstance(event, Call) and event.result not in (Result.OK, Result.LOST, Result.UNKNOWN, Result.CONFLICT)
 
 
-def _view(progress: Progress) -> ObjectView:
+def _view(progress: ArchiveProgress) -> ObjectView:
     assert progress.view is not None
     return progress.view
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
 
-from situate.sharding.assignment.archive_steps import Step
+from situate.sharding.assignment.archive_steps import ArchiveStep
 from tests.conformance.outcome import UnknownPhraseError
 
 
@@ -29,7 +29,7 @@ class Result(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    step: Step
+    step: ArchiveStep
     result: Result = Result.OK
     uid: str = ""
     """Empty: of the object that the case is about."""
@@ -172,28 +172,28 @@ Event: TypeAlias = (
 )
 
 _STEPS: Final = {
-    "archive": Step.PUT,
-    "upsert": Step.PUT,
-    "put": Step.PUT,
-    "write": Step.PUT,
-    "insert": Step.PUT,
-    "replace": Step.PUT,
-    "verify": Step.VERIFY,
-    "read back": Step.VERIFY,
-    "remove finalizer": Step.RELEASE,
-    "delete": Step.DELETE,
-    "archives": Step.PUT,
-    "puts": Step.PUT,
-    "verifies": Step.VERIFY,
-    "reads back": Step.VERIFY,
-    "remove the finalizer": Step.RELEASE,
-    "remove our finalizer": Step.RELEASE,
-    "removes the finalizer": Step.RELEASE,
-    "removes finalizer": Step.RELEASE,
-    "finalizer removal": Step.RELEASE,
-    "deletes the object": Step.DELETE,
-    "delete the object": Step.DELETE,
-    "deletes": Step.DELETE,
+    "archive": ArchiveStep.PUT,
+    "upsert": ArchiveStep.PUT,
+    "put": ArchiveStep.PUT,
+    "write": ArchiveStep.PUT,
+    "insert": ArchiveStep.PUT,
+    "replace": ArchiveStep.PUT,
+    "verify": ArchiveStep.VERIFY,
+    "read back": ArchiveStep.VERIFY,
+    "remove finalizer": ArchiveStep.RELEASE,
+    "delete": ArchiveStep.DELETE,
+    "archives": ArchiveStep.PUT,
+    "puts": ArchiveStep.PUT,
+    "verifies": ArchiveStep.VERIFY,
+    "reads back": ArchiveStep.VERIFY,
+    "remove the finalizer": ArchiveStep.RELEASE,
+    "remove our finalizer": ArchiveStep.RELEASE,
+    "removes the finalizer": ArchiveStep.RELEASE,
+    "removes finalizer": ArchiveStep.RELEASE,
+    "finalizer removal": ArchiveStep.RELEASE,
+    "deletes the object": ArchiveStep.DELETE,
+    "delete the object": ArchiveStep.DELETE,
+    "deletes": ArchiveStep.DELETE,
 }
 _CALL: Final = re.compile(
     r"(?:(?P<by>s\d)[: ] ?)?(?:(?:uid=)?(?P<uid>u\d+)[: ] ?)?(?P<name>"
@@ -211,7 +211,7 @@ _LASTS: Final = re.compile(
 _REPEATED: Final = re.compile(
     r"(?P<result>.*?) ?x ?(?P<times>n|\d+)(?: (?:over|for|within) (?P<over>\d+) ?(?P<unit>h|min|m|s))?"
 )
-_TORN: Final = Call(Step.PUT, Result.TORN)
+_TORN: Final = Call(ArchiveStep.PUT, Result.TORN)
 _UNITS: Final = {"h": 3600.0, "min": 60.0, "m": 60.0, "s": 1.0}
 _N: Final = 12
 """How often `x N` is: the back-off grows, so that an hour has some dozens of attempts at most."""
@@ -348,19 +348,19 @@ _PHRASES: Final[tuple[tuple[str, Callable[[Groups, list[str]], list[Event]]], ..
     ),
     (r"(object has (a )?)?foreign finalizer( (is )?(present|added))?", lambda *_: [Foreign(True)]),
     (r"foreign finalizer (is )?(removed|gone)", lambda *_: [Foreign(False)]),
-    (r"enospc.*|disk (is )?full.*|no space left.*", lambda *_: [Call(Step.PUT, Result.FULL)]),
+    (r"enospc.*|disk (is )?full.*|no space left.*", lambda *_: [Call(ArchiveStep.PUT, Result.FULL)]),
     (
         r"connection lost( during commit)?|commit unknown|write concern timeout|primary (steps down|fails over)",
-        lambda *_: [Call(Step.PUT, Result.UNKNOWN)],
+        lambda *_: [Call(ArchiveStep.PUT, Result.UNKNOWN)],
     ),
-    (r"connection lost after commit", lambda *_: [Call(Step.PUT, Result.LOST)]),
+    (r"connection lost after commit", lambda *_: [Call(ArchiveStep.PUT, Result.LOST)]),
     (
         r"connection lost before commit|deadlock|serialization failure|not primary|fsync error|eio.*",
-        lambda *_: [Call(Step.PUT, Result.FAILED)],
+        lambda *_: [Call(ArchiveStep.PUT, Result.FAILED)],
     ),
     (
         r"(backend|archive) (is )?(down|away|unreachable) (for )?(?P<over>\d+) ?(?P<unit>h|min|m|s)",
-        lambda g, _: [Call(Step.PUT, Result.FAILED, times=_N, over_s=float(g["over"]) * _UNITS[g["unit"]])],
+        lambda g, _: [Call(ArchiveStep.PUT, Result.FAILED, times=_N, over_s=float(g["over"]) * _UNITS[g["unit"]])],
     ),
     (r"(backend|archive|disk) (is )?back|(disk )?space (is )?freed|backend up", lambda *_: [Outage(False)]),
     (r"(backend|archive) (is )?(down|away|unreachable)", lambda *_: [Outage(True)]),
@@ -400,7 +400,7 @@ _PHRASES: Final[tuple[tuple[str, Callable[[Groups, list[str]], list[Event]]], ..
         lambda *_: [Edited()],
     ),
     (r"(?P<uid>u\d+) (is )?(re-?)?created as u\d+", lambda _, uids: [Replaced(uids[0], uids[1])]),
-    (r"delete issued for u\d+\b.*", lambda _, uids: [Call(Step.DELETE, uid=uids[0])]),
+    (r"delete issued for u\d+\b.*", lambda _, uids: [Call(ArchiveStep.DELETE, uid=uids[0])]),
     (
         r"(the |a )?(user|somebody|controller|other client) "
         r"(edits|changes|updates|labels|annotates|patches|adds|sets|writes)\b.*"

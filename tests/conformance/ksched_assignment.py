@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from situate.sharding.model.errors import NoCapacity, NoExecutors, NoHealthyExecutors, NoMetrics, Unschedulable
-from situate.sharding.model.executors import Executor, ExecutorStatus
+from situate.sharding.model.executors import ExecutorStatus, LiveExecutor
 from situate.sharding.strategies import (
     MetricSettings,
     MinMetricScore,
@@ -21,7 +21,7 @@ from situate.sharding.strategies import (
     Sample,
     Strategy,
     rebuild,
-    tell_member,
+    report_member,
 )
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, failed
 from tests.conformance.remarks import is_for_people
@@ -65,7 +65,7 @@ class _Play:
     def __init__(self, algorithm: str) -> None:
         self._algorithm = algorithm
         self._params: dict[str, Json] = {}
-        self._members: dict[str, Executor] = {}
+        self._members: dict[str, LiveExecutor] = {}
         self._samples: dict[str, Sample] = {}
         self._objects: dict[str, ObjectFacts] = {}
         self._capacities: dict[str, float] = {}
@@ -113,13 +113,13 @@ class _Play:
             self._samples.pop(executor, None)
             self._placer.observe_executor(executor, None)
             return
-        self._tell(Executor(executor, f"uid of {executor}", status, capacity=self._capacities.get(executor)))
+        self._tell(LiveExecutor(executor, f"uid of {executor}", status, capacity=self._capacities.get(executor)))
         if executor in self._samples and isinstance(self._strategy, MinMetricScore):
             self._strategy.observe_sample(executor, self._samples[executor])
 
-    def _tell(self, member: Executor) -> None:
+    def _tell(self, member: LiveExecutor) -> None:
         self._members[member.id] = member
-        tell_member(self._placer, member)
+        report_member(self._placer, member)
 
     def _state(self, wire: Json) -> None:
         _known(wire, "state", {"assigned_open"})
@@ -166,7 +166,7 @@ class _Play:
         self._capacities.update(wire)
         for executor in wire.keys() & self._members.keys():
             member = self._members[executor]
-            self._tell(Executor(executor, member.uid, member.status, capacity=wire[executor]))
+            self._tell(LiveExecutor(executor, member.uid, member.status, capacity=wire[executor]))
 
     def _set_params(self, wire: Json) -> None:
         """Parameters are those of a strategy from its start: it is told everything again."""

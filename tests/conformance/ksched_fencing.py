@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from situate.sharding.fencing.admit import Fence, Refusal, Request, Role, Sink, Writer, admit
+from situate.sharding.fencing.admit import Fence, Refusal, Role, TokenChecker, Writer, WriteRequest, admit
 from situate.sharding.model.field_paths import Content, FieldPaths
 from situate.sharding.model.names import DRAIN, EPOCH, EXECUTOR_UID, FINALIZER
-from situate.sharding.model.object_view import Holder, Placement, placed, released, view_of
+from situate.sharding.model.object_view import Holder, Placement, assigned_content, released_content, view_of
 from tests.conformance.outcome import Case, Outcome, UnknownOperationError, UnknownPhraseError, compared, failed
 
 PATHS = FieldPaths()
@@ -33,12 +33,12 @@ class Server:
     """One stored object, and a sink that its executors call."""
 
     stored: Content
-    sink: Sink
+    sink: TokenChecker
     last_token: str = ""
     version: int = 0
     """Rises with every write that is accepted."""
 
-    def apply(self, request: Request) -> Refusal | None:
+    def apply(self, request: WriteRequest) -> Refusal | None:
         refusal = admit(self.stored, request, FENCE)
         if refusal is None:
             self.stored = request.object
@@ -47,7 +47,7 @@ class Server:
 
 
 def fencing(case: Case) -> Outcome:
-    server = Server(_stored(case["initial"]), Sink(), version=case["initial"].get("rv", 0))
+    server = Server(_stored(case["initial"]), TokenChecker(), version=case["initial"].get("rv", 0))
     for number, wire in enumerate(case["requests"]):
         wanted = wire["expect"]
         if wanted not in ("accept", "reject"):
@@ -78,13 +78,15 @@ def _stored(wire: Json) -> Content:
 def _perform(server: Server, wire: Json) -> str | None:
     match wire["op"]:
         case "status_write":
-            return server.apply(Request(_executor(wire), _written(server.stored, wire), "status", wire["epoch"]))
+            return server.apply(WriteRequest(_executor(wire), _written(server.stored, wire), "status", wire["epoch"]))
         case "release":
-            return server.apply(Request(_executor(wire), released(server.stored, PATHS), epoch=wire["epoch"]))
+            return server.apply(
+                WriteRequest(_executor(wire), released_content(server.stored, PATHS), epoch=wire["epoch"])
+            )
         case "assign":
-            return server.apply(Request(_assigner(wire), _assigned(server.stored, wire), epoch=wire["if_epoch"]))
+            return server.apply(WriteRequest(_assigner(wire), _assigned(server.stored, wire), epoch=wire["if_epoch"]))
         case "spec_edit":
-            return server.apply(Request(_editor(wire), _edited(server.stored, wire["fields"])))
+            return server.apply(WriteRequest(_editor(wire), _edited(server.stored, wire["fields"])))
         case "external_call":
             accepted = server.sink.accepts(wire["token"])
             uid = wire["token"].rpartition(":")[0]
@@ -118,7 +120,7 @@ def _written(stored: Content, wire: Json) -> Content:
 
 def _assigned(stored: Content, wire: Json) -> Content:
     holder = Holder(wire["to"], wire.get("pod_uid", f"p{wire['to']}"))
-    new: Any = placed(view_of(stored, PATHS), PATHS, Placement(holder, 1, NOW, "new", FINALIZER))
+    new: Any = assigned_content(view_of(stored, PATHS), PATHS, Placement(holder, 1, NOW, "new", FINALIZER))
     if "set_epoch" in wire:
         new["metadata"]["annotations"][EPOCH] = str(wire["set_epoch"])
     return dict(new)

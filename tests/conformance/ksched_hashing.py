@@ -23,7 +23,7 @@ from situate.sharding.partitions.partitions import (
     static_partition,
     static_ranges,
 )
-from situate.sharding.partitions.repartition import resized, split
+from situate.sharding.partitions.repartition import resize_owners, split_partition
 from situate.sharding.partitions.slots import SLOTS, even_table, slot_of
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, UnknownPhraseError, compared, failed
 
@@ -135,7 +135,7 @@ def _by_slots(before: int, after: int, ideal: Fraction) -> Outcome:
     load = Counter((hashes_of(uids, PartitionBy.UID) >> 52).tolist())
     owners = even_table(before).owners()
     for weights in (None, [load[slot] for slot in range(SLOTS)]):
-        changed = resized(owners, range(after), weights)
+        changed = resize_owners(owners, range(after), weights)
         moved = [slot for slot in range(SLOTS) if owners[slot] != changed[slot]]
         if after > before and any(changed[slot] < before for slot in moved):
             return failed("a slot moves between partitions that were there before")
@@ -146,7 +146,7 @@ def _by_slots(before: int, after: int, ideal: Fraction) -> Outcome:
             share, most = sum(load[slot] for slot in moved) / _UIDS, 1.05 * ideal + Fraction(max(load.values()), _UIDS)
         if share > most:
             return failed(f"{share:.6f} moves with slots, at most {float(most):.6f} may")
-    half = split(owners, 0, before)
+    half = split_partition(owners, 0, before)
     mine = owners.count(0)
     if half.count(before) != mine // 2 or any(now not in (was, before) for was, now in zip(owners, half, strict=True)):
         return failed(f"a split of {mine} slots moves {half.count(before)}")

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from situate.sharding.rebalancing import Goal, Held, Plan, RebalanceConfig, plan, weighted_plan
+from situate.sharding.rebalancing import Goal, PlacedObject, Plan, RebalanceConfig, plan, weighted_plan
 from tests.conformance.ksched_basis import listed
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, UnknownPhraseError, failed
 from tests.conformance.remarks import is_for_people
@@ -40,7 +40,7 @@ def rebalance(case: Case) -> Outcome:
 def _unit_objects(case: Case) -> Outcome:
     if unknown := _unknown(case, {"current", "removed", "joined", *_GOALS}):
         raise UnknownOperationError(f"fields {sorted(unknown)}")
-    objects = [Held(f"{name}-{n}", name) for name, count in case["current"].items() for n in range(count)]
+    objects = [PlacedObject(f"{name}-{n}", name) for name, count in case["current"].items() for n in range(count)]
     live = sorted(({*case["current"]} - {*(case.get("removed") or ())}) | {*(case.get("joined") or ())})
     for name, goal in _GOALS.items():
         wanted = case.get(name)
@@ -74,7 +74,7 @@ def _weighted(case: Case) -> Outcome:
     if unknown := _unknown(case, {"object_loads", "current", "live", "max_load_allowed", "min_moves", "feasible"}):
         raise UnknownOperationError(f"fields {sorted(unknown)}")
     pairs = zip(case["object_loads"], case["current"], strict=True)
-    objects = [Held(f"o{number}", name or "", load) for number, (load, name) in enumerate(pairs)]
+    objects = [PlacedObject(f"o{number}", name or "", load) for number, (load, name) in enumerate(pairs)]
     limit = case["max_load_allowed"]
     found = weighted_plan(objects, case["live"], limit)
     if found.reached != case.get("feasible", True):
@@ -89,7 +89,7 @@ def _weighted(case: Case) -> Outcome:
     return PASSED
 
 
-def _loads(objects: list[Held], found: Plan, live: list[str]) -> dict[str, float]:
+def _loads(objects: list[PlacedObject], found: Plan, live: list[str]) -> dict[str, float]:
     """What everybody has after the moves; every object must be somewhere."""
     targets = {move.uid: move.target for move in (*found.forced, *found.voluntary)}
     loads = dict.fromkeys(live, 0.0)
@@ -120,7 +120,7 @@ def _no_thrash(_: Case) -> Outcome:
     chance = random.Random(_SEED)
     live = [f"e{number}" for number in range(10)]
     for config in (RebalanceConfig(Goal.EVEN), RebalanceConfig(Goal.BOUNDED, weighted=True)):
-        objects = [Held(f"o{n}", chance.choice(live), chance.uniform(1, 3)) for n in range(200)]
+        objects = [PlacedObject(f"o{n}", chance.choice(live), chance.uniform(1, 3)) for n in range(200)]
         moves = [
             len(decision.moves)
             for now, decision in rebalanced_for(objects, live, config, 7200, random.Random(_SEED))
@@ -134,7 +134,7 @@ def _no_thrash(_: Case) -> Outcome:
 def _churn(_: Case) -> Outcome:
     chance = random.Random(_SEED)
     live = [f"e{number}" for number in range(10)]
-    objects = [Held(f"o{n}", chance.choice(live[:3])) for n in range(400)]
+    objects = [PlacedObject(f"o{n}", chance.choice(live[:3])) for n in range(400)]
     made: Counter[int] = Counter()
     for now, decision in rebalanced_for(objects, live, RebalanceConfig(Goal.EVEN), 7200):
         made[now] = len(decision.moves)
@@ -145,7 +145,7 @@ def _churn(_: Case) -> Outcome:
 
 
 def _unmovable(_: Case) -> Outcome:
-    objects = [Held(f"o{n}", "e0", movable=n % 2 == 0) for n in range(60)]
+    objects = [PlacedObject(f"o{n}", "e0", movable=n % 2 == 0) for n in range(60)]
     decisions = [decision for _, decision in rebalanced_for(objects, ["e0", "e1"], RebalanceConfig(Goal.EVEN), 7200)]
     moved = {move.uid for decision in decisions for move in decision.moves}
     wrong = sorted(each.uid for each in objects if not each.movable and each.uid in moved)

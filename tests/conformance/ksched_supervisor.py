@@ -12,26 +12,26 @@ from typing import Any, Final
 
 from situate.archive.records.canonical_json import canonical_json, digest
 from situate.sharding.assignment.archive_steps import (
+    ArchiveProgress,
+    ArchiveStep,
     Deleted,
     Finished,
-    Moment,
-    NotThere,
-    Progress,
+    OutcomeContext,
     Read,
     ReadBack,
+    RecordMissing,
     Released,
     Retry,
-    Step,
     Stored,
     Unavailable,
-    advanced,
-    released_write,
+    finalizer_removal_write,
+    next_progress,
 )
 from situate.sharding.assignment.archive_steps import (
-    Outcome as StepOutcome,
+    StepOutcome as StepOutcome,
 )
 from situate.sharding.assignment.decide import decide
-from situate.sharding.assignment.holder_status import remembered
+from situate.sharding.assignment.holder_status import updated_memory
 from situate.sharding.model.actions import (
     Action,
     Archive,
@@ -39,11 +39,11 @@ from situate.sharding.model.actions import (
     Complete,
     Delete,
     RemoveFinalizer,
+    ReportCompleted,
     RequestDrain,
     Revoke,
-    TellCompleted,
 )
-from situate.sharding.model.decision_inputs import NEW, Decision
+from situate.sharding.model.decision_inputs import INITIAL_MEMORY, Decision
 from situate.sharding.model.object_view import ObjectView
 from situate.sharding.model.supervisor_config import ArchiveTtl, OrphanPolicy, SupervisorConfig
 from tests.conformance.ksched_world import Actor, Supervisor, World
@@ -115,7 +115,7 @@ class _Play:
         while True:
             members = self._supervisor.observe(NOW)
             view = self._world.view(UID) if UID in self._world.objects else None
-            memory = self._supervisor.memories.get(UID, NEW)
+            memory = self._supervisor.memories.get(UID, INITIAL_MEMORY)
             decision = decide(view, memory, self._supervisor.situation(NOW, members))
             self._supervisor.memories[UID] = decision.memory
             self.requeues = self._requeues(decision, view)
@@ -144,7 +144,7 @@ class _Play:
                 yield "remove_finalizer"
             case Delete():
                 yield "delete"
-            case Revoke() | TellCompleted():
+            case Revoke() | ReportCompleted():
                 pass
         self._supervisor.perform(UID, action)
         if isinstance(action, RequestDrain):
@@ -152,14 +152,14 @@ class _Play:
 
     def _archived(self, delete: bool) -> Iterator[str]:
         """The steps of archiving, against the archive of the case."""
-        progress = Progress(UID, delete)
+        progress = ArchiveProgress(UID, delete)
         config = self._supervisor.config
         while True:
             outcome = self._performed(progress)
-            bad = isinstance(outcome, Unavailable | NotThere)
-            if progress.step is not Step.READ:
+            bad = isinstance(outcome, Unavailable | RecordMissing)
+            if progress.step is not ArchiveStep.READ:
                 yield f"{progress.step.value}{':failed' if bad else ''}"
-            after = advanced(progress, outcome, Moment(NOW, builders.wall(NOW), config))
+            after = next_progress(progress, outcome, OutcomeContext(NOW, builders.wall(NOW), config))
             if isinstance(after, Finished):
                 return
             if isinstance(after, Retry):
@@ -167,30 +167,30 @@ class _Play:
                 return
             progress = after
 
-    def _performed(self, progress: Progress) -> StepOutcome:
+    def _performed(self, progress: ArchiveProgress) -> StepOutcome:
         archiver = self._env["archiver"]
         view = progress.view or self._world.view(UID)
         match progress.step:
-            case Step.READ:
+            case ArchiveStep.READ:
                 return Read(self._world.view(UID))
-            case Step.PUT:
+            case ArchiveStep.PUT:
                 stored = Stored(digest(canonical_json(view.content)))
                 return Unavailable("the archive is away", archive=True) if archiver == "error" else stored
-            case Step.VERIFY:
+            case ArchiveStep.VERIFY:
                 if archiver == "write_ok_read_missing":
-                    return NotThere()
+                    return RecordMissing()
                 return ReadBack(progress.digest, view.resource_version)
-            case Step.RELEASE:
-                self._world.write(UID, released_write(view, self._supervisor.config, 1, archived=True), 1)
+            case ArchiveStep.RELEASE:
+                self._world.write(UID, finalizer_removal_write(view, self._supervisor.config, 1, archived=True), 1)
                 return Released(self._world.view(UID))
-            case Step.DELETE:
+            case ArchiveStep.DELETE:
                 del self._world.objects[UID]
                 return Deleted()
 
     def _requeues(self, decision: Decision, view: ObjectView | None) -> set[str]:
         """The words of the language that this decision may be called."""
         if decision.wake_at is not None and view is not None and view.completed_at is not None:
-            ttl = self._supervisor.config.ttl.of(view.successful)
+            ttl = self._supervisor.config.ttl.ttl_of(view.successful)
             assert ttl is not None, "nothing else is waited for"
             expiry = (view.completed_at - builders.wall(0)).total_seconds() + ttl
             return {"at_expiry"} if abs(decision.wake_at - expiry) < 1e-3 else {"later"}
@@ -205,8 +205,8 @@ class _Play:
         began = NOW - max(LONG_S, 2 * (changed_s or 0.0))
         if UID in self._world.objects:
             situation = supervisor.situation(began, supervisor.membership.members(began, {}))
-            supervisor.memories[UID] = remembered(NEW, self._world.view(UID), situation)
-        supervisor.membership.synced(began)
+            supervisor.memories[UID] = updated_memory(INITIAL_MEMORY, self._world.view(UID), situation)
+        supervisor.membership.record_synced(began)
         if changed_s is None:
             self._observations(told)
             return

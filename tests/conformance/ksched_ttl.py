@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from situate.sharding.assignment.decide import decide
 from situate.sharding.model.actions import Archive
-from situate.sharding.model.decision_inputs import NEW, Situation
+from situate.sharding.model.decision_inputs import INITIAL_MEMORY, ClusterView
 from situate.sharding.model.executors import Members
 from situate.sharding.model.names import PREFIX
 from situate.sharding.model.object_view import view_of
@@ -37,7 +37,7 @@ def ttl_policy(case: Case) -> Outcome:
         ours=True,
         owner="owner",
     )
-    situation = Situation(
+    situation = ClusterView(
         now=NOW,
         wall=builders.wall(NOW),
         members=Members(15.0, synced_at=0.0),
@@ -47,7 +47,7 @@ def ttl_policy(case: Case) -> Outcome:
         has_archiver=True,
         rank=lambda _: rank,
     )
-    decision = decide(view_of(content, ADAPTER), NEW, situation)
+    decision = decide(view_of(content, ADAPTER), INITIAL_MEMORY, situation)
     orders = tuple(action for action in decision.actions if isinstance(action, Archive))
     found = _NAMES[orders]
     return PASSED if found == case["expect"] else failed(f"expected {case['expect']}, got {found}")

@@ -12,15 +12,15 @@ from typing import Any
 
 from situate.cluster.patch.patches import json_patch
 from situate.sharding.assignment.decide import decide
-from situate.sharding.assignment.drain import under_way
-from situate.sharding.fencing.admit import Fence, Request, Role, Writer, admit
+from situate.sharding.assignment.drain import count_drains
+from situate.sharding.fencing.admit import Fence, Role, Writer, WriteRequest, admit
 from situate.sharding.leases.membership import ExecutorWatch, LeaseTimes, Membership
-from situate.sharding.model.actions import Action, Archive, Delete, TellCompleted, Write, write_of
-from situate.sharding.model.decision_inputs import NEW, Decision, Memory, MoveLimit, Ownership, Situation
+from situate.sharding.model.actions import Action, Archive, Delete, ReportCompleted, Write, write_of
+from situate.sharding.model.decision_inputs import INITIAL_MEMORY, ClusterView, Decision, Memory, MoveLimit, Ownership
 from situate.sharding.model.errors import NoHealthyExecutors
 from situate.sharding.model.executors import Members
 from situate.sharding.model.field_paths import FieldPaths
-from situate.sharding.model.object_view import ObjectView, released, view_of
+from situate.sharding.model.object_view import ObjectView, released_content, view_of
 from situate.sharding.model.patches import guarded_patch
 from situate.sharding.model.supervisor_config import SupervisorConfig
 from tests.sharding import builders
@@ -76,7 +76,7 @@ class World:
         after = json_patch(self.objects[uid], [dict(operation) for operation in write.operations])
         if not isinstance(after, dict):
             raise RefusedWriteError(f"{uid}: {write} does not apply: {after}")
-        request = Request(Writer(Role.SUPERVISOR), after, write.subresource, leader_term=term)
+        request = WriteRequest(Writer(Role.SUPERVISOR), after, write.subresource, leader_term=term)
         if refusal := admit(self.objects[uid], request, FENCE):
             raise RefusedWriteError(f"{uid}: {write} is refused: {refusal}")
         self.put(uid, after)
@@ -89,8 +89,8 @@ class World:
     def release(self, uid: str) -> None:
         """The holder acks."""
         view = self.view(uid)
-        after = released(view.content, ADAPTER)
-        request = Request(Writer(Role.EXECUTOR, view.executor_uid), after)
+        after = released_content(view.content, ADAPTER)
+        request = WriteRequest(Writer(Role.EXECUTOR, view.executor_uid), after)
         if guarded_patch(view.content, after) and not admit(view.content, request, FENCE):
             self.put(uid, after)
 
@@ -135,23 +135,23 @@ class Supervisor:
             if self.partition not in (None, actor.partition) or self.seen.get(actor.uid) == actor.said():
                 continue
             self.seen[actor.uid] = actor.said()
-            self.membership.saw_lease(actor.lease(), now)
+            self.membership.record_lease(actor.lease(), now)
             if actor.has_pod:
-                self.membership.saw_pod(builders.pod(actor.id, actor.uid, **actor.pod))
+                self.membership.record_pod(builders.pod(actor.id, actor.uid, **actor.pod))
             else:
-                self.membership.pod_gone(builders.NAMESPACE, actor.id, actor.uid)
-        self.membership.synced(now)
+                self.membership.record_pod_deleted(builders.NAMESPACE, actor.id, actor.uid)
+        self.membership.record_synced(now)
         views = [self.world.view(uid) for uid in self.world.objects]
         counts: dict[str, int] = {}
         for view in views:
             if view.executor_uid and not view.completed:
                 counts[view.executor_uid] = counts.get(view.executor_uid, 0) + 1
         for suspect in self.membership.members(now, counts).suspects:
-            self.membership.checked(suspect, self.world.actors[suspect.uid].lease(), now, now)
+            self.membership.record_check(suspect, self.world.actors[suspect.uid].lease(), now, now)
         return self.membership.members(now, counts)
 
-    def situation(self, now: float, members: Members) -> Situation:
-        return Situation(
+    def situation(self, now: float, members: Members) -> ClusterView:
+        return ClusterView(
             now=now,
             wall=builders.wall(now),
             members=members,
@@ -160,7 +160,7 @@ class Supervisor:
             config=self.config,
             has_archiver=self.has_archiver,
             ownership=self.ownership,
-            drains=under_way(map(self.world.view, self.world.objects)),
+            drains=count_drains(map(self.world.view, self.world.objects)),
             limit=self.limit,
         )
 
@@ -200,14 +200,14 @@ class Supervisor:
                 members = self.observe(now)
 
     def decide(self, uid: str, now: float, members: Members) -> Decision:
-        decision = decide(self.world.view(uid), self.memories.get(uid, NEW), self.situation(now, members))
+        decision = decide(self.world.view(uid), self.memories.get(uid, INITIAL_MEMORY), self.situation(now, members))
         self.memories[uid], self.limit = decision.memory, decision.limit
         self.decisions[uid] = decision
         return decision
 
     def perform(self, uid: str, action: Action) -> None:
         match action:
-            case Archive() | Delete() | TellCompleted():
+            case Archive() | Delete() | ReportCompleted():
                 pass  # not of this world; see ksched_supervisor
             case _:
                 view = self.world.view(uid)

@@ -173,7 +173,7 @@ def dry_run(case: Case) -> Outcome:
     count = len(given.nodes)
     wire = case.get("args")
     limits = arguments(wire or {}, DefaultPreemptionArgs)
-    enough = limits.enough(count) or count
+    enough = limits.candidates_limit(count) or count
     by_plugin, calls, by_twin = [], [], []
     for cycle, each in enumerate(case["incoming_pods"]):
         offset = OFFSETS[cycle % len(OFFSETS)] % count if wire else 0
@@ -250,7 +250,7 @@ def select(case: Case) -> Outcome:
     nodes = np.arange(len(given.nodes))
     candidates = preemption.find_candidates(profile, info, prepared, vectors.snapshot, nodes).candidates
     runs = (twins.dry_run(subject, node, given, _twin(case), budgets) for node in given.nodes)
-    chosen = preemption.choose(candidates)
+    chosen = preemption.cheapest_candidate(candidates)
     equal = [one.node for one in candidates if preemption.cost(one) == preemption.cost(chosen)]
     found = {
         "vector": [vectors.snapshot.name(node) for node in equal],
@@ -278,7 +278,7 @@ def eligible(case: Case) -> Outcome:
     status = case.get("nominated_node_status") or {}
     code = status if isinstance(status, str) else status.get("code", Code.SUCCESS.title)
     vectors = Vectors.of(World(given.nodes, ended))
-    reason = preemption.ineligible(vectors.read(subject), vectors.snapshot, _code(code))
+    reason = preemption.ineligibility_reason(vectors.read(subject), vectors.snapshot, _code(code))
     wanted = case["expected"]["eligible"]
     found = {"vector": not reason, "twin": twins.eligible(subject, code, given)}
     return PASSED if set(found.values()) == {wanted} else failed(f"expected {wanted}, got {found}")

@@ -30,7 +30,7 @@ from situate.plugins.normalization import default_normalize
 from situate.plugins.pod_topology_spread import PodTopologySpread
 from situate.plugins.pod_topology_spread_args import PodTopologySpreadArgs
 from situate.plugins.priority_sort import PrioritySort
-from situate.plugins.resource_use import Asked
+from situate.plugins.resource_use import ScoredRequests
 from situate.plugins.taint_toleration import TaintToleration
 from tests.conformance.kube_scheduler_cases import arguments, feasible, incoming, pod, scores_expected, world
 from tests.conformance.outcome import PASSED, Case, CaseRunner, Outcome, UnknownOperationError, failed, optional
@@ -129,7 +129,7 @@ class _Evenness(NodeResourcesBalancedAllocation):
     Since 1.36 the score is what the pod changes about it; the tests of the twins and the differential test show that.
     """
 
-    def score(self, state: Asked | None, pod: PodInfo, snapshot: Snapshot) -> Scores:
+    def score(self, state: ScoredRequests | None, pod: PodInfo, snapshot: Snapshot) -> Scores:
         assert state is not None
         scores: Scores = evenness(state, snapshot)[1]
         return scores
@@ -203,7 +203,7 @@ def images(case: Case) -> Outcome:
 def broken_line(case: Case) -> Outcome:
     points = tuple((each["utilization"], each["score"]) for each in case["args"]["shape"])
     found = {
-        "vector": int(BrokenLine(points).at(np.array([case["input"]], dtype=np.int64))[0]),
+        "vector": int(BrokenLine(points).values_at(np.array([case["input"]], dtype=np.int64))[0]),
         "twin": normalizing.broken_line(list(points), case["input"]),
     }
     return _each(found, case["expected"]["value"])

@@ -9,7 +9,7 @@ from typing import Any
 from situate.framework.snapshot.labels import Domains
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.kinds.pods import Pod
-from situate.plugins.inter_pod_affinity import ByKey, InterPodAffinity, NeighbourState
+from situate.plugins.inter_pod_affinity import AffinityState, ByKey, InterPodAffinity
 from situate.plugins.pod_topology_spread import PodTopologySpread, SpreadState
 from situate.plugins.pod_topology_spread_args import PodTopologySpreadArgs
 from tests.conformance.kube_scheduler_cases import arguments, incoming, pod, world
@@ -145,7 +145,7 @@ def affinity(case: Case) -> Outcome:
     return PASSED
 
 
-def _neighbours_json(state: NeighbourState, snapshot: Snapshot) -> dict[str, Json]:
+def _neighbours_json(state: AffinityState, snapshot: Snapshot) -> dict[str, Json]:
     return {
         "affinity": _pairs_json(_pairs(state.affinity, snapshot)),
         "anti_affinity": _pairs_json(_pairs(state.anti_affinity, snapshot)),

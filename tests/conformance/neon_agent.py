@@ -11,40 +11,40 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.vm.agent.decide.core import Change, Planned, PluginAction, next_actions, with_desired
-from situate.vm.agent.decide.desired_size import desired
+from situate.vm.agent.decide.core import AgentDecision, PluginAction, SizeChange, next_actions, with_desired_size
+from situate.vm.agent.decide.desired_size import desired_size
 from situate.vm.agent.decide.goal import CacheMetrics, SystemMetrics, goal
 from situate.vm.agent.decide.outcomes import (
-    Answered,
-    monitor_active,
-    monitor_agreed,
-    monitor_denied,
-    monitor_failed,
-    monitor_lost,
-    monitor_started,
-    monitor_wants,
-    plugin_answered,
-    plugin_failed,
-    plugin_started,
-    vm_done,
-    vm_failed,
-    vm_seen,
-    vm_started,
-    with_cache,
-    with_system,
+    AnswerOutcome,
+    apply_downscale_denial,
+    apply_machine,
+    apply_monitor_consent,
+    apply_permit,
+    end_monitor_connection,
+    finish_vm_write,
+    record_monitor_failure,
+    record_plugin_failure,
+    record_upscale_request,
+    record_vm_failure,
+    start_monitor_connection,
+    start_monitor_request,
+    start_plugin_request,
+    start_vm_write,
+    with_cache_metrics,
+    with_system_metrics,
 )
 from situate.vm.agent.decide.scaling import Scaling
 from situate.vm.agent.decide.working_set import project_next_highest, true_working_set_size
 from situate.vm.agent.model.revisions import NO_REVISION, Latency, Revision, RevisionAt, Revisions
 from situate.vm.agent.model.state import (
-    Asked,
+    AgentState,
     Config,
     DownscaleDenied,
     Guest,
     MonitorRequest,
     MonitorState,
+    PluginRequest,
     PluginState,
-    State,
     UpscaleWanted,
 )
 from situate.vm.model.resource_amounts import Amounts
@@ -54,7 +54,7 @@ _REFUSED: Final = ("error", "refused", "panic")
 
 
 def _amounts(data: Mapping[str, Any]) -> Amounts:
-    return Amounts.of(data["cpu_milli"], data["mem_bytes"])
+    return Amounts.from_values(data["cpu_milli"], data["mem_bytes"])
 
 
 def _shown(amounts: Amounts) -> dict[str, int]:
@@ -89,7 +89,7 @@ def _revision_at(data: Mapping[str, Any] | None) -> RevisionAt:
 
 def _guest(data: Mapping[str, Any]) -> Guest:
     cpu, slots, size = data["cpu_milli"], data["memory_slots"], data["memory_slot_size_bytes"]
-    least, use, most = (Amounts.of(cpu[key], slots[key] * size) for key in ("min", "use", "max"))
+    least, use, most = (Amounts.from_values(cpu[key], slots[key] * size) for key in ("min", "use", "max"))
     current = data.get("current_revision")
     scaling = data.get("scaling_config")
     return Guest(
@@ -166,8 +166,8 @@ def _desired(case: Case) -> Outcome:
         monitor = replace(monitor, denied=refused)
     if wanted is not None:
         monitor = replace(monitor, wanted=_upscale_wanted(wanted))
-    asked = None if permit is None else Asked(now_ms, _amounts(permit))
-    state = State(
+    asked = None if permit is None else PluginRequest(now_ms, _amounts(permit))
+    state = AgentState(
         config,
         _guest(data["vm"]),
         plugin=PluginState(last=asked, permit=None if permit is None else _amounts(permit)),
@@ -175,7 +175,7 @@ def _desired(case: Case) -> Outcome:
         system=_system(data.get("system_metrics")),
         cache=_cache(data.get("lfc_working_set_pages_by_minute")),
     )
-    found = desired(state, now_ms)
+    found = desired_size(state, now_ms)
     return compared({"resources": _shown(found.resources), "warnings": list(found.warnings)}, case["expected"])
 
 
@@ -221,7 +221,7 @@ class _AllZero(Revisions):
 class _Player:
     """One trace at one moment."""
 
-    state: State
+    state: AgentState
     now_ms: int = 0
 
     def __post_init__(self) -> None:
@@ -247,18 +247,18 @@ class _Player:
         )
 
     def desired_resources(self, step: Mapping[str, Any]) -> str | None:
-        found = desired(self.state, self.now_ms)
-        self.state = with_desired(self.state, found.resources, self.now_ms)
+        found = desired_size(self.state, self.now_ms)
+        self.state = with_desired_size(self.state, found.resources, self.now_ms)
         return _differs("resources", step["expect"], _shown(found.resources)) or _differs(
             "warnings", step.get("expect_warnings", list(found.warnings)), list(found.warnings)
         )
 
     def plugin_started(self, step: Mapping[str, Any]) -> None:
-        self.state = plugin_started(self.state, self.now_ms, _amounts(step["resources"]))
+        self.state = start_plugin_request(self.state, self.now_ms, _amounts(step["resources"]))
 
     def plugin_answered(self, step: Mapping[str, Any]) -> str | None:
         number, permit = _number(self.state.plugin.ongoing), _amounts(step["permit"])
-        answered = plugin_answered(self.state, number, self.now_ms, permit, _revision_at(step.get("target_revision")))
+        answered = apply_permit(self.state, number, self.now_ms, permit, _revision_at(step.get("target_revision")))
         self._take(answered, self.plugin)
         wanted = step.get("expect_error")
         if bool(wanted) != bool(answered.objection):
@@ -266,59 +266,63 @@ class _Player:
         return None
 
     def plugin_failed(self, _: Mapping[str, Any]) -> None:
-        self.state = plugin_failed(self.state, _number(self.state.plugin.ongoing), self.now_ms)
+        self.state = record_plugin_failure(self.state, _number(self.state.plugin.ongoing), self.now_ms)
 
     def vm_started(self, step: Mapping[str, Any]) -> None:
-        self.state = vm_started(self.state, _amounts(step["resources"]))
+        self.state = start_vm_write(self.state, _amounts(step["resources"]))
 
     def vm_done(self, _: Mapping[str, Any]) -> None:
-        self.state = vm_done(self.state, _number(self.state.vm.ongoing))
+        self.state = finish_vm_write(self.state, _number(self.state.vm.ongoing))
 
     def vm_failed(self, _: Mapping[str, Any]) -> None:
-        self.state = vm_failed(self.state, _number(self.state.vm.ongoing), self.now_ms)
+        self.state = record_vm_failure(self.state, _number(self.state.vm.ongoing), self.now_ms)
 
     def vm_seen(self, step: Mapping[str, Any]) -> None:
-        seen = vm_seen(self.state, _guest(step["vm"]))
+        seen = apply_machine(self.state, _guest(step["vm"]))
         self.state = seen.state
-        if seen.since_wish is not None:
-            self.scaling.append(seen.since_wish)
+        if seen.since_request is not None:
+            self.scaling.append(seen.since_request)
 
     def monitor_active(self, step: Mapping[str, Any]) -> None:
-        self.state = monitor_active(self.state) if step["active"] else monitor_lost(self.state)
+        self.state = start_monitor_connection(self.state) if step["active"] else end_monitor_connection(self.state)
 
     def monitor_reset(self, _: Mapping[str, Any]) -> None:
-        self.state = monitor_lost(self.state)
+        self.state = end_monitor_connection(self.state)
 
     def monitor_wants(self, step: Mapping[str, Any]) -> None:
         cpu, memory = _more(step)
-        self.state = monitor_wants(self.state, self.now_ms, cpu=cpu, memory=memory)
+        self.state = record_upscale_request(self.state, self.now_ms, cpu=cpu, memory=memory)
 
     def monitor_started_up(self, step: Mapping[str, Any]) -> None:
-        self.state = monitor_started(self.state, MonitorRequest.UPSCALE, _amounts(step["resources"]))
+        self.state = start_monitor_request(self.state, MonitorRequest.UPSCALE, _amounts(step["resources"]))
 
     def monitor_started_down(self, step: Mapping[str, Any]) -> None:
-        self.state = monitor_started(self.state, MonitorRequest.DOWNSCALE, _amounts(step["resources"]))
+        self.state = start_monitor_request(self.state, MonitorRequest.DOWNSCALE, _amounts(step["resources"]))
 
     def monitor_agreed(self, step: Mapping[str, Any]) -> None:
         number = _number(self.state.monitor.ongoing)
-        self._take(monitor_agreed(self.state, number, self.now_ms, _revision_at(step.get("target_revision"))), [])
+        self._take(
+            apply_monitor_consent(self.state, number, self.now_ms, _revision_at(step.get("target_revision"))), []
+        )
 
     def monitor_denied(self, step: Mapping[str, Any]) -> None:
         number = _number(self.state.monitor.ongoing)
-        self._take(monitor_denied(self.state, number, self.now_ms, _revision_at(step.get("target_revision"))), [])
+        self._take(
+            apply_downscale_denial(self.state, number, self.now_ms, _revision_at(step.get("target_revision"))), []
+        )
 
     def monitor_failed(self, _: Mapping[str, Any]) -> None:
-        self.state = monitor_failed(self.state, _number(self.state.monitor.ongoing), self.now_ms)
+        self.state = record_monitor_failure(self.state, _number(self.state.monitor.ongoing), self.now_ms)
 
     def system(self, step: Mapping[str, Any]) -> None:
         metrics = _system(step["metrics"])
         assert metrics is not None
-        self.state = with_system(self.state, metrics)
+        self.state = with_system_metrics(self.state, metrics)
 
     def cache(self, step: Mapping[str, Any]) -> None:
         metrics = _cache(step["metrics"])
         assert metrics is not None
-        self.state = with_cache(self.state, metrics)
+        self.state = with_cache_metrics(self.state, metrics)
 
     def scaling_latency(self, step: Mapping[str, Any]) -> str | None:
         return _latency(self.scaling, step)
@@ -332,7 +336,7 @@ class _Player:
     def no_plugin_latency(self, _: Mapping[str, Any]) -> str | None:
         return _differs("latencies", [], self.plugin)
 
-    def _take(self, answered: Answered, latencies: list[Latency]) -> None:
+    def _take(self, answered: AnswerOutcome, latencies: list[Latency]) -> None:
         self.state = answered.state
         if answered.latency is not None:
             latencies.append(answered.latency)
@@ -373,7 +377,7 @@ def _trace(case: Case) -> Outcome:
     config = initial["config"]
     counting = {"constant_zero": _AllZero, "counter_from_1": Revisions}[initial["revision_source"]]
     player = _Player(
-        State(
+        AgentState(
             Config(
                 unit=_amounts(config["computeUnit"]),
                 scaling=_scaling(config["defaultScalingConfig"]),
@@ -396,7 +400,7 @@ def _trace(case: Case) -> Outcome:
     return PASSED
 
 
-def _actions(planned: Planned) -> dict[str, Any]:
+def _actions(planned: AgentDecision) -> dict[str, Any]:
     actions = planned.actions
     shown: dict[str, Any] = {}
     if actions.plugin is not None:
@@ -422,7 +426,7 @@ def _plugin_request(action: PluginAction) -> dict[str, Any]:
     }
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: SizeChange) -> dict[str, Any]:
     return {
         "current": _shown(change.current),
         "target": _shown(change.target),

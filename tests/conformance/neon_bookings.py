@@ -12,15 +12,15 @@ from situate.objects.decoding.codec import decode
 from situate.objects.resources import PODS
 from situate.vm.api.nodes import watermark
 from situate.vm.api.pods import read_pod
-from situate.vm.ledger.grants.arithmetic import granted
+from situate.vm.ledger.grants.arithmetic import try_grant
 from situate.vm.ledger.step import step
 from situate.vm.model.actions import Approve
-from situate.vm.model.events import Beat, Listed, PodSeen
-from situate.vm.model.node_accounting import changed, recounted, with_pod, with_seen, without_pod
+from situate.vm.model.events import InitialListCompleted, PodObserved, TimerFired
+from situate.vm.model.node_accounting import has_changed, recount, with_observed, with_pod, without_pod
 from situate.vm.model.pods_and_nodes import Machine, Node, Pod, Ref
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.model.state import State, Unseen
+from situate.vm.model.state import LedgerState, PendingWrite
 from tests.conformance.neon_cases import COMPAT, node, node_value, pod, pod_amounts, pod_value
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, compared, failed
 
@@ -40,7 +40,7 @@ def pod_state_extraction(case: Case) -> Outcome:
         decode(PODS, msgspec.json.encode({"metadata": metadata, "spec": {"containers": containers}})), COMPAT
     )
     if read.value is None:
-        return PASSED if _is_error(case["expected"]) else failed(f"it cannot be read: {read.wrong[0]}")
+        return PASSED if _is_error(case["expected"]) else failed(f"it cannot be read: {read.errors[0]}")
     if _is_error(case["expected"]):
         return failed(f"it is read: {read.value}")
     made, machine = read.value, read.value.machine
@@ -61,7 +61,7 @@ def _is_error(expected: Json) -> bool:
 def permit_reconcile(case: Case) -> Outcome:
     _known_action(case, "reconcile_pod_reserved")
     tried = pod(case["state"]["pod"])
-    grant = granted(node(case["state"]["node"], [tried]), tried)
+    grant = try_grant(node(case["state"]["node"], [tried]), tried)
     actual = {"done": grant.done, "node": node_value(grant.node), "pod": pod_value(grant.pod)}
     return compared(actual, case["expected"])
 
@@ -71,9 +71,11 @@ def pod_reconcile(case: Case) -> Outcome:
     _known_action(case, "reconcile_pod")
     state, wire = case["state"], case["state"]["pod"]
     rules = replace(COMPAT, patch_retry_s=state.get("patch_retry_wait_ms", 1000) / 1000)
-    seen = replace(_entry("uid", wire["reserved"]), overcommit=Amounts.of(wire.get("overcommit_milli", 1000), 1000))
+    seen = replace(
+        _entry("uid", wire["reserved"]), overcommit=Amounts.from_values(wire.get("overcommit_milli", 1000), 1000)
+    )
     machine = Machine(Ref("default", "vm"), autoscaled=True)
-    factor, requested = Amounts.of(wire["factor"], 1), Amounts.of(wire["requested"])
+    factor, requested = Amounts.from_values(wire["factor"], 1), Amounts.from_values(wire["requested"])
     seen = replace(
         seen,
         requested=requested,
@@ -81,21 +83,23 @@ def pod_reconcile(case: Case) -> Outcome:
         machine=machine,
         approved=state.get("approved_annotation_present", True),
     )
-    others = _entry("others", state["node_reserved_including_pod"] - seen.counted(seen.reserved).cpu)
-    totals = Amounts.of(state["node_total"])
-    full = recounted(Node("node", totals, totals, NOTHING, NOTHING, NOTHING, pods={"uid": seen, "others": others}))
+    others = _entry("others", state["node_reserved_including_pod"] - seen.counted_amount(seen.reserved).cpu)
+    totals = Amounts.from_values(state["node_total"])
+    full = recount(Node("node", totals, totals, NOTHING, NOTHING, NOTHING, pods={"uid": seen, "others": others}))
     ago_ms = state.get("ms_since_last_vm_patch")
-    ledger = State(
+    ledger = LedgerState(
         nodes={"node": full},
         where={"uid": "node", "others": "node"},
-        writes={} if ago_ms is None else {"uid": Unseen(seen.reserved, requested, factor, at=_NOW - ago_ms / 1000)},
+        writes={}
+        if ago_ms is None
+        else {"uid": PendingWrite(seen.reserved, requested, factor, at=_NOW - ago_ms / 1000)},
         started=state.get("startup_done", True),
     )
-    made = step(ledger, PodSeen(seen, "node"), _NOW, rules)
+    made = step(ledger, PodObserved(seen, "node"), _NOW, rules)
     after, waiter = made.state.pod("uid"), made.state.waiters.get("uid")
-    retry_ms = round((waiter.look_at - _NOW) * 1000) if waiter is not None and made.state.started else None
+    retry_ms = round((waiter.next_attempt_at - _NOW) * 1000) if waiter is not None and made.state.started else None
     patched = next((each.amount.cpu for each in made.actions if isinstance(each, Approve)), None)
-    grant = granted(full, seen)
+    grant = try_grant(full, seen)
     waits = patched is None and (grant.pod.reserved != seen.reserved or not seen.approved)
     actual = {
         "patch_vm_approved_to": patched,
@@ -107,30 +111,30 @@ def pod_reconcile(case: Case) -> Outcome:
     return compared(actual, case["expected"])
 
 
-def _looked_at(ledger: State, rules: Rules) -> bool:
+def _looked_at(ledger: LedgerState, rules: Rules) -> bool:
     """Whether the pod is served as soon as everything has been taken in."""
-    made = step(ledger, Listed(), _NOW, rules)
-    made = step(made.state, Beat(), _NOW, rules) if made.wake_at is not None and made.wake_at <= _NOW else made
+    made = step(ledger, InitialListCompleted(), _NOW, rules)
+    made = step(made.state, TimerFired(), _NOW, rules) if made.wake_at is not None and made.wake_at <= _NOW else made
     pod = made.state.pod("uid")
     return pod is not None and (pod.approved or "uid" in made.state.writes)
 
 
 def _entry(uid: str, reserved: int) -> Pod:
-    amount = Amounts.of(reserved)
-    return Pod(Ref("default", uid, uid), amount, amount, NOTHING, NOTHING, Amounts.of(1000, 1000))
+    amount = Amounts.from_values(reserved)
+    return Pod(Ref("default", uid, uid), amount, amount, NOTHING, NOTHING, Amounts.from_values(1000, 1000))
 
 
 def node_label_updates(case: Case) -> Outcome:
     _only(case["action"], {"update_node"})
     before, seen = _plain_node(case["state"]), _plain_node({**case["state"], **case["action"]["update_node"]})
     return compared(
-        {"changed": changed(before, seen), "labels": dict(with_seen(before, seen).labels)}, case["expected"]
+        {"changed": has_changed(before, seen), "labels": dict(with_observed(before, seen).labels)}, case["expected"]
     )
 
 
 def node_operations(case: Case) -> Outcome:
     wire = case["initial"]
-    totals = Amounts.of(wire["cpu_milli"], wire["mem_bytes"])
+    totals = Amounts.from_values(wire["cpu_milli"], wire["mem_bytes"])
     start = Node("node", totals, watermark(totals, wire["watermark_fraction"]), NOTHING, NOTHING, NOTHING)
     return _played(start, case["steps"], "step")[1]
 
@@ -155,7 +159,7 @@ def _played(of: Node, steps: Sequence[Mapping[str, Json]], path: str) -> tuple[N
                 raise UnknownOperationError(f"op {unknown!r}")
         if outcome.verdict != "passed":
             return of, failed(f"{where}: {outcome.detail}")
-        if of != recounted(of):
+        if of != recount(of):
             return of, failed(f"{where}: the sums are not those of the pods")
     return of, PASSED
 
@@ -210,11 +214,11 @@ def transactional_map(case: Case) -> Outcome:
 
 
 def _named(uid: str, name: str) -> Pod:
-    return Pod(Ref("default", name, uid), NOTHING, NOTHING, NOTHING, NOTHING, Amounts.of(1000, 1000))
+    return Pod(Ref("default", name, uid), NOTHING, NOTHING, NOTHING, NOTHING, Amounts.from_values(1000, 1000))
 
 
 def _plain_node(wire: Mapping[str, Json]) -> Node:
-    totals = Amounts.of(wire["cpu_milli"], wire["mem_bytes"])
+    totals = Amounts.from_values(wire["cpu_milli"], wire["mem_bytes"])
     return Node("node", totals, watermark(totals, 0.8), NOTHING, NOTHING, NOTHING, labels=wire.get("labels") or {})
 
 

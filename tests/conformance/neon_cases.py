@@ -65,20 +65,22 @@ def node(wire: Mapping[str, Json], pods: Iterable[Pod] = ()) -> Node:
 def node_of_pods(wire: Mapping[str, Json], pods: Iterable[Pod]) -> Node:
     """Its pods are all that it has: their sums must be those of the case."""
     made = node(wire, pods)
-    counted = total(each.counted(each.reserved) for each in made.pods.values())
+    counted = total(each.counted_amount(each.reserved) for each in made.pods.values())
     if counted != made.reserved:
         raise ValueError(f"the pods of node {made.name} reserve {counted}, the case says {made.reserved}")
-    return replace(made, migrating=total(each.counted(each.reserved) for each in made.pods.values() if each.migrating))
+    return replace(
+        made, migrating=total(each.counted_amount(each.reserved) for each in made.pods.values() if each.migrating)
+    )
 
 
 def with_rest(wire: Mapping[str, Json], pods: Iterable[Pod]) -> Node:
     """What is reserved beyond the pods that the case names belongs to one that stays."""
     named = list(pods)
-    rest = node(wire).reserved - total(each.counted(each.reserved) for each in named)
+    rest = node(wire).reserved - total(each.counted_amount(each.reserved) for each in named)
     if not any(rest):
         return node_of_pods(wire, named)
     nothing = Amounts.zero()
-    others = Pod(Ref("default", "others", ""), rest, rest, rest, nothing, Amounts.of(1000, 1000))
+    others = Pod(Ref("default", "others", ""), rest, rest, rest, nothing, Amounts.from_values(1000, 1000))
     return node_of_pods(wire, [*named, others])
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from situate.objects.settings.section import parse_section
 from situate.vm.agent.model.settings import AgentSettings
-from situate.vm.config.neon_settings import read_reference
+from situate.vm.config.neon_settings import read_neon_configuration
 from situate.vm.config.settings import VmSettings
 from situate.vm.placement.profile import configuration
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, compared, failed
@@ -46,7 +46,7 @@ def defaults(case: Case) -> Outcome:
 def _shipped(expected: Json) -> Outcome:
     """The file comes to our own defaults, but for the name."""
     ours = VmSettings(compat=True, scheduler_name=expected.get("schedulerName", VmSettings(compat=True).scheduler_name))
-    read, mistakes = read_reference(json.dumps(expected), VmSettings(compat=True))
+    read, mistakes = read_neon_configuration(json.dumps(expected), VmSettings(compat=True))
     if read is None:
         return failed("; ".join(map(str, mistakes)))
     return PASSED if read == ours else failed(f"expected {ours}, got {read}")
@@ -81,5 +81,5 @@ def _validation(case: Case) -> Outcome:
         for key in parents:
             inner = inner.setdefault(key, {})
         inner[last] = value
-    read, mistakes = read_reference(json.dumps(document), VmSettings(compat=True))
+    read, mistakes = read_neon_configuration(json.dumps(document), VmSettings(compat=True))
     return compared({"valid": read is not None, "why": [*map(str, mistakes)]}, {"valid": case["valid"]})

@@ -53,7 +53,7 @@ class _Town(Town):
             before = self.objects.get((Kind.MIGRATION, name))
             if before is None:
                 return "done"
-            preparing, phase = not _prepared(before) and not field.deleting(before), field.phase(before)
+            preparing, phase = not _prepared(before) and not field.is_deleting(before), field.phase(before)
             try:
                 looked = self.step(Kind.MIGRATION, name)
             except Refused:
@@ -61,7 +61,7 @@ class _Town(Town):
             after = self.objects.get((Kind.MIGRATION, name))
             moved_on = after is not None and field.phase(after) != phase and field.phase(after) != "Failed"
             if looked.write is None or preparing or moved_on:
-                return _result(looked.again_at, self.now)
+                return _result(looked.requeue_at, self.now)
         raise AssertionError(f"{name} is never quiet: {self.writes[-3:]}")
 
     def phase(self, name: str) -> str:
@@ -182,7 +182,7 @@ def _actual(town: _Town, migration: Mapping[str, Json] | None, result: str, key:
         case "conditions":
             return _conditions(migration, wanted)
         case "controlled_by_vm":
-            return field.owned_by(migration, town.objects[Kind.MACHINE, _VM], controller=True)
+            return field.is_owned_by(migration, town.objects[Kind.MACHINE, _VM], controller=True)
         case "target_pod_name":
             return field.status(migration).get("targetPodName", wanted and "")
         case "target_pod_name_contains":
@@ -412,7 +412,7 @@ def _undone_of(town: _Town, migration: Mapping[str, Json] | None, action: str) -
             yield "the source's name is there"
     elif re.match(r"(add|set)\b.*\bowner", action):
         source = town.objects[Kind.POD, f"{_VM}-source"]
-        if migration is None or not field.owned_by(source, migration, controller=False):
+        if migration is None or not field.is_owned_by(source, migration, controller=False):
             yield f"the migration does not own the source pod: {field.owners(source)}"
     elif action.startswith("cancel in hypervisor") and target is not None:
         yield "the target pod is there"

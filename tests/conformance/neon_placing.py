@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from situate.vm.ledger.neon_compat.relief import relief
+from situate.vm.ledger.neon_compat.relief import select_relief
 from situate.vm.model.node_fit import fit, score
-from situate.vm.model.node_score import randomized
+from situate.vm.model.node_score import randomize_scores
 from situate.vm.model.policy import Scoring
 from situate.vm.model.resource_amounts import Amounts
 from tests.conformance.neon_cases import node, node_of_pods, pod, with_rest
@@ -38,7 +38,7 @@ def _score(case: Case) -> Outcome:
     state = case["state"]
     wire = state["scoring"]
     scoring = Scoring(wire["minUsageScore"], wire["maxUsageScore"], wire["scorePeak"])
-    most = Amounts.of(state["max_node_cpu_milli"], state["max_node_mem_bytes"])
+    most = Amounts.from_values(state["max_node_cpu_milli"], state["max_node_mem_bytes"])
     made = score(node(state["node"]), pod(_only(case, "score")), most, scoring)
     cpu, memory = made.fractions if made.fractions is not None else (None, None)
     expected = case["expected"]
@@ -71,10 +71,10 @@ def _selection(case: Case) -> Outcome:
         raise UnknownOperationError(f"action {case['action']!r}; known: balance_node")
     state = case["state"]
     full = with_rest(state["node"], [pod(each) for each in state.get("pods") or ()])
-    chosen = relief(full, frozenset(state.get("already_requested") or ()))
+    chosen = select_relief(full, frozenset(state.get("already_requested") or ()))
     actual = {
-        "new_migrations_in_order": list(chosen.wishes),
-        "skipped_too_big": list(chosen.too_big),
+        "new_migrations_in_order": list(chosen.selected_pods),
+        "skipped_too_big": list(chosen.skipped_pods),
         "enough": chosen.enough,
     }
     return compared(actual, case["expected"])
@@ -93,7 +93,8 @@ def normalize_score(case: Case) -> Outcome:
     count = next((each["runs"] for each in (expected, asked, case, case["state"]) if "runs" in each), 1)
     raw = np.array(list(scores.values()), dtype=np.int64)
     runs = [
-        dict(zip(scores, randomized(raw, (SEED, run)).tolist(), strict=True)) for run in range(max(count, LEAST_RUNS))
+        dict(zip(scores, randomize_scores(raw, (SEED, run)).tolist(), strict=True))
+        for run in range(max(count, LEAST_RUNS))
     ]
     for node_name, (least, most) in expected.get("range_inclusive", {}).items():
         if any(not least <= run[node_name] <= most for run in runs):

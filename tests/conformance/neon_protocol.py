@@ -8,24 +8,24 @@ from typing import Any, Final
 
 from situate.objects.kinds.meta import ObjectMeta
 from situate.vm.api.parse_errors import Part, Place
-from situate.vm.api.quantities import amounts_of, amounts_text, amounts_value
+from situate.vm.api.quantities import amounts_text, amounts_value, parse_amounts
 from situate.vm.api.well_known import APPROVED, REQUESTED, SCALING_UNIT
 from situate.vm.api.well_known import RESOURCES as GUEST
 from situate.vm.config.settings import PORT
 from situate.vm.model.pods_and_nodes import Ref
 from situate.vm.protocol.permit_request import (
-    MOST_BODY,
+    MAX_BODY,
     VERSIONS,
-    Answer,
-    Shown,
-    notes,
-    patch,
-    patch_failed,
-    path,
+    HttpAnswer,
+    ObservedPod,
+    annotation_path,
+    patch_failure_answer,
+    permit_refusal,
     read_request,
-    refused,
+    request_annotations,
+    request_patch,
 )
-from situate.vm.protocol.permit_response import WAIT_S, answered
+from situate.vm.protocol.permit_response import WAIT_S, answer_from_annotations
 from tests.conformance.neon_cases import COMPAT
 from tests.conformance.outcome import Case, Outcome, UnknownOperationError, compared, failed
 
@@ -63,7 +63,7 @@ def permit_protocol(case: Case) -> Outcome:
             "port": PORT,
             "path": "any",
             "wait_timeout_ms": round(WAIT_S * 1000),
-            "max_body_bytes": MOST_BODY,
+            "max_body_bytes": MAX_BODY,
             "proto_versions": {str(number): name for number, name in VERSIONS.items()},
         }
         return compared(constants, case["constants"])
@@ -80,20 +80,20 @@ def _exchanged(case: Case) -> dict[str, Json]:
     """The exchange as the server leads it, on the clock of the case."""
     wire, state = case["request"], case.get("state") or {}
     request = read_request(wire.get("method", "POST"), _body(wire))
-    if isinstance(request, Answer):
+    if isinstance(request, HttpAnswer):
         return _seen(request, None, 0)
     first = _shown(state.get("pod", _POD))
-    denied = refused(request, first)
+    denied = permit_refusal(request, first)
     if denied is not None or first is None:
-        return _seen(denied or patch_failed(request, "no pod"), None, 0)
-    said = notes(request, first, COMPAT)
-    written = None if said is None else _operations(patch(said, ObjectMeta(), COMPAT).body)
+        return _seen(denied or patch_failure_answer(request, "no pod"), None, 0)
+    said = request_annotations(request, first, COMPAT)
+    written = None if said is None else _operations(request_patch(said, ObjectMeta(), COMPAT).body)
     if written is not None and state.get("patch_error"):
-        return _seen(patch_failed(request, "the API refuses it"), written, 0)
-    shown: Shown | None = first
+        return _seen(patch_failure_answer(request, "the API refuses it"), written, 0)
+    shown: ObservedPod | None = first
     for at_ms, pod in _moments(case):
         shown = shown if pod is ... else _shown(pod)
-        answer = answered(request, shown, at_ms / 1000, changed=shown is not first)
+        answer = answer_from_annotations(request, shown, at_ms / 1000, changed=shown is not first)
         if answer is not None:
             return _seen(answer, written, at_ms)
     raise AssertionError("nothing was answered at the end of the wait")
@@ -110,7 +110,7 @@ def _moments(case: Case) -> Iterator[tuple[int, Json]]:
     yield round(WAIT_S * 1000), ...
 
 
-def _seen(answer: Answer, written: Json, at_ms: int) -> dict[str, Json]:
+def _seen(answer: HttpAnswer, written: Json, at_ms: int) -> dict[str, Json]:
     body = answer.body(COMPAT).decode()
     value = json.loads(body) if answer.permit is not None else {}
     return {
@@ -134,28 +134,28 @@ def _body(wire: Mapping[str, Json]) -> bytes:
     return json.dumps({key: value for key, value in wire.items() if key != "method"}).encode()
 
 
-def _shown(pod: Json) -> Shown | None:
+def _shown(pod: Json) -> ObservedPod | None:
     if pod is None:
         return None
     machine = Ref("default", pod["owner_vm"]) if pod.get("owner_vm") else None
     annotations = {GUEST: _GUEST} | (pod.get("annotations") or {})
     shown = {key: _text(key, value) for key, value in annotations.items() if value is not None}
-    return Shown(pod.get("node") or "", machine, shown)
+    return ObservedPod(pod.get("node") or "", machine, shown)
 
 
 def _text(key: str, value: Json) -> str:
     """As the pod carries what the case shows decoded."""
     if isinstance(value, str):
         return value
-    return amounts_text(amounts_of(Part(Place("case", ""), value))) if key in _AMOUNTS else json.dumps(value)
+    return amounts_text(parse_amounts(Part(Place("case", ""), value))) if key in _AMOUNTS else json.dumps(value)
 
 
 def _operations(body: Json) -> list[list[Json]]:
     """With values decoded, and annotations by their names."""
-    root = path("")
+    root = annotation_path("")
     found = []
     for operation in body:
         name = operation["path"].removeprefix(root).replace("~1", "/").replace("~0", "~")
-        amounts = amounts_of(Part.of_text(operation["value"], Place("patch", name)))
+        amounts = parse_amounts(Part.parse_json(operation["value"], Place("patch", name)))
         found.append([operation["op"], name, amounts_value(amounts)])
     return found

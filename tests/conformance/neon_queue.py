@@ -57,7 +57,7 @@ def _backoff(case: Case) -> Outcome:
     backoff = NO_FAILURE
     for number, (result, expected) in enumerate(zip(case["results"], case["expected"], strict=True)):
         retry = (result.get("handler_retry_after_ms") or 0) * _MS
-        backoff, wait = backoff.failed(retry) if result["failed"] else (NO_FAILURE, retry)
+        backoff, wait = backoff.after_failure(retry) if result["failed"] else (NO_FAILURE, retry)
         outcome = compared({"retry_after_ns": wait, "successive_failures": backoff.failures}, expected)
         if outcome.verdict != "passed":
             return failed(f"result {number}: {outcome.detail}")

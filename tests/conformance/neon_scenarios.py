@@ -12,22 +12,29 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from situate.sim.vm.world import VirtualMachine, World
+from situate.sim.vm.world import VirtualMachine, VMWorld
 from situate.vm.api.nodes import watermark
 from situate.vm.ledger.migrations.planner import Planner
 from situate.vm.ledger.step import step
 from situate.vm.model.actions import Approve, CancelMove, HandOver, StartMove
-from situate.vm.model.events import Asked, Beat, Event, Listed, PodReserved, Written
+from situate.vm.model.events import (
+    Event,
+    InitialListCompleted,
+    PodReserved,
+    ResourcesRequested,
+    TimerFired,
+    WriteResult,
+)
 from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim, Move, Stage
 from situate.vm.model.pods_and_nodes import Load, Pod
-from situate.vm.model.policy import Calm, Rules
+from situate.vm.model.policy import MigrationLimits, Rules
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 from situate.vm.planning.plan import Plan
-from situate.vm.planning.rules.concurrency import begun, under_way
+from situate.vm.planning.rules.concurrency import has_begun, is_ongoing
 from tests.conformance.outcome import Case, CaseRunner, Outcome, UnknownOperationError, UnknownPhraseError, compared
 
-RULES: Final = Rules(calm=Calm(link=2**60, moves_in_cluster=99, moves_out_of_node=99, moves_into_node=99))
+RULES: Final = Rules(calm=MigrationLimits(link=2**60, moves_in_cluster=99, moves_out_of_node=99, moves_into_node=99))
 """Units of the scenarios are no bytes, and they ask who moves, not how many at a time (B26)."""
 PLANNER: Final = Planner()
 BEAT_S: Final = 5.0
@@ -61,7 +68,7 @@ class Play:
     """One scenario while it is played."""
 
     def __init__(self, case: Case) -> None:
-        self.world, self.state, self.now = World(), State(), 0.0
+        self.world, self.state, self.now = VMWorld(), LedgerState(), 0.0
         self.started: list[Move] = []
         self.ended: set[str] = set()
         """Names of migrations that were cancelled."""
@@ -77,7 +84,7 @@ class Play:
             self.tell(self.world.add_node(name, totals, watermark(totals, fraction)))
         for vm in case["vms"]:
             self._add(vm)
-        self.tell(Listed())
+        self.tell(InitialListCompleted())
 
     def _add(self, vm: Mapping[str, Any]) -> None:
         held = _amount(vm["reserved"])
@@ -96,11 +103,11 @@ class Play:
             self._note(before, action)
             # when a source is deleted, the events say
             seen = () if isinstance(action, HandOver) else self.world.perform(action, self.now)
-            self.tell(Written(action, "refused" if seen is None else "ok"))
+            self.tell(WriteResult(action, "refused" if seen is None else "ok"))
             for each in seen or ():
                 self.tell(each)
 
-    def _note(self, before: State, action: Any) -> None:
+    def _note(self, before: LedgerState, action: Any) -> None:
         match action:
             case StartMove(move=move):
                 self.started.append(move)
@@ -141,10 +148,12 @@ class Play:
         machine = self.world.machines.get(vm)
         if machine is None or self.state.pod(machine.runs_in) is None:
             return  # it is gone, and its agent with it
-        machine.use = machine.use.least(_amount(amount))
-        self.tell(self.world.seen(machine.runs_in))
+        machine.use = machine.use.minimum(_amount(amount))
+        self.tell(self.world.pod_event(machine.runs_in))
         self._tell_all(self.world.request(vm, machine.unit, _amount(amount)))
-        asked = Asked(machine.runs_in, machine.unit, _amount(amount), machine.approved, lowers_at_once=True)
+        asked = ResourcesRequested(
+            machine.runs_in, machine.unit, _amount(amount), machine.approved, lowers_at_once=True
+        )
         self.tell(asked)
 
     def migration_created(self, vm: str, options: Mapping[str, str] | None = None) -> None:
@@ -155,7 +164,7 @@ class Play:
         machine = self.world.machines.get(vm)
         source = None if machine is None else self.state.pod(machine.runs_in)
         if source is None or any(
-            under_way(move) and move.source.uid == source.uid for move in self.state.moves.values()
+            is_ongoing(move) and move.source.uid == source.uid for move in self.state.moves.values()
         ):
             return
         assert source.machine is not None
@@ -187,8 +196,8 @@ class Play:
         """The first other node with room, also below its watermark (B13); empty where there is none."""
 
         def takes_it(name: str) -> bool:
-            booked = self.state.nodes[name].reserved + self.state.incoming(name, "") + source.reserved
-            return source.reserved.within(self.state.avail(name, "")) and booked.within(
+            booked = self.state.nodes[name].reserved + self.state.incoming_amount(name, "") + source.reserved
+            return source.reserved.fits_within(self.state.available(name, "")) and booked.fits_within(
                 self.state.nodes[name].watermark
             )
 
@@ -197,7 +206,7 @@ class Play:
     def _claim(self, move: Move, uid: str, freed: Amounts) -> Claim:
         pod = self.state.pod(uid)
         assert pod is not None
-        amount = self.state.need(uid).least(freed)
+        amount = self.state.need(uid).minimum(freed)
         beneficiary = Beneficiary(BeneficiaryKind.VM, pod.ref)
         return Claim(
             f"{move.plan}-1", move.plan, move.source_node, beneficiary, move.source.uid, amount, self.now + 3660
@@ -211,10 +220,10 @@ class Play:
 
         self.state = replace(self.state, looks={**self.state.looks, forced.moves[0].source_node: self.now})
 
-        def all_at_once(state: State, rules: Rules) -> Iterable[Move]:
-            return [move for move in state.moves.values() if under_way(move) and not begun(move)]
+        def all_at_once(state: LedgerState, rules: Rules) -> Iterable[Move]:
+            return [move for move in state.moves.values() if is_ongoing(move) and not has_begun(move)]
 
-        self.tell(Beat(), Planner(once, once, once, all_at_once))
+        self.tell(TimerFired(), Planner(once, once, once, all_at_once))
 
     def target_bound(self, vm: str, node: str) -> None:
         name = self._migration(vm)
@@ -281,7 +290,7 @@ class Play:
         self.tell(event)
 
     def restart(self) -> None:
-        self.state = State()
+        self.state = LedgerState()
         for event in self.world.listing():
             self.tell(event)
 
@@ -397,7 +406,8 @@ class Play:
     def _fits_on(self, uid: str, size: int) -> str | None:
         """The first by name that has room; whoever else is promised some keeps it."""
         return next(
-            (name for name in sorted(self.state.nodes) if _amount(size).within(self.state.avail(name, uid))), None
+            (name for name in sorted(self.state.nodes) if _amount(size).fits_within(self.state.available(name, uid))),
+            None,
         )
 
     def _migration(self, vm: str) -> str | None:
@@ -409,7 +419,7 @@ class Play:
 
     def _beat(self) -> None:
         self.now += BEAT_S
-        self.tell(Beat())
+        self.tell(TimerFired())
 
     def _come_on(self) -> None:
         """Every migration that there is ends well."""
@@ -434,7 +444,7 @@ _PATTERNS: Final[Mapping[str, Callable[[Play, str, Any], Any]]] = {
 
 
 def _amount(number: int) -> Amounts:
-    return Amounts.of(number, number)
+    return Amounts.from_values(number, number)
 
 
 RUNNERS: Final[Mapping[str, CaseRunner]] = {"seed_scenarios.json": scenario}

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from situate.spot.admission.admit import Admission, NeedsRead, PodRequest, View, admit
-from situate.spot.admission.ledger import Ledger, Release, Reservation, Slot, missing
-from situate.spot.admission.patch import Placing
-from situate.spot.model.counts import counted, on_demand_effective
+from situate.spot.admission.admit import AdmissionSettings, AdmissionView, NeedsRead, PodRequest, admit
+from situate.spot.admission.ledger import Ledger, ReleaseEntry, Reservation, Slot, missing_on_demand
+from situate.spot.admission.patch import PlacementTerms
+from situate.spot.model.counts import counted_pods, effective_on_demand_count
 from situate.spot.model.pods_nodes_workloads import MIX, ON_DEMAND, Capacity, Owner, PodFacts, PodKey
 from situate.spot.nodes.known_signals import SIGNALS, on_demand_requirement, spot_requirement
 from situate.spot.workloads.cluster_objects import Cluster
 from situate.spot.workloads.on_demand_policy import BadPolicy, parse_policy
-from situate.spot.workloads.on_demand_policy import target as number_of
-from situate.spot.workloads.on_demand_target import Rules
+from situate.spot.workloads.on_demand_policy import on_demand_target as number_of
+from situate.spot.workloads.on_demand_target import TargetRules
 from situate.spot.workloads.owners import Controller, ReplicaSetFacts
 from tests.conformance.outcome import Case, Outcome, UnknownOperationError, UnknownPhraseError, compared, failed
 from tests.conformance.spot_cases import NAMESPACE, NOW, UID, nodes, owner, pods, policy_text
@@ -26,8 +26,10 @@ OWN_NAMESPACE = "situate"
 _SET_UID = "uid-of-the-replica-set"
 _OPTED_OUT = re.compile(r"@.*(opt.?(ed.?)?out|disable|exclude|ignore|unmanaged|skip).*", re.IGNORECASE)
 """Annotations of a pod that stand for the product's own way to say that it is left alone."""
-SETTINGS = Admission(
-    Placing(on_demand_requirement(SIGNALS), spot_requirement(SIGNALS)), Rules(), own_namespace=OWN_NAMESPACE
+SETTINGS = AdmissionSettings(
+    PlacementTerms(on_demand_requirement(SIGNALS), spot_requirement(SIGNALS)),
+    TargetRules(),
+    own_namespace=OWN_NAMESPACE,
 )
 
 
@@ -49,7 +51,9 @@ def admission(case: Case) -> Outcome:
     of = replace(of, annotations=annotations)
     request = case.get("request") or {}
     ledger, held = _ledger(case, of, request.get("rev", of.revision))
-    answered = admit(_request(case, of), View(_cluster(case, of), SETTINGS, {}), ledger, NOW, token="a-new-token")
+    answered = admit(
+        _request(case, of), AdmissionView(_cluster(case, of), SETTINGS, {}), ledger, NOW, token="a-new-token"
+    )
     if isinstance(answered, NeedsRead):
         return failed("it asks for a live read")
     answer, after = answered
@@ -58,7 +62,7 @@ def admission(case: Case) -> Outcome:
     expected = dict(expected) if isinstance(expected, Mapping) else {"class": expected}
     if "expect_ledger_delta" in case:
         slot = Slot(of.uid, request.get("rev", of.revision))
-        actual["delta"] = len(after.unmatched(slot, (), NOW)) - held
+        actual["delta"] = len(after.unmatched_reservations(slot, (), NOW)) - held
         expected["delta"] = case["expect_ledger_delta"]
     return compared(actual, expected)
 
@@ -71,7 +75,7 @@ def _ledger(case: Case, of: Owner, revision: str) -> tuple[Ledger, int]:
         decided_at = NOW - (wire.get("age_s") or 0)
         entry = Reservation(wire["token"], Capacity(wire.get("class", "on-demand")), decided_at, wire["token"])
         ledger = ledger.with_reservation(Slot(of.uid, wire.get("rev", revision)), entry)
-    return ledger, len(ledger.unmatched(slot, (), NOW))
+    return ledger, len(ledger.unmatched_reservations(slot, (), NOW))
 
 
 def _request(case: Case, of: Owner) -> PodRequest:
@@ -140,7 +144,7 @@ class LedgerSteps:
         for wire in before.get("reservations") or ():
             self._reserve(wire["id"], wire["id"], age_s=wire.get("age_s", 0))
         releases = before.get("releases") or ()
-        released = tuple(Release(wire["id"], self.now - wire.get("age_s", 0)) for wire in releases)
+        released = tuple(ReleaseEntry(wire["id"], self.now - wire.get("age_s", 0)) for wire in releases)
         self.ledger = replace(self.ledger, releases={self.slot: released} if released else {})
         self.granted = 0
         self.last_token = ""
@@ -148,11 +152,11 @@ class LedgerSteps:
         self.answers: list[Capacity] = []
 
     def admit(self, name: str | None, *, dry_run: bool = False) -> Capacity:
-        known = self.ledger.named(self.slot, name or "", "", self.now)
+        known = self.ledger.find_reservation(self.slot, name or "", "", self.now)
         if known is not None:
             answer = known.pod_class
         else:
-            lacking = missing(self.ledger, self.slot, self.target, self.pods, nodes(), self.now)
+            lacking = missing_on_demand(self.ledger, self.slot, self.target, self.pods, nodes(), self.now)
             answer = Capacity.ON_DEMAND if lacking else Capacity.SPOT
         self.answers.append(answer)
         self.last_name = name or ""
@@ -164,7 +168,7 @@ class LedgerSteps:
 
     def reinvoke(self) -> None:
         """The object carries the token of the last answer."""
-        if self.ledger.named(self.slot, "", self.last_token, self.now) is None:
+        if self.ledger.find_reservation(self.slot, "", self.last_token, self.now) is None:
             self._reserve(self.last_token, "")
 
     def delete(self, name: str) -> None:
@@ -172,13 +176,13 @@ class LedgerSteps:
             return  # a pod of another owner has another slot
         pod = next((each for each in self.pods if each.key.name == name), None)
         known = pod if pod is not None else _pod(name)
-        self.ledger = self.ledger.release(self.slot, known, nodes(), self.now)
+        self.ledger = self.ledger.with_release(self.slot, known, nodes(), self.now)
 
     def observe(self, name: str) -> None:
         self.pods = [*self.pods, _pod(name)]
 
     def reconcile(self) -> None:
-        self.ledger = self.ledger.settled(self.slot, self.pods, self.now)
+        self.ledger = self.ledger.without_settled_entries(self.slot, self.pods, self.now)
 
     def _reserve(self, token: str, name: str, age_s: float = 0) -> None:
         entry = Reservation(token, Capacity.ON_DEMAND, self.now - age_s, name)
@@ -187,11 +191,11 @@ class LedgerSteps:
     def state(self) -> dict[str, Json]:
         return {
             "target": self.target,
-            "observed_active": on_demand_effective(counted(self.pods), nodes()),
-            "missing": missing(self.ledger, self.slot, self.target, self.pods, nodes(), self.now),
+            "observed_active": effective_on_demand_count(counted_pods(self.pods), nodes()),
+            "missing": missing_on_demand(self.ledger, self.slot, self.target, self.pods, nodes(), self.now),
             "reservations": [
                 {"id": entry.token, "age_s": self.now - entry.decided_at}
-                for entry in self.ledger.unmatched(self.slot, (), self.now)
+                for entry in self.ledger.unmatched_reservations(self.slot, (), self.now)
             ],
             "releases": [
                 {"id": entry.name, "age_s": self.now - entry.released_at}

@@ -8,7 +8,7 @@ from typing import Any, Final
 from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import ON_DEMAND, Capacity, NodeFacts, NodeState, Owner, PodFacts, PodKey
 from situate.spot.workloads.on_demand_policy import Policy
-from situate.spot.workloads.on_demand_target import Namespace, Rules, Target, resolved
+from situate.spot.workloads.on_demand_target import Namespace, Target, TargetRules, resolve_target
 from tests.conformance.outcome import Case, CaseRunner, Outcome, UnknownOperationError, attempted, skipped
 
 Json = Any
@@ -97,7 +97,7 @@ def target(of: Owner, policy: Mapping[str, Json], last: Policy | None = None) ->
         stateful=of.stateful,
         annotations={} if text is None else {ON_DEMAND: text},
     )
-    return resolved(annotated, NAMESPACE, Rules(), last)
+    return resolve_target(annotated, NAMESPACE, TargetRules(), last)
 
 
 def pod(wire: Mapping[str, Json], of: Owner) -> PodFacts:

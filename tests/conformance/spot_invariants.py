@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from situate.spot.admission.admit import PodRequest, View, admit
+from situate.spot.admission.admit import AdmissionView, PodRequest, admit
 from situate.spot.model.actions import Reason
 from situate.spot.model.pods_nodes_workloads import Capacity
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, UnknownPhraseError, failed
@@ -285,7 +285,7 @@ _STEPS: dict[str, Callable[..., None]] = {
 def _slowest_admission(world: World) -> float:
     """Of a hundred, on this machine."""
     pod = {"metadata": {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "x"}]}}
-    view = View(world.cluster(), world.settings.admission(), world.state.memories)
+    view = AdmissionView(world.cluster(), world.settings.admission_settings(), world.state.memories)
     slowest = 0.0
     for number in range(100):
         began = time.process_time()

@@ -13,17 +13,17 @@ from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import NodeSelectorTerm, Toleration
 from situate.objects.values.quantity import decode_quantity
 from situate.objects.values.timestamps import parse_time
-from situate.plugins.taint_toleration import untolerated
-from situate.spot.admission.patch import Marks, Placing, class_patch
-from situate.spot.admission.patch_check import applied
-from situate.spot.model.counts import counted, on_demand_effective
-from situate.spot.model.misplaced_pods import Workload, gate, misplaced
+from situate.plugins.taint_toleration import untolerated_taint
+from situate.spot.admission.patch import DecisionMarks, PlacementTerms, class_patch
+from situate.spot.admission.patch_check import apply_operations
+from situate.spot.model.counts import counted_pods, effective_on_demand_count
+from situate.spot.model.misplaced_pods import Workload, blocking_reason, find_misplaced_pods
 from situate.spot.model.pods_nodes_workloads import Capacity, Owner, PodFacts, PodKey
 from situate.spot.nodes import savings
 from situate.spot.nodes.known_signals import SIGNALS, on_demand_requirement, pool_tolerations, spot_requirement
 from situate.spot.nodes.node_signals import node_facts
-from situate.spot.workloads.constraints import PREFERRED, mapping, pinned, required_terms
-from situate.spot.workloads.deletion_cost import Subset, free_slots, subset_costs, victims
+from situate.spot.workloads.constraints import PREFERRED, as_mapping, capacity_constraint, required_terms
+from situate.spot.workloads.deletion_cost import Subset, free_slots, removal_candidates, subset_costs
 from situate.spot.workloads.on_demand_policy import BadPolicy, parse_policy
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, compared, failed
 from tests.conformance.spot_cases import LONG_AGO, NOW, UID, nodes, policy_text, workload
@@ -40,7 +40,7 @@ def evictions(case: Case) -> Outcome:
     except BadPolicy:
         last = None
     found = workload(case, after, last)
-    moves = misplaced(found, nodes())
+    moves = find_misplaced_pods(found, nodes())
     to_spot = moves.need < 0
     room = case.get("spot_capacity", "available")
     if room not in ("available", "none"):
@@ -48,8 +48,8 @@ def evictions(case: Case) -> Outcome:
     if to_spot and room == "none":
         return _compare_moves(case, (), 0, 0)
     budget = case.get("pdb") or {}
-    ending = {pod.uid for pod in found.live if pod.node.endswith("doomed")}
-    blocked = gate(found, NOW, disruptions_allowed=budget.get("disruptions_allowed"))
+    ending = {pod.uid for pod in found.live_pods if pod.node.endswith("doomed")}
+    blocked = blocking_reason(found, NOW, disruptions_allowed=budget.get("disruptions_allowed"))
     now = int(blocked is None) if moves.total else 0
     if any(pod.uid in ending for pod in moves.victims):
         now = max(now, 1)  # what stands on an ending node is evacuated at once
@@ -106,11 +106,11 @@ def _admits(case: Case, expected: Mapping[str, str] | Sequence[str] | str) -> Ou
 
 def _classes_of_successors(found: Workload, count: int) -> list[str]:
     """The class of each pod that comes when one more of the victims has gone, or is missing already."""
-    moved = [pod.uid for pod in misplaced(found, nodes()).candidates]
+    moved = [pod.uid for pod in find_misplaced_pods(found, nodes()).candidates]
     classes: list[str] = []
     for number in range(count):
-        left = [pod for pod in found.live if pod.uid not in moved[: number + 1]]
-        held = on_demand_effective(counted(left), nodes()) + classes.count("on-demand")
+        left = [pod for pod in found.live_pods if pod.uid not in moved[: number + 1]]
+        held = effective_on_demand_count(counted_pods(left), nodes()) + classes.count("on-demand")
         classes.append("on-demand" if held < found.target else "spot")
     return classes
 
@@ -161,7 +161,7 @@ def _victims(case: Case) -> Outcome:
         if pod.node:
             alone[f"{number}"] = replace(nodes()[pod.node], name=f"{number}")
             pods[number] = replace(pod, node=f"{number}")
-    gone = victims(Workload(of, case.get("target_after", 0), pods), before - after, alone, NOW)
+    gone = removal_candidates(Workload(of, case.get("target_after", 0), pods), before - after, alone, NOW)
     names = [pod.key.name for pod in gone]
     for group in case["expect"]:
         if unknown := group.keys() - {"count", "among"}:
@@ -227,17 +227,17 @@ def merge(case: Case) -> Outcome:
     tainted = {taint["key"] for node in case["nodes"].values() for taint in node.get("taints") or ()}
     pools = tuple(each for each in pool_tolerations(SIGNALS) if each.key in tainted)
     tolerations = pools if case.get("inject_spot_toleration") else ()
-    placing = Placing(on_demand_requirement(SIGNALS), spot_requirement(SIGNALS), tolerations)
+    placing = PlacementTerms(on_demand_requirement(SIGNALS), spot_requirement(SIGNALS), tolerations)
     pod = {"metadata": {"name": "p"}, "spec": pod_spec}
     known = {name: node_facts(_node(name, node), SIGNALS, NOW) for name, node in case["nodes"].items()}
-    own = pinned(pod_spec, SIGNALS, known)
+    own = capacity_constraint(pod_spec, SIGNALS, known)
     final = own.capacity or wanted
 
     def mutated(given: Mapping[str, Json]) -> dict[str, Json]:
         if not own.placeable:
             return dict(given)
-        marks = Marks("{}", 100)
-        return applied(given, class_patch(given, final, placing, marks, touch_affinity=final is wanted))
+        marks = DecisionMarks("{}", 100)
+        return apply_operations(given, class_patch(given, final, placing, marks, touch_affinity=final is wanted))
 
     once = mutated(pod)
     if mutated(once) != once:
@@ -268,13 +268,13 @@ def merge(case: Case) -> Outcome:
 
 def _feasible(spec: Mapping[str, Json], name: str, node: Mapping[str, Json]) -> bool:
     labels = node.get("labels") or {}
-    if any(labels.get(key) != value for key, value in mapping(spec.get("nodeSelector")).items()):
+    if any(labels.get(key) != value for key, value in as_mapping(spec.get("nodeSelector")).items()):
         return False
     terms = required_terms(spec)
     if terms is not None and not any(_admits_node(term, labels, name) for term in terms):
         return False
     tolerations = tuple(msgspec.convert(each, Toleration) for each in spec.get("tolerations") or ())
-    return untolerated(_node(name, node).spec.taints, tolerations) is None
+    return untolerated_taint(_node(name, node).spec.taints, tolerations) is None
 
 
 def _node(name: str, given: Mapping[str, Json]) -> Node:
@@ -295,11 +295,11 @@ def _admits_node(wire: Mapping[str, Json], labels: Mapping[str, str], name: str)
 
 
 def _term(wire: Mapping[str, Json]) -> Term:
-    return Term.of(msgspec.convert(wire, NodeSelectorTerm))
+    return Term.from_selector_term(msgspec.convert(wire, NodeSelectorTerm))
 
 
 def _preferred(spec: Mapping[str, Json], feasible: Iterable[str], given: Mapping[str, Json]) -> list[str]:
-    wishes = mapping(mapping(spec.get("affinity")).get("nodeAffinity")).get(PREFERRED) or ()
+    wishes = as_mapping(as_mapping(spec.get("affinity")).get("nodeAffinity")).get(PREFERRED) or ()
     sums = {
         name: sum(
             wish["weight"]
@@ -325,7 +325,7 @@ def _at(value: Json, path: str) -> Json:
         if isinstance(value, list):
             value = value[int(step)] if step.isdecimal() and int(step) < len(value) else None
         else:
-            value = mapping(value).get(step)
+            value = as_mapping(value).get(step)
     return value
 
 
@@ -405,7 +405,7 @@ def _figures(given: Mapping[str, Json]) -> dict[str, Json]:
             "p_interrupt_24h": savings.interruption_probability(hazard, 24),
         }
         if has("spot_pods"):
-            found["probability"] = savings.any_interruption(monthly, given["spot_pods"])
+            found["probability"] = savings.any_interruption_probability(monthly, given["spot_pods"])
             found["interruptions_per_month"] = savings.expected_interruptions(monthly, given["spot_pods"])
     if has("restart_cost", "on_demand_price_h", "discount", "pod_share_of_node"):
         found["hours"] = savings.break_even_hours(
@@ -425,5 +425,5 @@ def _figures(given: Mapping[str, Json]) -> dict[str, Json]:
         found["outage_cost_per_month"] = outage
     cost_, premium = (given.get(key, found.get(key)) for key in ("outage_cost_per_month", "premium_per_month"))
     if cost_ is not None and premium is not None:
-        found["worth_it"] = savings.worth_it(cost_, premium)
+        found["worth_it"] = savings.outages_exceed_premium(cost_, premium)
     return found

@@ -42,7 +42,7 @@ def test_events_that_no_watch_gives_are_our_own_fault(first: Kind, then: Kind) -
 def test_a_failure_waits_longer_than_the_one_before_and_at_most_a_minute() -> None:
     backoff, waits = NO_FAILURE, []
     for _ in range(12):
-        backoff, wait = backoff.failed()
+        backoff, wait = backoff.after_failure()
         waits.append(wait)
     assert waits[:3] == [100_000_000, 202_999_999, 412_089_997]
     assert waits[-1] == LONGEST_NS == 60_000_000_000
@@ -53,11 +53,11 @@ def test_a_failure_waits_longer_than_the_one_before_and_at_most_a_minute() -> No
 def test_a_handler_s_own_time_is_waited_and_caps_what_is_stored() -> None:
     backoff = NO_FAILURE
     for _ in range(8):
-        backoff, _ = backoff.failed()
-    backoff, wait = backoff.failed(200_000_000)
+        backoff, _ = backoff.after_failure()
+    backoff, wait = backoff.after_failure(200_000_000)
     assert wait == 200_000_000
-    assert backoff.failed()[1] == 405_999_999
-    assert NO_FAILURE.failed(5_000_000_000)[1] == 5_000_000_000
+    assert backoff.after_failure()[1] == 405_999_999
+    assert NO_FAILURE.after_failure(5_000_000_000)[1] == 5_000_000_000
 
 
 @pytest.mark.rule("vm:C23")

@@ -30,8 +30,8 @@ async def look(api: Api, namespace: str, node: str, *, only: str = "") -> None:
 
 
 async def _report(api: Api, namespace: str, pod: Json, others: list[Json], allocatable: Json) -> Json:
-    asks = allocations.resized(pod)
-    pending = allocations.decided(pod, others, allocatable) if asks else None
+    asks = allocations.needs_resize(pod)
+    pending = allocations.check_resize(pod, others, allocatable) if asks else None
     running = bound(pod)["status"]
     if pod["spec"].get("initContainers"):
         running["initContainerStatuses"] = bound({"spec": {"containers": pod["spec"]["initContainers"]}})["status"][
@@ -44,7 +44,7 @@ async def _report(api: Api, namespace: str, pod: Json, others: list[Json], alloc
     running["qosClass"] = pod["status"]["qosClass"]
     known = [each for each in pod["status"].get("conditions", ()) if each["type"] == allocations.PENDING]
     running["conditions"] = [*running["conditions"], *known]
-    status = allocations.reported(pod, running, pending, acting=False, at=_AT)
+    status = allocations.with_resize_state(pod, running, pending, acting=False, at=_AT)
     path = core(namespace, "pods", pod["metadata"]["name"], "status")
     answer = await api.put(path, {**pod, "status": status})
     if answer.status == HTTPStatus.CONFLICT:  # the other kubelet was quicker

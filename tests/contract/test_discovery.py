@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.cluster.storage.builtin_resources import BUILT_IN, LEFT_OUT, LEFT_OUT_SUBRESOURCES
+from situate.cluster.storage.builtin_resources import BUILT_IN, NOT_SERVED, SUBRESOURCES_NOT_SERVED
 from tests.contract.api import Api
 from tests.contract.servers import Server
 from tests.contract.things import apps, configmap, core, deployment, pod
@@ -102,10 +102,10 @@ async def test_whatever_is_served_is_known_and_what_is_not_is_left_out_by_name(a
                 subresources |= {(name, resource["resource"], each["subresource"]) for each in of_it}
     known = {(each.group, each.plural) for each in BUILT_IN}
     known_subresources = {(each.group, each.plural, sub.name) for each in BUILT_IN for sub in each.subresources}
-    refused = {("", *each) for each in LEFT_OUT_SUBRESOURCES}
+    refused = {("", *each) for each in SUBRESOURCES_NOT_SERVED}
     custom = {each for each in served if each[0].endswith("example.com")}
     if server.name == "real":
-        assert known <= served - custom <= known | LEFT_OUT.keys()
+        assert known <= served - custom <= known | NOT_SERVED.keys()
         of_known = {each for each in subresources if each[:2] in known}
         assert of_known == known_subresources | refused
     else:

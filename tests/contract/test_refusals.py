@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from situate.cluster.storage.builtin_resources import LEFT_OUT, LEFT_OUT_SUBRESOURCES
+from situate.cluster.storage.builtin_resources import NOT_SERVED, SUBRESOURCES_NOT_SERVED
 from tests.contract.api import Api
 from tests.contract.things import core, group
 
@@ -26,7 +26,7 @@ NAMESPACED = {
 
 @pytest.mark.parametrize(
     ("resource", "why"),
-    [pytest.param(*each, id=".".join(filter(None, reversed(each[0])))) for each in LEFT_OUT.items()],
+    [pytest.param(*each, id=".".join(filter(None, reversed(each[0])))) for each in NOT_SERVED.items()],
 )
 async def test_resources(api: Api, namespace: str, resource: tuple[str, str], why: str) -> None:
     """Whatever is asked of them: reading, or a watch, would otherwise look as if there were none."""
@@ -53,7 +53,7 @@ async def test_resources(api: Api, namespace: str, resource: tuple[str, str], wh
 
 
 @pytest.mark.parametrize(
-    ("subresource", "why"), [pytest.param(*each, id="/".join(each[0])) for each in LEFT_OUT_SUBRESOURCES.items()]
+    ("subresource", "why"), [pytest.param(*each, id="/".join(each[0])) for each in SUBRESOURCES_NOT_SERVED.items()]
 )
 async def test_subresources(api: Api, namespace: str, subresource: tuple[str, str], why: str) -> None:
     plural, name = subresource

@@ -20,7 +20,7 @@ from situate.sharding.fencing.admit import Fence, Refusal, Role, Writer
 from situate.sharding.model.field_paths import FieldPaths
 from situate.sharding.model.names import EPOCH, EXECUTOR
 from situate.sharding.model.object_view import Holder
-from situate.testing.sharding.world.reports import CRDS, assigning, definition, report, revoking
+from situate.testing.sharding.world.reports import CRDS, assignment_patch, definition, report, revocation_patch
 from tests.contract.api import Answer, Api
 from tests.contract.servers import Server
 from tests.contract.waiting import eventually
@@ -116,15 +116,16 @@ async def _in_force(supervisor: Acting, user: Acting) -> None:
     """The real server reads policies and parameters through watches."""
     content = await user.get()
     await eventually(
-        lambda: user.patch(assigning(content, HOLDER_A, NOW, 3), dry=True), lambda answer: answer.status == 403
+        lambda: user.patch(assignment_patch(content, HOLDER_A, NOW, 3), dry=True), lambda answer: answer.status == 403
     )
     stale = await eventually(
-        lambda: supervisor.patch(assigning(content, HOLDER_A, NOW, 2), dry=True),
+        lambda: supervisor.patch(assignment_patch(content, HOLDER_A, NOW, 2), dry=True),
         lambda answer: answer.status == 403 and answer.body["message"].endswith(str(Refusal.STALE_LEADER)),
     )
     refused(stale, Refusal.STALE_LEADER)
     await eventually(
-        lambda: supervisor.patch(assigning(content, HOLDER_A, NOW, 3), dry=True), lambda answer: answer.status == 200
+        lambda: supervisor.patch(assignment_patch(content, HOLDER_A, NOW, 3), dry=True),
+        lambda answer: answer.status == 200,
     )
 
 
@@ -132,7 +133,7 @@ async def _switched(api: Api, path: str, supervisor: Acting, user: Acting) -> No
     """To the output for partitions, which checks no leader's term, and back."""
     *_, other = fencing_policies("other", unstructured("g", "v1", "Report", "reports"), ACCOUNTS, Fence())
     content = await user.get()
-    stale = assigning(content, HOLDER_A, NOW, 2)
+    stale = assignment_patch(content, HOLDER_A, NOW, 2)
     present = (await api.get(path)).ok(200)
     changed = {**present, "spec": {**present["spec"], "paramRef": other["spec"]["paramRef"]}}
     stored = (await api.put(path, changed)).ok(200)
@@ -147,7 +148,7 @@ async def _without_a_lease(api: Api, lease: str, people: dict[str, Api], path: s
     """Nobody is locked out, and what needs no Lease holds on."""
     supervisor, user = Acting(people["supervisor"], path), Acting(people["user"], path)
     content = await user.get()
-    stale = assigning(content, HOLDER_A, NOW, 2)
+    stale = assignment_patch(content, HOLDER_A, NOW, 2)
     assert (await supervisor.patch(stale, dry=True)).status == 403
     (await api.delete(lease)).ok(200)
     await eventually(lambda: supervisor.patch(stale, dry=True), lambda answer: answer.status == 200)
@@ -156,7 +157,7 @@ async def _without_a_lease(api: Api, lease: str, people: dict[str, Api], path: s
 
 
 async def _fenced(supervisor: Acting, a: Acting, b: Acting, user: Acting) -> None:
-    (await supervisor.patch(assigning(await user.get(), HOLDER_A, NOW, 3))).ok(200)
+    (await supervisor.patch(assignment_patch(await user.get(), HOLDER_A, NOW, 3))).ok(200)
     (await a.write_status(progress=1)).ok(200)
     refused(await b.write_status(progress=2), Refusal.NOT_HOLDER)
     (await user.edit(spec={"work": 2})).ok(200)
@@ -164,9 +165,9 @@ async def _fenced(supervisor: Acting, a: Acting, b: Acting, user: Acting) -> Non
     refused(await user.edit(spec={"assignedTo": "b"}), Refusal.NOT_SUPERVISOR)
     refused(await user.edit(metadata={"annotations": {EPOCH: "0"}}), Refusal.NOT_SUPERVISOR)
     refused(await a.edit(metadata={"annotations": {EPOCH: "2"}}), Refusal.NOT_RELEASED)
-    (await supervisor.patch(revoking(await user.get(), 3))).ok(200)
+    (await supervisor.patch(revocation_patch(await user.get(), 3))).ok(200)
     refused(await a.write_status(progress=3), Refusal.NOT_HOLDER)
-    (await supervisor.patch(assigning(await user.get(), HOLDER_B, NOW, 3))).ok(200)
+    (await supervisor.patch(assignment_patch(await user.get(), HOLDER_B, NOW, 3))).ok(200)
     refused(await a.write_status(progress=4), Refusal.NOT_HOLDER)
     held = await b.get()
     (
@@ -175,10 +176,10 @@ async def _fenced(supervisor: Acting, a: Acting, b: Acting, user: Acting) -> Non
         )
     ).ok(200)
     refused(await b.write_status(progress=5), Refusal.NOT_HOLDER)
-    (await supervisor.patch(assigning(await user.get(), HOLDER_A, NOW, 4))).ok(200)
+    (await supervisor.patch(assignment_patch(await user.get(), HOLDER_A, NOW, 4))).ok(200)
     (await a.write_status(completedAt="2026-01-01T00:00:00Z", successful=True)).ok(200)
     refused(await a.write_status(progress=6), Refusal.FINAL)
     refused(await user.write_status(progress=6), Refusal.FINAL)
     (await supervisor.write_status(conditions=[{"type": "ArchiveFailed"}])).ok(200)
-    refused(await supervisor.patch(assigning(await user.get(), HOLDER_B, NOW, 4)), Refusal.AGAIN)
+    refused(await supervisor.patch(assignment_patch(await user.get(), HOLDER_B, NOW, 4)), Refusal.AGAIN)
     (await user.edit(spec={"work": 3})).ok(200)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from situate.vm.api.well_known import EVACUATE, MOVED
+from situate.vm.api.well_known import EVACUATE, MIGRATION_TIMES
 from situate.vm.protocol.eviction_webhook_objects import (
     CERTIFICATES,
     PATH,
@@ -72,7 +72,9 @@ async def test_a_drain_ends_when_the_machine_has_left_and_kills_nothing(
         assert "pod/plain evicted" in said
         moved = await eventually(lambda: town.machine("a"), lambda made: made["status"]["node"] == second)
         assert moved["status"].get("restartCount", 0) == 0
-        kept = await eventually(lambda: town.machine("a"), lambda made: MOVED in made["metadata"]["annotations"])
+        kept = await eventually(
+            lambda: town.machine("a"), lambda made: MIGRATION_TIMES in made["metadata"]["annotations"]
+        )
         assert EVACUATE not in kept["metadata"]["annotations"]
         budget = group("policy/v1", work.namespace, "poddisruptionbudgets", budget_name("a"))
         await eventually(

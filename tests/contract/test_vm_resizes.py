@@ -15,11 +15,11 @@ from situate.kube.patches import JsonPatch
 from situate.objects.decoding.codec import decode
 from situate.objects.kinds import pods
 from situate.objects.resources import PODS
-from situate.vm.api.patches import CONFLICT, REFUSED, Change, invalid, resized
+from situate.vm.api.patches import CONFLICT, REFUSED, PatchObject, invalid_outcome, resize_patch
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, RESIZE_REQUESTED
 from situate.vm.api.well_known import RESOURCES as GUEST
-from situate.vm.model.actions import Condition, HandOver, ResizePod, StartMove, Tell
-from situate.vm.model.events import Beat, MigrationPhase, MigrationSeen, PodGone
+from situate.vm.model.actions import Condition, HandOver, Notify, ResizePod, StartMove
+from situate.vm.model.events import MigrationObserved, MigrationPhase, PodRemoved, TimerFired
 from situate.vm.model.migrations import Move
 from situate.vm.model.pods_and_nodes import Ref
 from situate.vm.model.policy import Rules
@@ -73,8 +73,8 @@ class Place:
         return self.yard.only(ResizePod)
 
     async def send(self, action: ResizePod, of: pods.Pod | None = None) -> Answer:
-        change = resized(action, of or await self.read(action.pod.name), PODS, Rules())
-        assert isinstance(change, Change)
+        change = resize_patch(action, of or await self.read(action.pod.name), PODS, Rules())
+        assert isinstance(change, PatchObject)
         assert isinstance(change.patch, JsonPatch)
         path = core(self.namespace, "pods", action.pod.name, "resize")
         return await self.api.patch(path, list(change.patch.body), form="json")
@@ -104,7 +104,7 @@ async def test_a_grant_is_patched_and_allocated_or_put_off_or_refused(place: Pla
     (await place.send(granted)).ok(200)
     seen = await place.see("web")
     assert seen.status.container_statuses[0].allocated_resources["cpu"].value == 2
-    assert await place.booked("web") == Amounts.of(2000, 2 * GIB)
+    assert await place.booked("web") == Amounts.from_values(2000, 2 * GIB)
     assert not place.yard.state.writes
 
     # somebody else takes the room that we had seen, and asks for more himself: the kubelet puts ours off
@@ -117,11 +117,11 @@ async def test_a_grant_is_patched_and_allocated_or_put_off_or_refused(place: Pla
     uid = await place.uid("other")
     assert uid in place.yard.state.waiters, "it is demand"
     assert (await place.booked("other")).cpu == 3000, "and counts for everybody else"
-    assert place.yard.state.need(uid) == Amounts.of(1000, 0)
+    assert place.yard.state.need(uid) == Amounts.from_values(1000, 0)
 
     gone = await place.uid("web")
     (await place.api.delete(core(place.namespace, "pods", "web"), {"gracePeriodSeconds": 0})).ok()
-    place.yard.tell(PodGone(gone))
+    place.yard.tell(PodRemoved(gone))
     admitted = await place.see("other")
     assert admitted.condition("PodResizePending") is None
     assert uid not in place.yard.state.waiters
@@ -150,7 +150,7 @@ async def test_a_sidecar_is_counted_and_resized_as_any_container(place: Place) -
     sidecar = {"name": "side", "image": "i", "restartPolicy": "Always", "resources": resources}
     first = {"name": "first", "image": "i", "resources": resources}
     await place.add("web", "1", initContainers=[first, sidecar])
-    assert await place.booked("web") == Amounts.of(2000, 2 * GIB)
+    assert await place.booked("web") == Amounts.from_values(2000, 2 * GIB)
     assert await place.wish("web", container="first", cpu="2") == []
     assert [each.reason for each in place.yard.only(Condition)] == ["InitContainer"]
 
@@ -160,7 +160,7 @@ async def test_a_sidecar_is_counted_and_resized_as_any_container(place: Place) -
     seen = await place.see("web")
     reported = {each.name: each.allocated_resources["cpu"].value for each in seen.status.init_container_statuses}
     assert reported == {"first": 1, "side": 2}
-    assert await place.booked("web") == Amounts.of(3000, 2 * GIB)
+    assert await place.booked("web") == Amounts.from_values(3000, 2 * GIB)
     assert not place.yard.state.writes
 
 
@@ -187,7 +187,7 @@ class Leaving(Place):
             (await self.api.post(core(self.namespace, "pods"), body)).ok(201)
             await why_not(work, name, "Insufficient cpu")
         self.yard.now += 6
-        self.yard.tell(Beat())
+        self.yard.tell(TimerFired())
         (started,) = self.yard.only(StartMove)
         self.yard.answer(started)
         return started.move
@@ -202,7 +202,7 @@ class Leaving(Place):
         succeeded = MigrationPhase(succeeded=True)
         target = Ref(self.namespace, "target", "uid-target")
         self.yard.tell(
-            MigrationSeen(
+            MigrationObserved(
                 move.machine, move.name, "m", True, succeeded, move.source, self.host, target, "elsewhere", None
             )
         )
@@ -232,8 +232,8 @@ async def test_a_third_party_gets_nothing_of_the_room_that_a_pod_has_asked_for_b
     await place.delete_source()
     await eventually(lambda: work.pod("small"), lambda each: each and ready(each))
     assert "nodeName" not in (await work.pod("third") or {})["spec"], "the scheduler has seen who left"
-    place.yard.tell(PodGone(over.source.uid))
-    assert [each.fields["outcome"] for each in place.yard.only(Tell) if each.reason == "ClaimClosed"] == ["granted"]
+    place.yard.tell(PodRemoved(over.source.uid))
+    assert [each.fields["outcome"] for each in place.yard.only(Notify) if each.reason == "ClaimClosed"] == ["granted"]
     resized = await place.see("web")
     assert resized.status.container_statuses[0].allocated_resources["cpu"].value == 6
     assert not place.yard.state.waiters
@@ -264,23 +264,25 @@ async def test_what_a_refusal_of_the_server_means(place: Place) -> None:
     (await place.api.patch(core(place.namespace, "pods", "web"), withdrawn)).ok()
     late = await place.send(granted, before)
     assert late.status == 422
-    assert invalid(_causes(late)) == CONFLICT, "nobody wishes it any more, and its room may be another's"
+    assert invalid_outcome(_causes(late)) == CONFLICT, "nobody wishes it any more, and its room may be another's"
 
     await place.see("web")
     (granted,) = await place.wish("web", cpu="2")
     later = await place.send(granted, before)
     assert later.status == 422
-    assert invalid(_causes(later)) == CONFLICT, "it is wished again, and that was decided on anew"
+    assert invalid_outcome(_causes(later)) == CONFLICT, "it is wished again, and that was decided on anew"
     before = await place.read("web")
     (await place.api.patch(core(place.namespace, "pods", "web", "resize"), _asking("1500m"), form="strategic")).ok(200)
     overtaken = await place.send(granted, before)
     assert overtaken.status == 422
-    assert invalid(_causes(overtaken)) == CONFLICT, "somebody resized it: a test of the patch fails and names nothing"
+    assert invalid_outcome(_causes(overtaken)) == CONFLICT, (
+        "somebody resized it: a test of the patch fails and names nothing"
+    )
 
     best_effort = [{"op": "add", "path": "/spec/containers/0/resources/limits", "value": {"cpu": "1", "memory": "1Gi"}}]
     refused = await place.api.patch(core(place.namespace, "pods", "web", "resize"), best_effort, form="json")
     assert refused.status == 422
-    assert invalid(_causes(refused)) == REFUSED
+    assert invalid_outcome(_causes(refused)) == REFUSED
 
 
 @pytest.mark.rule("vm:B36")
@@ -288,7 +290,7 @@ async def test_what_is_larger_than_the_node_is_not_asked_for(place: Place) -> No
     await place.add("web", "1")
     assert await place.wish("web", cpu="5") == []
     assert [each.reason for each in place.yard.only(Condition)] == ["LargerThanNode"]
-    assert [each.reason for each in place.yard.only(Tell)] == ["ResizeRefused"]
+    assert [each.reason for each in place.yard.only(Notify)] == ["ResizeRefused"]
 
 
 def _causes(answer: Answer) -> list[str]:

@@ -13,11 +13,11 @@ from aiohttp import web
 from typer.testing import CliRunner
 
 from situate.cli.main import app
-from situate.objects.kinds.unstructured import with_content
-from situate.vm.agent.decide.core import Change
-from situate.vm.agent.decide.scaling import SHIPPED
+from situate.objects.kinds.unstructured import unstructured_from
+from situate.vm.agent.decide.core import SizeChange
+from situate.vm.agent.decide.scaling import DEFAULT_SCALING
 from situate.vm.agent.model.revisions import Revision, RevisionAt
-from situate.vm.agent.protocol.machines import MachineNow, read, size_patch
+from situate.vm.agent.protocol.machines import MachineSnapshot, parse_machine, size_patch
 from situate.vm.emulator.crds import MACHINES, virtual_machine
 from situate.vm.model.pods_and_nodes import Ref
 from tests.cli.processes import process
@@ -29,7 +29,7 @@ from tests.kube.servers import serving
 from tests.vm.agent.builders import units, vm_content
 
 DEFINITIONS = "apiextensions.k8s.io/v1", "", "customresourcedefinitions"
-CHANGE = Change(units(1), units(3), RevisionAt(Revision(5, 1), 1_767_225_600_000))
+CHANGE = SizeChange(units(1), units(3), RevisionAt(Revision(5, 1), 1_767_225_600_000))
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ async def path(api: Api, namespace: str) -> AsyncIterator[str]:
     await gone(api, definition)
 
 
-async def now(api: Api, path: str) -> MachineNow:
-    found = read(with_content((await api.get(path)).ok()), SHIPPED).value
+async def now(api: Api, path: str) -> MachineSnapshot:
+    found = parse_machine(unstructured_from((await api.get(path)).ok()), DEFAULT_SCALING).value
     assert found is not None
     return found
 

@@ -17,13 +17,13 @@ from situate.scheduler.controller.pod_conditions import (
 )
 from situate.sharding.model.names import ARCHIVE_FAILED, ASSIGNED, Failure, Reason
 from situate.spot.controller.act.conditions import CONDITION
-from situate.spot.controller.act.notify import _DONE
-from situate.spot.model.misplaced_pods import Blocked
+from situate.spot.controller.act.notify import _EVENT_VERBS
+from situate.spot.model.misplaced_pods import BlockReason
 from situate.vm.api.resize_annotation import INFEASIBLE
 from situate.vm.api.well_known import NEEDS_NODE, NOT_RESIZED, RESIZE_REFUSED
 from situate.vm.emulator.controller.apply import FAILED_CREATE
-from situate.vm.ledger.grants.pod_resize import _SAYS
-from situate.vm.ledger.migrations.eviction import Because
+from situate.vm.ledger.grants.pod_resize import _REFUSAL_BY_OUTCOME
+from situate.vm.ledger.migrations.eviction import EvictionRefusalReason
 from situate.vpod.config.settings import SourceSettings
 from situate.vpod.state.fairness_limits import Rule
 
@@ -32,11 +32,22 @@ SOURCE = ROOT / "src" / "situate"
 PAGE = (ROOT / "docs" / "reference" / "events-and-conditions.md").read_text(encoding="utf-8")
 
 EVENTS = {
-    "scheduler": {"record": 2, "_record": 2, "_tell": 2},
+    "scheduler": {"record": 2, "_record": 2, "_record_event": 2},
     "vpod": {"record": 2, "_record": 2, "record_apart": 2, "Notice": 0},
-    "spot": {"record": 2, "_record": 2, "_about": 2, "_note": 1},
-    "sharding": {"record": 2, "_record": 2, "event": 2},
-    "vm": {"record": 2, "_record": 2, "tell": 1, "Tell": 1, "Note": 1, "_failed": 2, "_ended": 3, "over": 2},
+    "spot": {"record": 2, "_record": 2, "_record_event": 2, "_add_notice": 1, "_note": 1},
+    "sharding": {"record": 2, "_record": 2, "record_event": 2, "event": 2},
+    "vm": {
+        "record": 2,
+        "_record": 2,
+        "notify": 1,
+        "add_notifications": 1,
+        "Notify": 1,
+        "Note": 1,
+        "_fail": 2,
+        "_record_deletion": 3,
+        "_ended_patch": 3,
+        "failure_patch": 2,
+    },
 }
 """By product the functions that write an Event, or pass one on, and the place of the reason among their arguments."""
 
@@ -66,10 +77,10 @@ PASSED_ON = {
 RESOLVED = {
     "_NOT_UNDERSTOOD": {"NotUnderstood"},
     "decision.shortage.reason": {"NotEnoughReplicas", Rule.WEIGHT.value, Rule.QUOTA.value},
-    "str(Blocked.NO_ON_DEMAND_ROOM)": {str(Blocked.NO_ON_DEMAND_ROOM)},
-    "f'Pod{done}'": {f"Pod{done}" for done in _DONE.values()},
-    "f'PodNot{done}'": {f"PodNot{done}" for done in _DONE.values()},
-    "found.because.value": {each.value for each in Because},
+    "str(BlockReason.NO_ON_DEMAND_ROOM)": {str(BlockReason.NO_ON_DEMAND_ROOM)},
+    "f'Pod{done}'": {f"Pod{done}" for done in _EVENT_VERBS.values()},
+    "f'PodNot{done}'": {f"PodNot{done}" for done in _EVENT_VERBS.values()},
+    "found.reason.value": {each.value for each in EvictionRefusalReason},
     "NEEDS_NODE": {NEEDS_NODE},
     "RESIZE_REFUSED": {RESIZE_REFUSED},
     "FAILED_CREATE": {FAILED_CREATE},
@@ -152,7 +163,7 @@ def test_the_reasons_of_events_are_those_that_are_recorded(product: str) -> None
 
 def refusals() -> set[str]:
     """The reasons of `ResizeRefused`."""
-    found = {INFEASIBLE, *(reason for reason, _ in _SAYS.values())}
+    found = {INFEASIBLE, *(reason for reason, _ in _REFUSAL_BY_OUTCOME.values())}
     for path, argument in calls("vm", {"Refusal": 0}):
         known = set(texts(argument))
         assert known or ast.unparse(argument) in ("INFEASIBLE", "reason"), path
@@ -165,11 +176,11 @@ def test_every_reason_against_a_resize_is_on_the_page() -> None:
 
 
 CONDITIONS = (
-    ("scheduler", "controller/*.py", "Claim", 0),
-    ("vpod", "controller/*.py", "Verdict", 0),
-    ("sharding", "assignment/conditions.py", "_write", 1),
+    ("scheduler", "controller/*.py", "ConditionChange", 0),
+    ("vpod", "controller/*.py", "ScheduledCondition", 0),
+    ("sharding", "assignment/conditions.py", "_condition_write", 1),
     ("vm", "ledger/**/*.py", "Condition", 1),
-    ("vm", "emulator/*.py", "conditions", 1),
+    ("vm", "emulator/*.py", "with_condition", 1),
 )
 """Product, files, the function that makes a condition, and the place of the type among its arguments."""
 

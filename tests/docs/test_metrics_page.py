@@ -17,12 +17,12 @@ from prometheus_client.registry import Collector
 from situate.kube.events import EventCounts
 from situate.runtime.metrics import Metrics
 from situate.scheduler.metrics.metrics import SchedulerMetrics
-from situate.scheduler.shadow.service import ShadowReporter
+from situate.scheduler.shadow.service import ShadowNotifier
 from situate.sharding.model.executors import Members
 from situate.sharding.supervisor.controller.act.metrics import Counts, Figures, ShardMetrics
-from situate.spot.capacity.headroom import WaveRoom
+from situate.spot.capacity.headroom import WaveCapacity
 from situate.spot.controller.metrics import MoveMetrics
-from situate.spot.rebalance.decide import Situation, State, decide
+from situate.spot.rebalance.decide import ClusterView, State, decide
 from situate.spot.server.metrics import AdmissionMetrics
 from situate.vm.agent.controller.metrics import AgentMetrics
 from situate.vm.controller.metrics import VmMetrics
@@ -59,15 +59,15 @@ def process(registry: CollectorRegistry) -> None:
 
 def scheduler(registry: CollectorRegistry) -> None:
     SchedulerMetrics(registry)
-    ShadowReporter(registry, None)
+    ShadowNotifier(registry, None)
 
 
 def spot(registry: CollectorRegistry) -> None:
     AdmissionMetrics(registry)
     moves = MoveMetrics(registry)
-    situation = Situation(cluster(owner(2), pods("od:1 spot:1")), Always())
-    deque(moves.observed(decide(State(), situation, NOW), situation, NOW), maxlen=0)
-    moves.foreseen(WaveRoom(0, (), {}))
+    situation = ClusterView(cluster(owner(2), pods("od:1 spot:1")), Always())
+    deque(moves.observe_decision(decide(State(), situation, NOW), situation, NOW), maxlen=0)
+    moves.set_wave_capacity(WaveCapacity(0, (), {}))
 
 
 def vm(registry: CollectorRegistry, *, compat: bool = False) -> None:

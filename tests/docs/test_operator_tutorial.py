@@ -26,7 +26,7 @@ def names_in(block: str) -> dict[str, Any]:
 
 def work(memory: Memory) -> Work:
     made = work_on(memory)
-    made.saw({**made.object, "spec": {"steps": 3}})
+    made.update_content({**made.object, "spec": {"steps": 3}})
     return made
 
 

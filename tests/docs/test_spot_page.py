@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from situate.spot.capacity.headroom import WaveRoom
+from situate.spot.capacity.headroom import WaveCapacity
 from situate.spot.config.settings import (
     EvictionSettings,
     PolicySettings,
@@ -24,16 +24,16 @@ from situate.spot.config.settings import (
     WindowSettings,
 )
 from situate.spot.controller.metrics import MoveMetrics
-from situate.spot.model.misplaced_pods import Blocked
+from situate.spot.model.misplaced_pods import BlockReason
 from situate.spot.model.object_names import NAME
 from situate.spot.nodes.node_signals import Signal
 from situate.spot.nodes.prices import parse_prices
 from situate.spot.nodes.savings import DEFAULT_DISCOUNT, cost_share
-from situate.spot.rebalance.decide import Situation, State, decide
-from situate.spot.report.alternatives import compared, spread_on_demand
+from situate.spot.rebalance.decide import ClusterView, State, decide
+from situate.spot.report.alternatives import compare_methods, spread_on_demand
 from situate.spot.server.metrics import AdmissionMetrics
 from situate.spot.workloads import on_demand_policy
-from situate.spot.workloads.on_demand_policy import parse_policy, target
+from situate.spot.workloads.on_demand_policy import on_demand_target, parse_policy
 from tests.cli.processes import KUBECTL, environment
 from tests.controlplane.ports import ReservedPort
 from tests.spot.builders import NOW, cluster, owner, pods
@@ -70,9 +70,9 @@ def test_the_metrics_are_those_that_are_shown() -> None:
     registry = CollectorRegistry()
     AdmissionMetrics(registry)
     moves = MoveMetrics(registry)
-    situation = Situation(cluster(owner(2), pods("od:1 spot:1")), Always())
-    deque(moves.observed(decide(State(), situation, NOW), situation, NOW), maxlen=0)
-    moves.foreseen(WaveRoom(0, (), {}))
+    situation = ClusterView(cluster(owner(2), pods("od:1 spot:1")), Always())
+    deque(moves.observe_decision(decide(State(), situation, NOW), situation, NOW), maxlen=0)
+    moves.set_wave_capacity(WaveCapacity(0, (), {}))
     shown = {
         f"{family.name}_total" if family.type == "counter" else family.name
         for family in registry.collect()
@@ -91,7 +91,7 @@ def test_the_events_are_those_that_are_recorded() -> None:
 def test_every_word_for_what_keeps_a_pod_from_being_moved_is_explained() -> None:
     table = SETTINGS[SETTINGS.index("## Words of BLOCKED") : SETTINGS.index("## Limits")]
     rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
-    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(Blocked)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(BlockReason)
 
 
 def test_it_is_taken_away_by_a_label_that_spares_the_namespace() -> None:
@@ -122,7 +122,7 @@ def test_the_chart_names_policies_and_their_cost() -> None:
         "0.30": (on_demand_policy.Default(), 10, False),
     }
     for text, (policy, replicas, stateful) in shares.items():
-        found = cost_share(replicas, target(policy, replicas, stateful=stateful), DEFAULT_DISCOUNT)
+        found = cost_share(replicas, on_demand_target(policy, replicas, stateful=stateful), DEFAULT_DISCOUNT)
         assert f"{found:.2f}" == text
         assert text in chart
 
@@ -130,7 +130,7 @@ def test_the_chart_names_policies_and_their_cost() -> None:
 @pytest.mark.rule("spot:B48", "spot:S18", "spot:S34")
 def test_the_notes_slips_are_read_as_they_are_meant() -> None:
     assert "maxSkew: 6" in CHOOSING
-    (_, spread, _) = compared(parse_policy("2"), 10, stateful=False)
+    (_, spread, _) = compare_methods(parse_policy("2"), 10, stateful=False)
     assert "maxSkew 6" in spread.remark
     assert "47 of 99" in CHOOSING
     rules = (DOCS / "spec" / "spot.md").read_text(encoding="utf-8")
@@ -140,7 +140,7 @@ def test_the_notes_slips_are_read_as_they_are_meant() -> None:
         assert f"`{name}`" in SETTINGS
     assert spread_on_demand(99, 6) == 47
     assert on_demand_policy.STRATEGIES["all-in-spot"] == on_demand_policy.AllSpot()
-    assert target(on_demand_policy.AllSpot(), 10, stateful=True) == 0
+    assert on_demand_target(on_demand_policy.AllSpot(), 10, stateful=True) == 0
 
 
 def commands_of(page: str) -> str:

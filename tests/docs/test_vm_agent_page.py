@@ -16,7 +16,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner
 
-from situate.cli.input.configuration import load, vm_settings
+from situate.cli.input.configuration import load_configuration, vm_settings
 from situate.cli.main import app
 from situate.objects.settings.section import parse_section
 from situate.vm.agent.controller.metrics import AgentMetrics
@@ -84,7 +84,7 @@ def test_the_example_is_valid() -> None:
     assert mistakes == ()
     assert yaml.safe_load(example) == yaml.safe_load((EXAMPLES / "agent.yaml").read_text(encoding="utf-8"))
     assert settings is not None
-    ours = load(EXAMPLES / "situate.yaml")
+    ours = load_configuration(EXAMPLES / "situate.yaml")
     vm = vm_settings(ours)
     assert vm is not None
     assert settings.scheduler.url == f"https://localhost:{vm.permits.address.rpartition(':')[2]}/"

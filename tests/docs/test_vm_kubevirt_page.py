@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, CLAIM, MIGRATION_PREFIX, MOVED, TARGET_NODE
+from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, CLAIM, MIGRATION_PREFIX, MIGRATION_TIMES, TARGET_NODE
 from situate.vm.backends.kubevirt_migrations import KubeVirtMigrations
 from situate.vm.backends.kubevirt_names import (
     APP_LABEL,
@@ -20,7 +20,7 @@ from situate.vm.backends.kubevirt_names import (
     MIGRATION_NAME,
     MIGRATION_UID_LABEL,
 )
-from situate.vm.backends.systems import system_of
+from situate.vm.backends.systems import select_system
 from situate.vm.config.settings import VmSettings
 from situate.vm.model.policy import Deadlines, Rules
 from tests.vm.backends.kubevirt_objects import migration
@@ -55,7 +55,7 @@ def test_names_are_those_of_the_code() -> None:
         AUTO_MIGRATION_LABEL,
         CLAIM,
         TARGET_NODE,
-        MOVED,
+        MIGRATION_TIMES,
         f"{MIGRATION_PREFIX}<pod>",
         f"{Deadlines().total_s_per_gib:g} s for each GiB",
     ):
@@ -65,4 +65,4 @@ def test_names_are_those_of_the_code() -> None:
 def test_the_example_chooses_kubevirt() -> None:
     first = yaml.safe_load(PAGE.partition("```yaml\n")[2].partition("```")[0])
     settings = msgspec.convert(first["vm"], VmSettings)
-    assert system_of(settings).machines.kind == INSTANCE_KIND
+    assert select_system(settings).machines.kind == INSTANCE_KIND

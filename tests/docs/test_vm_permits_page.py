@@ -13,7 +13,7 @@ from situate.runtime.serving.listener import Limits
 from situate.vm.config.settings import PORT
 from situate.vm.explain.what_if import Changes, read_changes
 from situate.vm.model.policy import Rules
-from situate.vm.protocol.permit import Reason
+from situate.vm.protocol.permit import PermitReason
 from situate.vm.protocol.permit_request import PermitRequest, read_request
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "permit-api.md").read_text(encoding="utf-8")
@@ -33,4 +33,4 @@ def test_its_numbers_and_words_hold() -> None:
     for told in (f"Port {PORT}", "8,192 connections", "4,096 requests", "ten seconds"):
         assert told in PAGE
     (row,) = re.findall(r"\| `reason` \| (.*) \|", PAGE)
-    assert set(re.findall(r"\w+", re.sub(r"\(.*?\)", "", row))) == {each.value for each in Reason}
+    assert set(re.findall(r"\w+", re.sub(r"\(.*?\)", "", row))) == {each.value for each in PermitReason}

@@ -12,11 +12,11 @@ import yaml
 
 from situate.objects.values.durations import parse_duration
 from situate.vm.config.settings import (
-    CalmSettings,
     CostSettings,
     DeadlineSettings,
     EvictionSettings,
     KubeVirtSettings,
+    MigrationLimitSettings,
     PermitSettings,
     ScoringSettings,
     VmSettings,
@@ -26,7 +26,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "vm-settings.md").rea
 SECTIONS = {
     "": VmSettings,
     "costs.": CostSettings,
-    "calm.": CalmSettings,
+    "calm.": MigrationLimitSettings,
     "deadlines.": DeadlineSettings,
     "scoring.": ScoringSettings,
     "permits.": PermitSettings,

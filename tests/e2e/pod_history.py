@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from situate.sim.spot.baselines import Figures
+from situate.sim.spot.baselines import WaveFigures
 from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL
 from tests.e2e.recording import Change
 from tests.e2e.vpod_cluster import pod_is_ready
@@ -81,7 +81,7 @@ def least(history: Iterable[Moment], count: Callable[[Moment], int], enough: int
     return lowest
 
 
-def figures(history: Iterable[Moment], app: str, replicas: int, begun: float) -> Figures:
+def figures(history: Iterable[Moment], app: str, replicas: int, begun: float) -> WaveFigures:
     """What a wave has cost a workload from then on, in the simulator's terms; without the price."""
     half = outage = short = 0.0
     lowest, serving, before = replicas, replicas, begun
@@ -95,7 +95,7 @@ def figures(history: Iterable[Moment], app: str, replicas: int, begun: float) ->
         serving = len(moment.serving(app))
         if moment.at >= begun:
             lowest = min(lowest, serving)
-    return Figures(0.0, outage, half, short, lowest)
+    return WaveFigures(0.0, outage, half, short, lowest)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from situate.spot.model.object_names import LEADS, WEBHOOK_PATH, configuration_name
+from situate.spot.model.object_names import LEADER_LABEL, WEBHOOK_PATH, configuration_name
 from situate.spot.model.pods_nodes_workloads import CLASS, GATE, ON_DEMAND
 from tests.controlplane.kubeconfig import write_kubeconfig
 from tests.controlplane.ports import ReservedPort
@@ -176,7 +176,7 @@ class Installed:
         return str(found["webhooks"][0]["clientConfig"].get("caBundle", ""))
 
     def leading_pods(self) -> list[str]:
-        found = self.cluster.get(f"/api/v1/namespaces/{self.space}/pods?labelSelector={LEADS}%3Dtrue")
+        found = self.cluster.get(f"/api/v1/namespaces/{self.space}/pods?labelSelector={LEADER_LABEL}%3Dtrue")
         return [each["metadata"]["name"] for each in found["items"]]
 
     def remove(self) -> None:

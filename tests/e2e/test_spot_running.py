@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from situate.sim.spot.baselines import Case, expected, off
-from situate.sim.spot.cluster.delays import BASELINE, Spread
-from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, CLASS, ON_DEMAND, RELEASED
+from situate.sim.spot.baselines import Case, deviating_figures, simulate_case
+from situate.sim.spot.cluster.delays import BASELINE, LogNormalTime
+from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, CLASS, ON_DEMAND, RELEASED_PREFIX
 from tests.e2e.pod_history import figures, least, leaving, replacements
 from tests.e2e.recording import Recording
 from tests.e2e.spot_installed import deployment, floor_held, installation, managers, stateful_set
@@ -200,7 +200,7 @@ def test_a_notice_moves_everything_to_nodes_that_stay_and_nothing_is_short(scene
     released = {
         each.object["metadata"]["labels"]["app"]
         for each in scenes.changes()
-        if each.object["metadata"].get("labels", {}).get("pod-template-hash", "").startswith(RELEASED)
+        if each.object["metadata"].get("labels", {}).get("pod-template-hash", "").startswith(RELEASED_PREFIX)
     }
     assert released == {"notice-web", "notice-all"}
 
@@ -233,9 +233,9 @@ def test_nodes_that_are_deleted_without_a_word_leave_the_floor_and_cost_what_the
             detection_s=found.detection_s,
             create_s=found.create_s,
             bind_s=found.bind_s,
-            start=Spread(found.start_s, found.start_s),
+            start=LogNormalTime(found.start_s, found.start_s),
         )
-        foretold, _ = expected(Case(floor), Random, delays=delays, runs=1)
+        foretold, _ = simulate_case(Case(floor), Random, delays=delays, runs=1)
         was = figures(scenes.history(), app, 10, begun)
         assert was.least_ready >= floor
         nearer = replace(
@@ -244,7 +244,7 @@ def test_nodes_that_are_deleted_without_a_word_leave_the_floor_and_cost_what_the
             outage_s=nearer_by(found.spread_s, was.outage_s, foretold.outage_s),
             half_s=nearer_by(found.spread_s, was.half_s, foretold.half_s),
         )
-        assert not off(nearer, foretold), f"{app}: {was}, foretold {foretold}, from {found}"
+        assert not deviating_figures(nearer, foretold), f"{app}: {was}, foretold {foretold}, from {found}"
 
 
 def nearer_by(room_s: float, was: float, foretold: float) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from situate.vm.api.well_known import LOAD, MOVED
+from situate.vm.api.well_known import LOAD, MIGRATION_TIMES
 from tests.controlplane.certificates import signing_key
 from tests.controlplane.process import Process
 from tests.e2e.vm_crew import ELECTION, QUICK, metrics
@@ -75,7 +75,9 @@ def test_an_installation_serves_agents_through_a_rollout_and_lets_a_node_be_drai
         said = bare_cluster.kubectl("drain", home, "--ignore-daemonsets", "--force", "--timeout=110s")
         assert f"node/{home} drained" in said
         ours.wait_runs("a", ours.nodes[1])
-        moved = eventually("a has moved", partial(ours.machine, "a"), lambda it: MOVED in it["metadata"]["annotations"])
+        moved = eventually(
+            "a has moved", partial(ours.machine, "a"), lambda it: MIGRATION_TIMES in it["metadata"]["annotations"]
+        )
         assert not moved["status"].get("restartCount")
         assert ours.moves_begun() == 1
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from situate.cluster.storage.store import Store
-from situate.embedded.journal import Journal, Unusable
+from situate.embedded.journal import Journal, UnusableDirectory
 from tests.cluster.asking import MAPS, PODS, Cluster, config_map, pod
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ def reopened(directory: Path) -> Store:
 
 
 def shown(store: Store) -> dict[str, bytes]:
-    return {f"{table.resource} {obj.key}": obj.json() for table in store.tables() for obj in table.ordered()}
+    return {f"{table.resource} {obj.key}": obj.json() for table in store.tables() for obj in table.sorted_objects()}
 
 
 def filled(directory: Path) -> tuple[Journal, Cluster]:
@@ -59,10 +59,10 @@ def test_revisions_never_go_back_and_the_past_is_gone(tmp_path: Path) -> None:
 
 def test_a_write_that_fails_is_reported_and_refused(tmp_path: Path) -> None:
     journal, cluster = filled(tmp_path)
-    told: list[Unusable] = []
-    journal.failed = told.append
+    told: list[UnusableDirectory] = []
+    journal.on_failure = told.append
     os.close(journal._file)
-    with pytest.raises(Unusable, match="cannot be written"):
+    with pytest.raises(UnusableDirectory, match="cannot be written"):
         cluster.post(MAPS, config_map("unwritten"))
     assert len(told) == 1
     os.close(journal._lock)
@@ -88,19 +88,19 @@ def test_damage_in_the_middle_is_no_silent_loss(tmp_path: Path) -> None:
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 0xFF
     file.write_bytes(bytes(data))
-    with pytest.raises(Unusable, match=r"is damaged at byte \d+ of \d+; restore it from a copy"):
+    with pytest.raises(UnusableDirectory, match=r"is damaged at byte \d+ of \d+; restore it from a copy"):
         reopened(tmp_path)
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cluster.journal").write_bytes(b"situate-journal 9\nx")
-    with pytest.raises(Unusable, match="no journal of this version"):
+    with pytest.raises(UnusableDirectory, match="no journal of this version"):
         reopened(tmp_path)
 
 
 def test_a_directory_is_one_servers(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    with pytest.raises(Unusable, match="in use by another server"):
+    with pytest.raises(UnusableDirectory, match="in use by another server"):
         Journal(tmp_path)
     journal.load()
     journal.close()
@@ -173,10 +173,10 @@ def test_nothing_is_written_after_a_record_that_failed(tmp_path: Path) -> None:
     file, journal._file = journal._file, os.open(os.devnull, os.O_RDONLY)
     watch = cluster.watch(MAPS)
     watch.take()
-    with pytest.raises(Unusable):
+    with pytest.raises(UnusableDirectory):
         cluster.post(MAPS, config_map("torn"))
     journal._file = file
-    with pytest.raises(Unusable):
+    with pytest.raises(UnusableDirectory):
         cluster.post(MAPS, config_map("behind"))
     assert not watch.take()
     journal.close()
@@ -185,5 +185,5 @@ def test_nothing_is_written_after_a_record_that_failed(tmp_path: Path) -> None:
 
 def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(Unusable, match="name a directory that can be written"):
+    with pytest.raises(UnusableDirectory, match="name a directory that can be written"):
         Journal(tmp_path / "file" / "data")

@@ -13,7 +13,7 @@ import pytest
 
 from situate.archive import Query, Record
 from situate.archive.stores.folder.archiver import FilesystemArchiver
-from situate.cli.sharding.init import fence
+from situate.cli.sharding.init import fence_objects
 from situate.sharding.permissions import executor_permissions, supervisor_permissions
 from situate.testing.builders.operators import documents, local_cluster
 from tests.examples.rights import granted, needed
@@ -129,7 +129,7 @@ def test_accounts_are_let_do_what_they_need_and_no_more() -> None:
 
 
 def test_the_fence_is_the_one_that_belongs_to_the_manifests() -> None:
-    made = fence({"name": "builds", "group": "build.example.com", "kind": "Build", "plural": "builds"})
+    made = fence_objects({"name": "builds", "group": "build.example.com", "kind": "Build", "plural": "builds"})
     assert documents(EXAMPLE / "fence.yaml") == made
 
 

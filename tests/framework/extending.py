@@ -8,7 +8,7 @@ from typing import Any
 from situate.framework.engine.decisions import Asked, Decision
 from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.configuration import Extender
-from situate.framework.preemption.extenders import Filtered, FilterNodes, NoReply, Question, Reply
+from situate.framework.preemption.extenders import ExtenderQuestion, ExtenderReply, FilterNodes, FilterReply, NoReply
 from situate.framework.profile.profile import profile_of
 from situate.framework.queue.scheduling_queue import QueueSettings
 from situate.objects.kinds.meta import ObjectMeta
@@ -20,7 +20,7 @@ from situate.plugins.default_preemption import DefaultPreemption
 from situate.plugins.node_resources_fit import NodeResourcesFit
 from situate.plugins.priority_sort import PrioritySort
 
-Answering = Callable[[Question], Reply]
+Answering = Callable[[ExtenderQuestion], ExtenderReply]
 GPU = "example.com/gpu"
 
 
@@ -72,16 +72,16 @@ def with_nodes(engine: Engine, *names: str) -> Engine:
     return engine
 
 
-def carried_out(engine: Engine, decision: Any, answer: Answering, now: float = 0) -> tuple[Any, list[Question]]:
+def carried_out(engine: Engine, decision: Any, answer: Answering, now: float = 0) -> tuple[Any, list[ExtenderQuestion]]:
     """The decision in the end, with all that was asked for it."""
-    asked: list[Question] = []
+    asked: list[ExtenderQuestion] = []
     while isinstance(decision, Asked):
         asked += decision.questions
         decision = engine.resume([answer(question) for question in decision.questions], now)
     return decision, asked
 
 
-def scheduled(engine: Engine, answer: Answering, now: float = 0) -> tuple[Decision | None, list[Question]]:
+def scheduled(engine: Engine, answer: Answering, now: float = 0) -> tuple[Decision | None, list[ExtenderQuestion]]:
     decision, asked = carried_out(engine, engine.schedule(now), answer, now)
     return decision, asked
 
@@ -89,9 +89,9 @@ def scheduled(engine: Engine, answer: Answering, now: float = 0) -> tuple[Decisi
 def passes(*names: str, failed: dict[str, str] | None = None, unresolvable: dict[str, str] | None = None) -> Answering:
     """An extender that lets these of the nodes pass that it is asked about."""
 
-    def answer(question: Question) -> Reply:
+    def answer(question: ExtenderQuestion) -> ExtenderReply:
         assert isinstance(question, FilterNodes)
-        return Filtered(tuple(each for each in question.nodes if each in names), failed or {}, unresolvable or {})
+        return FilterReply(tuple(each for each in question.nodes if each in names), failed or {}, unresolvable or {})
 
     return answer
 
@@ -100,5 +100,5 @@ def by_name(**answers: Answering) -> Answering:
     return lambda question: answers[question.extender.url_prefix.removeprefix("http://")](question)
 
 
-def nowhere(question: Question) -> Reply:
+def nowhere(question: ExtenderQuestion) -> ExtenderReply:
     return NoReply("it took more than 5 s")

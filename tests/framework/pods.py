@@ -10,7 +10,7 @@ from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.kinds.pods import Container, Pod, PodSchedulingGate, PodSpec, ResourceRequirements
 from situate.objects.values.quantity import parse_quantity
 
-VOCABULARY = Vocabulary.new()
+VOCABULARY = Vocabulary.create()
 READER = PodReader(VOCABULARY.resources)
 SCHEDULER = "here"
 

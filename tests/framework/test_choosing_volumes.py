@@ -36,7 +36,7 @@ def story(seed: int, shortcuts: Shortcuts) -> tuple[list[tuple[str, str, tuple[s
     for node in world.nodes:
         engine.set_node(msgspec.structs.replace(node, status=NodeStatus(allocatable=room)), 0)
     names = [node.metadata.name for node in world.nodes]
-    engine.set_catalog(Catalog(storage=Storage.of(world.storage)), (), 0)
+    engine.set_catalog(Catalog(storage=Storage.from_objects(world.storage)), (), 0)
     told: list[tuple[str, str, tuple[str, ...]]] = []
     in_runs = 0
     shapes = [a_pod(random, "shape", "").spec for _ in range(3)]
@@ -62,9 +62,9 @@ def story(seed: int, shortcuts: Shortcuts) -> tuple[list[tuple[str, str, tuple[s
         catalog = engine.cache.catalog
         for _ in range(random.choice((0, 0, 2))):
             new = a_claim(random, random.choice(CLAIMS), names)
-            catalog = replace(catalog, storage=catalog.storage.with_(new))
+            catalog = replace(catalog, storage=catalog.storage.with_object(new))
             other = a_volume(random, random.choice(VOLUMES), names)
-            catalog = replace(catalog, storage=catalog.storage.with_(other))
+            catalog = replace(catalog, storage=catalog.storage.with_object(other))
         engine.set_catalog(catalog, (), step)
         if told and random.random() < 0.4:
             engine.remove_pod(random.choice(told)[0], step)

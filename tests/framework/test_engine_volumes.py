@@ -10,7 +10,7 @@ import pytest
 
 from situate.framework.engine.decisions import Failed, Placed, PlacedRun, Refused
 from situate.framework.engine.engine import Engine
-from situate.framework.engine.messages import no_node
+from situate.framework.engine.messages import no_node_message
 from situate.framework.explain.what_if import settle
 from situate.framework.plugin_api.actions import AwaitedClaim, AwaitedVolume, AwaitVolumes, Bind, Patch
 from situate.framework.plugin_api.changes import discard, store
@@ -25,7 +25,7 @@ from situate.objects.kinds.storage import (
     CSINode,
     CSINodeDriver,
     CSINodeSpec,
-    Stored,
+    StorageObject,
     VolumeNodeResources,
 )
 from situate.objects.values.quantity import parse_quantity
@@ -43,7 +43,7 @@ from situate.plugins.volume_zone import VolumeZone
 from tests.framework.volumes.objects import HOSTNAME, NAMESPACE, claim, ephemeral, pod, storage_class, using, volume
 
 
-def engine_of(*stored: Stored, nodes: tuple[str, ...] = ("a", "b"), timeout_s: int = 600) -> Engine:
+def engine_of(*stored: StorageObject, nodes: tuple[str, ...] = ("a", "b"), timeout_s: int = 600) -> Engine:
     members: list[Any] = [
         PrioritySort(),
         NodeResourcesFit(),
@@ -68,14 +68,14 @@ def node(name: str) -> Node:
     return Node(ObjectMeta(name=name, labels={HOSTNAME: name}), status=NodeStatus(allocatable=room))
 
 
-def tell(engine: Engine, stored: Stored, now: float = 0) -> None:
+def tell(engine: Engine, stored: StorageObject, now: float = 0) -> None:
     """The watch shows an object."""
     catalog = engine.cache.catalog
     storage, events = store(catalog.storage, stored)
     engine.set_catalog(replace(catalog, storage=storage), events, now)
 
 
-def tell_gone(engine: Engine, stored: Stored, now: float = 0) -> None:
+def tell_gone(engine: Engine, stored: StorageObject, now: float = 0) -> None:
     catalog = engine.cache.catalog
     storage, events = discard(catalog.storage, stored)
     engine.set_catalog(replace(catalog, storage=storage), events, now)
@@ -93,7 +93,7 @@ def refused(engine: Engine, waiting: Pod, now: float = 0) -> str:
     engine.set_pod(waiting, now)
     decision = engine.schedule(now)
     assert isinstance(decision, Refused), decision
-    return no_node(decision.diagnosis)
+    return no_node_message(decision.diagnosis)
 
 
 LOCAL = storage_class()
@@ -211,7 +211,7 @@ def test_storage_becomes_ready_as_the_watch_shows_it() -> None:
     assert progress(awaited, engine.snapshot) is Wait.NOT_YET
     tell(engine, claim("mine", volume="disk", bound=True, version="2"))
     assert progress(awaited, engine.snapshot) is Wait.READY
-    engine.bound(first)
+    engine.binding_succeeded(first)
     engine.set_pod(msgspec.structs.replace(first.pod.info.pod, spec=on(first, "a")), 1)
     assert not engine.cache.catalog.storage.promises.by_pod
 
@@ -266,7 +266,7 @@ MADE = claim("mine", storage_class="nfs", selected="a", version="2")
         ),
     ],
 )
-def test_storage_that_cannot_become_ready_any_more_fails_the_binding(news: list[Stored], text: str) -> None:
+def test_storage_that_cannot_become_ready_any_more_fails_the_binding(news: list[StorageObject], text: str) -> None:
     engine = engine_of(
         LOCAL, NFS, claim("old"), claim("mine", storage_class="nfs"), volume("disk", on=("a",)), nodes=("a",)
     )
@@ -297,7 +297,7 @@ def test_storage_that_cannot_become_ready_any_more_fails_the_binding(news: list[
         ),
     ],
 )
-def test_storage_that_is_gone_fails_the_binding(gone: Stored, text: str) -> None:
+def test_storage_that_is_gone_fails_the_binding(gone: StorageObject, text: str) -> None:
     engine = engine_of(LOCAL, NFS, claim("old"), claim("mine", storage_class="nfs"), volume("disk", on=("a",)))
     awaited = awaited_of(engine, placed(engine, pod("p", using("old"), using("mine"))))
     tell_gone(engine, gone)
@@ -356,7 +356,7 @@ def test_a_claim_for_one_pod_is_not_given_to_a_second_one_until_the_first_has_go
     single = claim("single", volume="disk", bound=True, access_modes=("ReadWriteOncePod",))
     engine = engine_of(single, volume("disk", claimed_by="single"))
     first = placed(engine, pod("first", using("single")))
-    engine.bound(first)
+    engine.binding_succeeded(first)
     engine.set_pod(msgspec.structs.replace(first.pod.info.pod, spec=on(first, first.node)), 0)
     text = refused(engine, pod("second", using("single")))
     assert "2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already" in text
@@ -369,7 +369,7 @@ def limited(name: str, count: int) -> CSINode:
 
 
 def test_a_node_takes_as_many_volumes_as_it_can() -> None:
-    stored: list[Stored] = [limited("a", 1), limited("b", 2)]
+    stored: list[StorageObject] = [limited("a", 1), limited("b", 2)]
     for number in range(4):
         stored.append(claim(f"c{number}", volume=f"v{number}", bound=True))
         stored.append(volume(f"v{number}", claimed_by=f"c{number}", driver="csi"))
@@ -388,7 +388,7 @@ def test_a_pod_of_more_importance_gets_the_claim_that_only_one_pod_may_use() -> 
     single = claim("single", volume="disk", bound=True, access_modes=("ReadWriteOncePod",))
     engine = engine_of(single, volume("disk", claimed_by="single"))
     first = placed(engine, pod("first", using("single")))
-    engine.bound(first)
+    engine.binding_succeeded(first)
     engine.set_pod(msgspec.structs.replace(first.pod.info.pod, spec=on(first, first.node)), 0)
     engine.set_pod(pod("second", using("single"), priority=10), 0)
     decision = engine.schedule(0)

@@ -12,29 +12,29 @@ from situate.framework.explain.compare import Agreement, compare_steps
 from situate.framework.explain.explain import Question, explain_steps
 from situate.framework.explain.what_if import settle_steps
 from situate.framework.plugin_api.configuration import Extender
+from situate.framework.preemption.extenders import ExtenderQuestion as Asked
 from situate.framework.preemption.extenders import (
-    Filtered,
+    ExtenderReply,
     FilterNodes,
+    FilterReply,
     NoReply,
-    Prioritized,
     PrioritizeNodes,
-    Reply,
+    PrioritizeReply,
     Steps,
-    noting,
-    read_only,
+    read_only_extenders,
+    report_bad_replies,
 )
-from situate.framework.preemption.extenders import Question as Asked
 from tests.framework.clusters import a_node, a_pod, default_profile
 
 R = TypeVar("R")
-Answer = Callable[[Asked], Reply]
+Answer = Callable[[Asked], ExtenderReply]
 
 URL = "http://one.example"
 ONE = Extender(URL, filter_verb="filter", prioritize_verb="prioritize", weight=3, bind_verb="bind")
 
 
 def engine(*names: str) -> Engine:
-    made = Engine([default_profile()], extenders=read_only([ONE]))
+    made = Engine([default_profile()], extenders=read_only_extenders([ONE]))
     for name in names:
         made.set_node(a_node(name, cpu="4"), 0.0)
     return made
@@ -43,7 +43,7 @@ def engine(*names: str) -> Engine:
 def answered(steps: Steps[R], answer: Answer) -> tuple[R, list[str]]:
     """The result, and what was noted."""
     notes: list[str] = []
-    noted = noting(steps, notes.append)
+    noted = report_bad_replies(steps, notes.append)
     try:
         questions = next(noted)
         while True:
@@ -53,13 +53,13 @@ def answered(steps: Steps[R], answer: Answer) -> tuple[R, list[str]]:
 
 
 def passes(*names: str, best: str = "", otherwise: str = "no licence") -> Answer:
-    def answer(question: Asked) -> Reply:
+    def answer(question: Asked) -> ExtenderReply:
         match question:
             case FilterNodes():
                 kept = tuple(name for name in question.nodes if name in names)
-                return Filtered(kept, {name: otherwise for name in question.nodes if name not in names}, {})
+                return FilterReply(kept, {name: otherwise for name in question.nodes if name not in names}, {})
             case PrioritizeNodes():
-                return Prioritized(tuple((name, 10 * (name == best)) for name in question.nodes))
+                return PrioritizeReply(tuple((name, 10 * (name == best)) for name in question.nodes))
             case _:
                 return NoReply("does not preempt")
 
@@ -87,11 +87,11 @@ def test_where_it_refuses_all_the_sentence_says_so() -> None:
     ("reply", "said"),
     [
         (NoReply("connection refused"), f"extender {URL} at filter: connection refused"),
-        (Filtered(("z",), {}, {}), f"extender {URL} at filter: returned node z, which was not in the request"),
+        (FilterReply(("z",), {}, {}), f"extender {URL} at filter: returned node z, which was not in the request"),
     ],
 )
-def test_one_that_does_not_answer_is_named_and_stops_nobody(reply: Reply, said: str) -> None:
-    def answer(question: Asked) -> Reply:
+def test_one_that_does_not_answer_is_named_and_stops_nobody(reply: ExtenderReply, said: str) -> None:
+    def answer(question: Asked) -> ExtenderReply:
         return reply if isinstance(question, FilterNodes) else NoReply("connection refused")
 
     told, notes = answered(explain_steps(Question.of(engine("a", "b"), a_pod("web", "1"))), answer)
@@ -107,7 +107,7 @@ def test_a_comparison_asks_as_well() -> None:
     assert impossible.agreement is Agreement.IMPOSSIBLE
     assert impossible.refusals == ((f"Extender {URL}", ("no licence",)),)
     other, _ = answered(compare_steps(question, "b"), passes("b", "c", best="c"))
-    assert other.why == f"c has score {other.totals[0]}, b has {other.totals[1]}: Extender {URL} 300 against 0"
+    assert other.difference == f"c has score {other.totals[0]}, b has {other.totals[1]}: Extender {URL} 300 against 0"
 
 
 def test_a_pod_keeps_a_promised_node_only_if_the_extender_agrees() -> None:
@@ -118,13 +118,13 @@ def test_a_pod_keeps_a_promised_node_only_if_the_extender_agrees() -> None:
     assert waiting is not None
     made.nominations.nominate(waiting.info, "b")
     kept, _ = answered(explain_steps(Question.of(made, promised)), passes("a", "b", best="a"))
-    assert (kept.node, kept.promised) == ("b", True)
+    assert (kept.node, kept.uses_nomination) == ("b", True)
     moved, _ = answered(explain_steps(Question.of(made, promised)), passes("a"))
-    assert (moved.node, moved.promised) == ("a", False)
+    assert (moved.node, moved.uses_nomination) == ("a", False)
 
 
 def test_what_if_asks_pod_by_pod() -> None:
-    trial = engine("a", "b").branch(extenders=read_only([ONE]))
+    trial = engine("a", "b").branch(extenders=read_only_extenders([ONE]))
     for name in ("first", "second"):
         trial.set_pod(a_pod(name, "1"), 0.0)
     outcomes, _ = answered(settle_steps(trial, 0.0), passes("b"))

@@ -11,7 +11,7 @@ from situate.framework.engine.engine import Engine
 from situate.framework.engine.messages import refusal
 from situate.framework.plugin_api.actions import Evict
 from situate.framework.plugin_api.configuration import Extender
-from situate.framework.preemption.extenders import Preempted, ProcessPreemption
+from situate.framework.preemption.extenders import PreemptionReply, ProcessPreemption
 from tests.framework.extending import (
     Answering,
     by_name,
@@ -44,7 +44,7 @@ def victims(refused: Decision | None) -> list[str]:
 
 
 def only(reply: dict[str, Sequence[str]]) -> Answering:
-    return lambda question: Preempted({name: (tuple(uids), 0) for name, uids in reply.items()})
+    return lambda question: PreemptionReply({name: (tuple(uids), 0) for name, uids in reply.items()})
 
 
 def test_candidates_are_shown_to_the_extender_and_it_shrinks_them() -> None:

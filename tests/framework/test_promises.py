@@ -86,7 +86,7 @@ def test_a_promise_that_is_not_written_yet_outlives_what_the_watch_says() -> Non
     labelled = msgspec.structs.replace(urgent, metadata=ObjectMeta("urgent", "default", "urgent", labels={"x": "y"}))
     engine.set_pod(labelled, 1)
     assert engine.nominations.node_of("urgent") == "a"
-    (promised,) = engine.nominations.on("a")
+    (promised,) = engine.nominations.pods_on("a")
     assert promised.labels == {"x": "y"}, "the pod as it is now is counted"
     engine.set_pod(pod("urgent", 10, "a"), 2)
     engine.set_pod(pod("urgent", 10), 3)

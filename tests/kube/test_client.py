@@ -20,7 +20,7 @@ from situate.kube.errors import (
     UnreadableAnswer,
 )
 from situate.kube.patches import ApplyPatch, JsonPatch, MergePatch, Patch, StrategicMergePatch
-from situate.kube.retry.rate_limiter import Limiter
+from situate.kube.retry.rate_limiter import RateLimiter
 from situate.kube.retry.retries import Retries
 from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.kinds.pods import Pod
@@ -318,7 +318,7 @@ async def test_what_is_repeated(call: Call, answer: Answer, tries: int) -> None:
 @pytest.mark.looptime
 async def test_the_limiter_holds_for_every_try() -> None:
     transport = FakeTransport(OBJECT)
-    client = Client(transport, limiter=Limiter(qps=10, burst=1))
+    client = Client(transport, limiter=RateLimiter(qps=10, burst=1))
     await asyncio.gather(*(client.get(PODS, "w", "d") for _ in range(4)))
     assert transport.at_s == pytest.approx([0, 0.1, 0.2, 0.3], abs=0.01)
 
@@ -359,7 +359,7 @@ async def test_a_write_that_waited_for_its_turn_asks_again_whether_it_may() -> N
             raise PermissionError("leads no longer")
 
     transport = FakeTransport({"metadata": {"name": "web-0"}})
-    client = Client(transport, limiter=Limiter(1, 1)).guarded(may_write)
+    client = Client(transport, limiter=RateLimiter(1, 1)).with_write_check(may_write)
     await client.get(PODS, "web-0", "d")
     writing = asyncio.create_task(client.bind(WEB_0, "n1"))
     reading = asyncio.create_task(client.get(PODS, "web-0", "d"))

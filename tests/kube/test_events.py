@@ -117,7 +117,7 @@ def test_other_words_may_be_another_event() -> None:
         server = HostileServer()
         async with recording(server) as recorder:
             for message in ("50 placed", "12 placed", "50 placed", "16 placed"):
-                recorder.record_apart(WEB, NORMAL, "PlacementChanged", message)
+                recorder.record_separately(WEB, NORMAL, "PlacementChanged", message)
                 await asyncio.sleep(1)
             told = {each["message"]: (each["count"], each["lastTimestamp"][-3:]) for each in events(server)}
             assert told == {"50 placed": (2, "02Z"), "12 placed": (1, "01Z"), "16 placed": (1, "03Z")}
@@ -131,13 +131,13 @@ def test_too_many_sentences_share_an_event_until_some_are_silent() -> None:
         server = HostileServer()
         async with recording(server) as recorder:
             for number in range(MOST_SENTENCES + 5):
-                recorder.record_apart(WEB, NORMAL, "PlacementChanged", f"now {number}")
+                recorder.record_separately(WEB, NORMAL, "PlacementChanged", f"now {number}")
                 await asyncio.sleep(1)
             last = events(server)[-1]
             assert (len(events(server)), last["count"]) == (MOST_SENTENCES + 1, 5)
             assert last["message"] == f"now {MOST_SENTENCES + 4}"
             await asyncio.sleep(WINDOW_S)
-            recorder.record_apart(WEB, NORMAL, "PlacementChanged", "at last")
+            recorder.record_separately(WEB, NORMAL, "PlacementChanged", "at last")
             await asyncio.sleep(1)
             assert (events(server)[-1]["message"], events(server)[-1]["count"]) == ("at last", 1)
 

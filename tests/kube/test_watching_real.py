@@ -83,7 +83,7 @@ async def test_a_released_lease_changes_hands(client: Client, control_plane_name
 
     first, second = elector("first"), elector("second")
     running = asyncio.create_task(first.run())
-    await until(first.leading)
+    await until(first.is_leader)
     waiting = asyncio.create_task(second.run())
     await until(lambda: second.holder == "first")
     acquired = (await client.get(LEASES, "test", control_plane_namespace)).spec.renew_time
@@ -93,11 +93,11 @@ async def test_a_released_lease_changes_hands(client: Client, control_plane_name
             await asyncio.sleep(0.1)
 
     await asyncio.wait_for(renewed(), WITHIN_S)
-    assert first.leading()
-    assert not second.leading()
+    assert first.is_leader()
+    assert not second.is_leader()
     first.stop()
     await asyncio.wait_for(running, WITHIN_S)
-    await until(lambda: second.leading() and "second" in terms)
+    await until(lambda: second.is_leader() and "second" in terms)
     assert (terms["first"].term, terms["second"].term) == (0, 1)
     assert first.problem is None
     assert second.problem is None

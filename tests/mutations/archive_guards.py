@@ -104,8 +104,8 @@ ARCHIVE_GUARDS = (
         "archive-pages",
         "no record comes on two pages (X12)",
         "archive/records/query.py",
-        "place_of(record).order > after)",
-        "place_of(record).order >= after)",
+        "position_of(record).order > after)",
+        "position_of(record).order >= after)",
         (_QUERY,),
     ),
 )

@@ -33,7 +33,8 @@ SHARDING_GUARDS = (
         "sharding-epoch-read",
         "an epoch that cannot be read is no 0, which would give epochs out twice (S3)",
         "sharding/model/object_view.py",
-        '            self.faults.append(str(unreadable(self._content, f"annotation {annotation}", text, allowed)))',
+        '            self.faults.append(str(unreadable_field_error(self._content, f"annotation {annotation}", text, '
+        "allowed)))",
         "            del allowed",
         (_ASSIGNMENT, _DECIDING),
     ),
@@ -73,7 +74,7 @@ SHARDING_GUARDS = (
         "sharding-asked-first",
         "what is being deleted is archived after its holder has stopped (X9)",
         "sharding/assignment/decide.py",
-        "    stop = None if view.completed else _stopped(view, memory, situation)",
+        "    stop = None if view.completed else _stop_deleted_object(view, memory, situation)",
         "    stop = None",
         (_DECIDING,),
     ),
@@ -81,7 +82,7 @@ SHARDING_GUARDS = (
         "sharding-revoked",
         "what was revoked goes to nobody before its holder's lease would have run out (S5)",
         "sharding/assignment/holder_status.py",
-        "    return Free() if now >= until else Fading(until)\n",
+        "    return Free() if now >= until else MaybeWorking(until)\n",
         "    return Free()\n",
         (_DRAINING,),
     ),
@@ -97,7 +98,7 @@ SHARDING_GUARDS = (
         "sharding-half-assigned",
         "half an assignment is taken back, not believed (S2)",
         "sharding/assignment/holder_status.py",
-        "        return Working(executor) if executor.id == holder.executor else Edited()",
+        "        return Working(executor) if executor.id == holder.executor else AssignmentEdited()",
         "        return Working(executor)",
         (_DECIDING,),
     ),
@@ -105,7 +106,7 @@ SHARDING_GUARDS = (
         "sharding-unseen",
         "a holder that nobody knows may be at work for a lease's duration (S5, X14)",
         "sharding/assignment/holder_status.py",
-        "    return Lost() if until is not None and now >= until else Fading(until)",
+        "    return Lost() if until is not None and now >= until else MaybeWorking(until)",
         "    return Lost()",
         (_DECIDING,),
     ),
@@ -123,8 +124,8 @@ SHARDING_GUARDS = (
         "sharding-suspects",
         "a lease counts as expired when it was looked at, not because a watch stands still (S1, S5)",
         "sharding/leases/membership.py",
-        "        return Ending.EXPIRED if self._overdue(seen, now) and known_to_be else None",
-        "        return Ending.EXPIRED if self._overdue(seen, now) or known_to_be else None",
+        "        return EndReason.EXPIRED if self._is_overdue(seen, now) and known_to_be else None",
+        "        return EndReason.EXPIRED if self._is_overdue(seen, now) or known_to_be else None",
         (_LEASES,),
     ),
     Mutation(
@@ -219,10 +220,10 @@ SHARDING_GUARDS = (
         "sharding-not-there",
         "a record that is not there lets nothing go (S7)",
         "sharding/assignment/archive_steps.py",
-        "        case NotThere():\n",
-        "        case NotThere() if progress.step is Step.VERIFY:\n"
-        "            return replace(progress, step=Step.RELEASE)\n"
-        "        case NotThere():\n",
+        "        case RecordMissing():\n",
+        "        case RecordMissing() if progress.step is ArchiveStep.VERIFY:\n"
+        "            return replace(progress, step=ArchiveStep.RELEASE)\n"
+        "        case RecordMissing():\n",
         (_ARCHIVING,),
     ),
     Mutation(

@@ -36,8 +36,8 @@ SHARDING_HISTORIES_GUARDS = (
         "sharding-lost-looked-at",
         "what a lost executor held is looked at when it is known to be lost (L2)",
         "sharding/supervisor/controller/triggers.py",
-        "            for request in self._listing.held_by(uid):\n",
-        "            for request in () if uid in after.removed else self._listing.held_by(uid):\n",
+        "            for request in self._index.objects_of_holder(uid):\n",
+        "            for request in () if uid in after.removed else self._index.objects_of_holder(uid):\n",
         _TIMED,
     ),
     Mutation(

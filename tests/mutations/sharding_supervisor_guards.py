@@ -19,7 +19,7 @@ SHARDING_SUPERVISOR_GUARDS = (
         "sharding-leader-writes",
         "nothing is written when another supervisor may lead (S10)",
         "sharding/supervisor/controller/act/writer.py",
-        "        if not self._leadership.valid_now():\n            raise",
+        "        if not self._leadership.is_valid():\n            raise",
         "        if False:\n            raise",
         (_SENDING,),
     ),
@@ -35,7 +35,7 @@ SHARDING_SUPERVISOR_GUARDS = (
         "sharding-in-doubt",
         "of a removed executor that was given something since, the Lease is read before it is taken away (S5)",
         "sharding/supervisor/controller/term.py",
-        "            if view.completed or not observer.in_doubt(uid, since):",
+        "            if view.completed or not observer.is_uncertain(uid, since):",
         "            if True:",
         (_SUPERVISOR + "::test_who_has_come_back_unseen_keeps_what_another_supervisor_gave_it",),
     ),
@@ -59,7 +59,7 @@ SHARDING_SUPERVISOR_GUARDS = (
         "sharding-lease-owed",
         "an executor's Lease is kept while an open object is assigned to it (S1)",
         "sharding/supervisor/controller/term.py",
-        "            if self._listing.held_by(leftover.executor_uid):",
+        "            if self._index.objects_of_holder(leftover.executor_uid):",
         "            if False:",
         (_SUPERVISOR + "::test_a_lease_stays_while_something_is_assigned_to_its_executor",),
     ),
@@ -68,8 +68,8 @@ SHARDING_SUPERVISOR_GUARDS = (
         "what a table gives is ours only when others can read that we know of it (K10)",
         "sharding/partitions/slot_tables.py",
         "        if self.newest is None or self.confirmed is None:",
-        "        if self.newest is None:\n            return _nothing\n        if self.confirmed is None:\n"
-        "            return owned_under(self.newest, self.newest, self.partition, self.by)\n        if False:",
+        "        if self.newest is None:\n            return _own_nothing\n        if self.confirmed is None:\n"
+        "            return table_ownership(self.newest, self.newest, self.partition, self.by)\n        if False:",
         (_TABLES,),
     ),
     Mutation(
@@ -111,7 +111,7 @@ SHARDING_SUPERVISOR_GUARDS = (
         "a drain is over when no object is held, whatever an old report says (L3)",
         "cli/sharding/drain.py",
         "client, lease, executor, how, held)",
-        "client, lease, executor, how, _reported)",
+        "client, lease, executor, how, _reported_open_count)",
         (
             "tests/cli/sharding/test_live_cluster.py::test_a_drain_is_over_when_no_object_is_held_whatever_the_lease_still_says",
         ),
@@ -152,8 +152,8 @@ SHARDING_SUPERVISOR_GUARDS = (
         "sharding-policy-names",
         "an output without the leader's Lease replaces the policy of one with it, which would refuse all writes (L1)",
         "sharding/fencing/admission_policy.py",
-        '    yield from scope.policy(\n        f"{name}{_OF_TERMS}",',
-        '    if lease is None:\n        return\n    yield from scope.policy(\n        f"{name}{_OF_TERMS}",',
+        '    yield from scope.policy(\n        f"{name}{_TERM_SUFFIX}",',
+        '    if lease is None:\n        return\n    yield from scope.policy(\n        f"{name}{_TERM_SUFFIX}",',
         (
             "tests/sharding/fencing/test_admission_policy.py::test_an_output_with_a_lease_and_one_without_have_the_same_names",
         ),
@@ -162,8 +162,8 @@ SHARDING_SUPERVISOR_GUARDS = (
         "sharding-live-receiver",
         "slots go only to a partition whose supervisor holds its Lease (L1)",
         "cli/sharding/partitions.py",
-        "        if not force and (refused := read.without_supervisor(after)):",
-        "        if False and (refused := read.without_supervisor(after)):",
+        "        if not force and (refused := read.missing_supervisors(after)):",
+        "        if False and (refused := read.missing_supervisors(after)):",
         ("tests/cli/sharding/test_live_cluster.py::test_slots_go_only_to_a_partition_with_a_supervisor",),
     ),
     Mutation(

@@ -56,7 +56,7 @@ SPOT_PROCESS_GUARDS = (
         "spot-process-one-answerer",
         "a process answers only while nobody else can lead, however long it slept (P1, I11)",
         "spot/controller/controller.py",
-        "        return self._leadership is not None and self._leadership.valid_now()",
+        "        return self._leadership is not None and self._leadership.is_valid()",
         "        return self._leadership is not None",
         (f"{_STORIES}::test_a_leader_that_slept_gives_no_answer_to_what_was_asked_meanwhile",),
     ),
@@ -65,9 +65,9 @@ SPOT_PROCESS_GUARDS = (
         "under the process: nothing is moved while a pod is missing, waits or does not serve (I4, I5)",
         "spot/model/misplaced_pods.py",
         "    if any(not pod.node for pod in live):\n"
-        "        return Blocked.PENDING\n"
+        "        return BlockReason.PENDING\n"
         "    if len(live) < owner.replicas or any(not pod.ready for pod in live):\n"
-        "        return Blocked.NOT_READY\n",
+        "        return BlockReason.NOT_READY\n",
         "",
         (f"{_STORIES}::test_nothing_is_moved_while_a_pod_is_missing_or_does_not_serve",),
     ),

@@ -52,7 +52,7 @@ VM_KUBEVIRT_GUARDS = (
         "kubevirt-next-target",
         "a machine that was moved can be moved again: the last move's node binds nobody (B12)",
         "vm/backends/kubevirt_pods.py",
-        "    if made_for(pod) is None:\n        return pod\n",
+        "    if migration_of_target(pod) is None:\n        return pod\n",
         "    if True:\n        return pod\n",
         (_CONTROLLER,),
     ),
@@ -60,7 +60,7 @@ VM_KUBEVIRT_GUARDS = (
         "kubevirt-no-progress",
         "a move is not given up because its system tells no progress (B15)",
         "vm/ledger/deadlines.py",
-        "    if move.tells_progress:\n",
+        "    if move.reports_progress:\n",
         "    if True:\n",
         (_CONTROLLER,),
     ),
@@ -68,10 +68,10 @@ VM_KUBEVIRT_GUARDS = (
         "kubevirt-delete-uid",
         "no other migration of the same name is deleted (B44)",
         "vm/backends/kubevirt_migrations.py",
-        "    def cancel(self, namespace: str, name: str, uid: str) -> Remove:\n"
-        "        return Remove(self.resource, namespace, name, uid)",
-        "    def cancel(self, namespace: str, name: str, uid: str) -> Remove:\n"
-        '        return Remove(self.resource, namespace, name, "")',
+        "    def cancel(self, namespace: str, name: str, uid: str) -> DeleteObject:\n"
+        "        return DeleteObject(self.resource, namespace, name, uid)",
+        "    def cancel(self, namespace: str, name: str, uid: str) -> DeleteObject:\n"
+        '        return DeleteObject(self.resource, namespace, name, "")',
         (_MIGRATIONS,),
     ),
 )

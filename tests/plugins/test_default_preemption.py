@@ -63,7 +63,7 @@ def decide(
     for each, at in promised:
         nominations.nominate(vectors.read(each), at)
     info = vectors.read(new)
-    against = nominations.against(info, vectors.snapshot.nodes.index)
+    against = nominations.competing_pods(info, vectors.snapshot.nodes.index)
     found = find_feasible(profile, info, vectors.snapshot, against)
     assert not found.passes.any()
     result = run_post_filter(profile, found, info, found.diagnosis(), nominations)
@@ -138,7 +138,7 @@ def test_a_pod_that_must_not_preempt_says_so_and_keeps_its_promise() -> None:
 def test_the_search_is_cut_short_only_if_asked(
     arguments: DefaultPreemptionArgs, nodes: int, enough: int | None
 ) -> None:
-    assert arguments.enough(nodes) == enough
+    assert arguments.candidates_limit(nodes) == enough
 
 
 def test_with_a_cut_off_another_node_may_be_taken() -> None:

@@ -12,7 +12,7 @@ from situate.framework.plugin_api.changes import node_change, pod_change
 from situate.framework.plugin_api.events import Change, ClusterEvent, Subject
 from situate.framework.pod.pods import PodInfo, PodReader
 from situate.framework.profile.profile import profile_of
-from situate.framework.queue.queued_pod import Place
+from situate.framework.queue.queued_pod import QueueState
 from situate.framework.queue.scheduling_queue import SchedulingQueue
 from situate.framework.snapshot.node_table import Vocabulary
 from situate.objects.kinds.meta import ObjectMeta
@@ -51,7 +51,7 @@ from situate.plugins.priority_sort import PrioritySort
 from situate.plugins.scheduling_gates import SchedulingGates
 from situate.plugins.taint_toleration import TaintToleration
 
-READER = PodReader(Vocabulary.new().resources)
+READER = PodReader(Vocabulary.create().resources)
 ZONE = "topology.kubernetes.io/zone"
 WEB, DB = {"app": "web"}, {"app": "db"}
 CORDON = Toleration("node.kubernetes.io/unschedulable", "Exists")
@@ -335,7 +335,7 @@ def wakes(plugin: Any, waiting: PodInfo, event: ClusterEvent | PodInfo) -> bool:
     entry = queue.pop()
     assert entry is not None
     queue.put_back(entry, 0.0, frozenset((plugin.name,)))
-    assert entry.place is Place.UNSCHEDULABLE
+    assert entry.place is QueueState.UNSCHEDULABLE
     if isinstance(event, PodInfo):
         change = pod_change(waiting, event)
         assert change, "the pod has not changed"
@@ -343,7 +343,7 @@ def wakes(plugin: Any, waiting: PodInfo, event: ClusterEvent | PodInfo) -> bool:
     else:
         assert event.change, "nothing has happened"
         queue.on_event(event, 100.0)
-    return entry.place is not Place.UNSCHEDULABLE
+    return entry.place is not QueueState.UNSCHEDULABLE
 
 
 @pytest.mark.parametrize("case", WAKES)
@@ -369,7 +369,7 @@ def test_only_the_plugins_that_rejected_it_are_asked(case: str) -> None:
         queue.update(event, (ClusterEvent(Subject.POD, pod_change(waiting, event), waiting, event),), 100.0)
     else:
         queue.on_event(event, 100.0)
-    assert entry.place is Place.UNSCHEDULABLE
+    assert entry.place is QueueState.UNSCHEDULABLE
 
 
 def test_the_last_gate_goes() -> None:

@@ -119,7 +119,7 @@ def test_where_a_driver_can_use_a_volume(
     each = volume("v", aws_elastic_block_store=EBS, labels=labels, affinity=affinity)
     kind = kind_of(each)
     assert kind is not None
-    assert migrated_node_terms(each, kind) == (None if wanted is None else tuple(map(Term.of, wanted)))
+    assert migrated_node_terms(each, kind) == (None if wanted is None else tuple(map(Term.from_selector_term, wanted)))
 
 
 def test_a_csi_volume_is_of_no_in_tree_kind() -> None:

@@ -9,7 +9,7 @@ from situate.objects.kinds.pods import (
     Pod,
     Volume,
 )
-from situate.objects.kinds.storage import Stored
+from situate.objects.kinds.storage import StorageObject
 from situate.plugins.node_volume_limits import NodeVolumeLimits
 from tests.framework.volumes.objects import attached, claim, csi_node, ephemeral, pod, storage_class, using, volume
 from tests.plugins.twins.world import UNSCHEDULABLE, Answer
@@ -27,7 +27,7 @@ from tests.plugins.volume_rules import (
 FULL = "node(s) exceed max volume count"
 
 
-def bound(name: str, driver: str = "csi", handle: str = "") -> tuple[Stored, Stored]:
+def bound(name: str, driver: str = "csi", handle: str = "") -> tuple[StorageObject, StorageObject]:
     return claim(name, volume=f"v-{name}", bound=True), volume(
         f"v-{name}", claimed_by=name, driver=driver, handle=handle
     )
@@ -120,7 +120,7 @@ EBS = "ebs.csi.aws.com"
     ],
 )
 def test_node_volume_limits(
-    new: Pod, stored: tuple[Stored, ...], pods: tuple[Pod, ...], wanted: dict[str, Answer] | None
+    new: Pod, stored: tuple[StorageObject, ...], pods: tuple[Pod, ...], wanted: dict[str, Answer] | None
 ) -> None:
     assert answers(NodeVolumeLimits(), new, *stored, pods=pods) == wanted
 

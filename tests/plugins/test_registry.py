@@ -4,7 +4,7 @@ from importlib.metadata import EntryPoint
 from typing import ClassVar
 
 from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
-from situate.framework.profile.profile import Weighted
+from situate.framework.profile.profile import WeightedPlugin
 from situate.framework.profile.profiles import profiles_of
 from situate.objects.settings.section import parse_section
 from situate.plugins.registry import GROUP, registry
@@ -62,7 +62,7 @@ def test_the_default_profile_is_upstreams() -> None:
         "NodeResourcesBalancedAllocation": 1,
         "ImageLocality": 1,
     }
-    assert all(isinstance(each, Weighted) for each in profile.score)
+    assert all(isinstance(each, WeightedPlugin) for each in profile.score)
     assert profile.queue_sort.name == "PrioritySort"
     assert [plugin.name for plugin in profile.pre_enqueue] == ["SchedulingGates"]
     assert [plugin.name for plugin in profile.post_filter] == ["DynamicResources", "DefaultPreemption"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from situate.framework.results.status import Code
 from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import Pod
-from situate.objects.kinds.storage import PersistentVolume, PersistentVolumeClaim, Stored
+from situate.objects.kinds.storage import PersistentVolume, PersistentVolumeClaim, StorageObject
 from situate.plugins.node_resources_fit import ShapePoint
 from situate.plugins.node_volume_limits import NodeVolumeLimits
 from situate.plugins.volume_binding import VolumeBinding
@@ -100,7 +100,7 @@ def test_scores(case: Case) -> None:
         assert SCORING.pre_score(None, info, vectors.snapshot).code is Code.SKIP
         return
     feasible = np.flatnonzero(SCORING.filter(prepared.state, info, vectors.snapshot).passes)
-    view = vectors.snapshot.at(feasible)
+    view = vectors.snapshot.select_nodes(feasible)
     found = SCORING.score(SCORING.pre_score(prepared.state, info, view).state, info, view)
     assert found.tolist() == [volume_binding.score_node(pod, world.nodes[node], world) for node in feasible.tolist()]
 
@@ -150,7 +150,7 @@ def test_what_was_counted_follows_pods_and_storage_that_come_and_go(case: Case, 
             snapshot = snapshot.forget(vectors.read(gone))
         else:
             storage = snapshot.catalog.storage
-            each: Stored = (
+            each: StorageObject = (
                 a_claim(random, random.choice(CLAIMS), names)
                 if random.random() < 0.5
                 else a_volume(random, random.choice(VOLUMES), names)
@@ -162,7 +162,7 @@ def test_what_was_counted_follows_pods_and_storage_that_come_and_go(case: Case, 
             )
             stays = random.random() < 0.8
             world = dataclasses.replace(world, storage=(*others, each) if stays else others)
-            storage = storage.with_(each) if stays else storage.without(each)
+            storage = storage.with_object(each) if stays else storage.without_object(each)
             snapshot = snapshot.with_catalog(dataclasses.replace(snapshot.catalog, storage=storage))
         vectors = Vectors(snapshot, vectors.reader)
 
@@ -187,7 +187,7 @@ def test_one_node_cut_off_from_the_others_answers_as_among_them(case: Case, draw
             state = plugin.remove_pod(state, info, vectors.read(gone), index, vectors.snapshot)
             if not set(volume_restrictions.claims(gone)).isdisjoint(volume_restrictions.claims(pod)):
                 continue  # others may use the claim as well, which it counts once
-        alone = vectors.snapshot.alone(index).forget(vectors.read(gone))
+        alone = vectors.snapshot.single_node(index).forget(vectors.read(gone))
         wanted = twin(pod, world.nodes[index], world.without(gone))
         assert Vectors(alone, vectors.reader).filter_with(plugin, state, info) == {alone.name(0): wanted}
 

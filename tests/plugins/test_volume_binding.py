@@ -20,7 +20,7 @@ from situate.objects.kinds.storage import (
     CSIDriver,
     CSIDriverSpec,
     CSIStorageCapacity,
-    Stored,
+    StorageObject,
     TopologySelectorLabelRequirement,
     TopologySelectorTerm,
     VolumeNodeAffinity,
@@ -69,7 +69,7 @@ def having(key: str, *values: str) -> NodeSelectorTerm:
     return NodeSelectorTerm((NodeSelectorRequirement(key, "In", values),))
 
 
-BINDING: dict[str, tuple[Pod, tuple[Stored, ...], dict[str, Answer] | str | None]] = {
+BINDING: dict[str, tuple[Pod, tuple[StorageObject, ...], dict[str, Answer] | str | None]] = {
     "no volumes": (pod("p"), (), None),
     "a disk, but no claim": (pod("p", Volume("d", iscsi=ISCSISource("i"))), (), None),
     # The pod as a whole

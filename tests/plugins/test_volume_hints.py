@@ -25,7 +25,7 @@ from situate.objects.kinds.storage import (
     CSIDriverSpec,
     CSINode,
     CSIStorageCapacity,
-    Stored,
+    StorageObject,
     TopologySelectorLabelRequirement,
     TopologySelectorTerm,
 )
@@ -40,7 +40,7 @@ from tests.framework.volumes.objects import csi_node as drivers_of
 from tests.framework.volumes.objects import pod as plain_pod
 from tests.plugins.test_hints import wakes
 
-READER = PodReader(Vocabulary.new().resources)
+READER = PodReader(Vocabulary.create().resources)
 ZONE = "topology.kubernetes.io/zone"
 
 
@@ -49,18 +49,18 @@ def pod(*volumes: Volume, name: str = "waiting", node: str = "", namespace: str 
     return READER.read(replace(each, spec=replace(each.spec, scheduler_name="mine")))
 
 
-def became(old: Stored, new: Stored) -> ClusterEvent:
-    _, (event,) = store(Storage.of([old]), new)
+def became(old: StorageObject, new: StorageObject) -> ClusterEvent:
+    _, (event,) = store(Storage.from_objects([old]), new)
     return event
 
 
-def came(new: Stored) -> ClusterEvent:
+def came(new: StorageObject) -> ClusterEvent:
     _, (event,) = store(Storage(), new)
     return event
 
 
-def went(old: Stored) -> ClusterEvent:
-    _, (event,) = discard(Storage.of([old]), old)
+def went(old: StorageObject) -> ClusterEvent:
+    _, (event,) = discard(Storage.from_objects([old]), old)
     return event
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from situate.objects.kinds.pods import Volume
-from situate.objects.kinds.storage import Stored
+from situate.objects.kinds.storage import StorageObject
 from situate.plugins.volume_restrictions import VolumeRestrictions
 from tests.framework.volumes.objects import claim, pod, using
 from tests.plugins.twins.world import UNSCHEDULABLE, Answer
@@ -61,7 +61,7 @@ IN_USE = (
         pytest.param(claim("mine"), using("mine"), None, id="of another access mode"),
     ],
 )
-def test_a_claim_for_one_pod(stored: Stored, other: Volume, wanted: dict[str, Answer] | None) -> None:
+def test_a_claim_for_one_pod(stored: StorageObject, other: Volume, wanted: dict[str, Answer] | None) -> None:
     assert answers(VolumeRestrictions(), P, stored, pods=(placed("q", "b", other),)) == wanted
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.objects.kinds.storage import Stored
+from situate.objects.kinds.storage import StorageObject
 from situate.plugins.volume_zone import VolumeZone
 from tests.framework.volumes.objects import claim, ephemeral, pod, storage_class, using, volume
 from tests.plugins.twins.world import Answer
@@ -50,7 +50,7 @@ BOUND = claim("mine", volume="v", bound=True)
         pytest.param((claim("mine"), LOCAL), None, id="to be bound for the pod"),
     ],
 )
-def test_volume_zone(stored: tuple[Stored, ...], wanted: dict[str, Answer] | str | None) -> None:
+def test_volume_zone(stored: tuple[StorageObject, ...], wanted: dict[str, Answer] | str | None) -> None:
     assert answers(VolumeZone(), P, *stored) == wanted
 
 

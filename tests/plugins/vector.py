@@ -20,7 +20,7 @@ from situate.framework.plugin_api.plugin import (
 )
 from situate.framework.pod.pods import PodInfo, PodReader
 from situate.framework.results.status import Code
-from situate.framework.snapshot.node_subset import Part
+from situate.framework.snapshot.node_subset import NodeSubset
 from situate.framework.snapshot.node_table import Vocabulary, node_row, node_table
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.catalog import Catalog
@@ -39,7 +39,7 @@ class Vectors:
 
     @classmethod
     def of(cls, world: World) -> Vectors:
-        vocabulary = Vocabulary.new()
+        vocabulary = Vocabulary.create()
         reader = PodReader(vocabulary.resources)
         infos = [reader.read(each) for each in identified(world.pods)]
         table = node_table(vocabulary, [node_row(node, vocabulary) for node in world.nodes])
@@ -47,7 +47,7 @@ class Vectors:
             namespaces=world.namespaces,
             services=world.services,
             owners={key: selector_of(wire) for key, wire in world.owners.items()},
-            storage=Storage.of(world.storage),
+            storage=Storage.from_objects(world.storage),
         )
         snapshot = Snapshot(table, catalog)
         for info in infos:
@@ -74,7 +74,7 @@ class Vectors:
         info = self.read(pod)
         state, _ = pre_filtered(plugin, info, self.snapshot)
         chosen = range(self.snapshot.count) if feasible is None else feasible
-        view = self.snapshot.at(Part(np.array(list(chosen), dtype=np.intp)))
+        view = self.snapshot.select_nodes(NodeSubset(np.array(list(chosen), dtype=np.intp)))
         if isinstance(plugin, PreScorePlugin):
             found = plugin.pre_score(state, info, view)
             if found.code is Code.SKIP:
@@ -87,7 +87,10 @@ class Vectors:
         if isinstance(plugin, GradingPlugin):
             grades = plugin.grades(state, info, view)
             assert grades.by_node().tolist() == raw.tolist(), "said once or node by node, the scores differ"
-            assert grades.replaced(plugin.normalize(state, info, grades.there)).tolist() == normalized.tolist()
+            assert (
+                grades.spread_over_nodes(plugin.normalize(state, info, grades.present_values)).tolist()
+                == normalized.tolist()
+            )
         return [int(each) for each in normalized]
 
 
@@ -106,7 +109,7 @@ def answers(plugin: Any, state: Any, info: PodInfo, snapshot: Snapshot) -> dict[
     for index in range(snapshot.count):
         code = Code(int(refused.code[index]))
         assert (code is Code.SUCCESS) == bool(verdict.passes[index]), "the mask and the codes disagree"
-        found[snapshot.name(index)] = PASS if code is Code.SUCCESS else Answer(code.title, refused.of(index))
+        found[snapshot.name(index)] = PASS if code is Code.SUCCESS else Answer(code.title, refused.reasons_at(index))
     return found
 
 

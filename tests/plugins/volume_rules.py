@@ -16,7 +16,7 @@ from situate.objects.kinds.pods import (
     RBDSource,
     Volume,
 )
-from situate.objects.kinds.storage import Stored
+from situate.objects.kinds.storage import StorageObject
 from tests.framework.volumes.objects import HOSTNAME, pod, storage_class, using
 from tests.plugins.twins.world import PASS, UNRESOLVABLE, Answer, World
 from tests.plugins.vector import Vectors
@@ -34,7 +34,9 @@ def placed(name: str, node: str, *volumes: Volume, namespace: str = "default") -
     return pod(name, *volumes, namespace=namespace, node_name=node)
 
 
-def answers(plugin: Any, new: Pod, *stored: Stored, pods: tuple[Pod, ...] = ()) -> dict[str, Answer] | str | None:
+def answers(
+    plugin: Any, new: Pod, *stored: StorageObject, pods: tuple[Pod, ...] = ()
+) -> dict[str, Answer] | str | None:
     """By node; a text if the pod as a whole is refused; None if the plugin is not concerned."""
     vectors = Vectors.of(World(NODES, pods, storage=stored))
     info = vectors.read(new)

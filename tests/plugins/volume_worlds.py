@@ -49,7 +49,7 @@ from situate.objects.kinds.storage import (
     PersistentVolumeSpec,
     PersistentVolumeStatus,
     StorageClass,
-    Stored,
+    StorageObject,
     TopologySelectorLabelRequirement,
     TopologySelectorTerm,
     VolumeAttachment,
@@ -113,7 +113,7 @@ def _node(random: Random, number: int) -> Node:
     return Node(ObjectMeta(name=name, labels=labels))
 
 
-def _classes(random: Random) -> list[Stored]:
+def _classes(random: Random) -> list[StorageObject]:
     terms = [
         TopologySelectorTerm((TopologySelectorLabelRequirement(ZONE, ("z1",)),)),
         TopologySelectorTerm(
@@ -127,7 +127,7 @@ def _classes(random: Random) -> list[Stored]:
     allowed = tuple(random.sample(terms, random.choice((0, 0, 1, 2))))
     late = "WaitForFirstConsumer"
     made = random.choice((DRIVER, "kubernetes.io/aws-ebs", "kubernetes.io/azure-file", "nfs"))
-    found: list[Stored] = [
+    found: list[StorageObject] = [
         StorageClass(ObjectMeta(name="local"), "kubernetes.io/no-provisioner", late),
         StorageClass(ObjectMeta(name="made"), made, late, allowed),
         StorageClass(ObjectMeta(name="tracked"), TRACKED, late, allowed),
@@ -177,9 +177,9 @@ def a_claim(random: Random, name: str, nodes: Sequence[str], owner: str = "") ->
     )
 
 
-def _own_claims(random: Random, pods: Sequence[Pod], nodes: Sequence[str]) -> list[Stored]:
+def _own_claims(random: Random, pods: Sequence[Pod], nodes: Sequence[str]) -> list[StorageObject]:
     """Those of ephemeral volumes; some are missing, some belong to somebody else."""
-    found: list[Stored] = []
+    found: list[StorageObject] = []
     for pod in pods:
         for volume in pod.spec.volumes:
             if volume.ephemeral is not None and random.random() < 0.9:

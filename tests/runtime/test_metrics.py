@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from situate.kube.client import Client
-from situate.kube.election.election import ElectionChange, ElectionNews
+from situate.kube.election.election import ElectionChange, ElectionEvent
 from situate.kube.election.lease_record import LeaseName
 from situate.kube.events import NORMAL, EventRecorder
 from situate.kube.watch.reflector import Reflector, WatchOutcome
@@ -54,7 +54,7 @@ def test_leading_follows_the_news() -> None:
         ElectionChange.LOST,
         ElectionChange.FAILED,
     ):
-        metrics.observe_election(ElectionNews(change, lease))
+        metrics.observe_election(ElectionEvent(change, lease))
         seen.append(value(metrics, "situate_leading", lease="situate/spot"))
     assert seen == [1, 1, 1, 0, 0]
 

@@ -10,11 +10,11 @@ from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.scheduler.config.setup import Setup
-from situate.scheduler.controller.action_writer import Extending
+from situate.scheduler.controller.action_writer import ExtenderClient
 from situate.testing.builders.objects import pod as pod_object
-from situate.testing.scheduler.invariants import Watchdog
+from situate.testing.scheduler.invariants import SchedulerWatchdog
 from situate.testing.scheduler.world import NAMESPACE, SchedulerWorld
-from situate.testing.virtual_time.network import Answering
+from situate.testing.virtual_time.network import RequestHandler
 
 PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
 Answer = Response | Watch | None
@@ -23,7 +23,7 @@ Meddle = Callable[[Request, Callable[[], Response | Watch]], Answer]
 
 
 @contextmanager
-def stage(setup: Setup | None = None, *, nodes: int = 10, extending: Extending | None = None) -> Iterator[Stage]:
+def stage(setup: Setup | None = None, *, nodes: int = 10, extending: ExtenderClient | None = None) -> Iterator[Stage]:
     """Invariants are checked at the end."""
     world = SchedulerWorld(1, setup, processes=1, extending=extending)
     try:
@@ -40,7 +40,7 @@ def stage(setup: Setup | None = None, *, nodes: int = 10, extending: Extending |
 class Stage:
     def __init__(self, world: SchedulerWorld) -> None:
         self.world = world
-        self.watchdog = Watchdog(world)
+        self.watchdog = SchedulerWatchdog(world)
 
     def create(self, name: str, cpu: str = "100m", priority: int = 0, **spec: Any) -> None:
         made = pod_object(name, cpu=cpu, scheduler="situate")
@@ -82,7 +82,7 @@ class Stage:
 
 
 class _Meddler:
-    def __init__(self, world: SchedulerWorld, behind: Answering, suffix: str, with_: Meddle, times: int) -> None:
+    def __init__(self, world: SchedulerWorld, behind: RequestHandler, suffix: str, with_: Meddle, times: int) -> None:
         self._world = world
         self._behind = behind
         self._suffix = suffix

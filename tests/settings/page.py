@@ -16,7 +16,7 @@ import msgspec
 import yaml
 from msgspec import inspect as types
 
-from situate.objects.settings.schema import plain
+from situate.objects.settings.schema import to_plain_data
 from situate.objects.settings.section import FORM, describe
 from situate.objects.values.durations import format_duration
 from situate.vpod.config.settings import StatefulSetSettings
@@ -137,13 +137,13 @@ def _default(field: types.Field) -> str:
         return f"`{format_duration(value)}`"
     if _is_list(field.type):
         return f"`{_flow([_shortened(each) for each in value])}`"
-    return f"`{_flow(plain(value))}`"
+    return f"`{_flow(to_plain_data(value))}`"
 
 
 def _shortened(item: Any) -> Any:
     """An entry with what is not its default."""
     if not isinstance(item, msgspec.Struct):
-        return plain(item)
+        return to_plain_data(item)
     usual = {field.name: field.default for field in msgspec.structs.fields(item)}
     given = {each: getattr(item, each) for each in item.__struct_fields__}
     return {name: value for name, value in given.items() if value != usual[name]}

@@ -6,35 +6,35 @@ from typing import Any
 import pytest
 
 from situate.sharding.model.supervisor_config import SupervisorConfig
-from situate.testing.sharding.world.executor_world import Place
-from situate.testing.sharding.world.supervisor_world import Town
-from situate.testing.virtual_time.isolation import logs_off
+from situate.testing.sharding.world.executor_world import ExecutorWorld
+from situate.testing.sharding.world.supervisor_world import SupervisorWorld
+from situate.testing.virtual_time.isolation import suppress_logs
 
 
 @pytest.fixture
-def place() -> Iterator[Place]:
+def place() -> Iterator[ExecutorWorld]:
     """Checked at the end."""
-    made = Place()
+    made = ExecutorWorld()
     yield made
     made.close()
 
 
 @pytest.fixture
-def town_of() -> Iterator[Callable[..., Town]]:
+def town_of() -> Iterator[Callable[..., SupervisorWorld]]:
     """Makes a town of the configuration that it is given; checked at the end."""
-    made: list[Town] = []
+    made: list[SupervisorWorld] = []
 
-    def make(*, archive: bool = False, **config: Any) -> Town:
-        made.append(Town(SupervisorConfig(**config), archive=archive))
+    def make(*, archive: bool = False, **config: Any) -> SupervisorWorld:
+        made.append(SupervisorWorld(SupervisorConfig(**config), archive=archive))
         return made[-1]
 
-    with logs_off():
+    with suppress_logs():
         yield make
         for each in made:
             each.close()
 
 
 @pytest.fixture
-def town(town_of: Callable[..., Town]) -> Town:
+def town(town_of: Callable[..., SupervisorWorld]) -> SupervisorWorld:
     """With the defaults."""
     return town_of()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from situate.sharding.assignment.holder_status import remembered
-from situate.sharding.model.actions import Action, Archive, Delete, TellCompleted, write_of
-from situate.sharding.model.decision_inputs import NEW, Memory, Ownership, Situation
+from situate.sharding.assignment.holder_status import updated_memory
+from situate.sharding.model.actions import Action, Archive, Delete, ReportCompleted, write_of
+from situate.sharding.model.decision_inputs import INITIAL_MEMORY, ClusterView, Memory, Ownership
 from situate.sharding.model.errors import NoHealthyExecutors
-from situate.sharding.model.executors import Ending, Executor, ExecutorStatus, Members, Removed
+from situate.sharding.model.executors import EndReason, ExecutorStatus, LiveExecutor, Members, RemovedExecutor
 from situate.sharding.model.field_paths import FieldPaths
 from situate.sharding.model.object_view import ObjectView, view_of
 from situate.sharding.model.supervisor_config import SupervisorConfig
@@ -22,18 +22,18 @@ T = 1000.0
 D = 15.0
 
 
-def executor(id_: str, status: ExecutorStatus = ExecutorStatus.HEALTHY, **said: Any) -> Executor:
+def executor(id_: str, status: ExecutorStatus = ExecutorStatus.HEALTHY, **said: Any) -> LiveExecutor:
     """Of the incarnation `u` and its id, unless said otherwise."""
-    return Executor(**{"id": id_, "uid": f"u{id_}", "status": status, "expires_at": T + D, **said})
+    return LiveExecutor(**{"id": id_, "uid": f"u{id_}", "status": status, "expires_at": T + D, **said})
 
 
-def members(*executors: Executor, removed: tuple[str, ...] = (), **said: Any) -> Members:
+def members(*executors: LiveExecutor, removed: tuple[str, ...] = (), **said: Any) -> Members:
     """`removed`: ids of executors that were proven dead."""
     return Members(
         **{
             "lease_s": D,
             "living": {each.uid: each for each in executors},
-            "removed": {f"u{each}": Removed(each, f"u{each}", Ending.DEAD) for each in removed},
+            "removed": {f"u{each}": RemovedExecutor(each, f"u{each}", EndReason.DEAD) for each in removed},
             "synced_at": 0.0,
             "changed_at": 0.0,
             **said,
@@ -41,7 +41,7 @@ def members(*executors: Executor, removed: tuple[str, ...] = (), **said: Any) ->
     )
 
 
-def situation(*executors: Executor, now: float = T, removed: tuple[str, ...] = (), **said: Any) -> Situation:
+def situation(*executors: LiveExecutor, now: float = T, removed: tuple[str, ...] = (), **said: Any) -> ClusterView:
     """`config` as a mapping; `members` instead of the executors."""
     config: Mapping[str, Any] = said.pop("config", {})
     found: Members = said.pop("members", None) or members(*executors, removed=removed)
@@ -53,7 +53,7 @@ def situation(*executors: Executor, now: float = T, removed: tuple[str, ...] = (
             raise NoHealthyExecutors
         return ids[0]
 
-    return Situation(
+    return ClusterView(
         **{
             "now": now,
             "wall": builders.wall(now),
@@ -77,17 +77,17 @@ def held(by: str = "a", **said: Any) -> ObjectView:
     return view(**{"executor": by, "executor_uid": f"u{by}", "epoch": 1, **said})
 
 
-def known(seen: ObjectView, given: Situation, since: float = 0.0) -> Memory:
+def known(seen: ObjectView, given: ClusterView, since: float = 0.0) -> Memory:
     """The memory of an object that has been so since then."""
     wall = builders.wall(since)
-    return remembered(NEW, seen, Situation(since, wall, given.members, given.choose, 3, given.config))
+    return updated_memory(INITIAL_MEMORY, seen, ClusterView(since, wall, given.members, given.choose, 3, given.config))
 
 
 def after(seen: ObjectView, *actions: Action) -> ObjectView:
     """The object when these writes have landed, which the fence must admit."""
     world = World(objects={seen.uid: dict(seen.content)})
     for action in actions:
-        assert not isinstance(action, Archive | Delete | TellCompleted), f"{action} is no patch"
+        assert not isinstance(action, Archive | Delete | ReportCompleted), f"{action} is no patch"
         world.write(seen.uid, write_of(action, world.view(seen.uid), ADAPTER), 3)
     return world.view(seen.uid)
 

@@ -10,11 +10,11 @@ from situate.sharding.model.errors import NoHealthyExecutors
 from situate.sharding.model.executors import ExecutorStatus
 from situate.sharding.partitions.hash_ring import HashRing
 from situate.sharding.rebalancing import (
-    Held,
+    PlacedObject,
     RebalanceConfig,
+    RebalanceDecision,
     RebalanceState,
-    Rebalancing,
-    Surface,
+    RebalanceView,
     rebalance,
 )
 from situate.sharding.strategies import MinScheduled, ObjectFacts, Placer
@@ -86,23 +86,23 @@ def ring_rollout_moves_per_object(executors: int, keys: int, names: random.Rando
 
 
 def rebalanced_for(
-    objects: Sequence[Held],
+    objects: Sequence[PlacedObject],
     live: Sequence[str],
     config: RebalanceConfig,
     seconds: int,
     vary: random.Random | None = None,
-) -> list[tuple[int, Rebalancing]]:
+) -> list[tuple[int, RebalanceDecision]]:
     """What is decided every ten seconds while moves are made at once and loads vary within the tolerance."""
     state, held, found = RebalanceState(), list(objects), []
     for now in range(0, seconds, 10):
         seen = held if vary is None else [_varied(each, vary, config.load_tolerance) for each in held]
-        decision = rebalance(state, config, Surface(seen, live), float(now))
+        decision = rebalance(state, config, RebalanceView(seen, live), float(now))
         state = decision.state
         targets = {move.uid: move.target for move in decision.moves}
-        held = [Held(each.uid, targets.get(each.uid, each.executor), each.load, each.movable) for each in held]
+        held = [PlacedObject(each.uid, targets.get(each.uid, each.executor), each.load, each.movable) for each in held]
         found.append((now, decision))
     return found
 
 
-def _varied(each: Held, vary: random.Random, share: float) -> Held:
-    return Held(each.uid, each.executor, each.load * vary.uniform(1 - share, 1 + share), each.movable)
+def _varied(each: PlacedObject, vary: random.Random, share: float) -> PlacedObject:
+    return PlacedObject(each.uid, each.executor, each.load * vary.uniform(1 - share, 1 + share), each.movable)

@@ -9,7 +9,7 @@ import msgspec
 
 from situate.objects.kinds.nodes import Node
 from situate.objects.values.quantity import decode_quantity
-from situate.spot.admission.admit import Admission
+from situate.spot.admission.admit import AdmissionSettings
 from situate.spot.config.settings import SpotSettings
 from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, NodeState, Owner, PodFacts, PodKey
@@ -113,5 +113,5 @@ def created_by(
     }
 
 
-def settings(**more: Any) -> Admission:
-    return SpotSettings(**more).admission(namespace="situate")
+def settings(**more: Any) -> AdmissionSettings:
+    return SpotSettings(**more).admission_settings(namespace="situate")

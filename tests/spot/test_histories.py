@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from situate.spot.config.settings import EvictionSettings, ReturnSettings, SpotSettings
-from situate.spot.model.actions import BY_POLICY, Reason
+from situate.spot.model.actions import POLICY_REASONS, Reason
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState
 from tests.spot.world import Times, World, placement
 
@@ -208,4 +208,4 @@ def test_nodes_without_a_label_never_hold_the_floor() -> None:
     made.installed = True
     made.settle()
     assert made.on_demand(uid) == 3
-    assert {each.action.reason for each in made.moved} <= BY_POLICY
+    assert {each.action.reason for each in made.moved} <= POLICY_REASONS

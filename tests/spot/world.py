@@ -13,16 +13,16 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead, PodRequest, View, admit
+from situate.spot.admission.admit import UNREADABLE, AdmissionView, LiveRead, NeedsRead, PodRequest, admit
 from situate.spot.admission.ledger import Ledger
-from situate.spot.capacity.free_capacity import Places
+from situate.spot.capacity.free_capacity import PlanningCapacity
 from situate.spot.config.settings import SpotSettings
-from situate.spot.model.actions import BY_POLICY, Action, Delete, Evict, Release, SetCost, ShortenTolerations
-from situate.spot.model.counts import counted, effective, on_demand_effective
+from situate.spot.model.actions import POLICY_REASONS, Action, Delete, Evict, Release, SetCost, ShortenTolerations
+from situate.spot.model.counts import counted_pods, effective_capacity, effective_on_demand_count
 from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, NodeState, Owner, PodFacts, PodKey
-from situate.spot.rebalance.decide import Decision, Notice, Situation, State, decide
-from situate.spot.rebalance.node_termination import Surroundings, avoided
+from situate.spot.rebalance.decide import ClusterView, Decision, Notice, State, decide
+from situate.spot.rebalance.node_termination import MoveConstraints, nodes_to_avoid
 from situate.spot.workloads.cluster_objects import Cluster
 from situate.spot.workloads.deletion_cost import removal_order
 from situate.spot.workloads.on_demand_target import Namespace
@@ -78,7 +78,7 @@ class World:
     settings: SpotSettings = field(default_factory=SpotSettings)
     times: Times = field(default_factory=Times)
     now: float = 1_000_000.0
-    around: Surroundings = field(default_factory=Surroundings)
+    around: MoveConstraints = field(default_factory=MoveConstraints)
     refuse: Callable[[int], bool] = lambda number: False
     """Whether a quota refuses the n-th creation."""
     installed: bool = True
@@ -219,17 +219,19 @@ class World:
     def workload(self, uid: str) -> Workload:
         decision = self.decision
         report = decision.reports.get(uid) if decision is not None else None
-        return Workload(self.owners[uid], report.asked if report else 0, [pod.facts for pod in self._of(uid)])
+        return Workload(
+            self.owners[uid], report.effective_target if report else 0, [pod.facts for pod in self._of(uid)]
+        )
 
     def live(self, uid: str) -> list[PodFacts]:
-        return counted(pod.facts for pod in self._of(uid))
+        return counted_pods(pod.facts for pod in self._of(uid))
 
     def ready(self, uid: str) -> int:
         """Pods that serve, those released among them."""
         return sum(pod.facts.ready for pod in self._of(uid))
 
     def on_demand(self, uid: str) -> int:
-        return on_demand_effective(self.live(uid), {name: node.facts for name, node in self.nodes.items()})
+        return effective_on_demand_count(self.live(uid), {name: node.facts for name, node in self.nodes.items()})
 
     def _of(self, uid: str) -> list[SimPod]:
         return [pod for pod in self.pods.values() if self._owner_uid(pod.facts) == uid]
@@ -397,20 +399,24 @@ class World:
     ) -> tuple[Capacity | None, str, bool]:
         if not self.installed:
             return None, "", False
-        settings = self.settings.admission(avoided=avoided(node.facts for node in self.nodes.values()))
+        settings = self.settings.admission_settings(avoided=nodes_to_avoid(node.facts for node in self.nodes.values()))
         request = PodRequest(SHOP.name, template)
         token = f"token-{self.attempts}"
         seen = self.seen()
-        found = admit(request, View(seen, settings, self.state.memories), self.ledger, self.now, token)
+        found = admit(request, AdmissionView(seen, settings, self.state.memories), self.ledger, self.now, token)
         if isinstance(found, NeedsRead):
             self.answers["live read"] += 1
             actual = self.cluster()
             key = between.uid if between is not None else owner.uid
             pods = tuple(pod for pod in actual.pods.get(owner.uid, ()) if pod.controller == key)
             live = LiveRead(self.owners[owner.uid], self.sets.get(key), pods)
-            found = admit(request, View(seen, settings, self.state.memories, live), self.ledger, self.now, token)
+            found = admit(
+                request, AdmissionView(seen, settings, self.state.memories, live), self.ledger, self.now, token
+            )
         if isinstance(found, NeedsRead):
-            found = admit(request, View(seen, settings, self.state.memories, UNREADABLE), self.ledger, self.now, token)
+            found = admit(
+                request, AdmissionView(seen, settings, self.state.memories, UNREADABLE), self.ledger, self.now, token
+            )
         assert not isinstance(found, NeedsRead)
         answer, self.ledger = found
         self.answers[str(answer.pod_class)] += 1
@@ -458,7 +464,7 @@ class World:
     def _decide(self) -> None:
         seen = self.seen()
         room = SlotRoom(self)
-        situation = Situation(seen, room, self.settings.rules(), self.settings.limits(), self.around)
+        situation = ClusterView(seen, room, self.settings.rules(), self.settings.limits(), self.around)
         self.decision = decide(self.state, situation, self.now)
         self.state = self.decision.state
         self.notices += self.decision.notices
@@ -466,7 +472,7 @@ class World:
             self._act(action)
         for slot in list(self.ledger.reservations.keys() | self.ledger.releases.keys()):
             pods = [pod for pod in seen.pods.get(slot.owner, ()) if pod.revision == slot.revision]
-            self.ledger = self.ledger.settled(slot, pods, self.now)
+            self.ledger = self.ledger.without_settled_entries(slot, pods, self.now)
 
     def _act(self, action: Action) -> None:
         pod = self.pods.get(action.uid)
@@ -483,7 +489,7 @@ class World:
                     pod.facts, released=True, controller="", deadline=action.deadline, former_owner=action.owner
                 )
             case Evict() | Delete():
-                if pod.facts.terminating or (action.reason in BY_POLICY and not self._still_whole(action.owner)):
+                if pod.facts.terminating or (action.reason in POLICY_REASONS and not self._still_whole(action.owner)):
                     return
                 self._note(action)
                 self._end(pod)
@@ -498,14 +504,14 @@ class World:
         live = self.live(action.owner) if owner is not None else []
         whole = owner is not None and len(live) == owner.replicas and all(pod.ready for pod in live)
         nodes = {name: node.facts for name, node in self.nodes.items()}
-        stood = effective(self.pods[action.uid].facts, nodes)
+        stood = effective_capacity(self.pods[action.uid].facts, nodes)
         self.moved.append(Moved(self.now, action, stood, sum(pod.ready for pod in live), whole))
 
     def by_policy(self) -> list[Moved]:
-        return [each for each in self.moved if each.action.reason in BY_POLICY]
+        return [each for each in self.moved if each.action.reason in POLICY_REASONS]
 
 
-class SlotRoom(Places):
+class SlotRoom(PlanningCapacity):
     """Room by free slots; nodes that end or may end have none."""
 
     def __init__(self, world: World) -> None:
@@ -522,7 +528,7 @@ class SlotRoom(Places):
     ) -> bool:
         return any(self._free(node, without) > 0 for node in self._asked(capacity, pools))
 
-    def moved(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[SlotRoom, str]:
+    def after_move(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[SlotRoom, str]:
         after = SlotRoom(self._world)
         after._load = Counter(self._load)
         after._load[pod.node] -= 1
@@ -546,4 +552,4 @@ class SlotRoom(Places):
 def placement(world: World, uid: str) -> Counter[str]:
     """Live pods of a workload, by what they are effectively on."""
     nodes = {name: node.facts for name, node in world.nodes.items()}
-    return Counter(str(effective(pod, nodes)) for pod in world.live(uid))
+    return Counter(str(effective_capacity(pod, nodes)) for pod in world.live(uid))

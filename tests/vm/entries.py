@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from situate.vm.model.node_accounting import recounted
+from situate.vm.model.node_accounting import recount
 from situate.vm.model.pods_and_nodes import Machine, Node, Pod, Ref, Role
 from situate.vm.model.resource_amounts import Amounts
 
@@ -13,7 +13,7 @@ GIB = 2**30
 
 
 def amounts(cores: float) -> Amounts:
-    return Amounts.of(round(cores * 1000), round(cores * GIB))
+    return Amounts.from_values(round(cores * 1000), round(cores * GIB))
 
 
 def pod(uid: str, cores: float = 1, wants: float | None = None, role: Role | None = None, **more: Any) -> Pod:
@@ -27,7 +27,7 @@ def pod(uid: str, cores: float = 1, wants: float | None = None, role: Role | Non
         requested=amounts(cores if wants is None else wants),
         used=amounts(cores),
         factor=more.pop("factor", amounts(0.25)),
-        overcommit=more.pop("overcommit", Amounts.of(1000, 1000)),
+        overcommit=more.pop("overcommit", Amounts.from_values(1000, 1000)),
         **more,
     )
 
@@ -44,4 +44,4 @@ def node(cores: float = 10, pods: Iterable[Pod] = (), watermark: float = 0.8, **
         pods={each.uid: each for each in pods},
         **more,
     )
-    return recounted(entry)
+    return recount(entry)

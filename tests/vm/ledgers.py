@@ -10,11 +10,11 @@ from situate.framework.engine.engine import Engine
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.kinds import nodes, pods
 from situate.vm.api.nodes import read_node
-from situate.vm.api.pods import by_requests, read_pod
+from situate.vm.api.pods import pod_from_requests, read_pod
 from situate.vm.backends.systems import NEONVM
 from situate.vm.controller.setup import VmSetup, scheduler_setup
 from situate.vm.ledger.ledger import Ledger
-from situate.vm.model.events import Listed, NodeSeen, PodGone, PodSeen
+from situate.vm.model.events import InitialListCompleted, NodeObserved, PodObserved, PodRemoved
 from situate.vm.model.migrations import Claim, Move
 from situate.vm.model.policy import Rules
 from situate.vm.placement.plugin import VirtualMachines
@@ -36,20 +36,20 @@ class Bench:
             if isinstance(each, nodes.Node):
                 seen = read_node(each, self.rules)
                 if seen.value is not None:
-                    self.ledger.apply(NodeSeen(seen.value))
+                    self.ledger.apply(NodeObserved(seen.value))
                 self.engine.set_node(each, self.now)
             else:
                 node = each.spec.node_name
                 if node and each.metadata.namespace not in self.rules.ignored_namespaces:
-                    read = read_pod(each, self.rules).value or by_requests(each, self.rules)
-                    self.ledger.apply(PodSeen(read, node))
+                    read = read_pod(each, self.rules).value or pod_from_requests(each, self.rules)
+                    self.ledger.apply(PodObserved(read, node))
                 self.engine.set_pod(each, self.now)
 
     def listed(self) -> None:
-        self.ledger.apply(Listed())
+        self.ledger.apply(InitialListCompleted())
 
     def remove(self, pod: pods.Pod) -> None:
-        self.ledger.apply(PodGone(pod.metadata.uid))
+        self.ledger.apply(PodRemoved(pod.metadata.uid))
         self.engine.remove_pod(pod.metadata.uid, self.now)
 
     def hold(self, claims: Iterable[Claim] = (), moves: Iterable[Move] = ()) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from situate.objects.decoding.codec import decode
 from situate.objects.kinds import nodes, pods
-from situate.objects.kinds.unstructured import Unstructured, with_content
+from situate.objects.kinds.unstructured import Unstructured, unstructured_from
 from situate.objects.resources import NODES, PODS
 from situate.vm.api.well_known import API_VERSION, MACHINE_KIND, MIGRATION_KIND
 
@@ -78,7 +78,7 @@ def vm(spec: Json = None, status: Json = None, **metadata: Json) -> Unstructured
         "memorySlots": {"min": 1, "use": 2, "max": 3},
         "memorySlotSize": "1Gi",
     }
-    return with_content(
+    return unstructured_from(
         {
             "apiVersion": API_VERSION,
             "kind": MACHINE_KIND,
@@ -91,7 +91,7 @@ def vm(spec: Json = None, status: Json = None, **metadata: Json) -> Unstructured
 
 def migration(status: Json = None, name: str = "schedplugin-a-xyz", **metadata: Json) -> Unstructured:
     """Of the machine `a`."""
-    return with_content(
+    return unstructured_from(
         {
             "apiVersion": API_VERSION,
             "kind": MIGRATION_KIND,

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from situate.sim.vm.world import VirtualMachine, World
+from situate.sim.vm.world import VirtualMachine, VMWorld
 from situate.vm.ledger.step import step
 from situate.vm.model.actions import Approve
-from situate.vm.model.events import Asked, Listed, Written
-from situate.vm.model.node_accounting import recounted
+from situate.vm.model.events import InitialListCompleted, ResourcesRequested, WriteResult
+from situate.vm.model.node_accounting import recount
 from situate.vm.model.policy import Rules
-from situate.vm.model.state import State
-from situate.vm.protocol.permit import Reason, answer
+from situate.vm.model.state import LedgerState
+from situate.vm.protocol.permit import PermitReason, decide_permit
 from tests.vm.town import START, both, only
 
 RULES = Rules()
@@ -27,9 +27,9 @@ A_NODE = 20
 """Machines, of one unit each, and as many units are free."""
 
 
-def ledger(nodes: int, waiting: int) -> State:
+def ledger(nodes: int, waiting: int) -> LedgerState:
     """So many machines each, on the last nodes, wait for more than there is."""
-    world, found, where = World(), {}, {}
+    world, found, where = VMWorld(), {}, {}
     for place in range(nodes):
         name = f"n{place}"
         world.add_node(name, both(2 * A_NODE))
@@ -38,8 +38,8 @@ def ledger(nodes: int, waiting: int) -> State:
             world.add_machine(VirtualMachine(f"v{number}", both(1), both(1), both(asks), both(1), True, number), name)
             where[f"v{number}"] = name
         pods = {uid: world.pod(uid) for uid, on in where.items() if on == name}
-        found[name] = recounted(replace(world.nodes[name], pods=pods))
-    return step(State(nodes=found, where=where), Listed(), START, RULES).state
+        found[name] = recount(replace(world.nodes[name], pods=pods))
+    return step(LedgerState(nodes=found, where=where), InitialListCompleted(), START, RULES).state
 
 
 def calls(do: Callable[[], Any]) -> tuple[Any, int]:
@@ -59,7 +59,7 @@ def calls(do: Callable[[], Any]) -> tuple[Any, int]:
 
 @pytest.mark.rule("vm:B32")
 def test_a_grant_from_free_room_costs_as_much_whatever_else_there_is() -> None:
-    asked = Asked("v0", both(1), both(3), both(1))
+    asked = ResourcesRequested("v0", both(1), both(3), both(1))
     decision, at_few = calls(partial(step, ledger(2, 0), asked, START, RULES))
     assert [each.amount for each in only(decision.actions, Approve)] == [both(3)]
 
@@ -70,8 +70,8 @@ def test_a_grant_from_free_room_costs_as_much_whatever_else_there_is() -> None:
     (approve,) = only(decision.actions, Approve)
     assert at_many <= MOST_CALLS
     assert at_many <= at_few + 10 * len(many.waiters), "of others only those are looked at who wait"
-    landed, at_answer = calls(partial(step, decision.state, Written(approve, "ok"), START, RULES))
-    told = answer(landed.state, asked, RULES)
+    landed, at_answer = calls(partial(step, decision.state, WriteResult(approve, "ok"), START, RULES))
+    told = decide_permit(landed.state, asked, RULES)
     assert at_answer <= MOST_CALLS
     assert told is not None
-    assert (told.permit, told.reason) == (both(3), Reason.GRANTED)
+    assert (told.permit, told.reason) == (both(3), PermitReason.GRANTED)

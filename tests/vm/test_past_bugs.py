@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from situate.vm.model.actions import StartMove
-from situate.vm.model.events import Asked, Beat, PodGone, Written
+from situate.vm.model.events import PodRemoved, ResourcesRequested, TimerFired, WriteResult
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.protocol.permit import answer
+from situate.vm.protocol.permit import decide_permit
 from tests.vm.town import Town, both, only
 
 
@@ -25,14 +25,14 @@ def test_a_move_that_does_not_begin_changes_nothing_of_its_machine() -> None:
     """#324: what was counted of a machine changed before its move had begun."""
     town = about_to_leave()
     before = town.state.nodes
-    (start,) = only(town.tell(Beat()), StartMove)
+    (start,) = only(town.tell(TimerFired()), StartMove)
     assert town.state.nodes == before, "only the target's room is reserved"
 
-    town.tell(Written(start, "refused", "forbidden"))
+    town.tell(WriteResult(start, "refused", "forbidden"))
 
     assert town.state.nodes == before
     assert (town.state.moves, town.state.claims) == ({}, {})
-    assert town.state.incoming("n2", "") == both(0)
+    assert town.state.incoming_amount("n2", "") == both(0)
 
 
 def test_a_migration_that_is_over_moves_nobody() -> None:
@@ -44,7 +44,7 @@ def test_a_migration_that_is_over_moves_nobody() -> None:
     assert town.world.migrations, "it is kept until its claim is closed"
     uid = town.world.machines["B"].runs_in
 
-    told = answer(town.state, Asked(uid, both(1), both(7), both(6)), town.rules)
+    told = decide_permit(town.state, ResourcesRequested(uid, both(1), both(7), both(6)), town.rules)
 
     assert told is not None
     assert not told.migrate
@@ -57,11 +57,11 @@ def test_nothing_is_ever_less_than_nothing() -> None:
         town.vm(name, "n1", 5)
     town.start()
     for _ in range(2):
-        town.tell(PodGone("A"))
+        town.tell(PodRemoved("A"))
     town.tell(town.world.add_node("n1", both(2)))
 
     entry = town.state.nodes["n1"]
     assert (entry.reserved, entry.committed, entry.migrating) == (both(5), both(5), both(0))
-    assert town.state.avail("n1", "anybody") == Amounts.zero(2)
-    town.tell(PodGone("B"))
-    assert (town.state.nodes["n1"].reserved, town.state.avail("n1", "anybody")) == (both(0), both(2))
+    assert town.state.available("n1", "anybody") == Amounts.zero(2)
+    town.tell(PodRemoved("B"))
+    assert (town.state.nodes["n1"].reserved, town.state.available("n1", "anybody")) == (both(0), both(2))

@@ -6,17 +6,17 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from situate.sim.vm.world import COPIED, VirtualMachine, World
-from situate.testing.vm.invariants.rules import Stepped, broken
+from situate.sim.vm.world import DEFAULT_COPIED_BYTES, VirtualMachine, VMWorld
+from situate.testing.vm.invariants.rules import LedgerStep, broken_invariants
 from situate.vm.ledger.migrations.planner import Planner
 from situate.vm.ledger.step import step
-from situate.vm.model.actions import Action, HandOver, Tell
-from situate.vm.model.events import Asked, Beat, Event, Listed, Written
+from situate.vm.model.actions import Action, HandOver, Notify
+from situate.vm.model.events import Event, InitialListCompleted, ResourcesRequested, TimerFired, WriteResult
 from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim, Move
 from situate.vm.model.pods_and_nodes import Pod, Ref
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 from situate.vm.planning.plan import Plan
 
 A = TypeVar("A", bound=Action)
@@ -24,7 +24,7 @@ START = 1000.0
 
 
 def both(number: int) -> Amounts:
-    return Amounts.of(number, number)
+    return Amounts.from_values(number, number)
 
 
 class Town:
@@ -32,7 +32,7 @@ class Town:
 
     def __init__(self, rules: Rules | None = None, **nodes: int) -> None:
         self.rules, self.now = rules or Rules(), START
-        self.world, self.state = World(), State()
+        self.world, self.state = VMWorld(), LedgerState()
         self.planner = Planner()
         self.done: list[Action] = []
         """What the last event asked for."""
@@ -49,10 +49,10 @@ class Town:
         self.tell(self.world.add_pod(name, both(size), node))
 
     def start(self) -> None:
-        self.tell(Listed())
+        self.tell(InitialListCompleted())
 
     def restart(self) -> None:
-        self.state = State()
+        self.state = LedgerState()
         for event in self.world.listing():
             self.tell(event)
 
@@ -60,7 +60,7 @@ class Town:
         """Nothing is performed."""
         decision = step(self.state, event, self.now, self.rules, self.planner)
         if not self.rules.compat:
-            assert list(broken(Stepped(self.state, event, decision, self.now, self.rules))) == []
+            assert list(broken_invariants(LedgerStep(self.state, event, decision, self.now, self.rules))) == []
         self.state, self.wake_at = decision.state, decision.wake_at
         self.done = list(decision.actions)
         return self.done
@@ -77,7 +77,7 @@ class Town:
             asked += actions
             for action in (each for each in actions if but is None or not isinstance(each, but)):
                 seen = self.world.perform(action, self.now)
-                coming.append(Written(action, "refused" if seen is None else "ok"))
+                coming.append(WriteResult(action, "refused" if seen is None else "ok"))
                 coming += seen or ()
         return asked
 
@@ -88,12 +88,12 @@ class Town:
         asked = self.live(self.world.request(name, machine.unit, wanted))
         held = machine.approved if last is None else both(last)
         return asked + self.live(
-            Asked(machine.runs_in, machine.unit, wanted, held, more.pop("lowers_at_once", True), **more)
+            ResourcesRequested(machine.runs_in, machine.unit, wanted, held, more.pop("lowers_at_once", True), **more)
         )
 
     def wait(self, seconds: float) -> list[Action]:
         self.now += seconds
-        return self.live(Beat())
+        return self.live(TimerFired())
 
     def made_room(self, name: str, seconds: float = 5.0) -> Move:
         """Wait until a move begins for a machine that is short."""
@@ -108,7 +108,7 @@ class Town:
         target = self.world.migrations[move.name].target
         if not self.world.pods[target].node:
             self.live(self.world.bind(target, move.target_node))
-        self.live(self.world.copy(move.name, COPIED * percent // 100, self.now))
+        self.live(self.world.copy(move.name, DEFAULT_COPIED_BYTES * percent // 100, self.now))
 
     def moved(self, move: Move) -> None:
         """It runs at the target; its source is still there."""
@@ -153,7 +153,7 @@ def only(actions: Iterable[Action], kind: type[A]) -> list[A]:
 
 def outcomes(actions: Iterable[Action]) -> list[str]:
     """Of the claims that were closed."""
-    return [action.fields["outcome"] for action in only(actions, Tell) if action.reason == "ClaimClosed"]
+    return [action.fields["outcome"] for action in only(actions, Notify) if action.reason == "ClaimClosed"]
 
 
 def claim_on(move: Move, whom: Pod, amount: int, deadline: float = START + 10_000) -> Claim:

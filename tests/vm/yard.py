@@ -10,10 +10,10 @@ from situate.vm.api.nodes import read_node
 from situate.vm.api.pods import read_pod
 from situate.vm.ledger.step import step
 from situate.vm.model.actions import Action
-from situate.vm.model.events import Event, Listed, NodeSeen, PodSeen, Written
+from situate.vm.model.events import Event, InitialListCompleted, NodeObserved, PodObserved, WriteResult
 from situate.vm.model.pods_and_nodes import Pod
 from situate.vm.model.policy import Rules
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 
 A = TypeVar("A", bound=Action)
 
@@ -22,11 +22,11 @@ class Yard:
     """Started, with the objects that it is made with. Nothing is performed."""
 
     def __init__(self, *objects: nodes.Node | pods.Pod, rules: Rules = Rules()) -> None:  # noqa: B008  # frozen
-        self.rules, self.now, self.state = rules, 1000.0, State()
+        self.rules, self.now, self.state = rules, 1000.0, LedgerState()
         self.wake_at: float | None = None
         for each in objects:
             self.see(each)
-        self.done = self.tell(Listed())
+        self.done = self.tell(InitialListCompleted())
 
     def tell(self, event: Event) -> list[Action]:
         decision = step(self.state, event, self.now, self.rules)
@@ -37,13 +37,13 @@ class Yard:
         if isinstance(each, nodes.Node):
             node = read_node(each, self.rules).value
             assert node is not None
-            return self.tell(NodeSeen(node))
+            return self.tell(NodeObserved(node))
         read = read_pod(each, self.rules).value
         assert read is not None
-        return self.tell(PodSeen(read, each.spec.node_name))
+        return self.tell(PodObserved(read, each.spec.node_name))
 
     def answer(self, action: Action, outcome: str = "ok", reason: str = "") -> list[Action]:
-        return self.tell(Written(action, outcome, reason))
+        return self.tell(WriteResult(action, outcome, reason))
 
     def only(self, kind: type[A]) -> list[A]:
         """Of what the last event asked for."""

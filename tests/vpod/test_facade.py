@@ -11,7 +11,7 @@ import looptime
 import pytest
 
 import situate.vpod
-from situate.testing.vpod.builders import options, placed, pod, vpod, with_placements
+from situate.testing.vpod.builders import make_placements, options, pod, vpod, with_placements
 from situate.vpod.controller.facade import SchedulerConfig, StatefulSetScheduler, as_scheduler
 from situate.vpod.model.options import DrainOptions, Profile, RebalanceOptions
 from situate.vpod.model.pod_classes import PodFacts
@@ -68,7 +68,7 @@ def test_it_schedules_what_listers_show() -> None:
     world = World()
     scheduler = world.scheduler()
     assert isinstance(scheduler, Scheduler)
-    assert scheduler.schedule(vpod("a/b", 5)) == list(placed(3, 2))
+    assert scheduler.schedule(vpod("a/b", 5)) == list(make_placements(3, 2))
     assert scheduler.reserved() == {Key("a", "b"): {"set-0": 3, "set-1": 2}}
     scheduler.reserved().clear()
     assert scheduler.reserved()
@@ -92,7 +92,7 @@ class Source:
 
     @property
     def placements(self) -> tuple[Placement, ...]:
-        return placed(1)
+        return make_placements(1)
 
     @property
     def resource_version(self) -> str:
@@ -110,8 +110,8 @@ def test_a_vpod_of_ones_own_is_listed_and_never_changed() -> None:
     scheduler = StatefulSetScheduler(config, clock=lambda: 0.0)
     scheduler.promote()
     assert scheduler.reserved() == {source.key: {"set-0": 1}}  # what the lister shows
-    assert scheduler.schedule(source) == list(placed(2, 2))
-    assert (source.vreplicas, source.placements) == (4, placed(1))
+    assert scheduler.schedule(source) == list(make_placements(2, 2))
+    assert (source.vreplicas, source.placements) == (4, make_placements(1))
 
 
 @pytest.mark.rule("vpod:V30", "vpod:D3")
@@ -122,14 +122,14 @@ def test_a_lister_that_fails_fails_the_call_and_changes_nothing() -> None:
     def listed() -> list[PlainVPod]:
         if fails:
             raise ConnectionError("no list")
-        return [vpod("a/b", 12, placed(10, 2))]
+        return [vpod("a/b", 12, make_placements(10, 2))]
 
     config = SchedulerConfig(options(10), world, listed, lambda: list(world.pods.values()))
     scheduler = StatefulSetScheduler(config, clock=lambda: 0.0)
     scheduler.promote()
     fails = True
     with pytest.raises(ConnectionError):
-        scheduler.schedule(vpod("a/b", 1, placed(10, 2)))
+        scheduler.schedule(vpod("a/b", 1, make_placements(10, 2)))
     with pytest.raises(ConnectionError):
         scheduler.autoscale(True)
     assert (scheduler.reserved(), world.replicas) == ({Key("a", "b"): {"set-0": 10, "set-1": 2}}, 2)
@@ -139,7 +139,7 @@ def test_a_lister_that_fails_fails_the_call_and_changes_nothing() -> None:
 def test_a_shortage_is_raised_with_what_could_be_placed() -> None:
     with pytest.raises(NotEnoughReplicas) as raised:
         World(1).scheduler().schedule(vpod("a/b", 12))
-    assert (raised.value.placements, raised.value.left, raised.value.retry_after) == (list(placed(10)), 2, 5.0)
+    assert (raised.value.placements, raised.value.left, raised.value.retry_after) == (list(make_placements(10)), 2, 5.0)
 
 
 @pytest.mark.rule("vpod:V4")
@@ -148,8 +148,8 @@ def test_a_list_in_and_placements_out() -> None:
     decisions = scheduler.schedule_all([(vpod("a/b", 0), 15), (vpod("a/c", 0), 9)])
     assert isinstance(decisions, dict)
     assert {str(key): (d.placements, d.left) for key, d in decisions.items()} == {
-        "a/b": (placed(8, 7), 0),
-        "a/c": (placed(2, 3), 4),
+        "a/b": (make_placements(8, 7), 0),
+        "a/c": (make_placements(2, 3), 4),
     }
 
 
@@ -174,13 +174,13 @@ async def test_a_function_is_a_scheduler(is_awaitable: bool) -> None:
 
     def plain(subject: VPod) -> list[Placement]:
         calls.append(subject)
-        return list(placed(1))
+        return list(make_placements(1))
 
     async def awaitable(subject: VPod) -> list[Placement]:
         return plain(subject)
 
     answer = as_scheduler(awaitable if is_awaitable else plain).schedule(vpod("a/b", 1))
-    assert (answer if isinstance(answer, list) else await answer) == list(placed(1))
+    assert (answer if isinstance(answer, list) else await answer) == list(make_placements(1))
     assert len(calls) == 1
 
 
@@ -193,7 +193,7 @@ def test_a_missing_lister_of_pods_is_an_error() -> None:
 @pytest.mark.rule("vpod:D3", "vpod:V33")
 def test_a_failed_read_changes_no_reservation() -> None:
     world = World()
-    world.put(vpod("a/b", 12, placed(10, 2)))
+    world.put(vpod("a/b", 12, make_placements(10, 2)))
     scheduler = world.scheduler()
     scheduler.promote()
     before = scheduler.reserved()
@@ -203,13 +203,13 @@ def test_a_failed_read_changes_no_reservation() -> None:
         scheduler.schedule(world.vpods[Key("a", "b")])
     assert scheduler.reserved() == before
     world.fails = False
-    assert scheduler.schedule(world.vpods[Key("a", "b")]) == list(placed(10, 2))
+    assert scheduler.schedule(world.vpods[Key("a", "b")]) == list(make_placements(10, 2))
 
 
 @pytest.mark.rule("vpod:D1", "vpod:B2")
 def test_a_promotion_is_idempotent_and_moves_nothing() -> None:
     world = World()
-    world.put(vpod("a/b", 12, placed(10, 2)), vpod("a/c", 3, placed(0, 3)))
+    world.put(vpod("a/b", 12, make_placements(10, 2)), vpod("a/c", 3, make_placements(0, 3)))
     scheduler = world.scheduler()
     scheduler.promote()
     first = scheduler.reserved()
@@ -230,13 +230,13 @@ def test_two_processes_do_not_overcommit_a_pod() -> None:
     world.write(Key("a", "a"), list(one.schedule(world.vpods[Key("a", "a")])))  # type: ignore[arg-type]  # plain here
     with pytest.raises(NotEnoughReplicas) as raised:
         other.schedule(world.vpods[Key("a", "b")])
-    assert raised.value.placements == list(placed(2))
+    assert raised.value.placements == list(make_placements(2))
 
 
 @pytest.mark.rule("vpod:D24")
 def test_a_resync_drops_what_is_gone() -> None:
     world = World()
-    world.put(vpod("a/b", 2, placed(1, 1)))
+    world.put(vpod("a/b", 2, make_placements(1, 1)))
     scheduler = world.scheduler()
     scheduler.promote()
     world.vpods.clear()
@@ -247,7 +247,7 @@ def test_a_resync_drops_what_is_gone() -> None:
 @pytest.mark.rule("vpod:D21", "vpod:D8", "vpod:S8", "vpod:V33")
 def test_beats_drain_first_and_write_on_a_fresh_read() -> None:
     world = World(4)
-    world.put(vpod("a/b", 20, placed(5, 5, 5, 5)))
+    world.put(vpod("a/b", 20, make_placements(5, 5, 5, 5)))
     scheduler = world.scheduler(**AT_ONCE)
     scheduler.promote()
     world.version = 9  # somebody wrote the scale; the cache does not know
@@ -255,13 +255,13 @@ def test_beats_drain_first_and_write_on_a_fresh_read() -> None:
     assert world.replicas == 4
     world.write(Key("a", "b"), list(scheduler.schedule(world.vpods[Key("a", "b")])))  # type: ignore[arg-type]  # plain
     scheduler.autoscale(True)
-    assert (world.replicas, world.vpods[Key("a", "b")].placements) == (2, placed(10, 10))
+    assert (world.replicas, world.vpods[Key("a", "b")].placements) == (2, make_placements(10, 10))
 
 
 @pytest.mark.rule("vpod:V15", "vpod:V28")
 def test_moves_go_through_the_evictor_that_was_supplied() -> None:
     world = World(3)
-    world.put(vpod("a/b", 6, placed(2, 2, 2)))
+    world.put(vpod("a/b", 6, make_placements(2, 2, 2)))
     world.pods.pop(2)
     seen: list[tuple[str | None, Placement]] = []
 
@@ -274,22 +274,22 @@ def test_moves_go_through_the_evictor_that_was_supplied() -> None:
     scheduler.promote()
     scheduler.autoscale(True)
     assert seen == [(None, Placement("set-2", 2)), ("set-1", Placement("set-1", 2))]
-    assert scheduler.schedule(world.vpods[Key("a", "b")]) == list(placed(6))
+    assert scheduler.schedule(world.vpods[Key("a", "b")]) == list(make_placements(6))
 
 
 def test_rebalance_is_opt_in_and_hands_out_what_to_write() -> None:
     world = World(3)
-    world.put(vpod("a/b", 6, placed(6)))
+    world.put(vpod("a/b", 6, make_placements(6)))
     scheduler = world.scheduler(rebalance=RebalanceOptions(enabled=True, max_moves_per_vpod=9, max_moves=9))
     assert scheduler.rebalance() == {}, "a follower moves nothing"
     scheduler.promote()
-    assert scheduler.rebalance() == {Key("a", "b"): list(placed(2, 2, 2))}
+    assert scheduler.rebalance() == {Key("a", "b"): list(make_placements(2, 2, 2))}
     assert scheduler.rebalance() == {}, "the interval is not over"
 
 
 async def test_awaitable_callables_give_awaitable_answers_one_after_the_other() -> None:
     world = World()
-    world.put(vpod("a/b", 12, placed(10, 2)))
+    world.put(vpod("a/b", 12, make_placements(10, 2)))
 
     class Client:
         async def get_scale(self, name: str, options: Mapping[str, str] | None = None) -> Scale:
@@ -314,7 +314,7 @@ async def test_awaitable_callables_give_awaitable_answers_one_after_the_other() 
     # a schedule that arrives before the promotion is complete waits for it
     waiting = scheduler.schedule(world.vpods[Key("a", "b")])
     assert not isinstance(waiting, list)
-    assert await waiting == list(placed(10, 2))
+    assert await waiting == list(make_placements(10, 2))
     assert promotion.done()
     with pytest.raises(NotEnoughReplicas):
         await scheduler.schedule(vpod("a/c", 9))  # type: ignore[misc]  # awaitable here

@@ -23,7 +23,7 @@ from situate.vpod.placement.decide import Decision, commit, decide, pods_to_cove
 from situate.vpod.state.fairness_limits import Rule
 from situate.vpod.state.knative_json import differences
 from situate.vpod.state.state import State
-from situate.vpod.state.vpod_view import Situation
+from situate.vpod.state.vpod_view import VPodView
 
 PODS = 6
 NODES = {"n0": "a", "n1": "a", "n2": "b", "n3": None}
@@ -65,14 +65,14 @@ class World:
             name: PlainVPod(Key("ns" if name < "w" else "other", name), 0, weight=weight)
             for name, weight in WEIGHTS.items()
         }
-        self.state = State.rebuilt(
+        self.state = State.rebuild(
             self.options, self.replicas, self.pods.values(), self.vpods.values(), 0.0, self.nodes.values()
         )
 
     def set_pod(self, ordinal: int, change: str) -> None:
         if change == "missing":
             self.pods.pop(ordinal, None)
-            self.state.pod_gone(f"s-{ordinal}", self.now)
+            self.state.remove_pod(f"s-{ordinal}", self.now)
         else:
             self.pods[ordinal] = msgspec.structs.replace(
                 PodFacts(f"s-{ordinal}", f"n{ordinal % len(NODES)}"), **POD_CHANGES[change]
@@ -82,7 +82,7 @@ class World:
     def set_node(self, name: str, change: str) -> None:
         if change == "gone":
             self.nodes.pop(name, None)
-            self.state.node_gone(name, self.now)
+            self.state.remove_node(name, self.now)
         else:
             self.nodes[name] = msgspec.structs.replace(NodeFacts(name, NODES[name]), **NODE_CHANGES[change])
             self.state.observe_node(self.nodes[name], self.now)
@@ -99,7 +99,7 @@ class World:
     def delete_vpod(self, name: str) -> None:
         gone = self.vpods.pop(name, None)
         if gone is not None:
-            self.state.vpod_gone(gone.key, self.now)
+            self.state.remove_vpod(gone.key, self.now)
 
     def set_capacity(self, capacity: int) -> None:
         self.options = replace(self.options, capacity=capacity)
@@ -126,7 +126,7 @@ class World:
             self.set_vpod(name, placements=decision.placements)
 
     def check_rebuilt(self) -> None:
-        rebuilt = State.rebuilt(
+        rebuilt = State.rebuild(
             self.options,
             self.replicas,
             self.pods.values(),
@@ -152,7 +152,7 @@ class Before:
     def of(cls, state: State, vpod: PlainVPod) -> Before:
         slots = state.slots
         return cls(
-            dict(Situation.of(state, vpod).start),
+            dict(VPodView.from_state(state, vpod).start),
             {o: slot.adding for o, slot in slots.items()},
             reserved_units(state),
             frozenset(state.ousted),
@@ -185,9 +185,9 @@ def check(state: State, vpod: PlainVPod, before: Before, decision: Decision) -> 
         assert pod_class is not PodClass.REJECT, f"S4: {ordinal} is rejected"
         if held > before.start.get(ordinal, 0):
             assert pod_class is PodClass.ACCEPT, f"S4: {ordinal} receives and does not accept"
-    situation = Situation.of(state, vpod)
+    situation = VPodView.from_state(state, vpod)
     if decision.left and (decision.shortage is None or decision.shortage.limit is None):
-        roomy = [o for o in state.slots if situation.room(o, after.get(o, 0)) > 0]
+        roomy = [o for o in state.slots if situation.free_vreplicas(o, after.get(o, 0)) > 0]
         assert not roomy, f"S3: {decision.left} left and room on {roomy}"
     satisfied = sum(before.start.values()) == decision.target and not before.ousted & before.start.keys()
     if satisfied and len(before.start) >= pods_to_cover(state, decision.target):
@@ -388,7 +388,7 @@ def test_from_nothing_zones_differ_by_one_and_pods_inside_a_zone_too(zones: str,
     pods = [PodFacts(f"s-{i}", f"n{i}") for i in range(len(zones))]
     nodes = [NodeFacts(f"n{i}", zone) for i, zone in enumerate(zones)]
     vpod = PlainVPod(Key("ns", "v"), wanted)
-    placed = decide(State.rebuilt(options, len(zones), pods, [vpod], 0.0, nodes), vpod, 0.0).reservation
+    placed = decide(State.rebuild(options, len(zones), pods, [vpod], 0.0, nodes), vpod, 0.0).reservation
     by_zone = {zone: [placed.get(o, 0) for o in range(len(zones)) if zones[o] == zone] for zone in set(zones)}
     totals = [sum(inside) for inside in by_zone.values()]
     assert sum(totals) == wanted
@@ -403,7 +403,7 @@ def test_shrinking_by_spread_never_widens_the_gap(placed: dict[int, int], data: 
     options = Options("ns", "s", 9, shrink=Shrink.SPREAD)
     vpod = PlainVPod(Key("ns", "v"), wanted, tuple(Placement(f"s-{o}", n) for o, n in sorted(placed.items())))
     pods = [PodFacts(f"s-{i}", "n") for i in range(6)]
-    after = decide(State.rebuilt(options, 6, pods, [vpod], 0.0), vpod, 0.0).reservation
+    after = decide(State.rebuild(options, 6, pods, [vpod], 0.0), vpod, 0.0).reservation
     left = [after.get(o, 0) for o in placed]
     assert sum(left) == wanted
     assert max(left) - min(left) <= max(1, max(placed.values()) - min(placed.values()))
@@ -417,5 +417,5 @@ def test_what_fits_is_placed_in_the_first_call(loads: list[int], wanted: int, po
     pods = [PodFacts(f"s-{i}", "n") for i in range(len(loads))]
     held = tuple(Placement(f"s-{o}", n) for o, n in enumerate(loads) if n)
     other, vpod = PlainVPod(Key("ns", "other"), sum(loads), held), PlainVPod(Key("ns", "v"), wanted)
-    decision = decide(State.rebuilt(options, len(loads), pods, [other, vpod], 0.0), vpod, 0.0)
+    decision = decide(State.rebuild(options, len(loads), pods, [other, vpod], 0.0), vpod, 0.0)
     assert decision.left == max(0, wanted - (7 * len(loads) - sum(loads)))

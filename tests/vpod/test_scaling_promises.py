@@ -17,10 +17,10 @@ from situate.vpod.model.pod_classes import Cause, NodeFacts, PodFacts
 from situate.vpod.model.vpod import Key, PlainVPod
 from situate.vpod.placement.decide import MoveCause, commit
 from situate.vpod.scaling import drain
-from situate.vpod.scaling.autoscaler import Memory, apply, beat
+from situate.vpod.scaling.autoscaler import AutoscalerMemory, apply_drain, decide_round
 from situate.vpod.scaling.demand import pods_needed
 from situate.vpod.state.state import State
-from situate.vpod.state.vpod_view import Situation
+from situate.vpod.state.vpod_view import VPodView
 
 TICK = 10.0
 BEAT = 100.0
@@ -35,8 +35,8 @@ class Cluster:
         self.options = options
         self.now = 0.0
         self.vpods: dict[Key, PlainVPod] = {}
-        self.state = State.rebuilt(options, 0, [], [], 0.0, [NodeFacts(f"n{i}", zone) for i, zone in enumerate(ZONES)])
-        self.memory = Memory()
+        self.state = State.rebuild(options, 0, [], [], 0.0, [NodeFacts(f"n{i}", zone) for i, zone in enumerate(ZONES)])
+        self.memory = AutoscalerMemory()
         self.pending: dict[int, int] = {}  # ordinals without a pod, and in how many ticks it comes
         self.next_beat = BEAT
         self.due: list[Key] = []
@@ -54,7 +54,7 @@ class Cluster:
 
     def delete(self, name: str) -> None:
         if self.vpods.pop(Key("ns", name), None) is not None:
-            self.state.vpod_gone(Key("ns", name), self.now)
+            self.state.remove_vpod(Key("ns", name), self.now)
 
     def tick(self) -> None:
         self.now += TICK
@@ -79,7 +79,7 @@ class Cluster:
         """Due vpods, short ones, and those that a drain moves; whether any is short."""
         short = [key for key, entry in self.state.vpods.items() if entry.short_since is not None]
         again = [key for key, at in self.again.items() if at <= self.now]
-        keys = dict.fromkeys([*self.due, *short, *again, *drain.leaving(self.state)])
+        keys = dict.fromkeys([*self.due, *short, *again, *drain.vpods_on_drained_pods(self.state)])
         self.due = []
         for key in keys:
             vpod = self.vpods.get(key)
@@ -87,10 +87,10 @@ class Cluster:
                 continue
             before = sum((self.state.vpods[key].reserved or {}).values())
             leaves = self._amount_on_drained(key)
-            decision = drain.place(self.state, vpod, self.now)
+            decision = drain.schedule_during_drain(self.state, vpod, self.now)
             commit(self.state, decision)
             self.again.pop(key, None)
-            if (at := drain.retry_at(self.state, key)) is not None:
+            if (at := drain.next_retry_time(self.state, key)) is not None:
                 self.again[key] = at
             after = sum(decision.reservation.values())
             assert after >= min(before, decision.wanted), "a vreplica that ran has no place any more"
@@ -105,21 +105,21 @@ class Cluster:
         return any(entry.short_since is not None for entry in self.state.vpods.values())
 
     def _amount_on_drained(self, key: Key) -> int:
-        held = Situation.of(self.state, self.vpods[key]).start
+        held = VPodView.from_state(self.state, self.vpods[key]).start
         return sum(n for ordinal, n in held.items() if self.state.verdict(ordinal).cause is Cause.DRAINING)
 
     def _beat(self, may_shrink: bool) -> None:
         self.beats += 1
-        decided = beat(self.state, self.memory, self.now, may_shrink)
-        self.memory = apply(self.state, decided)
+        decided = decide_round(self.state, self.memory, self.now, may_shrink)
+        self.memory = apply_drain(self.state, decided)
         self.seen["drain"] += decided.drain is not None
-        self.due += drain.leaving(self.state)
+        self.due += drain.vpods_on_drained_pods(self.state)
         before, after = self.state.replicas, decided.replicas
         if after == before:
             return
         if after < before:
             assert may_shrink, "a trigger may not shrink"
-            assert not self.state.holds_from(after), "S8: cut while something lies there"
+            assert not self.state.is_used_from(after), "S8: cut while something lies there"
             self.seen["down"] += 1
         else:
             self.scale_ups.append(self.now)
@@ -127,7 +127,7 @@ class Cluster:
         self.state.observe_replicas(after, self.now, ours=True)
         for ordinal in range(after, before):
             if self.pending.pop(ordinal, None) is None:
-                self.state.pod_gone(f"s-{ordinal}", self.now)
+                self.state.remove_pod(f"s-{ordinal}", self.now)
         for ordinal in range(before, after):
             self.pending[ordinal] = self.rng.randrange(4)
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.testing.vpod.builders import amounts, placed, pod, schedule, state, vpod
+from situate.testing.vpod.builders import amounts, make_placements, pod, schedule, state, vpod
 from situate.vpod.model.options import Topology
 from situate.vpod.model.pod_classes import NodeFacts
 from situate.vpod.placement.decide import decide
-from situate.vpod.scaling.autoscaler import Memory, beat
+from situate.vpod.scaling.autoscaler import AutoscalerMemory, decide_round
 from situate.vpod.state.fairness_limits import Rule
 
 
@@ -44,8 +44,10 @@ def test_zones_as_the_plain_twin_says(capacity: int, pods: list[tuple[str, int, 
     zones = [zone for zone, _, _ in pods]
     own = [min(held, capacity) for _, _, held in pods]
     used = [min(load, capacity - held) for (_, load, _), held in zip(pods, own, strict=True)]
-    kept = state(len(pods), capacity, [vpod("a/others", sum(used), placed(*used))], zones=zones, topology=Topology.ZONE)
-    subject = vpod("a/b", sum(own) + more, placed(*own))
+    kept = state(
+        len(pods), capacity, [vpod("a/others", sum(used), make_placements(*used))], zones=zones, topology=Topology.ZONE
+    )
+    subject = vpod("a/b", sum(own) + more, make_placements(*own))
     kept.observe_vpod(subject, 0.0)
     kept.reserve_from_status()
     found = decide(kept, subject, 0.0)
@@ -71,17 +73,17 @@ def test_nodes_may_be_the_domains() -> None:
     kept = state(4, 10, topology=Topology.NODE)
     for ordinal in (1, 2, 3):
         kept.observe_pod(pod(ordinal, node="node-1"), 0.0)
-    assert schedule(kept, vpod("a/b", 6)).placements == placed(3, 1, 1, 1)
+    assert schedule(kept, vpod("a/b", 6)).placements == make_placements(3, 1, 1, 1)
 
 
 @pytest.mark.rule("vpod:B8")
 def test_a_full_zone_never_blocks_unless_it_is_asked_to() -> None:
-    full = vpod("a/full", 4, placed(0, 4))
+    full = vpod("a/full", 4, make_placements(0, 4))
     soft = state(2, 4, [full], zones=["x", "y"], topology=Topology.ZONE)
-    assert schedule(soft, vpod("a/b", 3)).placements == placed(3)
+    assert schedule(soft, vpod("a/b", 3)).placements == make_placements(3)
     hard = state(2, 4, [full], zones=["x", "y"], topology=Topology.ZONE, topology_required=True)
     decision = schedule(hard, vpod("a/b", 3))
-    assert (decision.placements, decision.left) == (placed(1), 2)
+    assert (decision.placements, decision.left) == (make_placements(1), 2)
     assert decision.shortage is not None
     assert decision.shortage.limit is not None
     assert decision.shortage.limit.rule is Rule.TOPOLOGY
@@ -90,22 +92,22 @@ def test_a_full_zone_never_blocks_unless_it_is_asked_to() -> None:
 @pytest.mark.rule("vpod:B8")
 def test_a_zone_without_pods_is_waited_for_one_pod_at_a_time() -> None:
     kept = state(2, 10, zones=["x", "y", "z"], topology=Topology.ZONE, topology_required=True)
-    assert schedule(kept, vpod("a/b", 9)).placements == placed(1, 1)
-    decided = beat(kept, Memory(), 1.0, True)
+    assert schedule(kept, vpod("a/b", 9)).placements == make_placements(1, 1)
+    decided = decide_round(kept, AutoscalerMemory(), 1.0, True)
     assert decided.replicas == 3
     kept.observe_replicas(3, 2.0, ours=True)
-    assert beat(kept, decided.memory, 3.0, True).replicas == 3, "the last one has not come yet"
+    assert decide_round(kept, decided.memory, 3.0, True).replicas == 3, "the last one has not come yet"
     kept.observe_pod(pod(2), 4.0)
-    assert schedule(kept, vpod("a/b", 9, placed(1, 1)), 5.0).placements == placed(3, 3, 3)
-    assert beat(kept, decided.memory, 6.0, True).replicas == 3
+    assert schedule(kept, vpod("a/b", 9, make_placements(1, 1)), 5.0).placements == make_placements(3, 3, 3)
+    assert decide_round(kept, decided.memory, 6.0, True).replicas == 3
 
 
 @pytest.mark.rule("vpod:B8", "vpod:B3")
 def test_a_lost_zone_is_no_domain_any_more() -> None:
-    held = placed(2, 2, 2)
+    held = make_placements(2, 2, 2)
     kept = state(3, 10, [vpod("a/b", 6, held)], zones=["x", "y", "z"], topology=Topology.ZONE, topology_required=True)
     for node in [name for name, facts in kept.nodes.items() if facts.zone == "z"]:
         kept.observe_node(NodeFacts(node, "z", ready=False), 0.0)
     assert not decide(kept, vpod("a/b", 6, held), 59.0).changed
     decision = schedule(kept, vpod("a/b", 6, held), 60.0)
-    assert (decision.placements, decision.left) == (placed(3, 3), 0)
+    assert (decision.placements, decision.left) == (make_placements(3, 3), 0)

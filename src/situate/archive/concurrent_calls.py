@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+async def gather_calls(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Run the calls. The first failure cancels the others, and is raised after they have ended."""
     try:
         async with asyncio.TaskGroup() as group:

@@ -57,7 +57,7 @@ def has_opener(url: str) -> bool:
     return scheme_of(url) in _OPENERS
 
 
-def _file(url: str, _: Mapping[str, str]) -> Archiver:
+def _open_folder(url: str, _: Mapping[str, str]) -> Archiver:
     from situate.archive.stores.folder.archiver import FilesystemArchiver
 
     try:
@@ -72,7 +72,7 @@ def _file(url: str, _: Mapping[str, str]) -> Archiver:
     return FilesystemArchiver(Path(path))
 
 
-def _sql(url: str, _: Mapping[str, str]) -> Archiver:
+def _open_sql(url: str, _: Mapping[str, str]) -> Archiver:
     from situate.archive.stores.sql.archiver import SqlArchiver
 
     try:
@@ -81,7 +81,7 @@ def _sql(url: str, _: Mapping[str, str]) -> Archiver:
         raise BadArchiveUrl(str(error)) from None
 
 
-def _s3(url: str, environment: Mapping[str, str]) -> Archiver:
+def _open_s3(url: str, environment: Mapping[str, str]) -> Archiver:
     from situate.archive.stores.s3.archiver import S3Archiver
 
     try:
@@ -90,7 +90,7 @@ def _s3(url: str, environment: Mapping[str, str]) -> Archiver:
         raise BadArchiveUrl(str(error)) from None
 
 
-def _mongodb(url: str, _: Mapping[str, str]) -> Archiver:
+def _open_mongodb(url: str, _: Mapping[str, str]) -> Archiver:
     from situate.archive.stores.mongodb.archiver import MongoArchiver
 
     try:
@@ -100,13 +100,13 @@ def _mongodb(url: str, _: Mapping[str, str]) -> Archiver:
 
 
 _OPENERS: Final[Mapping[str, Callable[[str, Mapping[str, str]], Archiver]]] = {
-    "file": _file,
-    "sqlite": _sql,
-    "postgresql": _sql,
-    "postgres": _sql,
-    "s3": _s3,
-    "mongodb": _mongodb,
-    "mongodb+srv": _mongodb,
+    "file": _open_folder,
+    "sqlite": _open_sql,
+    "postgresql": _open_sql,
+    "postgres": _open_sql,
+    "s3": _open_s3,
+    "mongodb": _open_mongodb,
+    "mongodb+srv": _open_mongodb,
 }
 _EXTRAS: Final[Mapping[str, str]] = {
     "sqlite": "sql",

@@ -22,7 +22,7 @@ from situate.archive.protocol import Archiver
 from situate.objects.selection.label_selectors import valid_label_key
 from situate.objects.settings.flags import F, add_flags, with_flags
 from situate.objects.settings.options import BadOptions, Sources, options_of, read_mapping, read_options
-from situate.objects.settings.section import Duration, Mistake, PositiveDuration, shown
+from situate.objects.settings.section import Duration, Mistake, PositiveDuration, format_value
 
 _Self = TypeVar("_Self", bound="ArchiveOptions")
 _Outcome = Literal["successful", "failed", "unfinished"]
@@ -119,19 +119,25 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_key):
         try:
             return read_mapping(cls, mapping, path)
         except BadOptions as bad:
-            raise BadOptions(map(hidden, bad.mistakes)) from None
+            raise BadOptions(map(hide_url, bad.mistakes)) from None
 
     def mistakes(self) -> Iterable[Mistake]:
         """Yield the mistakes between fields, and those that types cannot express."""
         if self.archive_url is not None and not has_opener(self.archive_url):
-            yield Mistake("url", _HIDDEN, ALLOWED_URLS)
+            yield Mistake("url", _HIDDEN_TEXT, ALLOWED_URLS)
         if self.archive_url is not None and self.archive_url_file is not None:
-            yield Mistake("urlFile", shown(self.archive_url_file), "no file together with url", "set only one of them")
+            yield Mistake(
+                "urlFile", format_value(self.archive_url_file), "no file together with url", "set only one of them"
+            )
         if self.archive_url_file is not None and "://" in self.archive_url_file:
-            yield Mistake("urlFile", _HIDDEN, "the path of a file that holds the URL", "this looks like a URL itself")
+            yield Mistake(
+                "urlFile", _HIDDEN_TEXT, "the path of a file that holds the URL", "this looks like a URL itself"
+            )
         if not valid_label_key(self.finalizer) or "/" not in self.finalizer:
             yield Mistake(
-                "finalizer", shown(self.finalizer), "a DNS name, '/', and a name, such as sharding.situate.dev/archive"
+                "finalizer",
+                format_value(self.finalizer),
+                "a DNS name, '/', and a name, such as sharding.situate.dev/archive",
             )
 
     def url(self) -> str | None:
@@ -142,10 +148,10 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_key):
             text = Path(self.archive_url_file).read_text(encoding="utf-8").strip()
         except (OSError, ValueError) as problem:
             said = problem.strerror if isinstance(problem, OSError) else "the file is not text"
-            found = shown(self.archive_url_file)
+            found = format_value(self.archive_url_file)
             raise BadOptions([Mistake("urlFile", found, "a readable file", said or "")]) from None
         if not has_opener(text):
-            raise BadOptions([Mistake("urlFile", _HIDDEN, f"a file with one URL: {ALLOWED_URLS}")])
+            raise BadOptions([Mistake("urlFile", _HIDDEN_TEXT, f"a file with one URL: {ALLOWED_URLS}")])
         return text
 
     def open(self, environment: Mapping[str, str] | None = None) -> Archiver | None:
@@ -175,11 +181,11 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_key):
         return f"ArchiveOptions({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        url = None if self.archive_url is None else _HIDDEN
+        url = None if self.archive_url is None else _HIDDEN_TEXT
         return [(name, url if name == "archive_url" else getattr(self, name)) for name in self.__struct_fields__]
 
 
-_HIDDEN: Final = "a text that is not shown"
+_HIDDEN_TEXT: Final = "a text that is not shown"
 
 
 def add_archive_options(parser: argparse.ArgumentParser, prefix: str = "") -> None:
@@ -208,7 +214,7 @@ def _read(
     options, mistakes = read_options(kind, sources, prefix)
     secret = [*_secret_flags(kind, flags, prefix)]
     if options is None or secret:
-        raise BadOptions([*secret, *map(hidden, mistakes)])
+        raise BadOptions([*secret, *map(hide_url, mistakes)])
     return options
 
 
@@ -236,8 +242,8 @@ def has_secret(url: str) -> bool:
     return (at != "" and ":" in user and not user.startswith("/")) or "password" in query or "secret" in query
 
 
-def hidden(mistake: Mistake) -> Mistake:
+def hide_url(mistake: Mistake) -> Mistake:
     """Return a mistake without the URL in it."""
     named = mistake.path.lower().replace("-", "").replace("_", "")
     of_url = named.endswith(("archiveurl", ".url")) or named == "url"
-    return replace(mistake, found=_HIDDEN) if of_url and mistake.found else mistake
+    return replace(mistake, found=_HIDDEN_TEXT) if of_url and mistake.found else mistake

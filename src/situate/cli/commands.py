@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from situate import __version__
-from situate.cli.input.products import Placed, Product, product_names, product_of
+from situate.cli.input.products import CrdProduct, Product, product_names, product_of
 from situate.cli.terminal.formats import DataFormat, Format
 from situate.cli.terminal.options import (
     ContextOption,
@@ -201,7 +201,7 @@ def check(
 
 def crds(
     products: Annotated[
-        list[Placed] | None,
+        list[CrdProduct] | None,
         typer.Argument(metavar="[vpod|vm]...", help="Only the definitions of these products.", show_default=False),
     ] = None,
     output: DataOutputOption = DataFormat.YAML,

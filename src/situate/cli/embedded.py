@@ -14,14 +14,14 @@ from typing import Any
 
 import typer
 
-from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import complain
-from situate.cluster.controllers.machinery.controllers import Cluster, Controller
+from situate.cli.terminal.streams import print_error
+from situate.cluster.controllers.machinery.controllers import Controller, ControllerContext
 from situate.cluster.controllers.machinery.settings import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.node.nodes import nodes
 from situate.embedded.embedded_server import DidNotStart, EmbeddedServer, Settings
-from situate.embedded.journal import Unusable
+from situate.embedded.journal import UnusableDirectory
 from situate.embedded.kubeconfig import write_kubeconfig
 from situate.embedded.pods.local_programs import POD_NETWORK, BadImage, LocalPrograms, parse_images
 from situate.embedded.pods.processes import PodProcesses, pod_processes
@@ -44,22 +44,22 @@ def run(
 ) -> None:
     """Run the server until it is stopped."""
     configure_logging("warning")
-    with mendable_failures():
-        images = _images(run_image, run_pods)
-        settings = Settings(host=host, port=port, data=data, further=(_machines,) if machines else ())
+    with report_failures():
+        images = _parse_image_commands(run_image, run_pods)
+        settings = Settings(host=host, port=port, data=data, further=(_machine_controller,) if machines else ())
         if run_pods is not None:
             # webhooks and clients can then reach the processes by the addresses of their Pods
             kubelet = KubeletSettings(pod_network=POD_NETWORK)
             settings = replace(settings, machinery=MachinerySettings(kubelet=kubelet))
-        known = _definitions_of_machines() if machines else ()
+        known = _machine_definitions() if machines else ()
         try:
             raise typer.Exit(run_process(_serve(settings, node_count, known, kubeconfig, run_pods, images)))
-        except (DidNotStart, Unusable) as problem:
-            complain(str(problem))
+        except (DidNotStart, UnusableDirectory) as problem:
+            print_error(str(problem))
             raise typer.Exit(ExitCode.NO) from None
 
 
-def _images(texts: Sequence[str], folder: Path | None) -> dict[str, tuple[str, ...]]:
+def _parse_image_commands(texts: Sequence[str], folder: Path | None) -> dict[str, tuple[str, ...]]:
     """Return the command of each image. Raises `WrongInput`."""
     if texts and folder is None:
         raise WrongInput(f"--run-image {texts[0]}: needs --run-pods FOLDER")
@@ -75,7 +75,7 @@ def _images(texts: Sequence[str], folder: Path | None) -> dict[str, tuple[str, .
     return images
 
 
-def _machines(cluster: Cluster) -> Controller:
+def _machine_controller(cluster: ControllerContext) -> Controller:
     # a server without VirtualMachines does not need these imports
     from situate.embedded.virtual_machines import VirtualMachineController
     from situate.vm.emulator import Settings as MachinesSettings
@@ -83,7 +83,7 @@ def _machines(cluster: Cluster) -> Controller:
     return VirtualMachineController(cluster, MachinesSettings())
 
 
-def _definitions_of_machines() -> tuple[dict[str, Any], ...]:
+def _machine_definitions() -> tuple[dict[str, Any], ...]:
     from situate.vm.emulator.crds import definitions
 
     return definitions()
@@ -100,7 +100,7 @@ async def _serve(
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[None] = loop.create_future()
     for which in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(which, _settle, stopped)
+        loop.add_signal_handler(which, _set_stopped, stopped)
     async with AsyncExitStack() as stack:
         with progress("starting"):  # reading a stored state and creating many nodes take some time
             server = await stack.enter_async_context(EmbeddedServer(settings))
@@ -110,10 +110,10 @@ async def _serve(
             try:
                 write_kubeconfig(kubeconfig, server.kubeconfig())
             except OSError as problem:
-                complain(f"--write-kubeconfig {kubeconfig}: {problem.strerror}; name a writable file")
+                print_error(f"--write-kubeconfig {kubeconfig}: {problem.strerror}; name a writable file")
                 return ExitCode.NO
         if run_pods is not None:
-            await stack.enter_async_context(_processes(server, run_pods, images))
+            await stack.enter_async_context(_run_pod_processes(server, run_pods, images))
         sys.stdout.write(f"the API server answers at {server.url}\n")
         if kubeconfig is not None:
             sys.stdout.write(f"export KUBECONFIG={kubeconfig}\n")
@@ -121,25 +121,25 @@ async def _serve(
         assert server.failed is not None
         await asyncio.wait((stopped, server.failed), return_when=asyncio.FIRST_COMPLETED)
         if server.failed.done():
-            complain(f"the API server has stopped: {server.failed.exception()}")
+            print_error(f"the API server has stopped: {server.failed.exception()}")
             return ExitCode.NO
     return ExitCode.DONE
 
 
-def _settle(stopped: asyncio.Future[None]) -> None:
+def _set_stopped(stopped: asyncio.Future[None]) -> None:
     if not stopped.done():
         stopped.set_result(None)
 
 
 @asynccontextmanager
-async def _processes(
+async def _run_pod_processes(
     server: EmbeddedServer, folder: Path, images: Mapping[str, Sequence[str]]
 ) -> AsyncIterator[PodProcesses]:
     """Run the containers of current and future Pods as processes. All of them end before the server stops."""
     connection = Connection(server.url, "the embedded server")
     client = connect(connection, random.Random())
     programs = LocalPrograms(server.kubeconfig(), folder, images)
-    processes = PodProcesses(client, None, "", folder, {}, programs=programs, report=complain)
+    processes = PodProcesses(client, None, "", folder, {}, programs=programs, report=print_error)
     try:
         async with pod_processes(processes):
             yield processes

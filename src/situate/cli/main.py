@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         sys.stdout.write(f"situate {package.__version__}\n")
         raise typer.Exit
@@ -35,7 +35,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def situate(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Schedulers for Kubernetes: they decide where work goes, say why, and can be rehearsed without a cluster."""

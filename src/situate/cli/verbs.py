@@ -85,19 +85,19 @@ class _Commands(MutableMapping[str, Any]):
     """Commands of a group by name, created at the first lookup."""
 
     def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
+        self._created: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         meant = ALIASES.get(name, name)
-        if meant not in self._made:
-            self._made[meant] = VERBS[meant].command(meant)
-        return self._made[meant]
+        if meant not in self._created:
+            self._created[meant] = VERBS[meant].command(meant)
+        return self._created[meant]
 
     def __setitem__(self, name: str, command: Any) -> None:
-        self._made[name] = command
+        self._created[name] = command
 
     def __delitem__(self, name: str) -> None:
-        del self._made[name]
+        del self._created[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(VERBS)

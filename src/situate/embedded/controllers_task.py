@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from situate.cluster.apiserver.api import Answer as ApiAnswer
 from situate.cluster.apiserver.api import ApiServer, Handling
 from situate.cluster.apiserver.controller_writes import ControllerWriter, answer_of
-from situate.cluster.controllers import Further, Machinery, MachinerySettings
+from situate.cluster.controllers import ControllerFactory, Machinery, MachinerySettings
 from situate.cluster.controllers.machinery.actions import Rng
 from situate.cluster.storage.effects import Effect
 from situate.cluster.storage.store import Event
@@ -28,16 +28,16 @@ class MachineryTask:
         rng: Rng,
         drive: Drive,
         *,
-        further: Sequence[Further] = (),
+        further: Sequence[ControllerFactory] = (),
     ) -> None:
         self._clock = clock
         self._drive = drive
         self._woken = asyncio.Event()
         self._late: set[asyncio.Task[None]] = set()
-        writer = ControllerWriter(api, clock, self._later)
+        writer = ControllerWriter(api, clock, self._start_deferred_write)
         self.machinery = Machinery(writer, api.store, api.catalog, settings, rng, further=further)
         for table in api.store.tables():
-            for stored in table.ordered():
+            for stored in table.sorted_objects():
                 self.machinery.observe(Event("ADDED", table.resource, stored.revision, None, stored))
         api.store.subscribe(self._observe)
 
@@ -67,11 +67,11 @@ class MachineryTask:
         self.machinery.observe(event)
         self._woken.set()
 
-    def _later(self, handling: Handling, effect: Effect, ticket: int) -> None:
-        task = asyncio.get_running_loop().create_task(self._settled(handling, effect, ticket))
+    def _start_deferred_write(self, handling: Handling, effect: Effect, ticket: int) -> None:
+        task = asyncio.get_running_loop().create_task(self._settle_deferred_write(handling, effect, ticket))
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
-    async def _settled(self, handling: Handling, effect: Effect, ticket: int) -> None:
+    async def _settle_deferred_write(self, handling: Handling, effect: Effect, ticket: int) -> None:
         self.machinery.settle(ticket, answer_of(await self._drive(handling, effect)))
         self._woken.set()

@@ -20,13 +20,13 @@ import structlog
 
 from situate.cluster.apiserver.api import ApiServer
 from situate.cluster.apiserver.faults import Faults
-from situate.cluster.controllers import Further, MachinerySettings
+from situate.cluster.controllers import ControllerFactory, MachinerySettings
 from situate.cluster.storage.effects import Identity
-from situate.cluster.storage.names import Names
+from situate.cluster.storage.names import NameGenerator
 from situate.embedded.controllers_task import MachineryTask
 from situate.embedded.http.fault_routes import FaultRoutes
 from situate.embedded.http.frontend import Frontend
-from situate.embedded.http.identities import Identities
+from situate.embedded.http.identities import Authenticator
 from situate.embedded.http.listener import HttpServer
 from situate.embedded.journal import Journal
 from situate.embedded.kubeconfig import kubeconfig
@@ -64,7 +64,7 @@ class Settings:
     """Whether requests without a token are refused. Otherwise they count as the administrator's."""
     machinery: MachinerySettings | None = field(default_factory=lambda: MachinerySettings(reconciles_per_step=50))
     """None: no controllers run, and written objects stay as they are."""
-    further: Sequence[Further] = ()
+    further: Sequence[ControllerFactory] = ()
     """Controllers in addition to those of every cluster."""
     seed: int | None = None
     """Seed of uids and generated names; None: different each time."""
@@ -104,12 +104,12 @@ class EmbeddedServer:
         if settings.data is not None:
             self._journal = Journal(settings.data)
             store = self._journal.load(settings.window)
-            self._journal.failed = self._give_up
+            self._journal.on_failure = self._give_up
         chance = random.Random(settings.seed)
-        self.api = ApiServer(Names(chance), now=time.time(), store=store, tokens=settings.tokens)
-        self._webhooks = WebhookCaller(ServiceAddresses(self.api.store).of)
+        self.api = ApiServer(NameGenerator(chance), now=time.time(), store=store, tokens=settings.tokens)
+        self._webhooks = WebhookCaller(ServiceAddresses(self.api.store).resolve)
         hosts = None if settings.host in ("0.0.0.0", "::") else _LOOPBACK | {settings.host}  # noqa: S104 - compared only
-        identities = Identities(self._bearer, hosts, tokens_needed=settings.tokens_needed)
+        identities = Authenticator(self._identity_of_token, hosts, tokens_needed=settings.tokens_needed)
         routes = FaultRoutes(self.faults, self.api.store, self.cut_watches, None)
         self._frontend = Frontend(self.api, time.time, identities, self._webhooks, self.faults, routes)
         if settings.machinery is not None:
@@ -117,9 +117,9 @@ class EmbeddedServer:
                 self.api, time.time, settings.machinery, chance, self._frontend.drive, further=settings.further
             )
             routes.kubelets = self._machinery.machinery
-            self._run(self._machinery.run(), "machinery")
+            self._start_task(self._machinery.run(), "machinery")
         if self._journal is not None:
-            self._run(self._keep_journal(self._journal), "journal")
+            self._start_task(self._keep_journal(self._journal), "journal")
         await self._listen()
 
     async def stop(self) -> None:
@@ -141,8 +141,8 @@ class EmbeddedServer:
         if self.failed is not None and not self.failed.cancel() and not self.failed.cancelled():
             self.failed.exception()  # already reported
 
-    def _bearer(self, token: str) -> Identity | None:
-        return self.api.tokens.bearer(token, time.time())
+    def _identity_of_token(self, token: str) -> Identity | None:
+        return self.api.tokens.identity_of(token, time.time())
 
     def create_nodes(self, nodes: Iterable[Mapping[str, Any]]) -> None:
         """Create nodes in the cluster. Nodes that exist in a loaded state stay unchanged."""
@@ -186,12 +186,12 @@ class EmbeddedServer:
             _log.error("embedded server failed", error=str(reason))
             self.failed.set_exception(reason)
 
-    def _run(self, work: Any, name: str) -> None:
+    def _start_task(self, work: Any, name: str) -> None:
         task = asyncio.get_running_loop().create_task(work, name=name)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
         self._tasks.append(task)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         failure = None if task.cancelled() else task.exception()
         if isinstance(failure, Exception):
             self._give_up(failure)

@@ -26,14 +26,20 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from situate.cluster.storage.store import Event, Store
-from situate.cluster.storage.stored_object import Managed, Stored, shared_fields, shared_labels, shared_tail
+from situate.cluster.storage.stored_object import (
+    ManagedFieldsEntry,
+    StoredObject,
+    share_fields,
+    share_labels,
+    share_tail,
+)
 
 _MAGIC: Final = b"situate-journal 2\n"
-_HEAD: Final = struct.Struct("<II")
+_RECORD_HEADER: Final = struct.Struct("<II")
 _NAME: Final = "cluster.journal"
-_LEAST_TO_COMPACT: Final = 64 << 20
+_MIN_COMPACT_BYTES: Final = 64 << 20
 """Bytes; a smaller journal is not rewritten while the server runs."""
-_LEAST_TO_CATCH_UP: Final = 256 << 10
+_MAX_FINAL_WRITE_BYTES: Final = 256 << 10
 """Largest number of bytes of changes that are written while requests wait, before the new file replaces the old one."""
 _BATCH: Final = 200
 """Number of records in one write."""
@@ -42,13 +48,13 @@ _BATCH: Final = 200
 T = TypeVar("T")
 
 
-class Aside(Protocol):
+class RunInThread(Protocol):
     """Runner of a function in another thread."""
 
     async def __call__(self, work: Callable[[], T], /) -> T: ...
 
 
-class Unusable(Exception):
+class UnusableDirectory(Exception):
     """The data directory cannot be used. The text gives the reason and the remedy."""
 
 
@@ -58,7 +64,7 @@ class _Change(msgspec.Struct, array_like=True):
     table: str
     key: str
     revision: int
-    new: Stored | None
+    new: StoredObject | None
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -69,21 +75,23 @@ class Journal:
     """The file of one data directory, and the lock on it."""
 
     def __init__(self, directory: Path) -> None:
-        """Lock the directory; create it if needed. Raises `Unusable`."""
+        """Lock the directory; create it if needed. Raises `UnusableDirectory`."""
         self._path = directory / _NAME
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            raise Unusable(f"--data {directory}: {error.strerror}; name a directory that can be written") from error
+            raise UnusableDirectory(
+                f"--data {directory}: {error.strerror}; name a directory that can be written"
+            ) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._lock)
-            raise Unusable(
+            raise UnusableDirectory(
                 f"--data {directory} is in use by another server; stop that server or name another directory"
             ) from error
-        self.failed: Callable[[Unusable], None] = lambda _: None
+        self.on_failure: Callable[[UnusableDirectory], None] = lambda _: None
         """Called if a change could not be written. The server must then stop."""
         self._file = -1
         self._size = 0
@@ -92,25 +100,25 @@ class Journal:
         self._meanwhile: list[bytes] | None = None
         """Records since the start of a compaction; None if none is running."""
         self._abandoned = threading.Event()
-        self._broken: Unusable | None = None
+        self._broken: UnusableDirectory | None = None
 
     def load(self, window: int = 10_000) -> Store:
         """Return the store after its last written change. From now on every change of the store is recorded."""
         store = Store(window=window)
-        for change in self._records():
+        for change in self._read_records():
             if change.new is None:
-                store.restore_removed(change.table, change.key, change.revision)
+                store.restore_deletion(change.table, change.key, change.revision)
             else:
-                store.restore(change.table, _shared(change.new))
+                store.restore(change.table, _share_parts(change.new))
         # Revisions from before a restart are not available, like those of a real API server's watch cache.
         store.revision += 1
         store.compact(pages=True)
         self._store = store
         try:
-            file, size = self._snapshot(_objects(store), store.revision)
+            file, size = self._write_snapshot(_objects_by_table(store), store.revision)
         except OSError as error:
-            raise self._unwritable(error) from error
-        self._replace(file, size)
+            raise self._write_error(error) from error
+        self._switch_file(file, size)
         store.subscribe(self._record)
         return store
 
@@ -119,14 +127,14 @@ class Journal:
         try:
             os.fsync(self._file)
         except OSError as error:
-            raise self._unwritable(error) from error
+            raise self._write_error(error) from error
 
     @property
     def wants_compaction(self) -> bool:
         """True if most of the file is history."""
-        return self._size > max(_LEAST_TO_COMPACT, 2 * self._base)
+        return self._size > max(_MIN_COMPACT_BYTES, 2 * self._base)
 
-    async def compact(self, aside: Aside) -> str:
+    async def compact(self, aside: RunInThread) -> str:
         """Replace the history by the present state while changes continue.
 
         `aside` runs a function in another thread. Return the reason if it failed, for example a full disk; the old file
@@ -137,15 +145,15 @@ class Journal:
         self._abandoned.clear()
         file = -1
         try:
-            objects, revision = _objects(self._store), self._store.revision
-            file, size = await aside(lambda: self._snapshot(objects, revision))
-            while sum(map(len, self._meanwhile)) > _LEAST_TO_CATCH_UP and not self._abandoned.is_set():
+            objects, revision = _objects_by_table(self._store), self._store.revision
+            file, size = await aside(lambda: self._write_snapshot(objects, revision))
+            while sum(map(len, self._meanwhile)) > _MAX_FINAL_WRITE_BYTES and not self._abandoned.is_set():
                 some, self._meanwhile = b"".join(self._meanwhile), []
                 size += await aside(partial(_write, file, some))
             if self._abandoned.is_set():
                 return "the server stops"
             size += _write(file, b"".join(self._meanwhile))
-            old, file = self._replace(file, size), -1
+            old, file = self._switch_file(file, size), -1
             await aside(partial(os.close, old))
         except OSError as error:
             self._base = self._size  # wait for the same growth before the next attempt
@@ -154,7 +162,7 @@ class Journal:
             self._meanwhile = None
             if file >= 0:
                 os.close(file)
-                self._fresh.unlink(missing_ok=True)
+                self._new_path.unlink(missing_ok=True)
         return ""
 
     def abandon(self) -> None:
@@ -174,25 +182,25 @@ class Journal:
         if self._broken is not None:
             # Records after a torn record would be lost with it.
             raise self._broken
-        record = _framed(_Change(event.resource, event.last.key, event.revision, event.new))
+        record = _frame_record(_Change(event.resource, event.last.key, event.revision, event.new))
         try:
             self._size += _write(self._file, record)
         except OSError as error:
             # Memory is now ahead of the disk, so no more requests may be answered from it.
-            self._broken = self._unwritable(error)
-            self.failed(self._broken)
+            self._broken = self._write_error(error)
+            self.on_failure(self._broken)
             raise self._broken from error
         if self._meanwhile is not None:
             self._meanwhile.append(record)
 
-    def _unwritable(self, error: OSError) -> Unusable:
-        return Unusable(f"{self._path} cannot be written: {error.strerror}; free disk space and start again")
+    def _write_error(self, error: OSError) -> UnusableDirectory:
+        return UnusableDirectory(f"{self._path} cannot be written: {error.strerror}; free disk space and start again")
 
     @property
-    def _fresh(self) -> Path:
+    def _new_path(self) -> Path:
         return self._path.with_suffix(".new")
 
-    def _records(self) -> Iterator[_Change]:
+    def _read_records(self) -> Iterator[_Change]:
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -201,18 +209,18 @@ class Journal:
             return
         if not data.startswith(_MAGIC):
             found = data[:40].split(b"\n")[0].decode(errors="replace")
-            raise Unusable(
+            raise UnusableDirectory(
                 f"{self._path} begins with {found!r}, allowed: {_MAGIC.decode().strip()!r}; the file is no journal of "
                 "this version, so start with an empty directory"
             )
         at = len(_MAGIC)
-        while at + _HEAD.size <= len(data):
-            size, crc = _HEAD.unpack_from(data, at)
-            end = at + _HEAD.size + size
-            payload = data[at + _HEAD.size : end]
+        while at + _RECORD_HEADER.size <= len(data):
+            size, crc = _RECORD_HEADER.unpack_from(data, at)
+            end = at + _RECORD_HEADER.size + size
+            payload = data[at + _RECORD_HEADER.size : end]
             whole = end <= len(data) and zlib.crc32(payload) == crc
             if not whole and end < len(data):
-                raise Unusable(
+                raise UnusableDirectory(
                     f"{self._path} is damaged at byte {at} of {len(data)}; restore it from a copy, or start with an "
                     "empty directory"
                 )
@@ -221,16 +229,16 @@ class Journal:
             yield _decoder.decode(payload)
             at = end
 
-    def _snapshot(self, objects: list[tuple[str, list[Stored]]], revision: int) -> tuple[int, int]:
+    def _write_snapshot(self, objects: list[tuple[str, list[StoredObject]]], revision: int) -> tuple[int, int]:
         """Write a new file with these objects, flush it to the disk, and return it with its size.
 
         Raises `OSError` and then leaves no file.
         """
-        file = os.open(self._fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        file = os.open(self._new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             size = _write(file, _MAGIC)
             records = (
-                _framed(_Change(table, stored.key, stored.revision, stored))
+                _frame_record(_Change(table, stored.key, stored.revision, stored))
                 for table, stored_objects in objects
                 for stored in stored_objects
             )
@@ -239,17 +247,17 @@ class Journal:
                     break
                 size += _write(file, batch)
             # The removal of an object with an empty key stores the counter, which may be ahead of every object.
-            size += _write(file, _framed(_Change("", "", revision, None)))
+            size += _write(file, _frame_record(_Change("", "", revision, None)))
             os.fsync(file)
         except OSError:
             os.close(file)
-            self._fresh.unlink(missing_ok=True)
+            self._new_path.unlink(missing_ok=True)
             raise
         return file, size
 
-    def _replace(self, file: int, size: int) -> int:
+    def _switch_file(self, file: int, size: int) -> int:
         """Switch to the new file. Return the old one; the caller closes it, which can take long."""
-        os.replace(self._fresh, self._path)
+        os.replace(self._new_path, self._path)
         directory = os.open(self._path.parent, os.O_RDONLY)
         os.fsync(directory)
         os.close(directory)
@@ -258,14 +266,14 @@ class Journal:
         return old
 
 
-def _objects(store: Store) -> list[tuple[str, list[Stored]]]:
+def _objects_by_table(store: Store) -> list[tuple[str, list[StoredObject]]]:
     """Return the objects by table, unsorted, because sorting this many would delay requests."""
     return [(table.resource, list(table.objects.values())) for table in store.tables()]
 
 
-def _framed(change: _Change) -> bytes:
+def _frame_record(change: _Change) -> bytes:
     payload = _encode(change)
-    return _HEAD.pack(len(payload), zlib.crc32(payload)) + payload
+    return _RECORD_HEADER.pack(len(payload), zlib.crc32(payload)) + payload
 
 
 def _write(file: int, data: bytes) -> int:
@@ -279,11 +287,11 @@ def _write(file: int, data: bytes) -> int:
     return len(data)
 
 
-def _shared(stored: Stored) -> Stored:
+def _share_parts(stored: StoredObject) -> StoredObject:
     """Make a loaded object share its parts with equal objects again."""
     managed = tuple(
-        Managed(e.manager, e.operation, e.api_version, e.time, e.subresource, shared_fields(e.fields))
+        ManagedFieldsEntry(e.manager, e.operation, e.api_version, e.time, e.subresource, share_fields(e.fields))
         for e in stored.managed
     )
-    labels, tail = shared_labels(stored.labels), shared_tail(stored.tail)
+    labels, tail = share_labels(stored.labels), share_tail(stored.tail)
     return msgspec.structs.replace(stored, managed=managed, labels=labels, tail=tail)

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
-from situate.cluster.controllers.machinery.actions import Action, Outcome, Refusal, in_order
+from situate.cluster.controllers.machinery.actions import Action, ReconcileResult, Refusal, sequential_writes
 from situate.cluster.controllers.machinery.actions import Create as CreateAction
 from situate.cluster.controllers.machinery.actions import Delete as DeleteAction
-from situate.cluster.controllers.machinery.actions import Note as Told
+from situate.cluster.controllers.machinery.actions import EventTemplate as Told
 from situate.cluster.controllers.machinery.actions import Patch as PatchAction
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.controllers import ControllerContext
 from situate.cluster.controllers.machinery.tables import PODS, Key, Obj
-from situate.cluster.storage.stored_object import Stored
+from situate.cluster.storage.stored_object import StoredObject
 from situate.vm import emulator
 from situate.vm.api.well_known import API_VERSION, GROUP, NAME_LABEL
 from situate.vm.emulator import Create, Delete, Kind, Note, Patch, Settings, Write
@@ -41,12 +41,12 @@ class VirtualMachineController:
     manager = "virtual-machine-controller"
     watches = frozenset(_KINDS)
 
-    def __init__(self, cluster: Cluster, settings: Settings) -> None:
+    def __init__(self, cluster: ControllerContext, settings: Settings) -> None:
         self._cluster = cluster
         self._settings = settings
         self._of_machine: dict[tuple[Kind, Key], dict[str, None]] = {}
         """Names of migrations and pods by namespace and machine, in the order of arrival."""
-        self._read: dict[tuple[Kind, Key], tuple[Stored, Obj]] = {}
+        self._read: dict[tuple[Kind, Key], tuple[StoredObject, Obj]] = {}
         """Decoded machines, migrations and pods, each at its last read version. They are read many times."""
 
     def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
@@ -64,18 +64,18 @@ class VirtualMachineController:
         if change.pod_before is not None and change.pod_before.labels != change.last.labels and change.old is not None:
             told.append(change.old.object())
         for each in told:
-            for key in emulator.concerned(self, kind, each):
+            for key in emulator.affected_keys(self, kind, each):
                 yield f"{key.kind.value}/{key.namespace}", key.name
 
-    def reconcile(self, key: Key, now: float) -> Outcome:
+    def reconcile(self, key: Key, now: float) -> ReconcileResult:
         plural, _, namespace = key[0].partition("/")
-        looked = emulator.look(self, emulator.Key(Kind(plural), namespace, key[1]), now, self._settings)
-        again_at = looked.again_at
+        looked = emulator.reconcile_object(self, emulator.Key(Kind(plural), namespace, key[1]), now, self._settings)
+        again_at = looked.requeue_at
         if again_at is not None and again_at <= now:
             again_at = None  # the write triggers the next reconcile
-        return in_order([] if looked.write is None else [_action(looked.write)], again_at)
+        return sequential_writes([] if looked.write is None else [_action(looked.write)], again_at)
 
-    def refused(self, key: Key, refusal: Refusal) -> None:
+    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
         """Do nothing: the next reconcile repeats the action."""
 
     def get(self, kind: Kind, namespace: str, name: str) -> Obj | None:
@@ -90,13 +90,13 @@ class VirtualMachineController:
 
     def migrations_of(self, namespace: str, machine: str) -> Iterable[Obj]:
         """Return the migrations of a machine, for `machines.Objects`."""
-        return self._of(Kind.MIGRATION, namespace, machine)
+        return self._objects_of_machine(Kind.MIGRATION, namespace, machine)
 
     def pods_of(self, namespace: str, machine: str) -> Iterable[Obj]:
         """Return the pods of a machine, for `machines.Objects`."""
-        return self._of(Kind.POD, namespace, machine)
+        return self._objects_of_machine(Kind.POD, namespace, machine)
 
-    def _of(self, kind: Kind, namespace: str, machine: str) -> list[Obj]:
+    def _objects_of_machine(self, kind: Kind, namespace: str, machine: str) -> list[Obj]:
         names = self._of_machine.get((kind, (namespace, machine)), ())
         found = (self.get(kind, namespace, name) for name in names)
         # a changed or removed label moves a pod to another machine or to none
@@ -115,7 +115,7 @@ def _machine_of(kind: Kind, obj: Obj) -> str:
 
 
 def _action(write: Write) -> Action:
-    resource, done = _RESOURCES[write.kind], _told(write.note)
+    resource, done = _RESOURCES[write.kind], _event_of(write.note)
     match write:
         case Create():
             refused = (
@@ -130,7 +130,7 @@ def _action(write: Write) -> Action:
             assert_never(write)
 
 
-def _told(note: Note | None) -> Told | None:
+def _event_of(note: Note | None) -> Told | None:
     if note is None:
         return None
     regarding = {"apiVersion": API_VERSION, "kind": note.kind, **note.regarding}

@@ -15,9 +15,9 @@ import msgspec
 
 from situate.kube.errors import Expired, Unreachable, UnreadableAnswer, failure, refusal
 from situate.kube.patches import ApplyPatch, JsonPatch, MergePatch, Patch, StrategicMergePatch
-from situate.kube.retry.rate_limiter import Limiter
+from situate.kube.retry.rate_limiter import RateLimiter
 from situate.kube.retry.retries import Retries
-from situate.kube.transport.lines import Lines
+from situate.kube.transport.lines import LineSplitter
 from situate.kube.transport.protocol import Stream, Transport
 from situate.objects.decoding.codec import Malformed, decode, decode_page
 from situate.objects.kinds.pods import Pod
@@ -61,7 +61,7 @@ class Client:
         self,
         transport: Transport,
         *,
-        limiter: Limiter | None = None,
+        limiter: RateLimiter | None = None,
         retries: Retries | None = None,
         may_write: Callable[[], None] | None = None,
         server: str = "",
@@ -77,7 +77,7 @@ class Client:
         self._may_write = may_write
         self.server = server
 
-    def guarded(self, may_write: Callable[[], None]) -> Client:
+    def with_write_check(self, may_write: Callable[[], None]) -> Client:
         """Return a client with the same connections and rate that calls `may_write` right before each write leaves.
 
         A check made earlier is not enough: a write may wait for the limiter or for a retry after it.
@@ -89,7 +89,7 @@ class Client:
     async def get(self, resource: ResourceType[T], name: str, namespace: str | None = None) -> T:
         """Return the object of this name; `NotFound` if there is none."""
         response = await self.raw(Request("GET", resource.path(namespace, name), (), _ACCEPT))
-        return _decoded(resource, response.body)
+        return _decode_answer(resource, response.body)
 
     async def list(
         self,
@@ -183,7 +183,7 @@ class Client:
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **content}
         query = _query(fieldManager=field_manager, dryRun="All" if dry_run else "")
         response = await self.raw(Request("POST", resource.path(namespace), query, _JSON, msgspec.json.encode(body)))
-        return _decoded(resource, response.body)
+        return _decode_answer(resource, response.body)
 
     async def replace(
         self,
@@ -205,7 +205,7 @@ class Client:
         query = _query(fieldManager=field_manager, dryRun="All" if dry_run else "")
         path = resource.path(namespace, name, subresource)
         response = await self.raw(Request("PUT", path, query, _JSON, msgspec.json.encode(body)))
-        return _decoded(resource, response.body)
+        return _decode_answer(resource, response.body)
 
     async def delete(
         self,
@@ -249,7 +249,7 @@ class Client:
         path = resource.path(namespace, name, subresource)
         headers = _PATCH_HEADERS[type(patch)]
         response = await self.raw(Request("PATCH", path, query, headers, msgspec.json.encode(patch.body)))
-        return _decoded(resource, response.body)
+        return _decode_answer(resource, response.body)
 
     async def patch_status(
         self,
@@ -267,7 +267,7 @@ class Client:
         """Read how many replicas are requested and how many exist."""
         path = resource.path(namespace, name, "scale")
         response = await self.raw(Request("GET", path, (), _ACCEPT))
-        return _decoded(_scale_of(resource), response.body)
+        return _decode_answer(_scale_of(resource), response.body)
 
     async def update_scale(
         self,
@@ -288,7 +288,7 @@ class Client:
         }
         path = resource.path(namespace, name, "scale")
         response = await self.raw(Request("PUT", path, (), _JSON, msgspec.json.encode(body)))
-        return _decoded(_scale_of(resource), response.body)
+        return _decode_answer(_scale_of(resource), response.body)
 
     async def bind(self, pod: Pod, node: str, *, unchanged: bool = False) -> None:
         """Bind the pod to a node; `Conflict` if the pod is bound, gated or terminating, or its UID differs.
@@ -335,7 +335,7 @@ class Client:
         }
         request = Request("POST", SELFSUBJECTACCESSREVIEWS.path(), (), _JSON, msgspec.json.encode(body))
         response = await self.raw(request)
-        review: SelfSubjectAccessReview = _decoded(SELFSUBJECTACCESSREVIEWS, response.body)
+        review: SelfSubjectAccessReview = _decode_answer(SELFSUBJECTACCESSREVIEWS, response.body)
         return review.status
 
     @asynccontextmanager
@@ -408,13 +408,13 @@ class Client:
 
 
 async def _line_batches(stream: Stream) -> AsyncIterator[Sequence[bytes]]:
-    lines = Lines()
+    lines = LineSplitter()
     async for pieces in stream.batches():
-        if ended := lines.ended_in(pieces):
+        if ended := lines.complete_lines(pieces):
             yield ended
 
 
-def _decoded(resource: ResourceType[T], body: bytes) -> T:
+def _decode_answer(resource: ResourceType[T], body: bytes) -> T:
     """Decode the server's answer; bytes that cannot be decoded raise `UnreadableAnswer`, a `KubeError`."""
     try:
         return decode(resource, body)

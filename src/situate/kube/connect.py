@@ -22,7 +22,7 @@ from situate.kube.login.connection import BadConnection, Connection, Pem
 from situate.kube.login.credentials import Credentials
 from situate.kube.login.kubeconfig import PROXY_SCHEMES, load_kubeconfig
 from situate.kube.login.urls import is_address, without_user
-from situate.kube.retry.rate_limiter import Limiter
+from situate.kube.retry.rate_limiter import RateLimiter
 from situate.kube.retry.retries import Retries
 from situate.kube.transport.http import HttpTransport
 
@@ -42,10 +42,10 @@ def find_connection(
     None means this process's variables. A proxy of the environment is used where the configuration names none.
     """
     environ = os.environ if environ is None else environ
-    return through_proxy(_found(kubeconfig, context, environ, service_account), environ)
+    return add_proxy(_select_connection(kubeconfig, context, environ, service_account), environ)
 
 
-def through_proxy(connection: Connection, environ: Mapping[str, str]) -> Connection:
+def add_proxy(connection: Connection, environ: Mapping[str, str]) -> Connection:
     """Add the proxy that the environment names for the connection's server, unless the connection has its own proxy."""
     if connection.proxy_url:
         return connection
@@ -67,7 +67,7 @@ def connect(
     """
     loop = asyncio.get_running_loop()
     credentials = Credentials(connection, monotonic=loop.time, now=lambda: datetime.now(UTC))
-    limiter = Limiter(qps, burst) if qps else None
+    limiter = RateLimiter(qps, burst) if qps else None
     return Client(
         HttpTransport(connection, credentials, max_connections=max_connections),
         limiter=limiter,
@@ -106,7 +106,9 @@ def _namespace_in(file: Path) -> str:
         raise BadConnection(f"{file}: cannot be read: {error}; allowed: a file with the name of a namespace") from error
 
 
-def _found(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str], account: Path) -> Connection:
+def _select_connection(
+    kubeconfig: Path | None, context: str | None, environ: Mapping[str, str], account: Path
+) -> Connection:
     if kubeconfig is not None:
         try:
             kubeconfig.stat()
@@ -145,12 +147,12 @@ def _proxy_of(server: str, environ: Mapping[str, str]) -> str:
     name = f"{parts.scheme}_proxy"
     proxy = environ.get(name.upper()) or environ.get(name, "")
     host = parts.hostname or ""
-    if not proxy or host == "localhost" or _exempt(host, environ.get("NO_PROXY") or environ.get("no_proxy", "")):
+    if not proxy or host == "localhost" or _is_exempt(host, environ.get("NO_PROXY") or environ.get("no_proxy", "")):
         return ""
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
-def _exempt(host: str, no_proxy: str) -> bool:
+def _is_exempt(host: str, no_proxy: str) -> bool:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -159,7 +161,7 @@ def _exempt(host: str, no_proxy: str) -> bool:
         return True
     for entry in (part.strip().lower() for part in no_proxy.split(",")):
         name = entry.rsplit(":", 1)[0] if entry.count(":") == 1 else entry
-        if name == "*" or (address is not None and _covers(name, address)):
+        if name == "*" or (address is not None and _covers_address(name, address)):
             return True
         domain = name.removeprefix("*").removeprefix(".")
         if domain and (host.endswith(f".{domain}") or host == name):
@@ -167,7 +169,7 @@ def _exempt(host: str, no_proxy: str) -> bool:
     return False
 
 
-def _covers(entry: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+def _covers_address(entry: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     try:
         return address in ipaddress.ip_network(entry, strict=False)
     except ValueError:

@@ -284,7 +284,7 @@ def failure(response: Response, request: Request, server: str) -> KubeError | No
         # an HTML page of a console, a login or a proxy
         foreign = wanted.startswith("application/json") and given.startswith("text/html")
         return NotKubernetes(response, request, server) if foreign else None
-    if response.status in _NO_SUCH_PAGE and not _from_kubernetes(response.body):
+    if response.status in _NO_SUCH_PAGE and not _is_from_kubernetes(response.body):
         return NotKubernetes(response, request, server)
     return refusal(response, request)
 
@@ -313,7 +313,7 @@ def from_status(status: Status, request: Request | None = None, *, code: int = 0
     return class_(code, status.reason, status.message, status.details, after, request)
 
 
-def _from_kubernetes(body: bytes) -> bool:
+def _is_from_kubernetes(body: bytes) -> bool:
     """Whether the body is a Status, or `_NO_SUCH_PATH`, which an API server returns for a group it does not serve."""
     try:
         status = decode_status(body)

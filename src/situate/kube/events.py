@@ -46,7 +46,7 @@ ATTEMPTS: Final = 5
 RETRY: Final = Backoff(initial_s=1.0, cap_s=30.0)
 FLUSH_S: Final = 2.0
 """How long the end of the process waits for Events to be written."""
-_LEAST_REST_S: Final = 1e-6
+_LEAST_WAIT_S: Final = 1e-6
 """Shortest sleep: without it, an Event due within a rounding error would be checked again without time passing."""
 LONGEST_MESSAGE: Final = 1024
 
@@ -178,17 +178,17 @@ class EventRecorder:
         controller.
         """
         about = (regarding.kind, regarding.namespace, regarding.name, regarding.uid)
-        message = _shortened(message)
+        message = _shorten(message)
         self._record((about, type_, reason, ""), regarding, message, action, related, reporter)
 
-    def record_apart(self, regarding: ObjectReference, type_: str, reason: str, message: str) -> None:
+    def record_separately(self, regarding: ObjectReference, type_: str, reason: str, message: str) -> None:
         """Record an Event as `record` does, but with a separate Event for each message.
 
         Beyond `MOST_SENTENCES` messages of one reason in the window, further messages share one Event.
         """
         about = (regarding.kind, regarding.namespace, regarding.name, regarding.uid)
-        message = _shortened(message)
-        words = message if self._stands_apart((about, type_, reason), message) else ""
+        message = _shorten(message)
+        words = message if self._count_separate_message((about, type_, reason), message) else ""
         self._record((about, type_, reason, words), regarding, message)
 
     def _record(
@@ -201,7 +201,7 @@ class EventRecorder:
         reporter: str = "",
     ) -> None:
         self.counts.recorded += 1
-        now, wall = _now(), self._wall_clock()
+        now, wall = _loop_time(), self._wall_clock()
         _, type_, reason, _ = key
         series = self._series.pop(key, None)
         same = series is not None and (not action or message == series.message)
@@ -222,8 +222,8 @@ class EventRecorder:
     async def run(self) -> None:
         """Write recorded Events until `stop`; then, for up to `FLUSH_S`, those that may be written at once."""
         async with asyncio.TaskGroup() as group:
-            writers = [group.create_task(self._write_on()) for _ in range(self._writers)]
-            group.create_task(self._end_in_time(writers))
+            writers = [group.create_task(self._write_until_stop()) for _ in range(self._writers)]
+            group.create_task(self._stop_in_time(writers))
 
     def stop(self) -> None:
         """End `run` soon."""
@@ -231,7 +231,7 @@ class EventRecorder:
         while self._idle:
             self._wake_one()
 
-    async def _end_in_time(self, writers: list[asyncio.Task[None]]) -> None:
+    async def _stop_in_time(self, writers: list[asyncio.Task[None]]) -> None:
         await self._stopping.wait()
         _, cut_short = await asyncio.wait(writers, timeout=FLUSH_S)
         for writer in cut_short:
@@ -241,18 +241,18 @@ class EventRecorder:
         if dropped:
             self._log.warning("events not written before the process ended", dropped=dropped)
 
-    async def _write_on(self) -> None:
+    async def _write_until_stop(self) -> None:
         while True:
-            key, due = self._next()
-            now = _now()
+            key, due = self._next_event()
+            now = _loop_time()
             if key is not None and due <= now:
                 await self._write(key)
             elif self._stopping.is_set():
                 return
             else:
-                await self._rest(None if key is None else max(due - now, _LEAST_REST_S))
+                await self._wait_for_event(None if key is None else max(due - now, _LEAST_WAIT_S))
 
-    async def _rest(self, seconds: float | None) -> None:
+    async def _wait_for_event(self, seconds: float | None) -> None:
         """Wait for a new Event to write, at most this long."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._idle.append(woken)
@@ -271,9 +271,9 @@ class EventRecorder:
                 woken.set_result(None)
                 return
 
-    def _next(self) -> tuple[_SeriesKey | None, float]:
+    def _next_event(self) -> tuple[_SeriesKey | None, float]:
         """Return the Event that may be written first, and when."""
-        now = _now()
+        now = _loop_time()
         best: _SeriesKey | None = None
         best_at = float("inf")
         for key, series in self._waiting.items():
@@ -289,7 +289,7 @@ class EventRecorder:
         if bucket is None:
             if len(self._buckets) >= 2 * MOST_SERIES:
                 self._buckets.clear()  # with this many objects none of them is a spammer
-            bucket = self._buckets[about] = _Bucket(counted_at=_now())
+            bucket = self._buckets[about] = _Bucket(counted_at=_loop_time())
         return bucket
 
     async def _write(self, key: _SeriesKey) -> None:
@@ -300,7 +300,7 @@ class EventRecorder:
         try:
             await self._send(series)
         except KubeError as problem:
-            self._failed(key, series, problem)
+            self._record_failure(key, series, problem)
             return
         finally:
             series.writing = False
@@ -314,7 +314,7 @@ class EventRecorder:
         resource: ResourceType[Any] = EVENTS if series.action else CORE_EVENTS
         if series.name:
             try:
-                await self._client.patch(resource, series.name, MergePatch(_growth(series)), namespace)
+                await self._client.patch(resource, series.name, MergePatch(_repetition_patch(series)), namespace)
                 return
             except NotFound:  # an API server deletes Events after an hour
                 series.name = ""
@@ -326,7 +326,7 @@ class EventRecorder:
     def _content(self, series: _Series, name: str, namespace: str) -> dict[str, Any]:
         content = {
             "metadata": {"name": name, "namespace": namespace},
-            "regarding": _named(series.regarding),
+            "regarding": _reference_fields(series.regarding),
             "type": series.type,
             "action": series.action,
             "reason": series.reason,
@@ -336,15 +336,15 @@ class EventRecorder:
             "eventTime": micro_time(series.first),
         }
         if series.related is not None:
-            content["related"] = _named(series.related)
+            content["related"] = _reference_fields(series.related)
         if series.count > 1:
-            content |= _growth(series)
+            content |= _repetition_patch(series)
         return content
 
     def _core_content(self, series: _Series, name: str, namespace: str) -> dict[str, Any]:
         return {
             "metadata": {"name": name, "namespace": namespace},
-            "involvedObject": _named(series.regarding),
+            "involvedObject": _reference_fields(series.regarding),
             "type": series.type,
             "reason": series.reason,
             "message": series.message,
@@ -356,11 +356,11 @@ class EventRecorder:
             "count": series.count,
         }
 
-    def _failed(self, key: _SeriesKey, series: _Series, problem: KubeError) -> None:
+    def _record_failure(self, key: _SeriesKey, series: _Series, problem: KubeError) -> None:
         series.failures += 1
         again = isinstance(problem, AlreadyExists) or problem.retriable
         if again and series.failures < ATTEMPTS:
-            series.not_before = _now() + max(RETRY.delay_s(series.failures, self._rng), problem.after_s or 0.0)
+            series.not_before = _loop_time() + max(RETRY.delay_s(series.failures, self._rng), problem.after_s or 0.0)
             self._waiting.setdefault(key, series)
             return
         if self._series.get(key) is series:
@@ -382,11 +382,11 @@ class EventRecorder:
                 return True
         return False
 
-    def _stands_apart(self, about: _ReasonKey, message: str) -> bool:
+    def _count_separate_message(self, about: _ReasonKey, message: str) -> bool:
         """Whether a message gets its own Event; if so, it is counted."""
         words = self._sentences.setdefault(about, set())
         if len(words) >= MOST_SENTENCES and message not in words:
-            recent = _now() - WINDOW_S
+            recent = _loop_time() - WINDOW_S
             silent = {each for each in words if (found := self._series.get((*about, each))) and found.seen_at <= recent}
             words -= silent
             if len(words) >= MOST_SENTENCES:
@@ -402,7 +402,7 @@ class EventRecorder:
                 del self._sentences[key[:3]]
 
 
-def _named(what: ObjectReference) -> dict[str, str]:
+def _reference_fields(what: ObjectReference) -> dict[str, str]:
     named = {
         "apiVersion": what.api_version,
         "kind": what.kind,
@@ -415,16 +415,16 @@ def _named(what: ObjectReference) -> dict[str, str]:
     return {key: value for key, value in named.items() if value}
 
 
-def _growth(series: _Series) -> dict[str, Any]:
+def _repetition_patch(series: _Series) -> dict[str, Any]:
     """Build the patch for an Event that occurred again."""
     if series.action:
         return {"series": {"count": series.count, "lastObservedTime": micro_time(series.last)}}
     return {"count": series.count, "lastTimestamp": rfc3339(series.last), "message": series.message}
 
 
-def _shortened(message: str) -> str:
+def _shorten(message: str) -> str:
     return message if len(message) <= LONGEST_MESSAGE else message[: LONGEST_MESSAGE - 4] + " ..."
 
 
-def _now() -> float:
+def _loop_time() -> float:
     return asyncio.get_running_loop().time()

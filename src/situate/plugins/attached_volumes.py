@@ -21,9 +21,9 @@ from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.kinds.storage import PersistentVolumeClaim
 from situate.plugins.in_tree_volumes import DRIVER_OF, NOT_COUNTED, BadSource, csi_volume, inline_volume
 
-Attached = tuple[str, str]
+DriverVolume = tuple[str, str]
 """The driver, and its handle of the volume."""
-_TO_BE_MADE: Final = "\0claim "
+_UNPROVISIONED_PREFIX: Final = "\0claim "
 """Prefix of the handle of a volume that is not provisioned yet; no driver's handle starts with it."""
 
 
@@ -34,15 +34,15 @@ class ForeignClaim(Exception):
         super().__init__(f"PVC {pod.namespace}/{claim} was not created for pod {pod} (pod is not owner)")
 
 
-def owned(metadata: ObjectMeta, pod: PodInfo) -> bool:
+def is_controlled_by(metadata: ObjectMeta, pod: PodInfo) -> bool:
     """Return whether the Pod is the controller of the object."""
     owner = metadata.controller
     return owner is not None and owner.uid == pod.uid
 
 
-def volumes_of(pod: PodInfo, storage: Storage) -> frozenset[Attached]:
+def volumes_of(pod: PodInfo, storage: Storage) -> frozenset[DriverVolume]:
     """Return the known volumes that a placed Pod adds to its node. A volume that cannot be resolved does not count."""
-    found: set[Attached] = set()
+    found: set[DriverVolume] = set()
     for volume in pod.volumes:
         name = claim_name(pod.name, volume)
         try:
@@ -50,7 +50,9 @@ def volumes_of(pod: PodInfo, storage: Storage) -> frozenset[Attached]:
                 attached = inline_volume(volume)
             else:
                 claim = storage.claims.get((pod.namespace, name))
-                foreign = claim is not None and volume.ephemeral is not None and not owned(claim.metadata, pod)
+                foreign = (
+                    claim is not None and volume.ephemeral is not None and not is_controlled_by(claim.metadata, pod)
+                )
                 attached = None if claim is None or foreign else volume_of(claim, storage)
         except BadSource:
             attached = None
@@ -59,7 +61,7 @@ def volumes_of(pod: PodInfo, storage: Storage) -> frozenset[Attached]:
     return frozenset(found)
 
 
-def volume_of(claim: PersistentVolumeClaim, storage: Storage) -> Attached | None:
+def volume_of(claim: PersistentVolumeClaim, storage: Storage) -> DriverVolume | None:
     """Return the claim's volume, or the one to be provisioned; None if no CSI driver attaches it."""
     volume = storage.volumes.get(claim.spec.volume_name)
     if volume is not None:
@@ -73,7 +75,7 @@ def volume_of(claim: PersistentVolumeClaim, storage: Storage) -> Attached | None
         return None
     provisioner = storage_class.provisioner
     driver = "" if provisioner in NOT_COUNTED else DRIVER_OF.get(provisioner, provisioner)
-    handle = f"{_TO_BE_MADE}{claim.metadata.namespace}/{claim.metadata.name}"
+    handle = f"{_UNPROVISIONED_PREFIX}{claim.metadata.namespace}/{claim.metadata.name}"
     return (driver, handle) if driver else None
 
 
@@ -81,15 +83,15 @@ def volume_of(claim: PersistentVolumeClaim, storage: Storage) -> Attached | None
 class _Row:
     """The volumes on one node."""
 
-    of_pod: Mapping[str, frozenset[Attached]]
+    of_pod: Mapping[str, frozenset[DriverVolume]]
     """By a Pod's uid: the volumes that it uses."""
-    used: frozenset[Attached]
+    used: frozenset[DriverVolume]
     """The volumes that any Pod uses."""
-    attached: frozenset[Attached]
+    attached: frozenset[DriverVolume]
     """The volumes with a VolumeAttachment, used or not."""
 
     @property
-    def all(self) -> frozenset[Attached]:
+    def all_volumes(self) -> frozenset[DriverVolume]:
         return self.used | self.attached
 
 
@@ -104,32 +106,32 @@ class AttachedVolumes:
         self._storage: Storage | None = None
         self._counts: dict[str, Amounts] = {}
         self._rows: dict[int, _Row] = {}
-        self._used_on: dict[Attached, set[int]] = {}
+        self._rows_by_used_volume: dict[DriverVolume, set[int]] = {}
         """By volume: the rows whose Pods use it."""
-        self._looking_at: dict[str, set[int]] = {}
+        self._rows_by_volume_name: dict[str, set[int]] = {}
         """By name of a persistent volume: the rows to update with it; may include rows that no longer depend on it."""
 
-    def count(self, driver: str, rows: int) -> Amounts:
+    def counts_by_row(self, driver: str, rows: int) -> Amounts:
         """Return (rows,): the number of volumes of the driver."""
         known = self._counts.get(driver)
         if known is None:
             known = self._counts[driver] = np.zeros(rows, dtype=np.int64)
         return known
 
-    def rows_with(self, volume: Attached) -> Iterable[int]:
+    def rows_using(self, volume: DriverVolume) -> Iterable[int]:
         """Return the rows whose Pods already use the volume."""
-        return self._used_on.get(volume, ())
+        return self._rows_by_used_volume.get(volume, ())
 
     def catch_up(self, use: VolumeUse, storage: Storage, names: Sequence[str], index: Mapping[str, int]) -> None:
         """Update the rows that may have changed. `index` maps each name to its row."""
-        for row in self._stale(use, storage, index):
-            self._renew(row, names, use.users(row), storage, again=True)
+        for row in self._stale_rows(use, storage, index):
+            self._update_row(row, names, use.users(row), storage, again=True)
         for row in self.touched:
-            self._renew(row, names, use.users(row), storage, again=False)
+            self._update_row(row, names, use.users(row), storage, again=False)
         self._storage = storage
         self.touched.clear()
 
-    def _stale(self, use: VolumeUse, storage: Storage, index: Mapping[str, int]) -> Iterable[int]:
+    def _stale_rows(self, use: VolumeUse, storage: Storage, index: Mapping[str, int]) -> Iterable[int]:
         """Return the rows whose storage has changed."""
         before = self._storage
         if before is storage:
@@ -139,56 +141,58 @@ class AttachedVolumes:
             named = (name for name in index if name in attached) if len(index) < len(attached) else iter(attached)
             return {*use.rows, *self._rows, *(index[name] for name in named if name in index)}
         stale: set[int] = set()
-        claims: set[Name] = before.claims.differing(storage.claims)
-        for name in before.volumes.differing(storage.volumes):
-            stale |= self._looking_at.get(name, set())
+        claims: set[Name] = before.claims.differing_keys(storage.claims)
+        for name in before.volumes.differing_keys(storage.volumes):
+            stale |= self._rows_by_volume_name.get(name, set())
             if name not in storage.volumes:
-                self._looking_at.pop(name, None)  # rows that still depend on it register again on update
+                self._rows_by_volume_name.pop(name, None)  # rows that still depend on it register again on update
         for claim in claims:
-            stale |= use.where(claim_key(*claim)).keys() | use.where(own_claim_key(*claim)).keys()
-        return stale | {index[name] for name in before.attachments.differing(storage.attachments) if name in index}
+            stale |= use.rows_using(claim_key(*claim)).keys() | use.rows_using(own_claim_key(*claim)).keys()
+        return stale | {index[name] for name in before.attachments.differing_keys(storage.attachments) if name in index}
 
-    def _renew(self, row: int, names: Sequence[str], pods: Iterable[PodInfo], storage: Storage, *, again: bool) -> None:
+    def _update_row(
+        self, row: int, names: Sequence[str], pods: Iterable[PodInfo], storage: Storage, *, again: bool
+    ) -> None:
         """Update a row. `again` means that storage may have changed, not only Pods."""
         before = self._rows.get(row, _EMPTY_ROW)
         known = {} if again else before.of_pod
-        of_pod: dict[str, frozenset[Attached]] = {}
+        of_pod: dict[str, frozenset[DriverVolume]] = {}
         for pod in pods:
             of_pod[pod.uid] = known.get(pod.uid) or volumes_of(pod, storage)
             if pod.uid not in known:
-                for name in _named_by(pod, storage):
-                    self._looking_at.setdefault(name, set()).add(row)
-        used = frozenset[Attached]().union(*of_pod.values())
-        after = _Row(of_pod, used, self._attached(row, names[row], storage) if again else before.attached)
-        for driver, _ in before.all - after.all:
-            self.count(driver, len(names))[row] -= 1
-        for driver, _ in after.all - before.all:
-            self.count(driver, len(names))[row] += 1
+                for name in _volume_names_of(pod, storage):
+                    self._rows_by_volume_name.setdefault(name, set()).add(row)
+        used = frozenset[DriverVolume]().union(*of_pod.values())
+        after = _Row(of_pod, used, self._volumes_attached_to(row, names[row], storage) if again else before.attached)
+        for driver, _ in before.all_volumes - after.all_volumes:
+            self.counts_by_row(driver, len(names))[row] -= 1
+        for driver, _ in after.all_volumes - before.all_volumes:
+            self.counts_by_row(driver, len(names))[row] += 1
         for each in before.used - used:
-            self._used_on[each].discard(row)
-            if not self._used_on[each]:
-                del self._used_on[each]
+            self._rows_by_used_volume[each].discard(row)
+            if not self._rows_by_used_volume[each]:
+                del self._rows_by_used_volume[each]
         for each in used - before.used:
-            self._used_on.setdefault(each, set()).add(row)
+            self._rows_by_used_volume.setdefault(each, set()).add(row)
         self._rows[row] = after
-        if not after.all and not of_pod:
+        if not after.all_volumes and not of_pod:
             del self._rows[row]
 
-    def _attached(self, row: int, node: str, storage: Storage) -> frozenset[Attached]:
+    def _volumes_attached_to(self, row: int, node: str, storage: Storage) -> frozenset[DriverVolume]:
         """Return the volumes that are attached to the node, used or not."""
-        found: set[Attached] = set()
+        found: set[DriverVolume] = set()
         for attachment in storage.attachments.get(node, EMPTY_MAP).values():
             name = attachment.spec.source.persistent_volume_name
             if not attachment.spec.attacher or not name:
                 continue
-            self._looking_at.setdefault(name, set()).add(row)
+            self._rows_by_volume_name.setdefault(name, set()).add(row)
             volume = storage.volumes.get(name)
             if volume is not None and volume.spec.csi is not None:
                 found.add((attachment.spec.attacher, volume.spec.csi.volume_handle))
         return frozenset(found)
 
 
-def _named_by(pod: PodInfo, storage: Storage) -> Iterable[str]:
+def _volume_names_of(pod: PodInfo, storage: Storage) -> Iterable[str]:
     """Yield the persistent volumes of the Pod's claims."""
     for volume in pod.volumes:
         claim = storage.claims.get((pod.namespace, claim_name(pod.name, volume)))
@@ -199,7 +203,7 @@ def _named_by(pod: PodInfo, storage: Storage) -> Iterable[str]:
 def attached_volumes(snapshot: Snapshot) -> AttachedVolumes:
     """Return the updated volume counts of the snapshot's rows."""
     use, names = snapshot.volume_use, snapshot.row_names
-    attached = use.derived(AttachedVolumes, AttachedVolumes)
+    attached = use.row_cache(AttachedVolumes, AttachedVolumes)
     index = snapshot.nodes.index
     if names is not snapshot.nodes.names:
         index = {name: row for row, name in enumerate(names)}

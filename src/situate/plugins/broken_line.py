@@ -22,11 +22,11 @@ class BrokenLine:
     """Pairs of utilization and score, ascending by utilization."""
 
     @classmethod
-    def of(cls, shape: Iterable[tuple[int, int]]) -> BrokenLine:
+    def from_shape(cls, shape: Iterable[tuple[int, int]]) -> BrokenLine:
         """Create the function from pairs of utilization and score up to 10."""
         return cls(tuple((at, score * _STEP) for at, score in shape))
 
-    def at(self, utilization: Amounts) -> Scores:
+    def values_at(self, utilization: Amounts) -> Scores:
         """Return the value at each utilization. Divisions truncate towards zero, as in Go."""
         places = np.array([at for at, _ in self.points], dtype=np.int64)
         values = np.array([value for _, value in self.points], dtype=np.int64)

@@ -17,7 +17,7 @@ from situate.framework.plugin_api.configuration import Extender
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.plugin_api.plugin import Diagnosis, PostFiltered
 from situate.framework.pod.pods import PodInfo
-from situate.framework.preemption.extenders import EXTENDER, Steps, finished, shrink
+from situate.framework.preemption.extenders import EXTENDER, Steps, reduce_candidates, run_without_questions
 from situate.framework.preemption.post_filter import Cycle
 from situate.framework.preemption.preemption import (
     ABSOLUTE,
@@ -25,13 +25,13 @@ from situate.framework.preemption.preemption import (
     Candidate,
     Search,
     candidates_to_find,
-    choose,
+    cheapest_candidate,
     find_candidates,
     find_cheapest,
-    ineligible,
+    ineligibility_reason,
     nodes_that_might_help,
 )
-from situate.framework.results.status import SUCCESS, Code, unresolvable, unschedulable
+from situate.framework.results.status import SUCCESS, Code, unresolvable_status, unschedulable_status
 from situate.framework.results.verdict import Codes
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.settings.section import Mistake
@@ -51,7 +51,7 @@ class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel"):
         if self.min_candidate_nodes_percentage == 0 and self.min_candidate_nodes_absolute == 0:
             yield Mistake("minCandidateNodesPercentage", "0", "more than 0 if minCandidateNodesAbsolute is 0")
 
-    def enough(self, nodes: int) -> int | None:
+    def candidates_limit(self, nodes: int) -> int | None:
         """Return the number of candidates that ends the search among `nodes`; None means all."""
         percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
         if percentage is None and absolute is None:
@@ -72,7 +72,7 @@ class DefaultPreemption:
 
     def post_filter(self, pod: PodInfo, diagnosis: Diagnosis, cycle: Cycle) -> PostFiltered:
         """Return success with a nomination, else unschedulable. Without candidates an earlier nomination is cleared."""
-        return finished(self.post_filter_steps(pod, diagnosis, cycle, ()))
+        return run_without_questions(self.post_filter_steps(pod, diagnosis, cycle, ()))
 
     def post_filter_steps(
         self, pod: PodInfo, diagnosis: Diagnosis, cycle: Cycle, extenders: Sequence[Extender]
@@ -85,13 +85,13 @@ class DefaultPreemption:
         """
         snapshot = diagnosis.snapshot
         codes = diagnosis.codes()
-        reason = ineligible(pod, snapshot, _code_of_nominated(pod, diagnosis, codes))
+        reason = ineligibility_reason(pod, snapshot, _code_of_nominated(pod, diagnosis, codes))
         if reason:
-            return PostFiltered(unschedulable(f"preemption: {reason}"))
+            return PostFiltered(unschedulable_status(f"preemption: {reason}"))
         nodes = nodes_that_might_help(codes)
-        promised = cycle.nominations.against(pod, snapshot.nodes.index) if cycle.nominations else {}
+        promised = cycle.nominations.competing_pods(pod, snapshot.nodes.index) if cycle.nominations else {}
         shrinking = any(extender.preempt_verb for extender in extenders)
-        enough = self._limits.enough(len(nodes))
+        enough = self._limits.candidates_limit(len(nodes))
         if enough is None and (shrinking or EXTENDER in diagnosis.rejectors):
             enough = candidates_to_find(len(nodes), PERCENTAGE, ABSOLUTE)
         prepared = cycle.feasibility.prepared
@@ -104,25 +104,26 @@ class DefaultPreemption:
             )
         candidates = [each for each in found.candidates if each.victims]
         if found.candidates and not candidates:
-            return PostFiltered(unresolvable(f"preemption: {_nobody_to_end(snapshot, found.candidates)}"))
+            return PostFiltered(unresolvable_status(f"preemption: {_no_victims_message(snapshot, found.candidates)}"))
         if not candidates:
             return PostFiltered(
-                unschedulable(f"preemption: {_no_candidate(found, len(nodes), snapshot.count)}"), nominate=""
+                unschedulable_status(f"preemption: {_no_candidate_message(found, len(nodes), snapshot.count)}"),
+                nominate="",
             )
         if shrinking:
-            candidates = list((yield from shrink(extenders, pod, snapshot, candidates)))
+            candidates = list((yield from reduce_candidates(extenders, pod, snapshot, candidates)))
             if not candidates:
-                return PostFiltered(unschedulable("preemption: no candidate node for preemption"))
-        best = choose(candidates)
+                return PostFiltered(unschedulable_status("preemption: no candidate node for preemption"))
+        best = cheapest_candidate(candidates)
         node = snapshot.name(best.node)
         return PostFiltered(SUCCESS, node, (*_evictions(pod, best), *_withdrawals(pod, node, cycle)))
 
     def events(self) -> tuple[EventHint, ...]:
         """Return an event that skips. The hints of the plugins that refused the Pod react to its victims' deletion."""
-        return (EventHint(Subject.ASSIGNED_POD, Change.DELETE, _after_pod),)
+        return (EventHint(Subject.ASSIGNED_POD, Change.DELETE, _hint_after_pod),)
 
 
-def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:  # noqa: ARG001
+def _hint_after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:  # noqa: ARG001
     return Hint.SKIP
 
 
@@ -131,7 +132,7 @@ def _code_of_nominated(pod: PodInfo, diagnosis: Diagnosis, codes: Codes) -> Code
     return Code.SUCCESS if index is None else Code(int(codes[index]))
 
 
-def _no_candidate(found: Search, tried: int, count: int) -> str:
+def _no_candidate_message(found: Search, tried: int, count: int) -> str:
     """Return the message for the dry runs, in the form used for every unschedulable Pod."""
     counts = dict(found.reasons)
     if count > tried:
@@ -140,7 +141,7 @@ def _no_candidate(found: Search, tried: int, count: int) -> str:
     return f"0/{count} nodes are available: {', '.join(entries)}."
 
 
-def _nobody_to_end(snapshot: Snapshot, found: Iterable[Candidate]) -> str:
+def _no_victims_message(snapshot: Snapshot, found: Iterable[Candidate]) -> str:
     """Return upstream's message for one or several errors."""
     told = [f'expected at least one victim pod on node "{snapshot.name(each.node)}"' for each in found]
     return told[0] if len(told) == 1 else f"[{', '.join(told)}]"
@@ -156,6 +157,6 @@ def _evictions(pod: PodInfo, best: Candidate) -> Iterable[Action]:
 
 def _withdrawals(pod: PodInfo, node: str, cycle: Cycle) -> Iterable[Action]:
     """Yield actions that clear the nominations of lower-priority Pods to the node."""
-    for other in cycle.nominations.on(node):
+    for other in cycle.nominations.pods_on(node):
         if other.priority < pod.priority:
             yield Nominate(other.key, other.uid, "")

@@ -14,7 +14,7 @@ from situate.framework.plugin_api.events import EventHint
 from situate.framework.plugin_api.plugin import SKIPPED, Diagnosis, PostFiltered, PreFiltered
 from situate.framework.pod.pods import PodInfo
 from situate.framework.preemption.post_filter import Cycle
-from situate.framework.results.status import Code, unresolvable, unschedulable
+from situate.framework.results.status import Code, unresolvable_status, unschedulable_status
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.settings.section import Duration, Mistake
 
@@ -47,7 +47,7 @@ class DynamicResources:
             return SKIPPED
         names = ", ".join(claim.name for claim in claims)
         return PreFiltered(
-            unresolvable(
+            unresolvable_status(
                 f"pod claims devices (spec.resourceClaims: {names}), which this scheduler does not allocate; "
                 "set schedulerName to a scheduler that supports dynamic resource allocation, such as kube-scheduler"
             )
@@ -67,8 +67,8 @@ class DynamicResources:
             and refusal.plugin in order
             and order.index(refusal.plugin) < order.index(self.name)
         ):
-            return PostFiltered(unresolvable("not found"))
-        return PostFiltered(unschedulable("no new claims to deallocate"))
+            return PostFiltered(unresolvable_status("not found"))
+        return PostFiltered(unschedulable_status("no new claims to deallocate"))
 
     def events(self) -> tuple[EventHint, ...]:
         """Return no events, because the claims of a Pod do not change."""

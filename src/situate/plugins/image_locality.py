@@ -29,7 +29,7 @@ class ImageLocality:
         def counted(nodes: NodeTable) -> Scores:
             total = np.zeros(len(nodes), dtype=np.int64)
             for image in images:
-                total += _worth(image, nodes)
+                total += _image_scores(image, nodes)
             most = _MOST_EACH * containers
             counted: Scores = np.where(total < _LEAST, _LEAST, np.minimum(total, most))
             return HIGHEST * (counted - _LEAST) // (most - _LEAST)
@@ -37,12 +37,12 @@ class ImageLocality:
         return snapshot.static((self.name, images, containers), counted)
 
 
-def _worth(image: str, nodes: NodeTable) -> Scores:
+def _image_scores(image: str, nodes: NodeTable) -> Scores:
     """Return `trunc(size * (nodes that have it / all nodes))` where the image is, else 0.
 
     The factor keeps Pods from crowding on few nodes.
     """
-    there = nodes.of_images(lambda images: max((size for name, size in images if name == image), default=-1))
+    there = nodes.map_images(lambda images: max((size for name, size in images if name == image), default=-1))
     has = there >= 0
     spread = float(np.count_nonzero(has)) / float(len(nodes))
     return np.where(has, (there * spread).astype(np.int64), 0)

@@ -33,7 +33,7 @@ class BadSource(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class InTree:
+class InTreeKind:
     """One in-tree kind of volume."""
 
     field: str
@@ -66,29 +66,29 @@ def _azure_handle(source: Any) -> str:
 
 
 KINDS: Final = (
-    InTree(
+    InTreeKind(
         "gce_persistent_disk",
         "kubernetes.io/gce-pd",
         "pd.csi.storage.gke.io",
         lambda source: _gce_handle("zones", _UNSPECIFIED, source.pd_name),
         "topology.gke.io/zone",
     ),
-    InTree(
+    InTreeKind(
         "aws_elastic_block_store",
         "kubernetes.io/aws-ebs",
         "ebs.csi.aws.com",
         _ebs_handle,
         "topology.ebs.csi.aws.com/zone",
     ),
-    InTree(
+    InTreeKind(
         "cinder",
         "kubernetes.io/cinder",
         "cinder.csi.openstack.org",
         lambda source: str(source.volume_id),
         "topology.cinder.csi.openstack.org/zone",
     ),
-    InTree("azure_disk", "kubernetes.io/azure-disk", "disk.csi.azure.com", _azure_handle),
-    InTree(
+    InTreeKind("azure_disk", "kubernetes.io/azure-disk", "disk.csi.azure.com", _azure_handle),
+    InTreeKind(
         "portworx_volume", "kubernetes.io/portworx-volume", "pxd.portworx.com", lambda source: str(source.volume_id)
     ),
 )
@@ -97,7 +97,7 @@ NOT_COUNTED: Final = frozenset(("kubernetes.io/azure-file", "kubernetes.io/vsphe
 """Provisioners whose volumes never count as volumes of a CSI driver."""
 
 
-def kind_of(volume: Volume | PersistentVolume) -> InTree | None:
+def kind_of(volume: Volume | PersistentVolume) -> InTreeKind | None:
     """Return the in-tree kind; None for other volumes, including CSI volumes."""
     fields = volume.spec if isinstance(volume, PersistentVolume) else volume
     return next((kind for kind in KINDS if getattr(fields, kind.field) is not None), None)
@@ -125,10 +125,10 @@ def node_terms(volume: PersistentVolume) -> tuple[Term, ...] | None:
     """Return the node terms of the volume: at least one must match. None means every node."""
     affinity = volume.spec.node_affinity
     required = affinity.required if affinity is not None else None
-    return None if required is None else tuple(map(Term.of, required.node_selector_terms))
+    return None if required is None else tuple(map(Term.from_selector_term, required.node_selector_terms))
 
 
-def migrated_node_terms(volume: PersistentVolume, kind: InTree) -> tuple[Term, ...] | None:
+def migrated_node_terms(volume: PersistentVolume, kind: InTreeKind) -> tuple[Term, ...] | None:
     """Return the node terms for the CSI driver, which has its own zone label. Raises `BadSource`."""
     csi_volume(volume)
     affinity = volume.spec.node_affinity
@@ -139,7 +139,7 @@ def migrated_node_terms(volume: PersistentVolume, kind: InTree) -> tuple[Term, .
     zone, region = _topology_labels(volume, wires)
     labelled = volume.metadata.labels.get(zone)
     if _values(wires, zone):
-        wires = _renamed(wires, zone, kind.topology_key)
+        wires = _rename_key(wires, zone, kind.topology_key)
     elif labelled is not None:
         zones = sorted({each.strip() for each in labelled.split(ZONES_DELIMITER)} - {""})
         if zones:
@@ -148,10 +148,10 @@ def migrated_node_terms(volume: PersistentVolume, kind: InTree) -> tuple[Term, .
                 replace(wire, match_expressions=(*wire.match_expressions, there))
                 for wire in wires or (NodeSelectorTerm(),)
             )
-            return tuple(map(Term.of, wires))
+            return tuple(map(Term.from_selector_term, wires))
     if region == OLD_REGION and _values(wires, region):
-        wires = _renamed(wires, region, REGION)
-    return None if required is None else tuple(map(Term.of, wires))
+        wires = _rename_key(wires, region, REGION)
+    return None if required is None else tuple(map(Term.from_selector_term, wires))
 
 
 def _gce_handle(area: str, place: str, disk: str) -> str:
@@ -192,7 +192,7 @@ def _values(wires: Iterable[NodeSelectorTerm], key: str) -> set[str]:
     }
 
 
-def _renamed(wires: Iterable[NodeSelectorTerm], old: str, new: str) -> tuple[NodeSelectorTerm, ...]:
+def _rename_key(wires: Iterable[NodeSelectorTerm], old: str, new: str) -> tuple[NodeSelectorTerm, ...]:
     return tuple(
         replace(
             wire,

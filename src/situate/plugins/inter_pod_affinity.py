@@ -21,9 +21,9 @@ from situate.framework.pod.terms import AffinityTerm
 from situate.framework.results.status import Code
 from situate.framework.results.verdict import Mask, Verdict, refuse_in_turn
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.framework.snapshot.topology_counts import Question
+from situate.framework.snapshot.topology_counts import TallyDefinition
 from situate.plugins.inter_pod_affinity_hints import hints
-from situate.plugins.inter_pod_affinity_terms import NAME, concern, matches_all, wanted
+from situate.plugins.inter_pod_affinity_terms import NAME, matches_all, placed_pod_tallies, pod_tallies
 
 Counts = NDArray[np.int64]
 """(domains,)"""
@@ -32,9 +32,9 @@ ByKey = tuple[tuple[str, Counts], ...]
 
 _FEW: Final = 8
 """Up to this number of scores, such as those of zones, a Python loop is cheaper than NumPy calls."""
-_ALONE: Final = "node(s) didn't match pod affinity rules"
-_DISLIKED: Final = "node(s) didn't match pod anti-affinity rules"
-_REPELLED: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
+_AFFINITY_MISMATCH: Final = "node(s) didn't match pod affinity rules"
+_ANTI_AFFINITY_MISMATCH: Final = "node(s) didn't match pod anti-affinity rules"
+_EXISTING_ANTI_AFFINITY_MISMATCH: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
 class InterPodAffinityArgs(msgspec.Struct, frozen=True, rename="camel"):
@@ -46,7 +46,7 @@ class InterPodAffinityArgs(msgspec.Struct, frozen=True, rename="camel"):
     """For Pods without preferred terms of their own."""
 
 
-class NeighbourState(msgspec.Struct, frozen=True, eq=False):
+class AffinityState(msgspec.Struct, frozen=True, eq=False):
     """The state of Filter."""
 
     affinity: ByKey
@@ -76,34 +76,43 @@ class InterPodAffinity:
         """Count the matching Pods. Skip if neither the Pod nor any placed Pod has required terms that apply."""
         template = pod.template
         repelled: ByKey = ()
-        if snapshot.live_terms.templates and (repelling := concern(pod, snapshot).repelled):
-            counted = _counted(repelling, snapshot)
+        if snapshot.live_terms.templates and (repelling := placed_pod_tallies(pod, snapshot).repelled):
+            counted = _counts_by_key(repelling, snapshot)
             repelled = tuple((key, counts) for key, counts in counted if np.count_nonzero(counts))
         if not (repelled or template.affinity or template.anti_affinity):
             return SKIPPED
-        asked = wanted(template, snapshot)
-        affinity, anti_affinity = _counted(asked.affinity, snapshot), _counted(asked.anti_affinity, snapshot)
-        return PreFiltered(state=NeighbourState(affinity, anti_affinity, repelled))
+        asked = pod_tallies(template, snapshot)
+        affinity, anti_affinity = (
+            _counts_by_key(asked.affinity, snapshot),
+            _counts_by_key(asked.anti_affinity, snapshot),
+        )
+        return PreFiltered(state=AffinityState(affinity, anti_affinity, repelled))
 
     def add_pod(
-        self, state: NeighbourState, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot
-    ) -> NeighbourState:
-        return _moved(state, pod, other, node, snapshot, 1)
+        self, state: AffinityState, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot
+    ) -> AffinityState:
+        return _with_pod_change(state, pod, other, node, snapshot, 1)
 
     def remove_pod(
-        self, state: NeighbourState, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot
-    ) -> NeighbourState:
-        return _moved(state, pod, other, node, snapshot, -1)
+        self, state: AffinityState, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot
+    ) -> AffinityState:
+        return _with_pod_change(state, pod, other, node, snapshot, -1)
 
-    def filter(self, state: NeighbourState, pod: PodInfo, snapshot: Snapshot) -> Verdict:
+    def filter(self, state: AffinityState, pod: PodInfo, snapshot: Snapshot) -> Verdict:
         """Check the Pod's affinity, which preemption cannot help, then its anti-affinity and that of placed Pods."""
         refusals: list[tuple[Mask, str, Code]] = []
         if state.affinity:
-            refusals.append((_alone(state.affinity, pod, snapshot), _ALONE, Code.UNRESOLVABLE))
+            refusals.append(
+                (_nodes_without_match(state.affinity, pod, snapshot), _AFFINITY_MISMATCH, Code.UNRESOLVABLE)
+            )
         if state.anti_affinity:
-            refusals.append((_any_there(state.anti_affinity, snapshot), _DISLIKED, Code.UNSCHEDULABLE))
+            refusals.append(
+                (_nodes_with_any(state.anti_affinity, snapshot), _ANTI_AFFINITY_MISMATCH, Code.UNSCHEDULABLE)
+            )
         if state.repelled or not refusals:
-            refusals.append((_any_there(state.repelled, snapshot), _REPELLED, Code.UNSCHEDULABLE))
+            refusals.append(
+                (_nodes_with_any(state.repelled, snapshot), _EXISTING_ANTI_AFFINITY_MISMATCH, Code.UNSCHEDULABLE)
+            )
         return refuse_in_turn(*refusals)
 
     def pre_score(self, state: object, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
@@ -112,12 +121,12 @@ class InterPodAffinity:
         prefers = bool(template.preferred_affinity or template.preferred_anti_affinity)
         if self._ignores_others and not prefers:
             return PreScored(Code.SKIP)
-        weighed: list[tuple[int, Question]] = []
+        weighed: list[tuple[int, TallyDefinition]] = []
         if prefers:
-            weighed += [(1, question) for question in wanted(template, snapshot).preferred]
+            weighed += [(1, question) for question in pod_tallies(template, snapshot).preferred]
         if snapshot.live_terms.templates:
-            others = concern(pod, snapshot)
-            weighed += others.liked
+            others = placed_pod_tallies(pod, snapshot)
+            weighed += others.preferred
             if self._hard_weight:
                 weighed += [(self._hard_weight, question) for question in others.attracted]
         if not weighed:
@@ -144,7 +153,7 @@ class InterPodAffinity:
         if not others and len(counts) < snapshot.count:
             values = np.zeros(len(counts) + 1, dtype=np.int64)  # the last entry is for nodes without the key
             values[:-1] = counts
-            return Grades(values, snapshot.place_of_node(key), snapshot.present(key))
+            return Grades(values, snapshot.place_of_node(key), snapshot.present_domains(key))
         total = snapshot.over_nodes(key, counts, 0)
         for key, counts in others:
             total = total + snapshot.over_nodes(key, counts, 0)
@@ -171,11 +180,11 @@ class InterPodAffinity:
         return hints()
 
 
-def _counted(questions: Iterable[Question], snapshot: Snapshot) -> ByKey:
+def _counts_by_key(questions: Iterable[TallyDefinition], snapshot: Snapshot) -> ByKey:
     return tuple((question.topology_key, snapshot.tally(question)) for question in questions)
 
 
-def _any_there(by_key: ByKey, snapshot: Snapshot) -> Mask:
+def _nodes_with_any(by_key: ByKey, snapshot: Snapshot) -> Mask:
     (key, counts), *others = by_key
     there = snapshot.over_nodes(key, counts > 0, False)
     for key, counts in others:
@@ -183,7 +192,7 @@ def _any_there(by_key: ByKey, snapshot: Snapshot) -> Mask:
     return there
 
 
-def _alone(affinity: ByKey, pod: PodInfo, snapshot: Snapshot) -> Mask:
+def _nodes_without_match(affinity: ByKey, pod: PodInfo, snapshot: Snapshot) -> Mask:
     """Return the nodes that lack a key, or whose domain has no matching Pod.
 
     The second condition is waived if no Pod matches anywhere and the Pod matches its own terms. The first Pod of a
@@ -193,42 +202,42 @@ def _alone(affinity: ByKey, pod: PodInfo, snapshot: Snapshot) -> Mask:
         pod.template.affinity, pod, snapshot.catalog.namespace_labels
     )
     (key, counts), *others = affinity
-    alone = snapshot.over_nodes(key, _empty(counts, first), True)
+    alone = snapshot.over_nodes(key, _empty_domains(counts, first), True)
     for key, counts in others:
-        alone = alone | snapshot.over_nodes(key, _empty(counts, first), True)
+        alone = alone | snapshot.over_nodes(key, _empty_domains(counts, first), True)
     return alone
 
 
-def _empty(counts: Counts, first: bool) -> Mask:
+def _empty_domains(counts: Counts, first: bool) -> Mask:
     return np.zeros(len(counts), dtype=np.bool_) if first else counts <= 0
 
 
-def _moved(
-    state: NeighbourState, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot, sign: int
-) -> NeighbourState:
+def _with_pod_change(
+    state: AffinityState, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot, sign: int
+) -> AffinityState:
     """Return the state after a Pod has been added to the node or removed from it."""
-    asked = wanted(pod.template, snapshot)
+    asked = pod_tallies(pod.template, snapshot)
     namespaces = snapshot.catalog.namespace_labels
     repelling = [
         term for term in other.template.anti_affinity if term.pods.selects(pod.namespace, pod.labels, namespaces)
     ]
     return replace(
         state,
-        affinity=_changed(state.affinity, asked.affinity, other, node, snapshot, sign),
-        anti_affinity=_changed(state.anti_affinity, asked.anti_affinity, other, node, snapshot, sign),
+        affinity=_change_counts(state.affinity, asked.affinity, other, node, snapshot, sign),
+        anti_affinity=_change_counts(state.anti_affinity, asked.anti_affinity, other, node, snapshot, sign),
         repelled=_with_terms(state.repelled, repelling, node, snapshot, sign),
     )
 
 
-def _changed(
-    by_key: ByKey, questions: tuple[Question, ...], other: PodInfo, node: int, snapshot: Snapshot, sign: int
+def _change_counts(
+    by_key: ByKey, questions: tuple[TallyDefinition, ...], other: PodInfo, node: int, snapshot: Snapshot, sign: int
 ) -> ByKey:
     changed = list(by_key)
     for number, question in enumerate(questions):
         weight = question.weight(other)
         if weight:
             key, counts = changed[number]
-            changed[number] = key, _shifted(counts, key, sign * weight, node, snapshot)
+            changed[number] = key, _shift_count(counts, key, sign * weight, node, snapshot)
     return tuple(changed)
 
 
@@ -242,11 +251,11 @@ def _with_terms(by_key: ByKey, terms: list[AffinityTerm], node: int, snapshot: S
     for term in terms:
         key = term.topology_key
         counts = total[key] if key in total else np.zeros(snapshot.domains(key).count, dtype=np.int64)
-        total[key] = _shifted(counts, key, change, node, snapshot)
+        total[key] = _shift_count(counts, key, change, node, snapshot)
     return tuple(total.items())
 
 
-def _shifted(counts: Counts, key: str, change: int, node: int, snapshot: Snapshot) -> Counts:
+def _shift_count(counts: Counts, key: str, change: int, node: int, snapshot: Snapshot) -> Counts:
     domain = int(snapshot.domains(key).of_node[node])
     if domain < 0:
         return counts

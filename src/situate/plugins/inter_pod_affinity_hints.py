@@ -17,27 +17,27 @@ from situate.objects.kinds.nodes import Node
 def hints() -> tuple[EventHint, ...]:
     """Return hints for Pods that terms select, the Pod's own labels, and nodes with a new or changed topology key."""
     return (
-        EventHint(Subject.ASSIGNED_POD, Change.ADD | Change.LABELS | Change.DELETE, _after_pod),
+        EventHint(Subject.ASSIGNED_POD, Change.ADD | Change.LABELS | Change.DELETE, _hint_after_pod),
         EventHint(Subject.POD, Change.LABELS),
-        EventHint(Subject.NODE, Change.ADD | Change.LABELS, _after_node),
+        EventHint(Subject.NODE, Change.ADD | Change.LABELS, _hint_after_node),
     )
 
 
-def _after_pod(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
+def _hint_after_pod(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
     """Queue if a Pod now matches all affinity terms, or no longer an anti-affinity term in either direction."""
     template = pod.template
-    if template.affinity and _all_mean(template.affinity, new) and not _all_mean(template.affinity, old):
+    if template.affinity and _all_select(template.affinity, new) and not _all_select(template.affinity, old):
         return Hint.QUEUE
     if old is None:
         return Hint.SKIP
-    if any(_means(term, old) and not _means(term, new) for term in template.anti_affinity):
+    if any(_selects(term, old) and not _selects(term, new) for term in template.anti_affinity):
         return Hint.QUEUE
-    if new is None and any(_means(term, pod) for term in old.template.anti_affinity):
+    if new is None and any(_selects(term, pod) for term in old.template.anti_affinity):
         return Hint.QUEUE
     return Hint.SKIP
 
 
-def _after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:
+def _hint_after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:
     """Queue if a new node has a needed key or the Pod has anti-affinity, or if a node changes its domain."""
     template = pod.template
     if old is None:
@@ -56,11 +56,11 @@ def _after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:
     return _queue_if(any(key in before and before[key] != after.get(key) for key in keys))
 
 
-def _all_mean(terms: Iterable[AffinityTerm], pod: PodInfo | None) -> bool:
-    return all(_means(term, pod) for term in terms)
+def _all_select(terms: Iterable[AffinityTerm], pod: PodInfo | None) -> bool:
+    return all(_selects(term, pod) for term in terms)
 
 
-def _means(term: AffinityTerm, pod: PodInfo | None) -> bool:
+def _selects(term: AffinityTerm, pod: PodInfo | None) -> bool:
     if pod is None or not term.pods.selector.matches(pod.labels):
         return False
     return pod.namespace in term.pods.namespaces or not term.pods.namespace_selector.nothing

@@ -13,7 +13,7 @@ from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.plugin_api.plugin import PASSED, SKIPPED, PreFiltered, PreScored, Reads, Scores
 from situate.framework.pod.node_selection import Term
 from situate.framework.pod.pods import PodInfo, PodTemplate
-from situate.framework.results.status import Code, unresolvable
+from situate.framework.results.status import Code, unresolvable_status
 from situate.framework.results.verdict import Mask, Verdict, refuse_in_turn
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
@@ -57,10 +57,14 @@ class NodeAffinity:
     def __init__(self, arguments: NodeAffinityArgs = NodeAffinityArgs()) -> None:  # noqa: B008  # frozen
         added = arguments.added_affinity
         self._enforced = (
-            None if added is None or added.required is None else tuple(map(Term.of, added.required.node_selector_terms))
+            None
+            if added is None or added.required is None
+            else tuple(map(Term.from_selector_term, added.required.node_selector_terms))
         )
         self._preferred = (
-            () if added is None else tuple((wish.weight, Term.of(wish.preference)) for wish in added.preferred)
+            ()
+            if added is None
+            else tuple((wish.weight, Term.from_selector_term(wish.preference)) for wish in added.preferred)
         )
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
@@ -68,11 +72,11 @@ class NodeAffinity:
         template = pod.template
         if not template.node_selector and template.node_terms is None and self._enforced is None:
             return SKIPPED
-        named = _named(template.node_terms)
+        named = _admitted_names(template.node_terms)
         if named is None:
             return PASSED
         if not named:
-            return PreFiltered(unresolvable(_CONFLICT))
+            return PreFiltered(unresolvable_status(_CONFLICT))
         only = np.zeros(snapshot.count, dtype=np.bool_)
         index = snapshot.nodes.index
         only[[index[name] for name in named if name in index]] = True
@@ -81,12 +85,12 @@ class NodeAffinity:
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
         """Check the profile's terms, then the Pod's. Refusals are unresolvable, because preemption changes no label."""
         template = pod.template
-        matching = snapshot.static(_demands(template), lambda nodes: _wanted(template, nodes))
+        matching = snapshot.static(_affinity_key(template), lambda nodes: _matching_nodes(template, nodes))
         own = (~matching, _MISMATCH, Code.UNRESOLVABLE)
         if self._enforced is None:
             return refuse_in_turn(own)
         terms = self._enforced
-        enforced = snapshot.static((self.name, "enforced", terms), lambda nodes: _where_any(terms, nodes))
+        enforced = snapshot.static((self.name, "enforced", terms), lambda nodes: _nodes_matching_any(terms, nodes))
         return refuse_in_turn((~enforced, _ENFORCED, Code.UNRESOLVABLE), own)
 
     def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
@@ -110,7 +114,7 @@ class NodeAffinity:
             total = np.zeros(len(nodes), dtype=np.int64)
             for weight, term in wishes:
                 if weight:
-                    total += weight * _where(term, nodes)
+                    total += weight * _nodes_matching_term(term, nodes)
             return total
 
         return snapshot.static((self.name, "score", wishes), counted)
@@ -120,9 +124,9 @@ class NodeAffinity:
 
     def events(self) -> tuple[EventHint, ...]:
         """Queue if a new or relabelled node matches, and did not match before."""
-        return (EventHint(Subject.NODE, Change.ADD | Change.LABELS, self._after_node),)
+        return (EventHint(Subject.NODE, Change.ADD | Change.LABELS, self._hint_after_node),)
 
-    def _after_node(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
+    def _hint_after_node(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
         helps = self._matches(pod.template, new) and not (old is not None and self._matches(pod.template, old))
         return Hint.QUEUE if helps else Hint.SKIP
 
@@ -130,26 +134,26 @@ class NodeAffinity:
         name, labels = node.metadata.name, node.metadata.labels
         if self._enforced is not None and not any(term.matches(labels, name) for term in self._enforced):
             return False
-        return matches(template, labels, name)
+        return node_matches(template, labels, name)
 
 
-def matches(template: PodTemplate, labels: Mapping[str, str], name: str) -> bool:
+def node_matches(template: PodTemplate, labels: Mapping[str, str], name: str) -> bool:
     """Return whether the node matches the Pod's selector and required terms (GetRequiredNodeAffinity)."""
     if any(labels.get(key) != value for key, value in template.node_selector.items()):
         return False
     return template.node_terms is None or any(term.matches(labels, name) for term in template.node_terms)
 
 
-def wanted_nodes(template: PodTemplate, nodes: NodeTable) -> Mask:
+def nodes_matching_affinity(template: PodTemplate, nodes: NodeTable) -> Mask:
     """Return (nodes,): the nodes that match the Pod's selector and required terms."""
-    return nodes.static(_demands(template), lambda nodes: _wanted(template, nodes))
+    return nodes.static(_affinity_key(template), lambda nodes: _matching_nodes(template, nodes))
 
 
-def _demands(template: PodTemplate) -> tuple[Any, ...]:
+def _affinity_key(template: PodTemplate) -> tuple[Any, ...]:
     return NodeAffinity.name, "filter", tuple(sorted(template.node_selector.items())), template.node_terms
 
 
-def _wanted(template: PodTemplate, nodes: NodeTable) -> Mask:
+def _matching_nodes(template: PodTemplate, nodes: NodeTable) -> Mask:
     selector = template.node_selector
     wanted = np.ones(len(nodes), dtype=np.bool_)
     if selector:
@@ -157,18 +161,18 @@ def _wanted(template: PodTemplate, nodes: NodeTable) -> Mask:
             selector, lambda labels: all(labels.get(key) == value for key, value in selector.items())
         )
     if template.node_terms is not None:
-        wanted &= _where_any(template.node_terms, nodes)
+        wanted &= _nodes_matching_any(template.node_terms, nodes)
     return wanted
 
 
-def _where_any(terms: tuple[Term, ...], nodes: NodeTable) -> Mask:
+def _nodes_matching_any(terms: tuple[Term, ...], nodes: NodeTable) -> Mask:
     found = np.zeros(len(nodes), dtype=np.bool_)
     for term in terms:
-        found |= _where(term, nodes)
+        found |= _nodes_matching_term(term, nodes)
     return found
 
 
-def _where(term: Term, nodes: NodeTable) -> Mask:
+def _nodes_matching_term(term: Term, nodes: NodeTable) -> Mask:
     """Return (nodes,): the nodes that match the term."""
     if not term.expressions and not term.fields:
         return np.zeros(len(nodes), dtype=np.bool_)
@@ -184,7 +188,7 @@ def _where(term: Term, nodes: NodeTable) -> Mask:
     return found
 
 
-def _named(terms: tuple[Term, ...] | None) -> frozenset[str] | None:
+def _admitted_names(terms: tuple[Term, ...] | None) -> frozenset[str] | None:
     """Return the only node names that the terms admit; None if a term has no names."""
     if not terms:
         return None

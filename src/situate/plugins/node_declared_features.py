@@ -40,7 +40,7 @@ class NodeDeclaredFeatures:
 
     def events(self) -> tuple[EventHint, ...]:
         """Return the event of a new node, or of one that declares other features."""
-        return (EventHint(Subject.NODE, Change.ADD | Change.FEATURES, _after_node),)
+        return (EventHint(Subject.NODE, Change.ADD | Change.FEATURES, _hint_after_node),)
 
 
 def needed_features(pod: PodInfo) -> frozenset[str]:
@@ -58,7 +58,7 @@ def _restarts_all(container: Container) -> bool:
     return any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules)
 
 
-def _after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:
+def _hint_after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:
     needed = needed_features(pod)
     helps = needed.issubset(new.status.declared_features)
     before = old is not None and needed.issubset(old.status.declared_features)

@@ -30,8 +30,8 @@ class NodeName:
         return refuse(others, "node(s) didn't match the requested node name", Code.UNRESOLVABLE)
 
     def events(self) -> tuple[EventHint, ...]:
-        return (EventHint(Subject.NODE, Change.ADD, _after_node),)
+        return (EventHint(Subject.NODE, Change.ADD, _hint_after_node),)
 
 
-def _after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:  # noqa: ARG001
+def _hint_after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:  # noqa: ARG001
     return Hint.QUEUE if pod.pod.spec.node_name in ("", new.metadata.name) else Hint.SKIP

@@ -34,20 +34,20 @@ class NodePorts:
     def events(self) -> tuple[EventHint, ...]:
         """Return hints for a deleted Pod that releases a wanted port, and for a new node."""
         return (
-            EventHint(Subject.ASSIGNED_POD, Change.DELETE, _after_pod),
-            EventHint(Subject.NODE, Change.ADD, _after_node),
+            EventHint(Subject.ASSIGNED_POD, Change.DELETE, _hint_after_pod),
+            EventHint(Subject.NODE, Change.ADD, _hint_after_node),
         )
 
 
-def clash(one: HostPort, other: HostPort) -> bool:
+def ports_clash(one: HostPort, other: HostPort) -> bool:
     """Return whether two host ports of one node exclude each other."""
     return one[1:] == other[1:] and (one[0] == other[0] or ANY_ADDRESS in (one[0], other[0]))
 
 
-def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:  # noqa: ARG001
-    freed = any(clash(wanted, given) for wanted in pod.template.host_ports for given in old.template.host_ports)
+def _hint_after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:  # noqa: ARG001
+    freed = any(ports_clash(wanted, given) for wanted in pod.template.host_ports for given in old.template.host_ports)
     return Hint.QUEUE if freed else Hint.SKIP
 
 
-def _after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:  # noqa: ARG001
+def _hint_after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:  # noqa: ARG001
     return Hint.QUEUE

@@ -13,21 +13,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.class_cache.resource_scorers import Meter
+from situate.framework.class_cache.resource_scorers import ResourceScorer
 from situate.framework.plugin_api.plugin import HIGHEST, FilterPlugin, PreScored, Reads, Scores
 from situate.framework.pod.pods import PodInfo, PodTemplate
 from situate.framework.pod.resources import CPU, MEMORY
-from situate.framework.profile.profile import Weighted
+from situate.framework.profile.profile import WeightedPlugin
 from situate.framework.results.status import Code
 from situate.framework.results.verdict import Mask
-from situate.framework.snapshot.derived_columns import NO_SAY, Gauge
+from situate.framework.snapshot.derived_columns import SKIPPED_EVALUATOR, ColumnEvaluator
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.settings.section import Mistake
 from situate.plugins.node_resources_fit import NodeResourcesFit, ResourceWeight
-from situate.plugins.resource_gauges import balanced_gauge, bounds_of, evenness_now
-from situate.plugins.resource_meter import CPU_AND_MEMORY, ResourceMeter
-from situate.plugins.resource_use import NATIVE, Asked, asked_by
+from situate.plugins.resource_evaluators import balanced_allocation_evaluator, bounds_of, evenness_columns
+from situate.plugins.resource_scorer import CPU_AND_MEMORY, CpuMemoryScorer
+from situate.plugins.resource_use import NATIVE, ScoredRequests, scored_requests_of
 
 
 class NodeResourcesBalancedAllocationArgs(msgspec.Struct, frozen=True, rename="camel"):
@@ -39,10 +39,10 @@ class NodeResourcesBalancedAllocationArgs(msgspec.Struct, frozen=True, rename="c
         for number, resource in enumerate(self.resources):
             if resource.weight != 1:
                 yield Mistake(f"resources[{number}].weight", str(resource.weight), "1")
-        yield from _repeated(self.resources)
+        yield from _repetition_mistakes(self.resources)
 
 
-def _repeated(resources: tuple[ResourceWeight, ...]) -> Iterable[Mistake]:
+def _repetition_mistakes(resources: tuple[ResourceWeight, ...]) -> Iterable[Mistake]:
     """Yield a mistake for each resource that is named twice."""
     seen: set[str] = set()
     for number, resource in enumerate(resources):
@@ -66,26 +66,32 @@ class NodeResourcesBalancedAllocation:
         self._resources = tuple((resource.name, resource.weight) for resource in resources)
         self._columns = tuple(NATIVE.index(name) for name, _ in self._resources if name in NATIVE)
         pair = len(self._columns) == len(self._resources) == _PAIR
-        self._evenness_now = evenness_now(self._columns[0], self._columns[1]) if pair else None
+        self._evenness_columns = evenness_columns(self._columns[0], self._columns[1]) if pair else None
 
     def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
         """Collect the Pod's requests of the scored resources; skip if it requests none of them."""
-        if not any(pod.template.request.of(name) for name, _ in self._resources):
+        if not any(pod.template.request.amount_of(name) for name, _ in self._resources):
             return PreScored(Code.SKIP)
-        return PreScored(state=asked_by(pod, snapshot.nodes, self._resources, with_defaults=False))
+        return PreScored(state=scored_requests_of(pod, snapshot.nodes, self._resources, with_defaults=False))
 
-    def score_gauge(self, template: PodTemplate, nodes: NodeTable) -> Gauge | None:
-        """Return a gauge for two native resources."""
-        if self._evenness_now is None:
+    def score_evaluator(self, template: PodTemplate, nodes: NodeTable) -> ColumnEvaluator | None:
+        """Return an evaluator for two native resources."""
+        if self._evenness_columns is None:
             return None
-        one, other = (template.request.of(name) for name, _ in self._resources)
+        one, other = (template.request.amount_of(name) for name, _ in self._resources)
         if not (one or other):
-            return NO_SAY
+            return SKIPPED_EVALUATOR
         bounds = nodes.plan((self.name, self._columns), lambda: bounds_of(nodes, self._columns))
-        return balanced_gauge(self._evenness_now, bounds, one, other) if bounds.hold((one, other)) else None
+        return (
+            balanced_allocation_evaluator(self._evenness_columns, bounds, one, other)
+            if bounds.allow_requests((one, other))
+            else None
+        )
 
-    def meter(self, filters: Sequence[FilterPlugin], scores: Sequence[Weighted], nodes: NodeTable) -> Meter | None:
-        """Return a meter together with NodeResourcesFit.
+    def resource_scorer(
+        self, filters: Sequence[FilterPlugin], scores: Sequence[WeightedPlugin], nodes: NodeTable
+    ) -> ResourceScorer | None:
+        """Return a scorer together with NodeResourcesFit.
 
         None unless NodeResourcesFit compares the same two resources and there are no other plugins.
         """
@@ -95,29 +101,29 @@ class NodeResourcesBalancedAllocation:
         fit = other.plugin
         if own.plugin is not self or not isinstance(fit, NodeResourcesFit) or list(filters) != [fit]:
             return None
-        if not fit.prefers_what_has_most_left(CPU_AND_MEMORY):
+        if not fit.scores_least_allocated(CPU_AND_MEMORY):
             return None
-        meter = ResourceMeter(nodes, other.weight, own.weight)
-        return meter if meter.usable else None
+        scorer = CpuMemoryScorer(nodes, other.weight, own.weight)
+        return scorer if scorer.usable else None
 
-    def score(self, state: Asked | None, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
+    def score(self, state: ScoredRequests | None, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
         """Return 75 where the Pod changes nothing, up to 100 where it evens the node out, down to 50."""
         if state is None:
-            return np.full(snapshot.count, _UNCHANGED, dtype=np.int64)
+            return np.full(snapshot.count, _UNCHANGED_SCORE, dtype=np.int64)
         before, after = evenness(state, snapshot)
         scores: Scores = after - before
-        scores += 2 * _UNCHANGED
+        scores += 2 * _UNCHANGED_SCORE
         scores >>= 1  # never negative: evenness is at least 50
         return scores
 
 
-def evenness(asked: Asked, snapshot: Snapshot) -> NDArray[np.int64]:
+def evenness(asked: ScoredRequests, snapshot: Snapshot) -> NDArray[np.int64]:
     """Return (2, nodes), without and with the Pod: the evenness of the shares in use.
 
     Evenness is `trunc((1 - deviation) * 100)`, with each share limited to 1.
     """
-    room = asked.room(snapshot)
-    used = asked.before(snapshot) + asked.without_and_with
+    room = asked.node_capacity(snapshot)
+    used = asked.amounts_in_use(snapshot) + asked.without_and_with
     shares = used / (room if asked.everywhere else np.maximum(room, 1))
     np.minimum(shares, np.ones(shares.shape), out=shares)  # two arrays take half the time of array and number
     if asked.everywhere and len(asked.columns) == _PAIR:
@@ -145,7 +151,7 @@ def _deviation(shares: NDArray[np.float64], there: Mask) -> NDArray[np.float64]:
         deviation[two] = _half_difference(shares, there)[two]
     many = present > _PAIR
     if many.any():
-        deviation[many] = _spread(shares, there, present)[many]
+        deviation[many] = _standard_deviation(shares, there, present)[many]
     return deviation
 
 
@@ -161,7 +167,7 @@ def _half_difference(shares: NDArray[np.float64], there: Mask) -> NDArray[np.flo
     return np.abs((first - second) / 2)
 
 
-def _spread(shares: NDArray[np.float64], there: Mask, present: NDArray[np.int64]) -> NDArray[np.float64]:
+def _standard_deviation(shares: NDArray[np.float64], there: Mask, present: NDArray[np.int64]) -> NDArray[np.float64]:
     total = np.zeros(len(shares[0]))
     for share in shares:
         total = total + share
@@ -175,4 +181,4 @@ def _spread(shares: NDArray[np.float64], there: Mask, present: NDArray[np.int64]
 
 
 _PAIR: Final = 2
-_UNCHANGED: Final = 75
+_UNCHANGED_SCORE: Final = 75

@@ -17,16 +17,16 @@ from situate.framework.pod.pods import PodInfo, PodTemplate
 from situate.framework.pod.resources import CPU, MEMORY, PODS, PodRequest, amounts
 from situate.framework.results.status import Code
 from situate.framework.results.verdict import Mask, Refusals, Verdict, refusals
-from situate.framework.snapshot.derived_columns import Gauge
+from situate.framework.snapshot.derived_columns import ColumnEvaluator
 from situate.framework.snapshot.node_load import SCORED
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.kinds.nodes import Node
 from situate.objects.selection.label_selectors import valid_label_key
-from situate.objects.settings.section import Mistake, shown
+from situate.objects.settings.section import Mistake, format_value
 from situate.plugins.broken_line import BrokenLine
-from situate.plugins.resource_gauges import bounds_of, fit_gauge, least_allocated_gauge, room_left
-from situate.plugins.resource_use import NATIVE, Amounts, Asked, asked_by, percent
+from situate.plugins.resource_evaluators import bounds_of, fit_evaluator, free_columns, least_allocated_evaluator
+from situate.plugins.resource_use import NATIVE, Amounts, ScoredRequests, percent, scored_requests_of
 
 Weight = Annotated[int, msgspec.Meta(ge=1, le=100)]
 
@@ -86,12 +86,14 @@ class NodeResourcesFitArgs(msgspec.Struct, frozen=True, rename="camel"):
         for number, name in enumerate(self.ignored_resources):
             if not valid_label_key(name):
                 yield Mistake(
-                    f"ignoredResources[{number}]", shown(name), "the name of a resource, such as example.com/thing"
+                    f"ignoredResources[{number}]",
+                    format_value(name),
+                    "the name of a resource, such as example.com/thing",
                 )
         for number, name in enumerate(self.ignored_resource_groups):
             if "/" in name or not valid_label_key(name):
                 yield Mistake(
-                    f"ignoredResourceGroups[{number}]", shown(name), "the part of a resource name before the /"
+                    f"ignoredResourceGroups[{number}]", format_value(name), "the part of a resource name before the /"
                 )
 
 
@@ -110,16 +112,16 @@ class NodeResourcesFit:
         resources = strategy.resources or ScoringStrategy().resources
         self._resources = tuple((resource.name, resource.weight) for resource in resources)
         ratio = strategy.requested_to_capacity_ratio
-        self._line = BrokenLine.of((point.utilization, point.score) for point in ratio.shape) if ratio else None
+        self._line = BrokenLine.from_shape((point.utilization, point.score) for point in ratio.shape) if ratio else None
         self._by_line = strategy.type == "RequestedToCapacityRatio"
-        self._shares = most_allocated if strategy.type == "MostAllocated" else least_allocated
+        self._shares = most_allocated_shares if strategy.type == "MostAllocated" else least_allocated_shares
         if self._by_line:
             self._shares = self._shares_by_line
         least = strategy.type == "LeastAllocated" and all(name in NATIVE for name, _ in self._resources)
         self._scored = tuple(NATIVE.index(name) for name, _ in self._resources) if least else ()
-        """Columns of the resources that a gauge scores; empty without a gauge."""
+        """Columns of the resources that an evaluator scores; empty without an evaluator."""
         self._weights = tuple(weight for _, weight in self._resources)
-        self._room_left = room_left(self._scored)
+        self._free_columns = free_columns(self._scored)
 
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
         """Refuse nodes without enough free capacity: unresolvable if the node is too small, else unschedulable."""
@@ -132,9 +134,9 @@ class NodeResourcesFit:
         """Return column and amount of each checked request."""
         if not self._ignores:
             return pod.template.columns
-        return [(column, asked) for _, column, asked in self._wanted(pod, snapshot)]
+        return [(column, asked) for _, column, asked in self._checked_requests(pod, snapshot)]
 
-    def _wanted(self, pod: PodInfo, snapshot: Snapshot) -> list[tuple[str, int, int]]:
+    def _checked_requests(self, pod: PodInfo, snapshot: Snapshot) -> list[tuple[str, int, int]]:
         """Return name, column and amount of each checked request; cpu, memory and ephemeral-storage first."""
         names = snapshot.nodes.vocabulary.resources.names
         return [
@@ -164,7 +166,7 @@ class NodeResourcesFit:
 
     def needs(self, pod: PodInfo, snapshot: Snapshot) -> tuple[Need, ...]:
         """Return the checked amounts as needs."""
-        wanted = sorted(self._wanted(pod, snapshot), key=_place)
+        wanted = sorted(self._checked_requests(pod, snapshot), key=_reason_order)
         return (
             Need(None, 1, "Too many pods"),
             *(Need(column, asked, f"Insufficient {name}") for name, column, asked in wanted),
@@ -172,18 +174,18 @@ class NodeResourcesFit:
 
     def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
         """Collect the Pod's requests of the scored resources."""
-        return PreScored(state=asked_by(pod, snapshot.nodes, self._resources, with_defaults=True))
+        return PreScored(state=scored_requests_of(pod, snapshot.nodes, self._resources, with_defaults=True))
 
-    def score(self, state: Asked | None, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
+    def score(self, state: ScoredRequests | None, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
         """Return 0..100: the strategy's score of the shares in use with the Pod, weighted by resource."""
         if state is None:
             return np.zeros(snapshot.count, dtype=np.int64)
-        room = state.room(snapshot)
-        shares = self._shares(state.before(snapshot), state.amounts, room, everywhere=state.everywhere)
+        room = state.node_capacity(snapshot)
+        shares = self._shares(state.amounts_in_use(snapshot), state.amounts, room, everywhere=state.everywhere)
         if self._by_line:
-            return _weighted_by_line(shares, state.weights)
+            return _weighted_mean_by_line(shares, state.weights)
         if not state.everywhere:
-            return _weighted_where(room > 0, shares, state.weights)
+            return _weighted_mean(room > 0, shares, state.weights)
         total = shares[0] if state.weights[0] == 1 else shares[0] * state.weights[0]
         for share, weight in zip(shares[1:], state.weights[1:], strict=True):
             total = total + (share if weight == 1 else share * weight)
@@ -191,20 +193,20 @@ class NodeResourcesFit:
         scores: Scores = total // weights if total.dtype == np.int64 else (total / weights).astype(np.int64)
         return scores
 
-    def filter_gauge(self, template: PodTemplate, nodes: NodeTable) -> Gauge | None:  # noqa: ARG002
-        return fit_gauge(self._room_left, template.columns)
+    def filter_evaluator(self, template: PodTemplate, nodes: NodeTable) -> ColumnEvaluator | None:  # noqa: ARG002
+        return fit_evaluator(self._free_columns, template.columns)
 
-    def score_gauge(self, template: PodTemplate, nodes: NodeTable) -> Gauge | None:
+    def score_evaluator(self, template: PodTemplate, nodes: NodeTable) -> ColumnEvaluator | None:
         if not self._scored:
             return None
         bounds = nodes.plan((self.name, self._scored), lambda: bounds_of(nodes, self._scored))
         request = template.request
         asked = [_scored_amount(request, column) for column in self._scored]
-        if not bounds.hold(asked):
+        if not bounds.allow_requests(asked):
             return None
-        return least_allocated_gauge(self._room_left, bounds, asked, self._weights)
+        return least_allocated_evaluator(self._free_columns, bounds, asked, self._weights)
 
-    def prefers_what_has_most_left(self, columns: tuple[int, ...]) -> bool:
+    def scores_least_allocated(self, columns: tuple[int, ...]) -> bool:
         """Return whether the score is LeastAllocated of exactly these resources with equal weights."""
         return sorted(self._scored) == sorted(columns) and len(set(self._weights)) == 1
 
@@ -213,25 +215,26 @@ class NodeResourcesFit:
         assert line is not None
         requested = before + asked
         utilization = np.where(requested > room, HIGHEST, percent(requested, room, everywhere=everywhere))
-        return np.where(room > 0, line.at(utilization.astype(np.int64)), 0)
+        return np.where(room > 0, line.values_at(utilization.astype(np.int64)), 0)
 
     def events(self) -> tuple[EventHint, ...]:
         """Return hints for Pods that go or shrink, nodes that are new or grow, and a lower request of the Pod."""
         return (
-            EventHint(Subject.ASSIGNED_POD, Change.DELETE | Change.SCALE_DOWN, self._after_pod),
+            EventHint(Subject.ASSIGNED_POD, Change.DELETE | Change.SCALE_DOWN, self._hint_after_pod),
             EventHint(Subject.POD, Change.SCALE_DOWN),
-            EventHint(Subject.NODE, Change.ADD | Change.ALLOCATABLE, self._after_node),
+            EventHint(Subject.NODE, Change.ADD | Change.ALLOCATABLE, self._hint_after_node),
         )
 
-    def _after_pod(self, pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
+    def _hint_after_pod(self, pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
         if new is None:
             return Hint.QUEUE  # at least one of the node's allowed Pods is free
         freed = any(
-            old.template.request.of(name) > new.template.request.of(name) for name in pod.template.request.amounts
+            old.template.request.amount_of(name) > new.template.request.amount_of(name)
+            for name in pod.template.request.amounts
         )
         return Hint.QUEUE if freed else Hint.SKIP
 
-    def _after_node(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
+    def _hint_after_node(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
         room = amounts(new.status.allocatable)
         asked = {name: value for name, value in pod.template.request.amounts.items() if not self._is_ignored(name)}
         if room.get(PODS, 0) < 1 or any(value > room.get(name, 0) for name, value in asked.items()):
@@ -246,11 +249,11 @@ class NodeResourcesFit:
 def _scored_amount(request: PodRequest, column: int) -> int:
     """Return the Pod's request of a native resource, with the defaults of scores."""
     if column >= SCORED:
-        return request.of(NATIVE[column])
+        return request.amount_of(NATIVE[column])
     return request.wanted_memory if column else request.wanted_cpu
 
 
-def _place(wanted: tuple[str, int, int]) -> tuple[bool, int, str]:
+def _reason_order(wanted: tuple[str, int, int]) -> tuple[bool, int, str]:
     """Return the sort key of reasons: cpu, memory, ephemeral-storage, then the others by name."""
     name, column, _ = wanted
     return (False, column, name) if name in NATIVE else (True, 0, name)
@@ -261,7 +264,7 @@ def is_extended(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
-def least_allocated(before: Amounts, asked: Amounts, room: Amounts, *, everywhere: bool) -> Amounts:
+def least_allocated_shares(before: Amounts, asked: Amounts, room: Amounts, *, everywhere: bool) -> Amounts:
     """Return `(room - requested) * 100 // room`; 0 if the request exceeds the capacity."""
     free = room - before
     free -= asked
@@ -269,12 +272,12 @@ def least_allocated(before: Amounts, asked: Amounts, room: Amounts, *, everywher
     return percent(free, room, everywhere=everywhere)
 
 
-def most_allocated(before: Amounts, asked: Amounts, room: Amounts, *, everywhere: bool) -> Amounts:
+def most_allocated_shares(before: Amounts, asked: Amounts, room: Amounts, *, everywhere: bool) -> Amounts:
     """Return `min(requested, room) * 100 // room`."""
     return percent(np.minimum(before + asked, room), room, everywhere=everywhere)
 
 
-def _weighted_where(there: Mask, shares: Amounts, weights: tuple[int, ...]) -> Scores:
+def _weighted_mean(there: Mask, shares: Amounts, weights: tuple[int, ...]) -> Scores:
     """Return the weighted mean. Resources that a node lacks do not count there."""
     each = there * np.array(weights, dtype=np.int64).reshape(-1, 1)
     total: Scores = (shares.astype(np.int64) * each).sum(axis=0)
@@ -282,7 +285,7 @@ def _weighted_where(there: Mask, shares: Amounts, weights: tuple[int, ...]) -> S
     return total
 
 
-def _weighted_by_line(shares: Amounts, weights: tuple[int, ...]) -> Scores:
+def _weighted_mean_by_line(shares: Amounts, weights: tuple[int, ...]) -> Scores:
     """Return the weighted mean without resources of score 0, rounded half away from zero. No score is negative."""
     each = (shares > 0) * np.array(weights, dtype=np.int64).reshape(-1, 1)
     total: Scores = (shares * each).sum(axis=0)

@@ -22,14 +22,14 @@ from situate.framework.volumes.storage import Storage
 from situate.framework.volumes.volume_use import claim_name
 from situate.objects.kinds.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 from situate.plugins.attached_volumes import (
-    Attached,
+    DriverVolume,
     ForeignClaim,
     attached_volumes,
-    owned,
+    is_controlled_by,
     volume_of,
 )
 from situate.plugins.in_tree_volumes import inline_volume, kind_of
-from situate.plugins.volume_hints import asks_for
+from situate.plugins.volume_hints import uses_claim
 
 _NO_LIMIT: Final = np.iinfo(np.int64).max
 
@@ -42,7 +42,7 @@ class NodeVolumeLimits:
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
         """Skip for a Pod whose volumes no driver attaches, and if no node has limits and no claim is missing."""
-        if not pod.volumes or not attaches(pod):
+        if not pod.volumes or not may_attach_volumes(pod):
             return SKIPPED
         storage = snapshot.catalog.storage
         if storage.csi_nodes:
@@ -60,34 +60,34 @@ class NodeVolumeLimits:
                 text = f'looking up PVC {pod.namespace}/{name}: persistentvolumeclaim "{name}" not found'
                 return refuse_all(snapshot.count, text, Code.UNRESOLVABLE)
         too_many = np.zeros(snapshot.count, dtype=np.bool_)
-        for driver, volumes in _brought(pod, storage).items():
+        for driver, volumes in _added_volumes(pod, storage).items():
             limits = _limits(driver, snapshot.nodes, storage)
             if limits is not None:
-                too_many |= _exceeds(take(limits, snapshot.chosen), driver, volumes, snapshot)
+                too_many |= _nodes_over_limit(take(limits, snapshot.chosen), driver, volumes, snapshot)
         return refuse(too_many, "node(s) exceed max volume count")
 
     def events(self) -> tuple[EventHint, ...]:
         """Return hints for new or higher limits, released volumes, and the Pod's claim."""
         return (
             EventHint(Subject.CSI_NODE, Change.ADD),
-            EventHint(Subject.CSI_NODE, Change.UPDATE, _after_csi_node),
-            EventHint(Subject.ASSIGNED_POD, Change.DELETE, _after_pod),
-            EventHint(Subject.CLAIM, Change.ADD, _after_claim),
-            EventHint(Subject.VOLUME_ATTACHMENT, Change.DELETE, _after_attachment),
+            EventHint(Subject.CSI_NODE, Change.UPDATE, _hint_after_csi_node),
+            EventHint(Subject.ASSIGNED_POD, Change.DELETE, _hint_after_pod),
+            EventHint(Subject.CLAIM, Change.ADD, _hint_after_claim),
+            EventHint(Subject.VOLUME_ATTACHMENT, Change.DELETE, _hint_after_attachment),
         )
 
 
-def attaches(pod: PodInfo) -> bool:
+def may_attach_volumes(pod: PodInfo) -> bool:
     """Return whether a CSI driver may have to attach one of the Pod's volumes."""
     return any(claim_name(pod.name, volume) or kind_of(volume) is not None for volume in pod.volumes)
 
 
-def _brought(pod: PodInfo, storage: Storage) -> dict[str, set[Attached]]:
+def _added_volumes(pod: PodInfo, storage: Storage) -> dict[str, set[DriverVolume]]:
     """Return, by driver, the volumes that the Pod adds to its node; its claims exist."""
-    found: dict[str, set[Attached]] = {}
+    found: dict[str, set[DriverVolume]] = {}
     for volume in pod.volumes:
         claim = storage.claim(pod.namespace, claim_name(pod.name, volume))
-        if claim is not None and volume.ephemeral is not None and not owned(claim.metadata, pod):
+        if claim is not None and volume.ephemeral is not None and not is_controlled_by(claim.metadata, pod):
             raise ForeignClaim(pod, claim.metadata.name)
         if claim is not None:
             attached = volume_of(claim, storage)
@@ -98,14 +98,14 @@ def _brought(pod: PodInfo, storage: Storage) -> dict[str, set[Attached]]:
     return found
 
 
-def _exceeds(limits: Amounts, driver: str, volumes: set[Attached], snapshot: Snapshot) -> Mask:
+def _nodes_over_limit(limits: Amounts, driver: str, volumes: set[DriverVolume], snapshot: Snapshot) -> Mask:
     """Return (nodes,): where these volumes exceed the limit. A volume that is already there does not count again."""
     known, rows = attached_volumes(snapshot), len(snapshot.row_names)
     added = np.full(rows, len(volumes), dtype=np.int64)
     for volume in volumes:
-        added[list(known.rows_with(volume))] -= 1
-    after = known.count(driver, rows) + added
-    exceeds: Mask = snapshot.of_rows(added > 0) & (snapshot.of_rows(after) > limits)
+        added[list(known.rows_using(volume))] -= 1
+    after = known.counts_by_row(driver, rows) + added
+    exceeds: Mask = snapshot.take_rows(added > 0) & (snapshot.take_rows(after) > limits)
     return exceeds
 
 
@@ -125,20 +125,20 @@ def _limits(driver: str, nodes: NodeTable, storage: Storage) -> Amounts | None:
     return known[1]
 
 
-def _after_csi_node(pod: PodInfo, old: CSINode, new: CSINode) -> Hint:  # noqa: ARG001
+def _hint_after_csi_node(pod: PodInfo, old: CSINode, new: CSINode) -> Hint:  # noqa: ARG001
     before = old.limits
     return Hint.QUEUE if any(limit > before.get(driver, 0) for driver, limit in new.limits.items()) else Hint.SKIP
 
 
-def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:  # noqa: ARG001
-    return Hint.QUEUE if attaches(old) else Hint.SKIP
+def _hint_after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:  # noqa: ARG001
+    return Hint.QUEUE if may_attach_volumes(old) else Hint.SKIP
 
 
-def _after_claim(pod: PodInfo, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> Hint:  # noqa: ARG001
-    return Hint.QUEUE if asks_for(pod, new) else Hint.SKIP
+def _hint_after_claim(pod: PodInfo, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> Hint:  # noqa: ARG001
+    return Hint.QUEUE if uses_claim(pod, new) else Hint.SKIP
 
 
-def _after_attachment(pod: PodInfo, old: VolumeAttachment, new: VolumeAttachment | None) -> Hint:  # noqa: ARG001
+def _hint_after_attachment(pod: PodInfo, old: VolumeAttachment, new: VolumeAttachment | None) -> Hint:  # noqa: ARG001
     """Queue for a detached volume of the Pod's drivers, or of any driver if the Pod has a claim."""
     for volume in pod.volumes:
         kind = kind_of(volume)

@@ -91,10 +91,12 @@ class PodTopologySpread:
         rules = self._rules(pod, snapshot)
         if rules is None or not rules.hard:
             return SKIPPED
-        return PreFiltered(state=SpreadState(rules.hard, tuple(snapshot.tally(rule.question) for rule in rules.hard)))
+        return PreFiltered(
+            state=SpreadState(rules.hard, tuple(snapshot.tally(rule.domain_tally) for rule in rules.hard))
+        )
 
     def add_pod(self, state: SpreadState, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot) -> SpreadState:  # noqa: ARG002
-        return _moved(state, pod, other, node, 1)
+        return _with_pod_change(state, pod, other, node, 1)
 
     def remove_pod(
         self,
@@ -104,7 +106,7 @@ class PodTopologySpread:
         node: int,
         snapshot: Snapshot,  # noqa: ARG002
     ) -> SpreadState:
-        return _moved(state, pod, other, node, -1)
+        return _with_pod_change(state, pod, other, node, -1)
 
     def filter(self, state: SpreadState, pod: PodInfo, snapshot: Snapshot) -> Verdict:
         """Refuse by the first constraint that is not met: unresolvable if its key is missing, else unschedulable."""
@@ -113,7 +115,7 @@ class PodTopologySpread:
             constraint = rule.constraint
             key = constraint.topology_key
             own = int(constraint.selector.matches(pod.labels))
-            full = counts > constraint.max_skew + rule.least(counts) - own
+            full = counts > constraint.max_skew + rule.least_count(counts) - own
             if not rule.domains.complete:
                 missing = snapshot.domain_of_node(key) < 0
                 refusals.append((missing, _UNLABELLED, Code.UNRESOLVABLE))
@@ -125,7 +127,7 @@ class PodTopologySpread:
         rules = self._rules(pod, snapshot)
         if rules is None or not rules.soft:
             return PreScored(Code.SKIP)
-        return PreScored(state=snapshot.plan((NAME, rules), lambda: _evenness(rules, snapshot)))
+        return PreScored(state=snapshot.plan((NAME, rules), lambda: _evenness_state(rules, snapshot)))
 
     def score(self, state: EvennessState, pod: PodInfo, snapshot: Snapshot) -> Scores:
         """Return the weighted number of Pods in the node's domains; lower is better."""
@@ -134,14 +136,14 @@ class PodTopologySpread:
     def grades(self, state: EvennessState, pod: PodInfo, snapshot: Snapshot) -> Grades:  # noqa: ARG002
         """Return the same scores in compact form."""
         if state.host is not None:
-            return _by_grid(state, state.host, snapshot)
-        parts = [_part(rule, weight, snapshot) for rule, weight in zip(state.rules, state.weights, strict=True)]
+            return _grid_scores(state, state.host, snapshot)
+        parts = [_addend_of(rule, weight, snapshot) for rule, weight in zip(state.rules, state.weights, strict=True)]
         total = parts[0]
         for part in parts[1:]:
             total = total + part
         if state.ignored is None:
-            return Grades(_rounded(total.values), total.of_node, total.which())
-        raw = _rounded(total.by_node())
+            return Grades(_round_half_up(total.values), total.of_node, total.present_values())
+        raw = _round_half_up(total.by_node())
         raw[state.ignored] = 0
         return Grades(raw)
 
@@ -161,9 +163,9 @@ class PodTopologySpread:
         return scores
 
     def events(self) -> tuple[EventHint, ...]:
-        return hints(self._hard)
+        return hints(self._hard_constraints)
 
-    def _hard(self, pod: PodInfo) -> tuple[SpreadConstraint, ...] | None:
+    def _hard_constraints(self, pod: PodInfo) -> tuple[SpreadConstraint, ...] | None:
         """Return the hard constraints; None if they are the profile's, whose selectors depend on other objects."""
         if pod.spread:
             return tuple(each for each in pod.spread if each.hard)
@@ -175,7 +177,7 @@ class PodTopologySpread:
         if spread:
             return nodes.plan(
                 (self, template, id(spread)),
-                lambda: replace(rules_of(spread, template, nodes, demanding=True), heeded=(spread,)),
+                lambda: replace(rules_of(spread, template, nodes, demanding=True), key_objects=(spread,)),
             )
         if not self._defaults:
             return None
@@ -187,13 +189,13 @@ class PodTopologySpread:
         def build() -> Rules:
             filled = (replace(each, selector=selector) for each in constraints)
             rules = rules_of(filled, template, nodes, demanding=not self._system)
-            return replace(rules, heeded=(selector,))
+            return replace(rules, key_objects=(selector,))
 
         return nodes.plan((self, template, id(selector)), build)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
+class _Addend:
     """The addend of one constraint for each node.
 
     It has few values: zones are few, and so are Pods of a kind on a host.
@@ -205,16 +207,16 @@ class _Part:
     present: Mask | None = None
     """The values that some node has; None if this has not been computed."""
 
-    def __add__(self, other: _Part) -> _Part:
+    def __add__(self, other: _Addend) -> _Addend:
         """Add node by node. If there are fewer pairs of values than nodes, each pair is added once."""
         if self.of_node is not None and other.of_node is not None:
             few = len(other.values)
             pairs = len(self.values) * few
             if pairs < len(self.of_node):
-                return _Part(np.add.outer(self.values, other.values).ravel(), self.of_node * few + other.of_node)
-        return _Part(self.by_node() + other.by_node())
+                return _Addend(np.add.outer(self.values, other.values).ravel(), self.of_node * few + other.of_node)
+        return _Addend(self.by_node() + other.by_node())
 
-    def which(self) -> Mask | None:
+    def present_values(self) -> Mask | None:
         """Return the values that some node has; None means all."""
         if self.present is None and self.of_node is not None:
             found = np.zeros(len(self.values), dtype=np.bool_)
@@ -227,22 +229,22 @@ class _Part:
         return self.values if self.of_node is None else self.values.take(self.of_node)
 
 
-def _part(rule: Rule, weight: float, snapshot: Snapshot) -> _Part:
+def _addend_of(rule: Rule, weight: float, snapshot: Snapshot) -> _Addend:
     """Return the addend of a constraint; 0 for nodes that lack its key."""
     key, skew = rule.constraint.topology_key, float(rule.constraint.max_skew - 1)
     if key == HOSTNAME:
-        here = take(snapshot.tally(rule.here), snapshot.chosen).astype(np.intp, copy=False)
+        here = take(snapshot.tally(rule.node_tally), snapshot.chosen).astype(np.intp, copy=False)
         most = int(here.max(initial=0))
         counts = np.arange(most + 1)
         of_node = here if rule.domains.complete else np.where(snapshot.domain_of_node(key) < 0, most + 1, here)
         present = None
     else:
-        counts = snapshot.tally(rule.question)
-        of_node, present = snapshot.place_of_node(key), snapshot.present(key)
-    return _Part(_worth(counts, weight, skew), of_node, present)
+        counts = snapshot.tally(rule.domain_tally)
+        of_node, present = snapshot.place_of_node(key), snapshot.present_domains(key)
+    return _Addend(_addend_values(counts, weight, skew), of_node, present)
 
 
-def _worth(counts: Counts, weight: float, skew: float) -> NDArray[np.float64]:
+def _addend_values(counts: Counts, weight: float, skew: float) -> NDArray[np.float64]:
     """Return the addend for each count, followed by a 0."""
     values = np.zeros(len(counts) + 1)
     values[:-1] = counts
@@ -252,28 +254,32 @@ def _worth(counts: Counts, weight: float, skew: float) -> NDArray[np.float64]:
     return values
 
 
-def _by_grid(state: EvennessState, host: int, snapshot: Snapshot) -> Grades:
+def _grid_scores(state: EvennessState, host: int, snapshot: Snapshot) -> Grades:
     """Return the sum of both rules' addends without a computation for each node."""
     hosts, zones = state.rules[host], state.rules[1 - host]
-    here = take(snapshot.tally(hosts.here), snapshot.chosen)
+    here = take(snapshot.tally(hosts.node_tally), snapshot.chosen)
     domain = snapshot.place_of_node(zones.constraint.topology_key)
-    grid = snapshot.nodes.plan((NAME, "grids"), Grids).of(hosts.here, domain, zones.domains.count + 1, here)
-    rows = _worth(snapshot.tally(zones.question), state.weights[1 - host], float(zones.constraint.max_skew - 1))
-    columns = _worth(np.arange(grid.columns), state.weights[host], float(hosts.constraint.max_skew - 1))
-    return Grades(_rounded(np.add.outer(rows, columns[:-1]).ravel()), grid.cell, grid.present)
+    grid = snapshot.nodes.plan((NAME, "grids"), Grids).updated_grid(
+        hosts.node_tally, domain, zones.domains.count + 1, here
+    )
+    rows = _addend_values(
+        snapshot.tally(zones.domain_tally), state.weights[1 - host], float(zones.constraint.max_skew - 1)
+    )
+    columns = _addend_values(np.arange(grid.columns), state.weights[host], float(hosts.constraint.max_skew - 1))
+    return Grades(_round_half_up(np.add.outer(rows, columns[:-1]).ravel()), grid.cell, grid.present)
 
 
-def _evenness(rules: Rules, snapshot: Snapshot) -> EvennessState:
+def _evenness_state(rules: Rules, snapshot: Snapshot) -> EvennessState:
     """Prepare the weights, which depend on the compared nodes and not on their Pods."""
     ignored = None if rules.lacking is None else take(rules.lacking, snapshot.chosen)
     if ignored is not None and not ignored.any():
         ignored = None
-    weights = tuple(math.log(_size(rule, snapshot, ignored) + 2) for rule in rules.soft)
-    host = _host(rules.soft) if ignored is None and snapshot.remembers else None
+    weights = tuple(math.log(_domain_count(rule, snapshot, ignored) + 2) for rule in rules.soft)
+    host = _host_rule_index(rules.soft) if ignored is None and snapshot.caches_plans else None
     return EvennessState(rules.soft, weights, ignored, host)
 
 
-def _host(rules: tuple[Rule, ...]) -> int | None:
+def _host_rule_index(rules: tuple[Rule, ...]) -> int | None:
     """Return the index of a hostname rule for which every node is a domain, next to a rule with few domains."""
     if len(rules) != 2:
         return None
@@ -285,7 +291,7 @@ def _host(rules: tuple[Rule, ...]) -> int | None:
     return None
 
 
-def _moved(state: SpreadState, pod: PodInfo, other: PodInfo, node: int, sign: int) -> SpreadState:
+def _with_pod_change(state: SpreadState, pod: PodInfo, other: PodInfo, node: int, sign: int) -> SpreadState:
     """Return the state after a Pod has been added to the node or removed from it.
 
     As upstream (filtering.go updateWithPod), this includes terminating Pods and Pods matched by an empty selector,
@@ -301,7 +307,7 @@ def _moved(state: SpreadState, pod: PodInfo, other: PodInfo, node: int, sign: in
     return SpreadState(state.rules, tuple(counts))
 
 
-def _size(rule: Rule, snapshot: Snapshot, ignored: Mask | None) -> int:
+def _domain_count(rule: Rule, snapshot: Snapshot, ignored: Mask | None) -> int:
     """Return the number of domains with a scored node; for hostname, the number of scored nodes.
 
     Nodes without the key count as one more domain, if they are scored at all (upstream initPreScoreState).
@@ -310,11 +316,11 @@ def _size(rule: Rule, snapshot: Snapshot, ignored: Mask | None) -> int:
     if key == HOSTNAME:
         return snapshot.count if ignored is None else snapshot.count - int(np.count_nonzero(ignored))
     if ignored is None:
-        return int(np.count_nonzero(snapshot.present(key)))
+        return int(np.count_nonzero(snapshot.present_domains(key)))
     return len(np.unique(snapshot.place_of_node(key)[~ignored]))
 
 
-def _rounded(values: NDArray[np.float64]) -> Scores:
+def _round_half_up(values: NDArray[np.float64]) -> Scores:
     """Round half away from zero; no value is negative."""
     whole = np.floor(values)
     whole += values - whole >= 0.5

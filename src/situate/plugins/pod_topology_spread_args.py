@@ -9,7 +9,7 @@ import msgspec
 
 from situate.objects.kinds.pods import TopologySpreadConstraint
 from situate.objects.selection.label_selectors import valid_label_key
-from situate.objects.settings.section import Mistake, shown
+from situate.objects.settings.section import Mistake, format_value
 
 _ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
 
@@ -28,20 +28,20 @@ class PodTopologySpreadArgs(msgspec.Struct, frozen=True, rename="camel"):
         seen: set[tuple[str, str]] = set()
         for number, constraint in enumerate(self.default_constraints):
             path = f"defaultConstraints[{number}]"
-            yield from _mistakes(constraint, path)
+            yield from _constraint_mistakes(constraint, path)
             pair = (constraint.topology_key, constraint.when_unsatisfiable)
             if pair in seen:
-                yield Mistake(path, shown(list(pair)), "each topologyKey once with each whenUnsatisfiable")
+                yield Mistake(path, format_value(list(pair)), "each topologyKey once with each whenUnsatisfiable")
             seen.add(pair)
 
 
-def _mistakes(constraint: TopologySpreadConstraint, path: str) -> Iterable[Mistake]:
+def _constraint_mistakes(constraint: TopologySpreadConstraint, path: str) -> Iterable[Mistake]:
     if constraint.max_skew <= 0:
         yield Mistake(f"{path}.maxSkew", str(constraint.max_skew), "an integer, at least 1")
     if not valid_label_key(constraint.topology_key):
-        yield Mistake(f"{path}.topologyKey", shown(constraint.topology_key), "the key of a node label")
+        yield Mistake(f"{path}.topologyKey", format_value(constraint.topology_key), "the key of a node label")
     if constraint.when_unsatisfiable not in _ACTIONS:
-        yield Mistake(f"{path}.whenUnsatisfiable", shown(constraint.when_unsatisfiable), " or ".join(_ACTIONS))
+        yield Mistake(f"{path}.whenUnsatisfiable", format_value(constraint.when_unsatisfiable), " or ".join(_ACTIONS))
     if constraint.label_selector is not None:
         yield Mistake(
             f"{path}.labelSelector", "a selector", "none, because the services and the owner of the pod define it"

@@ -23,7 +23,7 @@ def hints(hard: HardConstraints) -> tuple[EventHint, ...]:
             return Hint.SKIP
         if constraints is None:
             return Hint.QUEUE
-        return _queue_if(any(_counts(each, old) != _counts(each, new) for each in constraints))
+        return _queue_if(any(_counts_pod(each, old) != _counts_pod(each, new) for each in constraints))
 
     def after_own_change(pod: PodInfo, old: PodInfo, new: PodInfo) -> Hint:  # noqa: ARG001
         """Queue if the Pod's own count changes, or if its new tolerations let more nodes count."""
@@ -35,7 +35,7 @@ def hints(hard: HardConstraints) -> tuple[EventHint, ...]:
         if len(before) != len(after):
             return Hint.QUEUE
         pairs = zip(before, after, strict=True)
-        return _queue_if(any(_counts(one, old) != _counts(other, new) or one != other for one, other in pairs))
+        return _queue_if(any(_counts_pod(one, old) != _counts_pod(other, new) or one != other for one, other in pairs))
 
     def after_node(pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
         """Queue if a node with all keys is added or removed, changes its domains, or changes its taints."""
@@ -56,7 +56,7 @@ def hints(hard: HardConstraints) -> tuple[EventHint, ...]:
     )
 
 
-def _counts(constraint: SpreadConstraint, pod: PodInfo | None) -> bool:
+def _counts_pod(constraint: SpreadConstraint, pod: PodInfo | None) -> bool:
     return pod is not None and constraint.selector.matches(pod.labels)
 
 

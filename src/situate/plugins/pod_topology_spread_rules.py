@@ -14,10 +14,10 @@ from situate.framework.pod.terms import SpreadConstraint
 from situate.framework.results.verdict import Mask
 from situate.framework.snapshot.labels import EACH_NODE, Domains
 from situate.framework.snapshot.node_table import NodeTable
-from situate.framework.snapshot.topology_counts import Question, Weight
+from situate.framework.snapshot.topology_counts import TallyDefinition, Weight
 from situate.objects.selection.label_selectors import Selector
-from situate.plugins.node_affinity import wanted_nodes
-from situate.plugins.taint_toleration import untolerated
+from situate.plugins.node_affinity import nodes_matching_affinity
+from situate.plugins.taint_toleration import untolerated_taint
 
 NAME = "PodTopologySpread"
 
@@ -30,9 +30,9 @@ class Rule:
     """One constraint for one kind of Pod."""
 
     constraint: SpreadConstraint
-    question: Question
+    domain_tally: TallyDefinition
     """The number of Pods that count in each domain."""
-    here: Question
+    node_tally: TallyDefinition
     """The number of the constraint's Pods on each node, eligible or not."""
     domains: Domains
     eligible: Mask | None
@@ -40,7 +40,7 @@ class Rule:
     number: int
     """The number of eligible domains."""
 
-    def least(self, counts: Counts) -> int:
+    def least_count(self, counts: Counts) -> int:
         """Return the smallest count of an eligible domain; 0 if there are fewer domains than `minDomains`."""
         if self.number < self.constraint.min_domains:
             return 0
@@ -48,7 +48,7 @@ class Rule:
 
     def counts_at(self, node: int) -> bool:
         """Return whether Pods on this node, an index of the whole table, count."""
-        eligible = self.question.eligible
+        eligible = self.domain_tally.eligible
         return self.domains.of_node[node] >= 0 and (eligible is None or bool(eligible[node]))
 
 
@@ -62,7 +62,7 @@ class Rules:
     """Whether nodes must have the keys of all soft constraints."""
     lacking: Mask | None
     """(nodes,): the nodes that lack a required key; None means no node."""
-    heeded: tuple[object, ...]
+    key_objects: tuple[object, ...]
     """The objects whose ids are in the plan's key."""
 
 
@@ -74,27 +74,27 @@ def rules_of(
     hard = tuple(each for each in listed if each.hard)
     soft = tuple(each for each in listed if not each.hard)
     return Rules(
-        tuple(_rule(each, template, nodes, hard) for each in hard),
-        tuple(_rule(each, template, nodes, soft if demanding else ()) for each in soft),
+        tuple(_compile_rule(each, template, nodes, hard) for each in hard),
+        tuple(_compile_rule(each, template, nodes, soft if demanding else ()) for each in soft),
         demanding,
-        _lacking(soft, nodes) if demanding else None,
+        _nodes_without_key(soft, nodes) if demanding else None,
         (),
     )
 
 
-def _lacking(soft: tuple[SpreadConstraint, ...], nodes: NodeTable) -> Mask | None:
+def _nodes_without_key(soft: tuple[SpreadConstraint, ...], nodes: NodeTable) -> Mask | None:
     lacking = np.zeros(len(nodes), dtype=np.bool_)
     for constraint in soft:
         lacking |= nodes.labels.domains(constraint.topology_key).of_node < 0
     return lacking if lacking.any() else None
 
 
-def _rule(
+def _compile_rule(
     constraint: SpreadConstraint, template: PodTemplate, nodes: NodeTable, together: tuple[SpreadConstraint, ...]
 ) -> Rule:
     """Compile a constraint. Pods count only where a node has the keys of all constraints in `together`."""
     domains = nodes.labels.domains(constraint.topology_key)
-    eligible = _eligible(constraint, template, nodes, tuple(sorted({each.topology_key for each in together})))
+    eligible = _eligible_nodes(constraint, template, nodes, tuple(sorted({each.topology_key for each in together})))
     counted = np.zeros(domains.count, dtype=np.bool_)
     counted[domains.of_node[(domains.of_node >= 0) & eligible]] = True
     number = int(np.count_nonzero(counted))
@@ -103,15 +103,17 @@ def _rule(
     asked = (NAME, namespace, selector)
     return Rule(
         constraint,
-        Question(Key(*asked, constraint.topology_key), constraint.topology_key, weight, eligible),
-        Question(Key(*asked, EACH_NODE), EACH_NODE, weight),
+        TallyDefinition(Key(*asked, constraint.topology_key), constraint.topology_key, weight, eligible),
+        TallyDefinition(Key(*asked, EACH_NODE), EACH_NODE, weight),
         domains,
         None if number == domains.count else counted,
         number,
     )
 
 
-def _eligible(constraint: SpreadConstraint, template: PodTemplate, nodes: NodeTable, keys: tuple[str, ...]) -> Mask:
+def _eligible_nodes(
+    constraint: SpreadConstraint, template: PodTemplate, nodes: NodeTable, keys: tuple[str, ...]
+) -> Mask:
     """Return (nodes,): the nodes whose Pods count, by their keys and the constraint's policies."""
     demands = (tuple(sorted(template.node_selector.items())), template.node_terms)
     key = (
@@ -126,9 +128,9 @@ def _eligible(constraint: SpreadConstraint, template: PodTemplate, nodes: NodeTa
         for each in keys:
             counts &= nodes.labels.domains(each).of_node >= 0
         if constraint.honors_affinity:
-            counts &= wanted_nodes(template, nodes)
+            counts &= nodes_matching_affinity(template, nodes)
         if constraint.honors_taints:
-            counts &= nodes.where_taints(lambda taints: untolerated(taints, template.tolerations) is None)
+            counts &= nodes.where_taints(lambda taints: untolerated_taint(taints, template.tolerations) is None)
         return counts
 
     return nodes.static(key, found)

@@ -47,7 +47,7 @@ GROUP: Final = "situate.plugins"
 PluginType = Callable[..., Any]
 """A plugin class; `situate.framework.profile.profiles` describes its construction."""
 
-_SHIPPED: Final[tuple[tuple[PluginType, int], ...]] = (
+_BUILT_IN: Final[tuple[tuple[PluginType, int], ...]] = (
     (SchedulingGates, 0),
     (PrioritySort, 0),
     (NodeUnschedulable, 0),
@@ -89,19 +89,19 @@ def registry(others: Iterable[EntryPoint]) -> tuple[Registry, tuple[Mistake, ...
 
     `others` are the entry points of group `GROUP`.
     """
-    types = {_name(make): make for make in (*(make for make, _ in _SHIPPED), *_OPTIONAL)}
+    types = {_name(make): make for make in (*(make for make, _ in _BUILT_IN), *_OPTIONAL)}
     mistakes: list[Mistake] = []
     for entry in sorted(others, key=lambda each: (each.name, each.value)):
-        loaded = _loaded(entry, types)
+        loaded = _load_plugin(entry, types)
         if isinstance(loaded, Mistake):
             mistakes.append(loaded)
         else:
             types[entry.name] = loaded
-    defaults = tuple(EnabledPlugin(_name(make), weight or None) for make, weight in _SHIPPED)
+    defaults = tuple(EnabledPlugin(_name(make), weight or None) for make, weight in _BUILT_IN)
     return Registry(types, defaults), tuple(mistakes)
 
 
-def _loaded(entry: EntryPoint, types: Mapping[str, PluginType]) -> PluginType | Mistake:
+def _load_plugin(entry: EntryPoint, types: Mapping[str, PluginType]) -> PluginType | Mistake:
     path = f"entry point {entry.name} of group {GROUP}"
     if entry.name in types:
         return Mistake(path, entry.value, "a name that no other plugin has", "rename the plugin")

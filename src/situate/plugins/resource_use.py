@@ -1,8 +1,8 @@
 """Resource use of each node with a Pod, which the resource plugins score.
 
-The requests of a kind of Pod are computed once (`Asked`, the PreScore state), and the node's use each time. All
-resources of a plugin are processed together, as arrays of (resources, nodes). For few nodes NumPy's cost is the number
-of calls.
+The requests of a kind of Pod are computed once (`ScoredRequests`, the PreScore state), and the node's use each time.
+All resources of a plugin are processed together, as arrays of (resources, nodes). For few nodes NumPy's cost is the
+number of calls.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EXACT: Final = 2**53
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class ScoredRequests:
     """A kind of Pod's requests of the resources that are scored for it, on one table of nodes."""
 
     columns: tuple[int, ...]
@@ -48,26 +48,26 @@ class Asked:
     everywhere: bool
     """Whether every node has some of each resource."""
 
-    def before(self, snapshot: Snapshot) -> Amounts:
+    def amounts_in_use(self, snapshot: Snapshot) -> Amounts:
         """Return the amounts in use without the Pod."""
         if self.exact:
-            return snapshot.in_use(self.columns, scored=self.with_defaults)
+            return snapshot.requested_floats(self.columns, scored=self.with_defaults)
         whole = (
             snapshot.scored_requested if self.with_defaults and column < SCORED else snapshot.requested
             for column in self.columns
         )
         return np.stack([of(column) for of, column in zip(whole, self.columns, strict=True)])
 
-    def room(self, snapshot: Snapshot) -> Amounts:
+    def node_capacity(self, snapshot: Snapshot) -> Amounts:
         """Return the capacity of the nodes; 0 if they lack the resource."""
         if self.exact:
-            return snapshot.room(self.columns)
+            return snapshot.allocatable_floats(self.columns)
         return np.stack([snapshot.allocatable(column) for column in self.columns])
 
 
-def asked_by(
+def scored_requests_of(
     pod: PodInfo, nodes: NodeTable, resources: Sequence[tuple[str, int]], *, with_defaults: bool
-) -> Asked | None:
+) -> ScoredRequests | None:
     """Collect the Pod's requests of these resources with weights; None if none is scored for the Pod.
 
     Resources other than cpu, memory and ephemeral-storage are scored only if the Pod requests them.
@@ -78,8 +78,8 @@ def asked_by(
     weights: list[int] = []
     exact = everywhere = True
     for name, weight in resources:
-        column = nodes.vocabulary.resources.known(name)
-        amount = request.of(name)
+        column = nodes.vocabulary.resources.existing_column(name)
+        amount = request.amount_of(name)
         if column is None or (name not in NATIVE and not amount):
             continue
         if with_defaults and column < SCORED:
@@ -93,7 +93,7 @@ def asked_by(
     if not columns:
         return None
     both = np.array(([0] * len(amounts), amounts), dtype=np.int64).reshape(2, -1, 1)
-    return Asked(
+    return ScoredRequests(
         tuple(columns),
         both[1],
         both,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.pod.pods import PodInfo
-from situate.framework.results.status import SUCCESS, Status, unresolvable
+from situate.framework.results.status import SUCCESS, Status, unresolvable_status
 
 
 class SchedulingGates:
@@ -16,11 +16,11 @@ class SchedulingGates:
         gates = pod.pod.spec.scheduling_gates
         if not gates:
             return SUCCESS
-        return unresolvable(f"waiting for scheduling gates: [{' '.join(gate.name for gate in gates)}]")
+        return unresolvable_status(f"waiting for scheduling gates: [{' '.join(gate.name for gate in gates)}]")
 
     def events(self) -> tuple[EventHint, ...]:
-        return (EventHint(Subject.POD, Change.GATES_ELIMINATED, _after_pod),)
+        return (EventHint(Subject.POD, Change.GATES_ELIMINATED, _hint_after_pod),)
 
 
-def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo) -> Hint:  # noqa: ARG001
+def _hint_after_pod(pod: PodInfo, old: PodInfo, new: PodInfo) -> Hint:  # noqa: ARG001
     return Hint.SKIP if new.pod.spec.scheduling_gates else Hint.QUEUE

@@ -32,7 +32,7 @@ class TaintToleration:
         tolerations = pod.template.tolerations
 
         def refused(nodes: NodeTable) -> Mask:
-            return nodes.where_taints(lambda taints: untolerated(taints, tolerations) is not None)
+            return nodes.where_taints(lambda taints: untolerated_taint(taints, tolerations) is not None)
 
         where = snapshot.static((self.name, "filter", tolerations), refused)
         return Verdict(
@@ -47,8 +47,8 @@ class TaintToleration:
         """Return the number of untolerated PreferNoSchedule taints."""
 
         def counted(nodes: NodeTable) -> Scores:
-            return nodes.of_taints(
-                lambda taints: sum(taint.effect == _AVOIDING and not tolerated(taint, state) for taint in taints)
+            return nodes.map_taints(
+                lambda taints: sum(taint.effect == _AVOIDING and not is_tolerated(taint, state) for taint in taints)
             )
 
         return snapshot.static((self.name, "score", state), counted)
@@ -59,24 +59,24 @@ class TaintToleration:
     def events(self) -> tuple[EventHint, ...]:
         """Return hints for a node that is new or loses a taint and is now tolerated, and for more tolerations."""
         return (
-            EventHint(Subject.NODE, Change.ADD | Change.TAINTS, _after_node),
+            EventHint(Subject.NODE, Change.ADD | Change.TAINTS, _hint_after_node),
             EventHint(Subject.POD, Change.TOLERATIONS),
         )
 
 
-def _after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:
+def _hint_after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:
     tolerations = pod.template.tolerations
-    now = untolerated(new.spec.taints, tolerations) is None
-    before = old is not None and untolerated(old.spec.taints, tolerations) is None
+    now = untolerated_taint(new.spec.taints, tolerations) is None
+    before = old is not None and untolerated_taint(old.spec.taints, tolerations) is None
     return Hint.QUEUE if now and not before else Hint.SKIP
 
 
-def untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
+def untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
     """Return the first taint that excludes the Pod; None if there is none."""
-    return next((taint for taint in taints if taint.effect in _REFUSING and not tolerated(taint, tolerations)), None)
+    return next((taint for taint in taints if taint.effect in _REFUSING and not is_tolerated(taint, tolerations)), None)
 
 
-def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
     """Return whether one of the tolerations covers the taint."""
     return any(covers(toleration, taint) for toleration in tolerations)
 

@@ -20,7 +20,7 @@ from situate.framework.results.status import SKIP, SUCCESS, Code, Status
 from situate.framework.results.verdict import Refusals, Verdict, refusals
 from situate.framework.snapshot.node_table import take
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.framework.volumes.storage import GivenVolume, Reservation, Storage, WantedVolume
+from situate.framework.volumes.storage import ClaimToProvision, Reservation, ReservedVolume, Storage
 from situate.objects.kinds.storage import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
@@ -33,7 +33,7 @@ from situate.plugins.volume_binding_args import VolumeBindingArgs
 from situate.plugins.volume_binding_hints import HINTS
 from situate.plugins.volume_capacity_score import capacity_scores
 from situate.plugins.volume_claims import PodClaims, pod_claims
-from situate.plugins.volume_search import Finding, find_volumes, usable_everywhere
+from situate.plugins.volume_search import VolumeSearchResult, find_volumes, is_usable_everywhere
 
 _CONFLICT: Final = "node(s) didn't match PersistentVolume's node affinity"
 _UNBOUND: Final = "node(s) didn't find available persistent volumes to bind"
@@ -55,7 +55,9 @@ class VolumeBinding:
     def __init__(self, arguments: VolumeBindingArgs = VolumeBindingArgs()) -> None:  # noqa: B008  # frozen
         self._timeout_s = float(arguments.bind_timeout_seconds)
         shape = arguments.shape
-        self._line = None if shape is None else BrokenLine.of((point.utilization, point.score) for point in shape)
+        self._line = (
+            None if shape is None else BrokenLine.from_shape((point.utilization, point.score) for point in shape)
+        )
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
         """Resolve the Pod's claims.
@@ -70,7 +72,9 @@ class VolumeBinding:
         if isinstance(found, Status):
             return PreFiltered(found)
         volumes = (storage.volume(claim.spec.volume_name) for claim in found.bound)
-        if not found.delayed and all(volume is not None and usable_everywhere(volume, storage) for volume in volumes):
+        if not found.delayed and all(
+            volume is not None and is_usable_everywhere(volume, storage) for volume in volumes
+        ):
             return SKIPPED
         return PreFiltered(state=found)
 
@@ -114,11 +118,11 @@ class VolumeBinding:
         index = snapshot.nodes.index.get(node)
         if index is None or not found.passes[index]:
             raise StorageChanged(f"node {node} has no volumes for pod {pod} any more")
-        given = [(match.claim, match.at(index)) for match in found.matches]
+        given = [(match.claim, match.volume_at(index)) for match in found.matches]
         return Reserved(
             storage=Reservation(
-                tuple(_given(volume, claim, storage) for claim, volume in given if volume is not None),
-                tuple(_wanted(each.claim, node, storage) for each in found.provisions if each.where[index]),
+                tuple(_reserved_volume(volume, claim, storage) for claim, volume in given if volume is not None),
+                tuple(_claim_to_provision(each.claim, node, storage) for each in found.provisions if each.where[index]),
             )
         )
 
@@ -157,7 +161,7 @@ class VolumeBinding:
         return HINTS
 
 
-def _refusals(found: Finding, snapshot: Snapshot) -> Refusals:
+def _refusals(found: VolumeSearchResult, snapshot: Snapshot) -> Refusals:
     rules = (
         (found.conflict, _CONFLICT),
         (found.unbound, _UNBOUND),
@@ -168,7 +172,7 @@ def _refusals(found: Finding, snapshot: Snapshot) -> Refusals:
     return refusals(snapshot.count, *told)
 
 
-def _given(volume: PersistentVolume, claim: PersistentVolumeClaim, storage: Storage) -> GivenVolume:
+def _reserved_volume(volume: PersistentVolume, claim: PersistentVolumeClaim, storage: Storage) -> ReservedVolume:
     """Return the volume with the claim. It is written unless the API server has it already."""
     meta = claim.metadata
     notes = volume.metadata.annotations
@@ -179,17 +183,17 @@ def _given(volume: PersistentVolume, claim: PersistentVolumeClaim, storage: Stor
         metadata=replace(volume.metadata, annotations=notes),
         spec=replace(volume.spec, claim_ref=ClaimReference(meta.namespace, meta.name, meta.uid)),
     )
-    return GivenVolume(given, claim, write=given != storage.volumes.get(volume.metadata.name))
+    return ReservedVolume(given, claim, write=given != storage.volumes.get(volume.metadata.name))
 
 
-def _wanted(claim: PersistentVolumeClaim, node: str, storage: Storage) -> WantedVolume:
+def _claim_to_provision(claim: PersistentVolumeClaim, node: str, storage: Storage) -> ClaimToProvision:
     """Return the claim with the node. It is written unless the API server has it already."""
     meta = claim.metadata
     wanted = replace(claim, metadata=replace(meta, annotations={**meta.annotations, SELECTED_NODE: node}))
-    return WantedVolume(wanted, write=wanted != storage.claims.get((meta.namespace, meta.name)))
+    return ClaimToProvision(wanted, write=wanted != storage.claims.get((meta.namespace, meta.name)))
 
 
-def _volume_patch(given: GivenVolume) -> Patch:
+def _volume_patch(given: ReservedVolume) -> Patch:
     meta, claim = given.volume.metadata, given.claim.metadata
     body: dict[str, Any] = {
         "metadata": {"resourceVersion": meta.resource_version},
@@ -209,7 +213,7 @@ def _volume_patch(given: GivenVolume) -> Patch:
     return Patch("persistentvolumes", ("", meta.name), body)
 
 
-def _claim_patch(wanted: WantedVolume, node: str) -> Patch:
+def _claim_patch(wanted: ClaimToProvision, node: str) -> Patch:
     meta = wanted.claim.metadata
     body = {"metadata": {"resourceVersion": meta.resource_version, "annotations": {SELECTED_NODE: node}}}
     return Patch("persistentvolumeclaims", (meta.namespace, meta.name), body)

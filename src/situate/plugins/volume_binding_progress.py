@@ -15,7 +15,7 @@ from situate.framework.plugin_api.actions import AwaitedClaim, AwaitedVolume, Aw
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.storage import Storage
 from situate.objects.kinds.storage import PersistentVolume, PersistentVolumeClaim
-from situate.plugins.volume_search import usable
+from situate.plugins.volume_search import nodes_with_access
 
 
 class Wait(Enum):
@@ -41,19 +41,19 @@ def progress(awaited: AwaitVolumes, snapshot: Snapshot) -> Progress:
     storage = snapshot.catalog.storage
     ready = True
     for given in awaited.given:
-        found = _given(given, awaited.node, storage, snapshot)
+        found = _volume_progress(given, awaited.node, storage, snapshot)
         if isinstance(found, str):
             return f"binding volumes: {found}"
         ready &= found is Wait.READY
     for wanted in awaited.wanted:
-        found = _wanted(wanted, awaited.node, storage, snapshot)
+        found = _claim_progress(wanted, awaited.node, storage, snapshot)
         if isinstance(found, str):
             return f"binding volumes: {found}"
         ready &= found is Wait.READY
     return Wait.READY if ready else Wait.NOT_YET
 
 
-def _given(given: AwaitedVolume, node: str, storage: Storage, snapshot: Snapshot) -> Progress:
+def _volume_progress(given: AwaitedVolume, node: str, storage: Storage, snapshot: Snapshot) -> Progress:
     volume = storage.volumes.get(given.volume)
     claim = storage.claims.get(given.claim)
     if volume is None:
@@ -62,15 +62,15 @@ def _given(given: AwaitedVolume, node: str, storage: Storage, snapshot: Snapshot
         return f'failed to check binding: persistentvolumeclaim "{"/".join(given.claim)}" not found'
     if given.before and volume.metadata.resource_version == given.before:
         return Wait.NOT_YET  # the watch has not shown the written version yet
-    if not _usable_on(node, volume, storage, snapshot):
+    if not _is_usable_on(node, volume, storage, snapshot):
         return _mismatch(volume, node)
     ref = volume.spec.claim_ref
     if ref is None or ref.uid != given.claim_uid:
         return f'ClaimRef got reset for pv "{given.volume}"'
-    return _bound(claim)
+    return _bound_progress(claim)
 
 
-def _wanted(wanted: AwaitedClaim, node: str, storage: Storage, snapshot: Snapshot) -> Progress:
+def _claim_progress(wanted: AwaitedClaim, node: str, storage: Storage, snapshot: Snapshot) -> Progress:
     claim = storage.claims.get(wanted.claim)
     if claim is None:
         return f'failed to check provisioning pvc: persistentvolumeclaim "{"/".join(wanted.claim)}" not found'
@@ -82,17 +82,17 @@ def _wanted(wanted: AwaitedClaim, node: str, storage: Storage, snapshot: Snapsho
         volume = storage.volumes.get(claim.spec.volume_name)
         if volume is None:
             return Wait.NOT_YET  # may be shown later than its claim
-        if not _usable_on(node, volume, storage, snapshot):
+        if not _is_usable_on(node, volume, storage, snapshot):
             return _mismatch(volume, node)
-    return _bound(claim)
+    return _bound_progress(claim)
 
 
-def _bound(claim: PersistentVolumeClaim) -> Progress:
+def _bound_progress(claim: PersistentVolumeClaim) -> Progress:
     return Wait.READY if claim.fully_bound else Wait.NOT_YET
 
 
-def _usable_on(node: str, volume: PersistentVolume, storage: Storage, snapshot: Snapshot) -> bool:
-    return bool(np.take(usable(volume, storage, snapshot.nodes), snapshot.nodes.index[node]))
+def _is_usable_on(node: str, volume: PersistentVolume, storage: Storage, snapshot: Snapshot) -> bool:
+    return bool(np.take(nodes_with_access(volume, storage, snapshot.nodes), snapshot.nodes.index[node]))
 
 
 def _mismatch(volume: PersistentVolume, node: str) -> str:

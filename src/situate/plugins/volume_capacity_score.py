@@ -11,18 +11,18 @@ from situate.framework.snapshot.node_load import Amounts
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.volumes.storage import Storage
 from situate.plugins.broken_line import BrokenLine
-from situate.plugins.volume_matching import NONE
-from situate.plugins.volume_search import Finding, capacity_for
+from situate.plugins.volume_matching import NO_VOLUME
+from situate.plugins.volume_search import VolumeSearchResult, capacity_for
 
 
-class _Classes:
+class _ClassAmounts:
     """The requested amount and the capacity of each storage class, (nodes,) each."""
 
     def __init__(self, nodes: int) -> None:
         self._nodes = nodes
         self._of_class: dict[str, tuple[Mask, Amounts, Amounts]] = {}
 
-    def of(self, name: str) -> tuple[Mask, Amounts, Amounts]:
+    def arrays_of(self, name: str) -> tuple[Mask, Amounts, Amounts]:
         """Return the arrays of a class, for the caller to fill: where it counts, requested, capacity."""
         known = self._of_class.get(name)
         if known is None:
@@ -40,32 +40,32 @@ class _Classes:
         number = np.zeros(self._nodes, dtype=np.int64)
         for counts, requested, capacity in self._of_class.values():
             share = np.where((capacity == 0) | (requested > capacity), 100, requested * 100 // np.maximum(capacity, 1))
-            total += np.where(counts, line.at(share), 0)
+            total += np.where(counts, line.values_at(share), 0)
             number += counts
         mean: NDArray[np.float64] = total / np.maximum(number, 1)
         return np.floor(mean + 0.5).astype(np.int64)
 
 
-def capacity_scores(found: Finding, line: BrokenLine, storage: Storage, nodes: NodeTable) -> Scores:
+def capacity_scores(found: VolumeSearchResult, line: BrokenLine, storage: Storage, nodes: NodeTable) -> Scores:
     """Return (nodes,): scores of the chosen volumes, or where there are none, of the storage for provisioning."""
-    given, made = _Classes(len(nodes)), _Classes(len(nodes))
+    given, made = _ClassAmounts(len(nodes)), _ClassAmounts(len(nodes))
     any_given = np.zeros(len(nodes), dtype=np.bool_)
     for match in found.matches:
-        size = 0 if match.claim.requested is None else match.claim.requested.value
-        for place in np.unique(match.choice[match.choice != NONE]).tolist():
+        size = 0 if match.claim.requested_storage is None else match.claim.requested_storage.value
+        for place in np.unique(match.choice[match.choice != NO_VOLUME]).tolist():
             volume = match.volumes[place]
             here = match.choice == place
-            counts, requested, capacity = given.of(volume.spec.storage_class_name)
+            counts, requested, capacity = given.arrays_of(volume.spec.storage_class_name)
             counts |= here
             requested[here] += size
             capacity[here] += volume.size.value
             any_given |= here
     for provision in found.provisions:
         room = capacity_for(provision.claim, storage, nodes)
-        if room is not None and provision.claim.requested is not None:
+        if room is not None and provision.claim.requested_storage is not None:
             here = provision.where & (room >= 0)
-            counts, requested, capacity = made.of(provision.claim.spec.storage_class_name)
+            counts, requested, capacity = made.arrays_of(provision.claim.spec.storage_class_name)
             counts |= here
-            requested[here] += provision.claim.requested.value
+            requested[here] += provision.claim.requested_storage.value
             capacity[here] = room[here]  # not added: all these volumes share one capacity
     return np.where(any_given, given.scores(line), made.scores(line))

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from situate.framework.pod.pods import PodInfo
-from situate.framework.results.status import Status, unresolvable
+from situate.framework.results.status import Status, unresolvable_status
 from situate.framework.volumes.storage import Storage
 from situate.framework.volumes.volume_use import claim_name
 from situate.objects.kinds.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
-from situate.plugins.attached_volumes import owned
+from situate.plugins.attached_volumes import is_controlled_by
 
 UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
 
@@ -36,9 +36,9 @@ def pod_claims(pod: PodInfo, storage: Storage) -> PodClaims | Status:
         if volume.persistent_volume_claim is None and volume.ephemeral is None:
             continue
         claim = storage.claim(pod.namespace, name)
-        problem = _problem(pod, name, claim, own=volume.ephemeral is not None)
+        problem = _claim_problem(pod, name, claim, own=volume.ephemeral is not None)
         if problem or claim is None:
-            return unresolvable(problem)
+            return unresolvable_status(problem)
         found[name] = claim
     bound: list[PersistentVolumeClaim] = []
     delayed: list[PersistentVolumeClaim] = []
@@ -50,10 +50,10 @@ def pod_claims(pod: PodInfo, storage: Storage) -> PodClaims | Status:
             delayed.append(claim)
         else:
             waiting = True
-    return unresolvable(UNBOUND) if waiting else PodClaims(tuple(bound), tuple(delayed))
+    return unresolvable_status(UNBOUND) if waiting else PodClaims(tuple(bound), tuple(delayed))
 
 
-def _problem(pod: PodInfo, name: str, claim: PersistentVolumeClaim | None, *, own: bool) -> str:
+def _claim_problem(pod: PodInfo, name: str, claim: PersistentVolumeClaim | None, *, own: bool) -> str:
     """Return the reason why the Pod cannot use the claim; empty if it can. `own` claims are generated for this Pod."""
     if claim is None and own:
         return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
@@ -63,7 +63,7 @@ def _problem(pod: PodInfo, name: str, claim: PersistentVolumeClaim | None, *, ow
         return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.spec.volume_name}"'
     if claim.metadata.deletion_timestamp is not None:
         return f'persistentvolumeclaim "{name}" is being deleted'
-    if own and not owned(claim.metadata, pod):
+    if own and not is_controlled_by(claim.metadata, pod):
         return f"PVC {pod.namespace}/{name} was not created for pod {pod} (pod is not owner)"
     return ""
 

@@ -7,7 +7,7 @@ from situate.framework.volumes.volume_use import claim_name
 from situate.objects.kinds.storage import PersistentVolumeClaim
 
 
-def asks_for(pod: PodInfo, claim: PersistentVolumeClaim, *, ephemeral: bool = True) -> bool:
+def uses_claim(pod: PodInfo, claim: PersistentVolumeClaim, *, ephemeral: bool = True) -> bool:
     """Return whether the Pod uses the claim: one that it names or, with `ephemeral`, one generated for it."""
     if claim.metadata.namespace != pod.namespace:
         return False

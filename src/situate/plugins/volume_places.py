@@ -17,14 +17,14 @@ from situate.framework.snapshot.node_table import NodeTable
 from situate.objects.kinds.pods import NodeSelectorRequirement
 from situate.objects.selection.label_selectors import Selector
 
-_KEPT: Final = 2**16
+_CACHED_RESULTS_LIMIT: Final = 2**16
 """Number of cached results for one node table."""
 _FEW: Final = 64
 """Up to this number, nodes are checked one by one."""
 _OPERATORS: Final = {"in": "In", "notin": "NotIn", "exists": "Exists", "!": "DoesNotExist"}
 
 
-def places(terms: tuple[Term, ...] | None, nodes: NodeTable) -> Indices:
+def nodes_for_terms(terms: tuple[Term, ...] | None, nodes: NodeTable) -> Indices:
     """Return the nodes that one of the terms matches by its labels, ascending; None means all nodes.
 
     As upstream, terms about volumes get no node name, so a term with `metadata.name` matches no node.
@@ -34,40 +34,40 @@ def places(terms: tuple[Term, ...] | None, nodes: NodeTable) -> Indices:
     kept: dict[tuple[Term, ...], Indices] = nodes.plan(("volume places",), dict)
     known = kept.get(terms)
     if known is None:
-        if len(kept) >= _KEPT:
+        if len(kept) >= _CACHED_RESULTS_LIMIT:
             kept.clear()
-        found = [_where(term, nodes) for term in terms]
+        found = [_nodes_matching_term(term, nodes) for term in terms]
         known = found[0] if len(found) == 1 else np.unique(np.concatenate([_NONE, *found]))
         kept[terms] = known
     return known
 
 
-def selected(selector: Selector, nodes: NodeTable) -> Indices:
+def selected_nodes(selector: Selector, nodes: NodeTable) -> Indices:
     """Return the nodes that a label selector selects, ascending."""
     if selector.nothing:
         return _NONE
     if not selector.requirements:
-        return places(None, nodes)
+        return nodes_for_terms(None, nodes)
     expressions = tuple(
         NodeSelectorRequirement(each.key, _OPERATORS[each.operator], tuple(sorted(each.values)))
         for each in selector.requirements
     )
-    return places((Term(expressions, ()),), nodes)
+    return nodes_for_terms((Term(expressions, ()),), nodes)
 
 
-def _where(term: Term, nodes: NodeTable) -> Indices:
+def _nodes_matching_term(term: Term, nodes: NodeTable) -> Indices:
     if not (term.expressions or term.fields) or not term.matches_name(""):
         return _NONE
     for expression in term.expressions:
         if expression.operator == "In":
-            pointed_at = _having(expression, nodes)
+            pointed_at = _nodes_with_value(expression, nodes)
             if len(pointed_at) <= _FEW:
                 matching = [node for node in pointed_at.tolist() if term.matches_labels(nodes.labels.of(node))]
                 return np.array(matching, dtype=np.intp)
     return np.flatnonzero(nodes.labels.where(term.keys, term.matches_labels))
 
 
-def _having(expression: NodeSelectorRequirement, nodes: NodeTable) -> Indices:
+def _nodes_with_value(expression: NodeSelectorRequirement, nodes: NodeTable) -> Indices:
     """Return the nodes whose label has one of the values."""
     domains = nodes.labels.domains(expression.key)
     number: Mapping[str, int] = (

@@ -11,13 +11,13 @@ import numpy as np
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.plugin_api.plugin import SKIPPED, PreFiltered
 from situate.framework.pod.pods import PodInfo
-from situate.framework.results.status import Code, unresolvable
+from situate.framework.results.status import Code, unresolvable_status
 from situate.framework.results.verdict import Mask, Verdict, refuse_in_turn
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.volume_use import claim_key, disk_key
 from situate.objects.kinds.pods import Volume
 from situate.objects.kinds.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
-from situate.plugins.volume_hints import asks_for
+from situate.plugins.volume_hints import uses_claim
 
 _DISK: Final = "node(s) had no available disk"
 _CLAIM: Final = (
@@ -54,37 +54,37 @@ class VolumeRestrictions:
         for name in _claim_names(pod):
             claim = storage.claim(pod.namespace, name)
             if claim is None:
-                return PreFiltered(unresolvable(f'persistentvolumeclaim "{name}" not found'))
+                return PreFiltered(unresolvable_status(f'persistentvolumeclaim "{name}" not found'))
             if READ_WRITE_ONCE_POD in claim.spec.access_modes:
                 own.add(name)
-        in_use = sum(bool(snapshot.volume_use.where(claim_key(pod.namespace, name))) for name in own)
+        in_use = sum(bool(snapshot.volume_use.rows_using(claim_key(pod.namespace, name))) for name in own)
         if not in_use and not any(map(disk_key, pod.volumes)):
             return SKIPPED
         return PreFiltered(state=_State(frozenset(own), in_use))
 
     def add_pod(self, state: _State, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot) -> _State:  # noqa: ARG002
-        return _State(state.claims, state.in_use + _uses(state, pod, other))
+        return _State(state.claims, state.in_use + _count_uses(state, pod, other))
 
     def remove_pod(self, state: _State, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot) -> _State:  # noqa: ARG002
-        return _State(state.claims, state.in_use - _uses(state, pod, other))
+        return _State(state.claims, state.in_use - _count_uses(state, pod, other))
 
     def filter(self, state: _State, pod: PodInfo, snapshot: Snapshot) -> Verdict:
         """Refuse nodes; preemption may help in either case."""
         everywhere = np.full(snapshot.count, state.in_use > 0, dtype=np.bool_)
         return refuse_in_turn(
-            (_clashing(pod, snapshot), _DISK, Code.UNSCHEDULABLE), (everywhere, _CLAIM, Code.UNSCHEDULABLE)
+            (_nodes_with_clash(pod, snapshot), _DISK, Code.UNSCHEDULABLE), (everywhere, _CLAIM, Code.UNSCHEDULABLE)
         )
 
     def events(self) -> tuple[EventHint, ...]:
         """Return hints for a Pod that releases a disk or claim, a new node, and the Pod's claim."""
         return (
-            EventHint(Subject.ASSIGNED_POD, Change.DELETE, _after_pod),
+            EventHint(Subject.ASSIGNED_POD, Change.DELETE, _hint_after_pod),
             EventHint(Subject.NODE, Change.ADD),
-            EventHint(Subject.CLAIM, Change.ADD, _after_claim),
+            EventHint(Subject.CLAIM, Change.ADD, _hint_after_claim),
         )
 
 
-def clash(one: Volume, other: Volume) -> bool:
+def volumes_clash(one: Volume, other: Volume) -> bool:
     """Return whether two volumes of different Pods are one disk that both cannot use on a node."""
     if one.gce_persistent_disk is not None and other.gce_persistent_disk is not None:
         gce, gce_of_other = one.gce_persistent_disk, other.gce_persistent_disk
@@ -100,19 +100,19 @@ def clash(one: Volume, other: Volume) -> bool:
     return False
 
 
-def _clashing(pod: PodInfo, snapshot: Snapshot) -> Mask:
+def _nodes_with_clash(pod: PodInfo, snapshot: Snapshot) -> Mask:
     """Return (nodes,): where a disk of the Pod is in use."""
     use = snapshot.volume_use
     found = np.zeros(len(snapshot.row_names), dtype=np.bool_)
     for volume in pod.volumes:
         key = disk_key(volume)
-        for row in use.where(key) if key is not None else ():
-            found[row] |= _clashes(volume, use.users(row))
-    return snapshot.of_rows(found)
+        for row in use.rows_using(key) if key is not None else ():
+            found[row] |= _clashes_with_any(volume, use.users(row))
+    return snapshot.take_rows(found)
 
 
-def _clashes(volume: Volume, others: Iterable[PodInfo]) -> bool:
-    return any(clash(volume, theirs) for other in others for theirs in other.volumes)
+def _clashes_with_any(volume: Volume, others: Iterable[PodInfo]) -> bool:
+    return any(volumes_clash(volume, theirs) for other in others for theirs in other.volumes)
 
 
 def _claim_names(pod: PodInfo) -> list[str]:
@@ -123,22 +123,22 @@ def _claim_names(pod: PodInfo) -> list[str]:
     ]
 
 
-def _uses(state: _State, pod: PodInfo, other: PodInfo) -> int:
+def _count_uses(state: _State, pod: PodInfo, other: PodInfo) -> int:
     """Return the number of uses of the Pod's exclusive claims by another Pod."""
     if other.namespace != pod.namespace:
         return 0
     return sum(name in state.claims for name in _claim_names(other))
 
 
-def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:  # noqa: ARG001
+def _hint_after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:  # noqa: ARG001
     """Queue for released disks of any namespace, and for claims of the Pod's own namespace.
 
     Upstream does not wake a Pod that waits for a disk used in another namespace.
     """
-    freed = any(_clashes(volume, (old,)) for volume in pod.volumes)
+    freed = any(_clashes_with_any(volume, (old,)) for volume in pod.volumes)
     shared = old.namespace == pod.namespace and not set(_claim_names(pod)).isdisjoint(_claim_names(old))
     return Hint.QUEUE if freed or shared else Hint.SKIP
 
 
-def _after_claim(pod: PodInfo, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> Hint:  # noqa: ARG001
-    return Hint.QUEUE if asks_for(pod, new, ephemeral=False) else Hint.SKIP
+def _hint_after_claim(pod: PodInfo, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> Hint:  # noqa: ARG001
+    return Hint.QUEUE if uses_claim(pod, new, ephemeral=False) else Hint.SKIP

@@ -11,7 +11,7 @@ import numpy as np
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.plugin_api.plugin import SKIPPED, PreFiltered
 from situate.framework.pod.pods import PodInfo
-from situate.framework.results.status import Code, Status, unresolvable
+from situate.framework.results.status import Code, Status, unresolvable_status
 from situate.framework.results.verdict import Mask, Verdict, refuse
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
@@ -23,7 +23,7 @@ from situate.objects.kinds.storage import (
     StorageClass,
 )
 from situate.plugins.in_tree_volumes import OLD_REGION, OLD_ZONE, REGION, ZONE, ZONES_DELIMITER
-from situate.plugins.volume_hints import asks_for
+from situate.plugins.volume_hints import uses_claim
 
 Topology: TypeAlias = tuple[str, frozenset[str]]
 """A label, and its values of which a node must have one."""
@@ -55,16 +55,16 @@ class VolumeZone:
         """Refuse nodes outside the zones; unresolvable, because preemption moves no volume."""
         outside = np.zeros(snapshot.count, dtype=np.bool_)
         for topology in state:
-            outside |= snapshot.static((self.name, topology), partial(_outside, topology))
+            outside |= snapshot.static((self.name, topology), partial(_nodes_outside, topology))
         return refuse(outside, _CONFLICT, Code.UNRESOLVABLE)
 
     def events(self) -> tuple[EventHint, ...]:
         """Return hints for changes that may give a claim its volume, or make labels of volumes and nodes match."""
         return (
-            EventHint(Subject.STORAGE_CLASS, Change.ADD, _after_class),
+            EventHint(Subject.STORAGE_CLASS, Change.ADD, _hint_after_class),
             EventHint(Subject.NODE, Change.ADD | Change.LABELS),
-            EventHint(Subject.CLAIM, Change.ADD | Change.UPDATE, _after_claim),
-            EventHint(Subject.VOLUME, Change.ADD | Change.UPDATE, _after_volume),
+            EventHint(Subject.CLAIM, Change.ADD | Change.UPDATE, _hint_after_claim),
+            EventHint(Subject.VOLUME, Change.ADD | Change.UPDATE, _hint_after_volume),
         )
 
 
@@ -76,23 +76,23 @@ def _topologies_of(pod: PodInfo, storage: Storage) -> tuple[Topology, ...] | Sta
             continue
         name = each.persistent_volume_claim.claim_name
         if not name:
-            return unresolvable("PersistentVolumeClaim had no name")
+            return unresolvable_status("PersistentVolumeClaim had no name")
         claim = storage.claim(pod.namespace, name)
         if claim is None:
-            return unresolvable(f'persistentvolumeclaim "{name}" not found')
+            return unresolvable_status(f'persistentvolumeclaim "{name}" not found')
         if not claim.spec.volume_name:
-            problem = _unbound(claim, storage)
+            problem = _unbound_claim_problem(claim, storage)
             if problem:
-                return unresolvable(problem)
+                return unresolvable_status(problem)
             continue
         volume = storage.volume(claim.spec.volume_name)
         if volume is None:
-            return unresolvable(f'persistentvolume "{claim.spec.volume_name}" not found')
+            return unresolvable_status(f'persistentvolume "{claim.spec.volume_name}" not found')
         found += _topologies(volume)
     return tuple(dict.fromkeys(found))
 
 
-def _unbound(claim: PersistentVolumeClaim, storage: Storage) -> str:
+def _unbound_claim_problem(claim: PersistentVolumeClaim, storage: Storage) -> str:
     """Return the reason why the Pod must wait for an unbound claim; empty if binding waits for the Pod."""
     name = claim.storage_class
     if not name:
@@ -116,7 +116,7 @@ def _topologies(volume: PersistentVolume) -> tuple[Topology, ...]:
     return tuple(found)
 
 
-def _outside(topology: Topology, nodes: NodeTable) -> Mask:
+def _nodes_outside(topology: Topology, nodes: NodeTable) -> Mask:
     key, values = topology
 
     def holds(labels: Mapping[str, str]) -> bool:
@@ -127,13 +127,13 @@ def _outside(topology: Topology, nodes: NodeTable) -> Mask:
     return nodes.labels.where(_LABELS, holds)
 
 
-def _after_class(pod: PodInfo, old: StorageClass | None, new: StorageClass) -> Hint:  # noqa: ARG001
+def _hint_after_class(pod: PodInfo, old: StorageClass | None, new: StorageClass) -> Hint:  # noqa: ARG001
     return Hint.QUEUE if new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER else Hint.SKIP
 
 
-def _after_claim(pod: PodInfo, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> Hint:  # noqa: ARG001
-    return Hint.QUEUE if asks_for(pod, new, ephemeral=False) else Hint.SKIP
+def _hint_after_claim(pod: PodInfo, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> Hint:  # noqa: ARG001
+    return Hint.QUEUE if uses_claim(pod, new, ephemeral=False) else Hint.SKIP
 
 
-def _after_volume(pod: PodInfo, old: PersistentVolume | None, new: PersistentVolume) -> Hint:  # noqa: ARG001
+def _hint_after_volume(pod: PodInfo, old: PersistentVolume | None, new: PersistentVolume) -> Hint:  # noqa: ARG001
     return Hint.SKIP if old is not None and _topologies(old) == _topologies(new) else Hint.QUEUE

@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from situate.kube.election.election import ElectionChange, ElectionNews
+from situate.kube.election.election import ElectionChange, ElectionEvent
 from situate.kube.events import EventRecorder
 from situate.kube.watch.reflector import Reflector, WatchOutcome
 from situate.runtime.reconcile.reconciler import Attempt
@@ -25,7 +25,7 @@ CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 SECONDS: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
 
 
-class _OneFamilyEach(CollectorRegistry):
+class _MergingRegistry(CollectorRegistry):
     """A registry that shows each name once, even if several instances of a product each have a collector."""
 
     def collect(self) -> Iterator[Metric]:
@@ -41,7 +41,7 @@ class Metrics:
     """All metrics of one process. Its `observe_…` methods are the observers of queues, elections and watches."""
 
     def __init__(self) -> None:
-        self.registry: CollectorRegistry = _OneFamilyEach(auto_describe=False)
+        self.registry: CollectorRegistry = _MergingRegistry(auto_describe=False)
         """Products register their own metrics here."""
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -100,7 +100,7 @@ class Metrics:
 
         return observe
 
-    def observe_election(self, news: ElectionNews) -> None:
+    def observe_election(self, news: ElectionEvent) -> None:
         """Observe an election, for `Elector(observe=…)`."""
         lease = str(news.lease)
         self._elections.labels(lease, news.change.value).inc()
@@ -139,8 +139,8 @@ class _Totals(Collector):
         self.recorder: EventRecorder | None = None
 
     def collect(self) -> Iterator[Metric]:
-        yield from self._of_queues()
-        yield from self._of_reflectors()
+        yield from self._queue_metrics()
+        yield from self._reflector_metrics()
         if self.recorder is not None:
             counts = self.recorder.counts
             events = CounterMetricFamily("situate_events", "Kubernetes Events, by outcome.", labels=("fate",))
@@ -151,7 +151,7 @@ class _Totals(Collector):
             events.add_metric(("dropped_failed",), counts.dropped_failed)
             yield events
 
-    def _of_queues(self) -> Iterator[Metric]:
+    def _queue_metrics(self) -> Iterator[Metric]:
         keys = GaugeMetricFamily(
             "situate_workqueue_keys", "Keys in the work queue, by state.", labels=("queue", "state")
         )
@@ -181,7 +181,7 @@ class _Totals(Collector):
             handed_out.add_metric((name,), now.handed_out_total)
         yield from (keys, oldest, added, retries, waited, handed_out)
 
-    def _of_reflectors(self) -> Iterator[Metric]:
+    def _reflector_metrics(self) -> Iterator[Metric]:
         gauges: dict[str, dict[str, float]] = {"objects": {}, "unreadable": {}, "interrupted": {}}
         counters: dict[str, dict[str, float]] = {"events": {}, "bookmarks": {}, "listings": {}, "stale": {}}
         failures: dict[str, float] = {}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from situate.kube.election.lease_record import LeaseName
 from situate.objects.reviews.authorization import READ, Permission
 
-_WATCHED = (
+_WATCHED_RESOURCES = (
     ("", "nodes", "reading the capacity of nodes"),
     ("", "pods", "reading pending pods and the nodes of all other pods"),
     ("", "namespaces", "matching pod affinity by the labels of namespaces"),
@@ -34,7 +34,7 @@ def permissions(lease: LeaseName | None, *, shadow: bool, allots: bool = False) 
 
 
 def _permissions(lease: LeaseName | None, *, shadow: bool, allots: bool) -> Iterator[Permission]:
-    for group, resource, why in _WATCHED:
+    for group, resource, why in _WATCHED_RESOURCES:
         yield Permission(group, resource, READ, why)
     if not shadow:
         yield Permission("", "pods/binding", ("create",), "binding pods")

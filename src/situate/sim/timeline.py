@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 
-class Due(msgspec.Struct, eq=False):
+class ScheduledCall(msgspec.Struct, eq=False):
     """A call at `when` seconds. Calls of equal time run in the order in which they were added."""
 
     when: float
@@ -28,21 +28,21 @@ class Timeline:
 
     def __init__(self, start: float = 0.0) -> None:
         self.now = start
-        self._heap: list[tuple[float, int, Due]] = []
+        self._heap: list[tuple[float, int, ScheduledCall]] = []
         self._added = 0
 
-    def at(self, when: float, call: Callable[[], object]) -> Due:
+    def call_at(self, when: float, call: Callable[[], object]) -> ScheduledCall:
         """Run `call` at `when`, or at once if that time is past."""
         self._added += 1
         if when < self.now:
             when = self.now
-        due = Due(when, call)
+        due = ScheduledCall(when, call)
         heapq.heappush(self._heap, (when, self._added, due))
         return due
 
-    def after(self, seconds: float, call: Callable[[], object]) -> Due:
+    def call_after(self, seconds: float, call: Callable[[], object]) -> ScheduledCall:
         """Run `call` in this many seconds."""
-        return self.at(self.now + seconds, call)
+        return self.call_at(self.now + seconds, call)
 
     def next_due(self) -> float | None:
         """Return the time of the next call, or None if none is planned."""

@@ -44,9 +44,9 @@ def permissions(
             ("create", "patch", "delete"),
             "migrating VMs and storing their claims",
         ),
-        *_of_pods(rules),
-        *(_of_evictions(evictions_in) if evictions_in is not None else ()),
-        *(_of_certificates(certificates_in) if certificates_in is not None else ()),
+        *_pod_permissions(rules),
+        *(_eviction_permissions(evictions_in) if evictions_in is not None else ()),
+        *(_certificate_permissions(certificates_in) if certificates_in is not None else ()),
         Permission("", "events", ("create", "patch"), "recording decisions as Events on VMs and Pods"),
         Permission("authentication.k8s.io", "tokenreviews", ("create",), "authenticating callers of the permit port"),
         Permission(
@@ -55,7 +55,7 @@ def permissions(
     )
 
 
-def _of_evictions(namespace: str) -> tuple[Permission, ...]:
+def _eviction_permissions(namespace: str) -> tuple[Permission, ...]:
     return (
         Permission(
             "policy", "poddisruptionbudgets", ("create", "delete"), "protecting the Pods of VMs against eviction"
@@ -70,7 +70,7 @@ def _of_evictions(namespace: str) -> tuple[Permission, ...]:
     )
 
 
-def _of_certificates(namespace: str) -> tuple[Permission, ...]:
+def _certificate_permissions(namespace: str) -> tuple[Permission, ...]:
     purpose = "storing the certificates that agents and API servers check"
     return (
         Permission("", "secrets", (*READ, "patch"), purpose, namespace, CERTIFICATES),
@@ -78,7 +78,7 @@ def _of_certificates(namespace: str) -> tuple[Permission, ...]:
     )
 
 
-def _of_pods(rules: Rules) -> tuple[Permission, ...]:
+def _pod_permissions(rules: Rules) -> tuple[Permission, ...]:
     """Permissions for Pods. The scheduler's own ones already allow deleting the source of a finished migration."""
     note = Permission("", "pods", ("patch",), "labelling the Pod of the leader, and writing resize requests to Pods")
     resize = Permission("", "pods/resize", ("patch",), "resizing Pods to their grants")

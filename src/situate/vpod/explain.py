@@ -9,22 +9,22 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 from situate.vpod.model.options import PolicyName, Shrink
 from situate.vpod.model.pod_classes import Cause, PodClass, Verdict
 from situate.vpod.model.vpod import Key, pod_name
 from situate.vpod.placement import resize_by_policy
 from situate.vpod.placement.decide import Decision, decide
 from situate.vpod.placement.shortage import FULL, TOO_SMALL
-from situate.vpod.scaling.autoscaler import Beat
+from situate.vpod.scaling.autoscaler import RoundDecision
 from situate.vpod.state.state import State
-from situate.vpod.state.vpod_view import Situation
+from situate.vpod.state.vpod_view import VPodView
 
 _MOST_MISSING = 1024  # shown Pods that do not exist; spec.replicas may be any number
 
 
 @dataclass(frozen=True, slots=True)
-class PodLine:
+class PodExplanation:
     """One Pod from the point of view of the vpod."""
 
     ordinal: int
@@ -34,11 +34,11 @@ class PodLine:
     """The cause of the class; for an accepting Pod `full`, `too small`, the refusal of a predicate, or `ok`."""
     own: int
     """Vreplicas of the vpod on this Pod."""
-    then: int
+    own_after: int
     """Vreplicas of the vpod on this Pod after the decision is written."""
     free: int
     """Units; negative if the Pod is overcommitted."""
-    free_then: int
+    free_after: int
     """Units after the decision is written. Future decisions for other vpods are not known."""
     until: float | None
     """The time at which a hold becomes a reject if nothing changes."""
@@ -53,12 +53,12 @@ class Explanation:
     placed: int
     decision: Decision | None
     """The decision of a schedule now; None for an unknown vpod."""
-    pods: tuple[PodLine, ...]
+    pods: tuple[PodExplanation, ...]
     counts: Mapping[str, int]
     """Number of Pods below R, by cause."""
     autoscaler: str
     """One sentence about the autoscaler's next action."""
-    uneven: str = ""
+    unevenness: str = ""
     """Why `policy: spread` leaves the vpod uneven although Pods have free capacity; empty if it does not."""
 
 
@@ -67,7 +67,7 @@ def plan(state: State, now: float) -> dict[Key, Decision]:
     return {key: decide(state, entry.as_vpod(), now) for key, entry in state.vpods.items() if entry.listed}
 
 
-def explain(state: State, key: Key, now: float, beat: Beat) -> Explanation:
+def explain(state: State, key: Key, now: float, beat: RoundDecision) -> Explanation:
     """Explain one vpod completely. `beat` is the autoscaler's decision now."""
     entry = state.vpods.get(key)
     listed = entry is not None and entry.listed
@@ -78,24 +78,24 @@ def explain(state: State, key: Key, now: float, beat: Beat) -> Explanation:
         if decision
         else {}
     )
-    refused = _refused(state, key)
+    refused = _filter_reasons(state, key)
     lines = []
     for ordinal in ordinals_to_show(state):
-        verdict, free = state.verdict(ordinal), state.free(ordinal)
-        cause = refused.get(ordinal) or _cause(state, verdict, free, entry.weight if entry is not None else 1)
+        verdict, free = state.verdict(ordinal), state.free_units(ordinal)
+        cause = refused.get(ordinal) or _cause_text(state, verdict, free, entry.weight if entry is not None else 1)
         slot = state.slots.get(ordinal)
         name = slot.name if slot is not None else pod_name(state.options.statefulset_name, ordinal)
         before, after = own.get(ordinal, 0), then.get(ordinal, 0)
         lines.append(
-            PodLine(
+            PodExplanation(
                 ordinal=ordinal,
                 name=name,
                 pod_class=verdict.pod_class,
                 cause=cause,
                 own=before,
-                then=after,
+                own_after=after,
                 free=free,
-                free_then=free - (after - before) * (entry.weight if entry is not None else 1),
+                free_after=free - (after - before) * (entry.weight if entry is not None else 1),
                 until=verdict.until,
             )
         )
@@ -107,15 +107,15 @@ def explain(state: State, key: Key, now: float, beat: Beat) -> Explanation:
         decision=decision,
         pods=tuple(lines),
         counts=Counter(line.cause for line in lines if line.ordinal < state.replicas),
-        autoscaler=intention(state, beat),
-        uneven=_uneven(state, lines, entry.weight) if entry is not None else "",
+        autoscaler=autoscaler_intention(state, beat),
+        unevenness=_explain_unevenness(state, lines, entry.weight) if entry is not None else "",
     )
 
 
-def _uneven(state: State, lines: list[PodLine], weight: int) -> str:
+def _explain_unevenness(state: State, lines: list[PodExplanation], weight: int) -> str:
     options = state.options
-    taking = [line.then for line in lines if line.pod_class is PodClass.ACCEPT and line.free_then >= weight]
-    most = max((line.then for line in lines), default=0)
+    taking = [line.own_after for line in lines if line.pod_class is PodClass.ACCEPT and line.free_after >= weight]
+    most = max((line.own_after for line in lines), default=0)
     if options.policy is not PolicyName.SPREAD or not options.safe or most - min(taking, default=most) < 2:
         return ""
     by_auto = " (auto, because minReplicas is 0)" if options.shrink is Shrink.AUTO else ""
@@ -138,10 +138,10 @@ def ordinals_to_show(state: State) -> list[int]:
     return sorted({*state.slots, *range(min(state.replicas, len(state.slots) + _MOST_MISSING))})
 
 
-def intention(state: State, beat: Beat) -> str:
+def autoscaler_intention(state: State, beat: RoundDecision) -> str:
     """Describe the autoscaler's next action and its reason."""
-    needed = f"{counted(beat.asked, 'pod is', 'pods are')} needed and {state.replicas} requested"
-    if beat.asked > beat.needed:
+    needed = f"{format_count(beat.needed_without_limit, 'pod is', 'pods are')} needed and {state.replicas} requested"
+    if beat.needed_without_limit > beat.needed:
         needed += f", maxReplicas is {beat.needed}"
     if beat.replicas > state.replicas:
         step = (
@@ -153,23 +153,23 @@ def intention(state: State, beat: Beat) -> str:
     if beat.drain is not None:
         return f"{needed}: drains the pods from ordinal {beat.drain.target} on, then scales down to {beat.drain.target}"
     if beat.evictions:
-        return f"{needed}: evicts {counted(len(beat.evictions), 'placement')}"
+        return f"{needed}: evicts {format_count(len(beat.evictions), 'placement')}"
     if beat.needed < state.replicas:
         period = state.options.scale_down_stabilization
         return f"{needed}: scales down when fewer have been needed for {period:g} s"
     return f"{needed}: stays"
 
 
-def _cause(state: State, verdict: Verdict, free: int, weight: int) -> str:
+def _cause_text(state: State, verdict: Verdict, free: int, weight: int) -> str:
     if verdict.cause is Cause.NONE and free < weight:
         return FULL if weight <= state.options.capacity else TOO_SMALL
     return str(verdict.cause)
 
 
-def _refused(state: State, key: Key) -> Mapping[int, str]:
+def _filter_reasons(state: State, key: Key) -> Mapping[int, str]:
     """Return the reasons of the predicates, by ordinal of accepting Pods that they refuse."""
     entry = state.vpods.get(key)
     if entry is None or not state.options.safe or state.options.policy is not PolicyName.POLICY:
         return {}
-    situation = Situation.of(state, entry.as_vpod())
-    return resize_by_policy.refusals(situation, situation.start)
+    situation = VPodView.from_state(state, entry.as_vpod())
+    return resize_by_policy.refusals_by_ordinal(situation, situation.start)

@@ -13,14 +13,14 @@ def permissions(entries: Iterable[StatefulSetSettings], lease_namespace: str) ->
     """Return all permissions that the entries need, without duplicates, in a stable order."""
     found: dict[Permission, None] = {}
     for entry in entries:
-        found.update(dict.fromkeys(_of_entry(entry)))
+        found.update(dict.fromkeys(_entry_permissions(entry)))
     found[
         Permission("coordination.k8s.io", "leases", ("get", "create", "patch"), "electing a leader", lease_namespace)
     ] = None
     return tuple(found)
 
 
-def _of_entry(entry: StatefulSetSettings) -> Iterator[Permission]:
+def _entry_permissions(entry: StatefulSetSettings) -> Iterator[Permission]:
     namespace, name = entry.stateful_set_namespace, entry.stateful_set_name
     yield Permission("apps", "statefulsets", READ, "reading the number of Pods", namespace)
     yield Permission("apps", "statefulsets/scale", ("get", "update"), "autoscaling", namespace, name)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from situate.archive.operations.migration import Migrated, migrate
+from situate.archive.operations.migration import MigrationProgress, migrate
 from situate.archive.operations.verification import verify
 from situate.archive.protocol import Archiver, ArchiveTooLarge, ArchiveUnavailable
 from situate.archive.records.query import Query
@@ -46,12 +46,12 @@ class Moody(MemoryArchiver):
 
 async def test_every_record_is_copied_to_every_store_and_back(archiver: Archiver) -> None:
     source, back = await filled(MemoryArchiver()), MemoryArchiver()
-    heard: list[Migrated] = []
-    assert await migrate(source, archiver, told=heard.append, size=4) == Migrated(copied=9)
+    heard: list[MigrationProgress] = []
+    assert await migrate(source, archiver, told=heard.append, size=4) == MigrationProgress(copied=9)
     assert [each.copied for each in heard] == [4, 8, 9]
-    assert await migrate(archiver, back) == Migrated(copied=9)
+    assert await migrate(archiver, back) == MigrationProgress(copied=9)
     assert await back.search(Query()) == await source.search(Query())
-    assert await migrate(source, archiver) == Migrated(present=9)
+    assert await migrate(source, archiver) == MigrationProgress(present=9)
     assert (await verify(archiver)).whole == 9
 
 
@@ -78,8 +78,8 @@ async def test_the_newer_record_wins_wherever_it_is() -> None:
     later = archived(report("b", version=9), at_s=9)
     source = await filled(MemoryArchiver(), [older, archived(report("b", version=9), at_s=1)])
     target = await filled(MemoryArchiver(), [newer, later])
-    assert await migrate(source, target) == Migrated(newer=2)
-    assert await migrate(target, source) == Migrated(copied=2)
+    assert await migrate(source, target) == MigrationProgress(newer=2)
+    assert await migrate(target, source) == MigrationProgress(copied=2)
     assert await source.get(ByName(KIND, "ns1", "nightly")) == newer
     assert await source.get(ByUid(KIND, later.subject.uid)) == later
 
@@ -96,7 +96,7 @@ async def test_bad_records_are_named_and_are_replaced_in_the_target(store: Store
     copy = FilesystemArchiver(tmp_path / "copy")
     copied = await migrate(archiver, copy)
     assert (copied.copied, len(copied.corrupt), copied.complete) == (8, 1, False)
-    assert await migrate(await filled(MemoryArchiver()), archiver) == Migrated(copied=1, present=8)
+    assert await migrate(await filled(MemoryArchiver()), archiver) == MigrationProgress(copied=1, present=8)
     assert (await verify(archiver)).bad == ()
     await archiver.close()
     await copy.close()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.archive.operations.object_reader import SKEW, Found, Listed, LivePage, ReadThrough, Selection
+from situate.archive.operations.object_reader import SKEW, FoundObject, LivePage, ObjectPage, ReadThrough, Selection
 from situate.archive.protocol import ArchiveUnavailable, NotArchived
 from situate.archive.records.query import BadQuery, Page, Query
 from situate.archive.records.record import ByName, ByUid, Record
@@ -79,7 +79,7 @@ def through(live: Live, archiver: MemoryArchiver | None, now: datetime = NOON) -
     return ReadThrough(KIND, live, archiver, lambda: now)
 
 
-def shown(items: tuple[Found, ...]) -> list[str]:
+def shown(items: tuple[FoundObject, ...]) -> list[str]:
     """UIDs; archived ones in brackets."""
     uids = ((found.content["metadata"]["uid"], found.record is None) for found in items)
     return [uid if live else f"[{uid}]" for uid, live in uids]
@@ -87,7 +87,7 @@ def shown(items: tuple[Found, ...]) -> list[str]:
 
 async def whole(reader: ReadThrough, limit: int | None, selection: Selection | None = None) -> list[str]:
     found: list[str] = []
-    page = Listed((), "", "")
+    page = ObjectPage((), "", "")
     while True:
         page = await reader.list(selection or Selection(), limit, page.continue_)
         assert limit is None or len(page.items) <= limit
@@ -99,8 +99,8 @@ async def whole(reader: ReadThrough, limit: int | None, selection: Selection | N
 async def test_a_live_object_first_then_the_newest_archived_one() -> None:
     live, old = report("a", uid="2"), archived(report("a", uid="1"), at_s=1)
     reader = through(Live(live), await archive_of(old, archived(report("b", uid="3")), archived(live, at_s=9)))
-    assert await reader.get("ns1", "a") == Found(live, None)
-    assert await reader.get("ns1", "a", uid="1") == Found(old.object, old)
+    assert await reader.get("ns1", "a") == FoundObject(live, None)
+    assert await reader.get("ns1", "a", uid="1") == FoundObject(old.object, old)
     assert shown((await reader.get("ns1", "b"),)) == ["[3]"]
 
 

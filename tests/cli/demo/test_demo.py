@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from situate.cli.demo.vpod.objects import MACHINES, SYSTEM
+from situate.cli.demo.vpod.objects import MACHINES_NAMESPACE, SYSTEM
 from situate.cli.demo.vpod.story import STORY
 from tests.conftest import PlaneFactory
 from tests.controlplane.plane import ControlPlane, Options
@@ -104,7 +104,7 @@ def test_the_same_story_holds_on_a_real_control_plane(cluster: Cluster, tmp_path
     played_by = "\n".join(plane.component(name).tail() for name in ("kwok", "kube-controller-manager"))
     assert told.returncode == 0, told.stdout + told.stderr + played_by
     assert_told(told.stdout)
-    asked = [each for namespace in (SYSTEM, MACHINES) for each in cluster.requests(namespace)]
+    asked = [each for namespace in (SYSTEM, MACHINES_NAMESPACE) for each in cluster.requests(namespace)]
     assert {each.account for each in asked} == ACCOUNTS
     assert [each for each in asked if each.code == 403] == []
     assert plane.request("GET", "/api/v1/nodes")["items"] == []
@@ -122,7 +122,7 @@ ACCOUNTS = {
         "renders-executor",
         "situate-vm-machines",
     )
-} | {f"{MACHINES}:situate", f"{MACHINES}:situate-vm-agent"}
+} | {f"{MACHINES_NAMESPACE}:situate", f"{MACHINES_NAMESPACE}:situate-vm-agent"}
 
 
 def stays(plane: ControlPlane) -> set[str]:

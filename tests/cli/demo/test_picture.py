@@ -14,9 +14,9 @@ from situate.cli.demo.sharding.scene import DemoExecutor, DemoRender, ShardScene
 from situate.cli.demo.spot.objects import NEW_SPOT_NODES, ON_DEMAND_NODES, SPOT_NODES
 from situate.cli.demo.spot.scene import Replica, SpotNode, SpotScene
 from situate.cli.demo.vm import objects
-from situate.cli.demo.vm.scene import DemoMachine, DemoMove, DemoPlainPod, VmScene
-from situate.cli.demo.vpod.picture import Picture, Seen
-from situate.cli.demo.vpod.scene import DemoPod, DemoSource, DemoTask, Scene
+from situate.cli.demo.vm.scene import DemoMachine, DemoMigration, DemoPlainPod, VmScene
+from situate.cli.demo.vpod.picture import AnyScene, Picture
+from situate.cli.demo.vpod.scene import DemoPod, DemoSource, DemoTask, VpodScene
 from situate.cli.demo.vpod.story import STORY
 
 WHY = (
@@ -27,11 +27,11 @@ KUBECONFIG = Path("/tmp/situate-demo-abcdefgh/kubeconfig")
 SIZES = [(80, 24), (100, 32), (160, 50)]
 
 
-def placements() -> Scene:
+def placements() -> VpodScene:
     pods = tuple(DemoPod(f"demo-dispatcher-{number}", number, "demo-a", "Running") for number in range(4))
     sources = tuple(DemoSource(name, 6, {pods[0].name: 2}) for name in ("orders", "payments", "clicks"))
     tasks = (*(DemoTask(f"task-{number}", "demo-a", "") for number in range(40)), DemoTask("report", "", WHY))
-    return Scene(4, pods, sources, tasks, ("demo-a", "demo-b", "demo-c"), "scheduler-1", 8)
+    return VpodScene(4, pods, sources, tasks, ("demo-a", "demo-b", "demo-c"), "scheduler-1", 8)
 
 
 def spot() -> SpotScene:
@@ -52,14 +52,14 @@ def shard() -> ShardScene:
 def vm() -> VmScene:
     machines = tuple(
         DemoMachine(name, objects.NODES[0], f"{name}-x", "Running", 1000 * cpus, 6000, 1000 * cpus)
-        for name, cpus in objects.BEGIN.items()
+        for name, cpus in objects.INITIAL_CPUS.items()
     )
-    moves = (DemoMove(objects.LEAVES, *objects.NODES, "Running", 0.4, objects.GROWS, 4000, False),)
+    moves = (DemoMigration(objects.LEAVES, *objects.NODES, "Running", 0.4, objects.GROWS, 4000, False),)
     pods = (DemoPlainPod("backup", objects.NODES[0], "", 1000), DemoPlainPod("batch", "", WHY, 1000))
     return VmScene(objects.NODES, machines, moves, pods)
 
 
-SCENES: dict[str, tuple[Seen, list[str]]] = {
+SCENES: dict[str, tuple[AnyScene, list[str]]] = {
     "placements": (placements(), ["demo-dispatcher-3", "leader: scheduler-1", "0/4 nodes are available"]),
     "spot": (spot(), [*SPOT_NODES, "waiting", "ready: 10 of 10", "leaves when its replacement is ready"]),
     "shard": (shard(), ["renders-3", "24 in the cluster, 16 moved to the archive"]),
@@ -67,7 +67,7 @@ SCENES: dict[str, tuple[Seen, list[str]]] = {
 }
 
 
-def screen(size: tuple[int, int], seen: Seen | None, done: list[str], *, number: int = 4) -> list[str]:
+def screen(size: tuple[int, int], seen: AnyScene | None, done: list[str], *, number: int = 4) -> list[str]:
     """The lines that a terminal of that size shows."""
     out = io.StringIO()
     console = Console(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from situate.cli.demo.spot.demo_client import state_of
-from situate.cli.demo.spot.objects import ENDS, GONE
-from situate.cli.demo.vpod.scene import DemoPod, DemoSource, Scene
+from situate.cli.demo.spot.demo_client import node_state
+from situate.cli.demo.spot.objects import NOTICE_TAINT, SHUTDOWN_TAINT
+from situate.cli.demo.vpod.scene import DemoPod, DemoSource, VpodScene
 from situate.objects.kinds.meta import Condition
 from situate.objects.kinds.nodes import Node, NodeSpec, NodeStatus, Taint
 
 
-def scene(wanted: int, pods: int, replicas: int, *, capacity: int = 8) -> Scene:
+def scene(wanted: int, pods: int, replicas: int, *, capacity: int = 8) -> VpodScene:
     listed = tuple(DemoPod(f"d-{number}", number, "demo-a", "Running") for number in range(pods))
-    return Scene(replicas, listed, (DemoSource("orders", wanted, {}),), (), ("demo-a",), "", capacity)
+    return VpodScene(replicas, listed, (DemoSource("orders", wanted, {}),), (), ("demo-a",), "", capacity)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def scene(wanted: int, pods: int, replicas: int, *, capacity: int = 8) -> Scene:
     ],
 )
 def test_a_compact_set_has_the_pods_it_needs(wanted: int, pods: int, replicas: int, compact: bool) -> None:
-    assert scene(wanted, pods, replicas).compact is compact
+    assert scene(wanted, pods, replicas).is_compact is compact
 
 
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -40,11 +40,11 @@ NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
         pytest.param(False, [NOT_READY], "starts", id="it starts"),
         pytest.param(True, [NOT_READY], "starts", id="Ready, but nothing may come yet"),
         pytest.param(False, [], "starts", id="without a taint, but not Ready"),
-        pytest.param(True, [ENDS], "ends", id="it ends"),
-        pytest.param(False, [ENDS, GONE, NOT_READY], "off", id="it is off"),
+        pytest.param(True, [NOTICE_TAINT], "ends", id="it ends"),
+        pytest.param(False, [NOTICE_TAINT, SHUTDOWN_TAINT, NOT_READY], "off", id="it is off"),
     ],
 )
 def test_a_node_runs_once_it_can_be_used(ready: bool, taints: list[dict[str, str]], state: str) -> None:
     conditions = (Condition(type="Ready", status="True" if ready else "False"),)
     spec = NodeSpec(taints=tuple(Taint(key=each["key"], effect=each["effect"]) for each in taints))
-    assert state_of(Node(spec=spec, status=NodeStatus(conditions=conditions))) == state
+    assert node_state(Node(spec=spec, status=NodeStatus(conditions=conditions))) == state

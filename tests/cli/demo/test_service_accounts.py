@@ -8,17 +8,17 @@ from typing import Any, cast
 
 import pytest
 
-from situate.cli.demo.chapters import Chapter, Unfulfilled
-from situate.cli.demo.command import played
-from situate.cli.demo.demo_processes import Stage
-from situate.cli.demo.service_accounts import content, granted
+from situate.cli.demo.chapters import Chapter, ChapterFailed
+from situate.cli.demo.command import play_chapter
+from situate.cli.demo.demo_processes import DemoProcesses
+from situate.cli.demo.service_accounts import granted_actions, kubeconfig_content
 from situate.cli.demo.sharding import objects as shard_objects
 from situate.cli.demo.spot import objects as spot_objects
 from situate.cli.demo.vm import objects as vm_objects
 from situate.cli.demo.vpod import objects
-from situate.cli.demo.vpod.demo_client import Cast
+from situate.cli.demo.vpod.demo_client import DemoClient
 from situate.cli.input.products import Product
-from situate.cli.manifests.manifests import Installation, printed
+from situate.cli.manifests.manifests import Installation, manifest_objects
 from situate.kube.login.connection import Connection, Pem
 from situate.kube.login.kubeconfig import load_kubeconfig
 from situate.objects.reviews.authorization import ResourceAttributes
@@ -32,25 +32,25 @@ ENDING = 'cannot create events: 403 Forbidden: events "e" is forbidden: unable t
 
 async def play(folder: Path, said: str, *, holds: bool = True) -> str:
     """A chapter in which a process logs that."""
-    stage = Stage(folder, folder / "kubeconfig")
+    stage = DemoProcesses(folder, folder / "kubeconfig")
 
-    async def chapter(_: Cast) -> str:
+    async def chapter(_: DemoClient) -> str:
         stage.log_of("spot").write_text(json.dumps({"message": "a call failed", "error": said}) + "\n")
         if not holds:
-            raise Unfulfilled("nothing came about")
+            raise ChapterFailed("nothing came about")
         return "all is well"
 
-    return await played(Chapter("", "", chapter), cast(Cast, None), stage)
+    return await play_chapter(Chapter("", "", chapter), cast(DemoClient, None), stage)
 
 
 async def test_a_chapter_fails_where_a_process_lacks_a_right(tmp_path: Path) -> None:
-    with pytest.raises(Unfulfilled) as failed:
+    with pytest.raises(ChapterFailed) as failed:
         await play(tmp_path, REFUSED)
     assert str(failed.value).startswith(
         'the API server refused a call of spot: forbidden: User \\"system:serviceaccount:situate-'
     )
     with pytest.raises(
-        Unfulfilled, match=r"^nothing came about; the API server refused a call of spot: .*cannot patch resource"
+        ChapterFailed, match=r"^nothing came about; the API server refused a call of spot: .*cannot patch resource"
     ):
         await play(tmp_path, REFUSED, holds=False)
 
@@ -70,7 +70,7 @@ def test_an_action_of_each_role_is_asked_for() -> None:
     wanted = ResourceAttributes(
         namespace="n", verb="update", group="apps", resource="statefulsets", subresource="scale", name="d"
     )
-    assert list(granted([role, binding])) == [("system:serviceaccount:system:situate", wanted)]
+    assert list(granted_actions([role, binding])) == [("system:serviceaccount:system:situate", wanted)]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_an_account_reaches_the_server_that_the_user_reaches(
     tmp_path: Path, ca: Pem | None, shown: dict[str, str]
 ) -> None:
     of_user = Connection("https://h:6443", "", ca=ca, tls_server_name="k", proxy_url="http://p", token="theirs")
-    made = content(of_user, "system", "situate", "ours")
+    made = kubeconfig_content(of_user, "system", "situate", "ours")
     assert made["clusters"][0]["cluster"] == {
         "server": "https://h:6443",
         "tls-server-name": "k",
@@ -102,7 +102,7 @@ def test_no_two_products_of_the_demo_share_an_account(tmp_path: Path) -> None:
     """Else one would have the rights of the other, or take them from it."""
     told: dict[str, Any] = {
         "situate": (None, objects.CONFIGURATION, objects.SYSTEM),
-        "vm": (None, vm_objects.configuration(1), objects.MACHINES),
+        "vm": (None, vm_objects.configuration(1), objects.MACHINES_NAMESPACE),
         "spot": (Product.SPOT, spot_objects.configuration(1), objects.SYSTEM),
         "shard": (Product.SHARDING, shard_objects.configuration(tmp_path), objects.SYSTEM),
         "machines": (Product.VM_MACHINES, None, objects.SYSTEM),
@@ -112,7 +112,7 @@ def test_no_two_products_of_the_demo_share_an_account(tmp_path: Path) -> None:
     for name, (product, configuration, namespace) in told.items():
         file = tmp_path / f"{name}.yaml"
         file.write_text(json.dumps(configuration))
-        objects_printed = printed(product, file if configuration else None, Installation(namespace, "i", 2))
+        objects_printed = manifest_objects(product, file if configuration else None, Installation(namespace, "i", 2))
         accounts = (each["metadata"] for each in objects_printed if each["kind"] == "ServiceAccount")
         made += [(each["namespace"], each["name"]) for each in accounts]
     assert len(made) == len(set(made)) == len(told) + 1, made

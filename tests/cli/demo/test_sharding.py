@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console, Group
 
 from situate.archive.options import ArchiveOptions
-from situate.cli.demo.sharding.objects import COUNT, LEASE_S, configuration, deployment
-from situate.cli.demo.sharding.picture import drawn
-from situate.cli.demo.sharding.scene import DemoExecutor, DemoRender, ShardScene, overlaps, runs
+from situate.cli.demo.sharding.objects import EXECUTOR_COUNT, LEASE_S, configuration, deployment
+from situate.cli.demo.sharding.picture import draw_scene
+from situate.cli.demo.sharding.scene import DemoExecutor, DemoRender, ShardScene, log_errors, run_count
 from situate.cli.input.configuration import SECTIONS, sharding_entries
 from situate.runtime.configuration.file import parse_configuration
 
@@ -43,11 +43,11 @@ def log(*lines: tuple[str, str]) -> list[str]:
     ],
 )
 def test_work_goes_on_where_what_is_held_is_with_executors_that_run(one: DemoRender, works: bool) -> None:
-    assert seen(one).all_held_work() is works
+    assert seen(one).all_held_in_progress() is works
 
 
 def test_an_executor_that_has_to_give_everything_back_does_not_count() -> None:
-    assert not seen(render("a")).all_held_work(without="a")
+    assert not seen(render("a")).all_held_in_progress(without="a")
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_an_executor_that_has_to_give_everything_back_does_not_count() -> None:
 )
 def test_two_runs_at_once_are_found_in_the_log(lines: tuple[tuple[str, str], ...], found: int) -> None:
     told = log(*lines)
-    assert len(overlaps(told)) == found
-    assert runs(told) == len({token for token, _ in lines})
+    assert len(log_errors(told)) == found
+    assert run_count(told) == len({token for token, _ in lines})
 
 
 def test_the_picture_shows_who_has_what_and_what_has_left() -> None:
     console = Console(width=100, record=True, file=io.StringIO())
     scene = seen(render("a"), render("b", works=False), render("", works=False), render("gone", held=False))
-    console.print(Group(*drawn(scene)))
+    console.print(Group(*draw_scene(scene)))
     lines = console.export_text().splitlines()
     assert [(line.split()[0], line.count("■"), line.count("□")) for line in lines[1:5]] == [
         ("a", 1, 0),
@@ -94,4 +94,4 @@ def test_supervisor_and_executors_agree_on_the_lease() -> None:
     made = deployment()
     (container,) = made["spec"]["template"]["spec"]["containers"]
     assert f"--lease-duration={LEASE_S:g}s" in container["args"]
-    assert made["spec"]["replicas"] == COUNT
+    assert made["spec"]["replicas"] == EXECUTOR_COUNT

@@ -13,10 +13,10 @@ from situate.cli.demo.spot.objects import (
     REPLICAS,
     SPOT_NODES,
     configuration,
-    installation,
+    installation_objects,
     node,
 )
-from situate.cli.demo.spot.picture import drawn
+from situate.cli.demo.spot.picture import draw_scene
 from situate.cli.demo.spot.scene import Replica, SpotNode, SpotScene
 from situate.objects.settings.section import parse_section
 from situate.spot.config.settings import SpotSettings
@@ -26,37 +26,37 @@ NODES = (SpotNode("demo-od-1", "on-demand", "runs"), SpotNode("demo-spot-1", "sp
 
 
 def replicas(on_demand: int, spot: int, *, released: bool = False) -> tuple[Replica, ...]:
-    held = (Replica(f"a-{n}", "demo-od-1", "on-demand", serves=True, released=False) for n in range(on_demand))
-    return (*held, *(Replica(f"b-{n}", "demo-spot-1", "spot", serves=True, released=released) for n in range(spot)))
+    held = (Replica(f"a-{n}", "demo-od-1", "on-demand", is_serving=True, released=False) for n in range(on_demand))
+    return (*held, *(Replica(f"b-{n}", "demo-spot-1", "spot", is_serving=True, released=released) for n in range(spot)))
 
 
 def seen(*counts: int, every_s: float = 0.5) -> SpotScene:
     scene: SpotScene | None = None
     for number, count in enumerate(counts):
-        scene = SpotScene("web", replicas(count, 0), NODES, number * every_s).after(scene)
+        scene = SpotScene("web", replicas(count, 0), NODES, number * every_s).with_history_of(scene)
     assert scene is not None
     return scene
 
 
 def shown(scene: SpotScene) -> list[str]:
     console = Console(width=100, record=True, file=io.StringIO())
-    console.print(Group(*drawn(scene)))
+    console.print(Group(*draw_scene(scene)))
     return console.export_text().splitlines()
 
 
 def test_what_served_is_remembered_and_the_least_of_it_told() -> None:
     scene = seen(3, 10, 10, 4, 10)
     assert [ready for _, ready in scene.readiness] == [3, 10, 10, 4, 10]
-    assert scene.least_since(0) == 3
-    assert scene.least_since(0.5) == 4
-    assert scene.least_since(2.0) == 10
-    other = SpotScene("api", (), NODES, 9.0).after(scene)
+    assert scene.least_ready_since(0) == 3
+    assert scene.least_ready_since(0.5) == 4
+    assert scene.least_ready_since(2.0) == 10
+    other = SpotScene("api", (), NODES, 9.0).with_history_of(scene)
     assert other.readiness == ((9.0, 0),), "another workload begins anew"
 
 
 def test_the_chart_falls_where_readiness_fell_and_bears_the_marks() -> None:
     scene = seen(10, 10, 2, 9, 10)
-    lines = shown(scene.marked("the nodes end"))
+    lines = shown(scene.with_mark("the nodes end"))
     chart = {line[:3].strip(): line[4:] for line in lines if line[:3].strip().isdigit()}
     assert chart == {"10": "██ ▄█", "8": "██ ██", "6": "██ ██", "4": "██ ██", "2": "█████"}
     assert "    ────▲" in lines
@@ -82,7 +82,7 @@ def test_the_storys_own_settings_are_valid_and_leave_time_to_move() -> None:
     assert mistakes == ()
     assert settings is not None
     assert settings.start + MARGIN_S + 1 < NOTICE_S, "else pods would be evicted at once"
-    kinds = [each["kind"] for each in installation(4711)]
+    kinds = [each["kind"] for each in installation_objects(4711)]
     policy = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]
     assert kinds == ["Secret", "ConfigMap", "Lease", "MutatingWebhookConfiguration", *policy]
     assert {node(name)["metadata"]["labels"]["node.kubernetes.io/capacity"] for name in SPOT_NODES} == {"spot"}

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console, Group
 
 from situate.cli.demo.vm.objects import (
-    BEGIN,
     CPUS,
+    INITIAL_CPUS,
     NODES,
     SCHEDULER,
     agent_configuration,
@@ -21,9 +21,9 @@ from situate.cli.demo.vm.objects import (
     machine,
     pod,
 )
-from situate.cli.demo.vm.picture import drawn
-from situate.cli.demo.vm.scene import DemoMachine, DemoMove, DemoPlainPod, VmScene
-from situate.cli.demo.vm.story import grew_early
+from situate.cli.demo.vm.picture import draw_scene
+from situate.cli.demo.vm.scene import DemoMachine, DemoMigration, DemoPlainPod, VmScene
+from situate.cli.demo.vm.story import has_grown_early
 from situate.cli.input.agent_file import agent_settings
 from situate.cli.input.configuration import SECTIONS, vm_settings
 from situate.runtime.configuration.file import parse_configuration
@@ -38,18 +38,18 @@ def running(name: str, cpus: int, *, node: str = HOME, asks: int = 0, phase: str
     return DemoMachine(name, node, f"{name}-1", phase, milli, 1000 * asks or milli, milli)
 
 
-def leaving(name: str = "mail", *, ends: bool = False) -> DemoMove:
-    return DemoMove(name, HOME, OTHER, "Running", 0.4, "shop", 4000, ends)
+def leaving(name: str = "mail", *, ends: bool = False) -> DemoMigration:
+    return DemoMigration(name, HOME, OTHER, "Running", 0.4, "shop", 4000, ends)
 
 
-def scene(*moves: DemoMove, pods: tuple[DemoPlainPod, ...] = (BACKUP,)) -> VmScene:
+def scene(*moves: DemoMigration, pods: tuple[DemoPlainPod, ...] = (BACKUP,)) -> VmScene:
     machines = (running("shop", 2, asks=6), running("mail", 4, phase="Migrating"), running("docs", 1, asks=2))
     return VmScene(NODES, machines, moves, pods)
 
 
 def shown(seen: VmScene, width: int = 80) -> list[str]:
     console = Console(width=width, record=True, file=io.StringIO())
-    console.print(Group(*drawn(seen)))
+    console.print(Group(*draw_scene(seen)))
     return [line.rstrip() for line in console.export_text().splitlines()]
 
 
@@ -63,8 +63,8 @@ def shown(seen: VmScene, width: int = 80) -> list[str]:
     ],
 )
 def test_what_is_booked_or_reserved_is_not_free(seen: VmScene, free: tuple[int, int], coming: int) -> None:
-    assert (seen.free(HOME), seen.free(OTHER)) == free
-    assert len(seen.coming(OTHER)) == coming
+    assert (seen.free_on(HOME), seen.free_on(OTHER)) == free
+    assert len(seen.arriving_on(OTHER)) == coming
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def test_what_is_booked_or_reserved_is_not_free(seen: VmScene, free: tuple[int, 
 )
 def test_who_grows_before_the_neighbour_has_left_spoils_the_chapter(shop: int, mail: str, early: bool) -> None:
     machines = (running("shop", shop), running("mail", 4, node=mail, phase="Migrating"), running("docs", 1))
-    assert grew_early(VmScene(NODES, machines, (leaving(),), (BACKUP,))) == early
+    assert has_grown_early(VmScene(NODES, machines, (leaving(),), (BACKUP,))) == early
 
 
 def test_all_run_only_if_there_are_any() -> None:
-    assert not VmScene((HOME,), (), (), ()).run()
-    assert not scene().run(), "one of them migrates"
-    assert VmScene((HOME,), (running("shop", 2),), (), ()).run()
+    assert not VmScene((HOME,), (), (), ()).all_running_on()
+    assert not scene().all_running_on(), "one of them migrates"
+    assert VmScene((HOME,), (running("shop", 2),), (), ()).all_running_on()
 
 
 def test_bars_are_as_long_as_nodes_are_large_and_say_who_leaves_for_whom() -> None:
@@ -120,6 +120,6 @@ def test_the_storys_own_settings_are_valid_and_fill_the_first_node(tmp_path: Pat
     file = tmp_path / "agent.yaml"
     file.write_text(json.dumps(agent_configuration(4711, tmp_path)))
     assert agent_settings(file, ()).scheduler.scheduler_name == settings.scheduler_name == SCHEDULER
-    assert sum(BEGIN.values()) + requests(pod("backup")) == CPUS
-    assert {machine(name)["spec"]["schedulerName"] for name in BEGIN} == {SCHEDULER}
+    assert sum(INITIAL_CPUS.values()) + requests(pod("backup")) == CPUS
+    assert {machine(name)["spec"]["schedulerName"] for name in INITIAL_CPUS} == {SCHEDULER}
     assert json.loads(load(6)) == {"load1": pytest.approx(6 * Scaling().load_average_fraction_target)}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from situate.cli.input.file_kinds import CONFIGURATION, SCENARIO, misplaced
+from situate.cli.input.file_kinds import CONFIGURATION, SCENARIO, wrong_kind_of_text
 from situate.cli.main import app
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -125,9 +125,9 @@ def test_other_files_of_a_folder_of_objects_are_passed_over() -> None:
     ],
 )
 def test_a_kind_is_recognized_by_its_header_or_its_keys(text: str, found: str | None) -> None:
-    mistake = misplaced(text)
+    mistake = wrong_kind_of_text(text)
     assert (None if mistake is None else mistake.found) == found
 
 
 def test_a_file_of_the_right_kind_is_not_misplaced() -> None:
-    assert misplaced("kind: Situate\n", CONFIGURATION, SCENARIO) is None
+    assert wrong_kind_of_text("kind: Situate\n", CONFIGURATION, SCENARIO) is None

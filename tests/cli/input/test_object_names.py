@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from situate.cli.input.object_names import DEPLOYMENT, POD, ObjectName, ObjectType, readings, require_explained
+from situate.cli.input.object_names import (
+    DEPLOYMENT,
+    POD,
+    ObjectName,
+    ObjectType,
+    possible_names,
+    require_explained_type,
+)
 from situate.cli.terminal.failures import WrongInput
 
 REPORT = ObjectType("Report", "reports", "batch.example.com")
@@ -27,7 +34,7 @@ REPORT = ObjectType("Report", "reports", "batch.example.com")
     ],
 )
 def test_an_argument_may_mean(text: str, namespace: str | None, want: list[tuple[ObjectType | None, str, str]]) -> None:
-    found = readings(text, namespace, (POD, DEPLOYMENT))
+    found = possible_names(text, namespace, (POD, DEPLOYMENT))
     assert found == tuple(ObjectName(*each) for each in want)
 
 
@@ -49,13 +56,13 @@ def test_an_argument_may_mean(text: str, namespace: str | None, want: list[tuple
 )
 def test_an_argument_that_means_nothing_is_a_sentence(text: str, namespace: str | None, said: str) -> None:
     with pytest.raises(WrongInput, match=r"^[^\n]*$") as raised:
-        readings(text, namespace, (REPORT,))
+        possible_names(text, namespace, (REPORT,))
     assert said in str(raised.value)
 
 
 @pytest.mark.finding("N14")
 def test_a_type_that_is_not_explained_is_named_when_there_is_no_such_namespace() -> None:
-    require_explained("reports/web", (REPORT,))
-    require_explained("shop/web", (REPORT,))
+    require_explained_type("reports/web", (REPORT,))
+    require_explained_type("shop/web", (REPORT,))
     with pytest.raises(WrongInput, match='found type "sts", allowed: report'):
-        require_explained("sts/web", (REPORT,))
+        require_explained_type("sts/web", (REPORT,))

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from situate.cli.input.configuration import load, vpod_entries
+from situate.cli.input.configuration import load_configuration, vpod_entries
 from situate.cli.main import app
 from situate.vpod.permissions import permissions
 
@@ -37,7 +37,7 @@ def test_the_rules_are_exactly_what_is_needed() -> None:
     }
     needed = {
         (each.namespace, each.group, each.resource, each.verbs, (each.name,) if each.name else ())
-        for each in permissions(vpod_entries(load(EXAMPLE)), "placing")
+        for each in permissions(vpod_entries(load_configuration(EXAMPLE)), "placing")
     }
     assert granted == needed
     assert all("*" not in verbs for *_, verbs, _ in granted)

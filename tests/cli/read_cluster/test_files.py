@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from situate.cli.read_cluster.files import FileTransport, guessed_plural
+from situate.cli.read_cluster.files import FileTransport, guess_plural
 from situate.cli.terminal.failures import WrongInput
 from situate.kube.client import Client
 from situate.kube.errors import MethodNotAllowed, NotFound
@@ -160,7 +160,7 @@ async def test_a_definition_among_the_objects_says_the_plural(write: Write) -> N
     ],
 )
 def test_plural_names_without_a_definition(kind: str, plural: str) -> None:
-    assert guessed_plural(kind) == plural
+    assert guess_plural(kind) == plural
 
 
 async def test_several_files_and_folders_are_one_cluster(write: Write, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import random
 import pytest
 import structlog
 
-from situate.cli.run.reach_cluster import Reaching
+from situate.cli.run.reach_cluster import ConnectionCheck
 from situate.kube.client import Client
 from situate.kube.errors import KubeError, NotKubernetes, Unauthorized, Unreachable
 from situate.objects.messages import Response
@@ -21,9 +21,9 @@ VERSION = {"gitVersion": "v1.36.3"}
 async def outcome(*answers: Answer) -> tuple[list[str], KubeError | None]:
     """What was logged until the server answered or the service failed, and the failure."""
     with structlog.testing.capture_logs() as logs:
-        reaching = Reaching(Client(FakeTransport(*answers)), random.Random(1))
+        reaching = ConnectionCheck(Client(FakeTransport(*answers)), random.Random(1))
         running = asyncio.ensure_future(reaching.run())
-        reached = asyncio.ensure_future(reaching.reached())
+        reached = asyncio.ensure_future(reaching.wait_reached())
         await asyncio.wait((running, reached), timeout=3600, return_when=asyncio.FIRST_COMPLETED)
         failure = running.exception() if running.done() else None
         assert reached.done() == (reaching.not_ready() is None) == (failure is None)

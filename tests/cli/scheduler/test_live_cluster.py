@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from situate.cli.main import app
 from situate.objects.resources import PODS
 from situate.scheduler.recordings.files import read_recording
-from situate.scheduler.recordings.format import BadRecording, Bound, Entry, Seen, Synced
+from situate.scheduler.recordings.format import BadRecording, BindingEntry, Entry, ObjectEntry, SyncedEntry
 from tests.cli.processes import KUBECTL, call, process
 from tests.controlplane.process import Process
 from tests.waiting import eventually
@@ -133,7 +133,9 @@ def test_what_is_recorded_is_replayed_as_it_was(playground: Playground) -> None:
         eventually("it has ended", lambda: not recorder.running)
     read = read_recording(file)
     assert read.remarks == ()
-    pods = {each.object.metadata.name for each in read.entries if isinstance(each, Seen) and each.resource is PODS}
+    pods = {
+        each.object.metadata.name for each in read.entries if isinstance(each, ObjectEntry) and each.resource is PODS
+    }
     assert {f"web-{number}" for number in range(5)} <= pods
     code, told = playground.situate("replay", str(file))
     assert code == 0
@@ -150,7 +152,7 @@ def test_a_recorder_that_is_killed_leaves_what_it_has_seen(playground: Playgroun
         eventually("the binding is in the file", lambda: _bindings(file))
         recorder.kill()
     read = read_recording(file)
-    assert any(isinstance(each, Bound) and each.pod == "default/last" for each in read.entries)
+    assert any(isinstance(each, BindingEntry) and each.pod == "default/last" for each in read.entries)
     assert len(read.remarks) <= 1
 
 
@@ -167,7 +169,7 @@ def test_a_full_part_is_put_aside_and_the_next_stands_alone(playground: Playgrou
         os.kill(recorder.pid, signal.SIGTERM)
         eventually("it has ended", lambda: not recorder.running)
     for path in (file, file.with_name("parts.jsonl.1")):
-        assert any(isinstance(each, Seen) and each.type == "LISTED" for each in read_recording(path).entries)
+        assert any(isinstance(each, ObjectEntry) and each.type == "LISTED" for each in read_recording(path).entries)
 
 
 def test_a_shadow_that_runs_counts_what_it_compares(playground: Playground) -> None:
@@ -214,11 +216,11 @@ def _asked(port: int, path: str) -> tuple[int, str]:
 
 
 def _synced(file: Path) -> bool:
-    return any(isinstance(each, Synced) for each in _entries(file))
+    return any(isinstance(each, SyncedEntry) for each in _entries(file))
 
 
 def _bindings(file: Path) -> int:
-    return sum(isinstance(each, Bound) for each in _entries(file))
+    return sum(isinstance(each, BindingEntry) for each in _entries(file))
 
 
 def _entries(file: Path) -> tuple[Entry, ...]:

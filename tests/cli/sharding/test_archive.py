@@ -245,7 +245,11 @@ class Cluster:
     def states(self, name: str) -> list[dict[str, Any]]:
         """All that a report has been, in order."""
         table = self.server._server.api.store.table(f"reports.{GROUP}")
-        return [json.loads(each.new.json()) for each in table.since(table.floor) if each.new and each.new.name == name]
+        return [
+            json.loads(each.new.json())
+            for each in table.events_since(table.floor)
+            if each.new and each.new.name == name
+        ]
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from situate.cli.input.configuration import load, sharding_entries
+from situate.cli.input.configuration import load_configuration, sharding_entries
 from situate.cli.main import app
-from situate.cli.sharding.init import words_of, write
+from situate.cli.sharding.init import template_words, write_files
 from situate.objects.resources import unstructured
 from situate.sharding import SupervisorOptions
 from situate.sharding.permissions import executor_permissions, supervisor_permissions
@@ -69,7 +69,7 @@ def test_no_word_of_the_templates_is_left(project: Path) -> None:
     ],
 )
 def test_a_kind_is_called_as_one_of_what_the_operator_is_called_for(name: str, kind: str, plural: str) -> None:
-    words = words_of(name, "batch.example.com", "")
+    words = template_words(name, "batch.example.com", "")
     assert (words["kind"], words["plural"]) == (kind, plural)
 
 
@@ -81,7 +81,7 @@ def test_what_it_writes_is_tidy(project: Path, what: tuple[str, ...]) -> None:
 
 
 def test_the_definition_is_of_the_kind_that_was_asked_for(tmp_path: Path) -> None:
-    write(tmp_path / "own", words_of("own", "batch.example.com", "Policy"))
+    write_files(tmp_path / "own", template_words("own", "batch.example.com", "Policy"))
     (definition,) = documents(tmp_path / "own" / "crd.yaml")
     assert definition["metadata"]["name"] == "policies.batch.example.com"
     assert definition["spec"]["names"] == {"plural": "policies", "singular": "policy", "kind": "Policy"}
@@ -118,7 +118,7 @@ async def test_a_server_takes_the_fence_which_names_accounts_and_lease_of_the_ma
 def test_verbs_are_told_what_supervisors_are(project: Path, which: str) -> None:
     """Else `status` would look for executors by other labels, and call the ones that are there unhealthy."""
     folder = project if which == "project" else Path(__file__).parents[3] / "examples" / "sharding-build"
-    (said,) = sharding_entries(load(folder / "situate.yaml"))
+    (said,) = sharding_entries(load_configuration(folder / "situate.yaml"))
     (deployment,) = (
         each
         for each in documents(folder / "manifests.yaml")

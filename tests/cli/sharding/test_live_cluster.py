@@ -29,7 +29,7 @@ from situate.sharding.model.names import (
     WHY,
 )
 from situate.sharding.partitions.hashing import fnv1a64
-from situate.sharding.partitions.slots import even_table, frozen, slot_of
+from situate.sharding.partitions.slots import even_table, freeze_slots, slot_of
 from situate.testing.sharding.world.reports import definition, report
 from tests.cli.processes import KUBECTL, call, process
 from tests.cli.test_completion import offered
@@ -677,7 +677,7 @@ def test_partitions_are_made_split_and_handed_over(playground: Playground) -> No
         2: (0, 0, 1024),
     }
     written = playground.get("configmap", "table", "-n", "team")["data"]["table"]
-    assert json.loads(written) == json.loads(frozen(even_table(2), halves()).to_text())
+    assert json.loads(written) == json.loads(freeze_slots(even_table(2), halves()).to_text())
     code, _, told = playground.partitions("hand-over")
     assert code == 1
     assert "partition 0 has confirmed version 0, not version 2" in told
@@ -722,7 +722,7 @@ def test_a_dry_run_of_a_change_of_partitions_writes_nothing(playground: Playgrou
     about = ("-r", RESOURCE, "--installation-namespace", "team", "-o", "json")
     options = {"create": ("--count", "2"), "resize": ("--count", "3"), "split": ("0",), "merge": ("1", "--into", "0")}
     if verb != "create":
-        table = frozen(even_table(2), halves()) if verb == "thaw" else even_table(2)
+        table = freeze_slots(even_table(2), halves()) if verb == "thaw" else even_table(2)
         content = {"kind": "ConfigMap", "apiVersion": "v1", "data": {"table": table.to_text()}}
         playground.apply({**content, "metadata": {"name": name, "namespace": "team"}})
     force = () if verb in ("create", "thaw") else ("--force",)

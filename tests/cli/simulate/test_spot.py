@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from situate.cli.main import app
 from situate.cli.simulate.spot import BUILT_IN
-from situate.sim.spot.baselines import BASELINES, Figures, off
+from situate.sim.spot.baselines import BASELINES, WaveFigures, deviating_figures
 from situate.sim.spot.policies import BY_NAME
 from situate.sim.spot.settings import (
-    ClusterSettings,
-    EventSettings,
+    SpotClusterSettings,
+    SpotEventSettings,
     SpotScenarioSettings,
     SpotSection,
     WaveSettings,
@@ -150,7 +150,7 @@ def test_options_that_mean_nothing_are_refused(tmp_path: Path, small: Path) -> N
 
 def test_every_key_policy_and_scenario_is_on_the_page() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    kinds = (SpotScenarioSettings, ClusterSettings, SpotSection, WorkloadSettings, WaveSettings, EventSettings)
+    kinds = (SpotScenarioSettings, SpotClusterSettings, SpotSection, WorkloadSettings, WaveSettings, SpotEventSettings)
     names = {field.encode_name for kind in kinds for field in fields(kind)}
     assert [name for name in sorted({*names, *BY_NAME, *BUILT_IN}) if not re.search(rf"\b{name}\b", text)] == []
 
@@ -185,7 +185,7 @@ def test_the_baselines_of_the_page_are_those_of_the_command() -> None:
         brackets = [float(each) for each in re.findall(r"\(([\d.]+)\)", row)]
         figures = [float(each) for each in re.findall(r"([\d.]+) \(", row)]
         assert brackets == [said.outage_s, said.half_s, said.pod_s_short, said.least_ready]
-        assert not off(Figures(said.cost, *figures), said)
+        assert not deviating_figures(WaveFigures(said.cost, *figures), said)
 
 
 def rows(table: str) -> dict[str, dict[str, float]]:

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from situate.cli.main import app
-from situate.cli.simulate.vm import built_in
+from situate.cli.simulate.vm import built_in_trace
 
 TRACE = """\
 {"time":0,"event":"node-added","uid":"n1","allocatable":{"cpu":"8","memory":"32Gi"}}
@@ -78,4 +78,4 @@ def test_what_is_no_text_or_no_file_says_where(tmp_path: Path) -> None:
 
 
 def test_equal_seeds_are_played_alike_and_others_are_not() -> None:
-    assert built_in("vm-burst", 4) == built_in("vm-burst", 4) != built_in("vm-burst", 5)
+    assert built_in_trace("vm-burst", 4) == built_in_trace("vm-burst", 4) != built_in_trace("vm-burst", 5)

@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 from situate.cli.main import app
 from situate.sim.vpod.settings import (
     BurstSettings,
-    ClusterSettings,
     DemandSettings,
-    EventSettings,
+    FleetSettings,
     ScenarioSettings,
     SineSettings,
     SourceSettings,
+    VPodEventSettings,
     WalkSettings,
 )
 
@@ -77,8 +77,8 @@ def test_the_scenario_of_the_page_can_be_played(tmp_path: Path) -> None:
 
 def test_every_key_of_a_scenario_is_on_its_page() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    kinds = (ScenarioSettings, ClusterSettings, SourceSettings, DemandSettings, SineSettings, BurstSettings)
-    names = {field.encode_name for kind in (*kinds, WalkSettings, EventSettings) for field in fields(kind)}
+    kinds = (ScenarioSettings, FleetSettings, SourceSettings, DemandSettings, SineSettings, BurstSettings)
+    names = {field.encode_name for kind in (*kinds, WalkSettings, VPodEventSettings) for field in fields(kind)}
     assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", text)] == []
 
 

@@ -14,9 +14,9 @@ import yaml
 from typer.testing import CliRunner
 
 from situate.cli.main import app
-from situate.spot.model.object_names import INTERRUPTIONS, NAME, POLICIES
+from situate.spot.model.object_names import INTERRUPTIONS_ANNOTATION, NAME, POLICIES
 from situate.spot.model.pods_nodes_workloads import GATE, ON_DEMAND
-from situate.spot.nodes.interruptions import History, Wave, to_text
+from situate.spot.nodes.interruptions import InterruptionHistory, Wave, to_text
 from situate.spot.workloads.policy_record import KEY
 from tests.cli.processes import KUBECTL, call, process
 from tests.waiting import eventually
@@ -322,13 +322,13 @@ def test_prices_of_a_file_or_a_configmap_and_what_is_wrong_with_them(playground:
 
 @pytest.mark.rule("spot:B44", "spot:B24", "spot:S31")
 def test_what_the_leader_has_recorded_is_the_advisers_ground(playground: Playground) -> None:
-    recorded = History(1_700_000_000.0, (Wave(1_750_000_000.0, 1_750_000_060.0, 1, 2, {"m5/a": 1}),))
+    recorded = InterruptionHistory(1_700_000_000.0, (Wave(1_750_000_000.0, 1_750_000_060.0, 1, 2, {"m5/a": 1}),))
     lease = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": NAME, "namespace": "situate"},
     }
-    lease["metadata"]["annotations"] = {INTERRUPTIONS: to_text(recorded)}  # type: ignore[index]
+    lease["metadata"]["annotations"] = {INTERRUPTIONS_ANNOTATION: to_text(recorded)}  # type: ignore[index]
     playground.apply({**lease, "spec": {"holderIdentity": "situate-spot-1_x"}})
     try:
         found = playground.data("plan", code=1)

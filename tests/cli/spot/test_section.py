@@ -9,11 +9,11 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from situate.cli.input.configuration import load, spot_settings, without_file
+from situate.cli.input.configuration import configuration_without_file, load_configuration, spot_settings
 from situate.cli.main import app
 from situate.runtime.configuration.file import BadConfiguration
 from situate.spot.config.settings import SpotSettings
-from situate.spot.model.object_names import LEADS, NAME
+from situate.spot.model.object_names import LEADER_LABEL, NAME
 from situate.spot.permissions import permissions
 
 HEADER = {"apiVersion": "situate.dev/v1alpha1", "kind": "Situate"}
@@ -64,7 +64,7 @@ def test_it_is_installed_by_one_deployment_and_what_belongs_to_it() -> None:
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     command = [each for each in container["args"] if each != "--set"]
     assert command[0] == "run"
-    assert spot_settings(without_file(command[1:])) is not None
+    assert spot_settings(configuration_without_file(command[1:])) is not None
 
 
 @pytest.mark.rule("spot:P1", "spot:P4")
@@ -79,7 +79,7 @@ def test_its_pods_are_the_last_to_go() -> None:
     assert required["nodeSelectorTerms"] == [{"matchExpressions": [expression]}]
     assert pod["affinity"]["podAntiAffinity"]
     selector = of_kind(objects, "Service")["spec"]["selector"]
-    assert selector == {**deployment["selector"]["matchLabels"], LEADS: "true"}
+    assert selector == {**deployment["selector"]["matchLabels"], LEADER_LABEL: "true"}
 
 
 @pytest.mark.rule("spot:P2", "spot:P3")
@@ -144,7 +144,7 @@ def test_settings_of_a_file_become_arguments(tmp_path: Path) -> None:
     objects = printed("spot", "-f", str(file))
     (container,) = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
     given = [each for each in container["args"][1:] if each != "--set"]
-    read, whole = without_file(given), load(file)
+    read, whole = configuration_without_file(given), load_configuration(file)
     assert read.runtime == whole.runtime
     assert spot_settings(read) == spot_settings(whole)
     assert set(read.sections) == {"spot"}, "the other products of the file are not installed by this"
@@ -170,7 +170,7 @@ def test_without_a_file_and_a_product_nothing_is_printed() -> None:
 
 def test_a_policy_that_would_gate_nothing_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(BadConfiguration, match=r"spot\.gateBy: found policy, allowed: webhook, or policy with strict"):
-        load(written(tmp_path, spot={"gateBy": "policy"}))
+        load_configuration(written(tmp_path, spot={"gateBy": "policy"}))
 
 
 @pytest.mark.rule("spot:B36", "spot:P34", "spot:B42", "spot:I6")
@@ -242,7 +242,7 @@ def test_a_mistake_on_the_command_line_is_traced_to_its_flag() -> None:
     with pytest.raises(
         BadConfiguration, match=r'spot\.mode: found "on".*the value comes from flag --set spot'
     ) as wrong:
-        without_file(["spot={mode: 'on'}"])
+        configuration_without_file(["spot={mode: 'on'}"])
     assert wrong.value.source == "the command line"
 
 

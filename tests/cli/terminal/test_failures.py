@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
 from situate.cli.main import app
-from situate.cli.run.end import ended
-from situate.cli.run.reach_cluster import Reaching
+from situate.cli.run.end import report_end
+from situate.cli.run.reach_cluster import ConnectionCheck
 from situate.cli.terminal.failures import ExitCode
 from situate.kube.errors import Unreachable
 from situate.runtime.process.health import CannotListen
@@ -182,17 +182,17 @@ def test_a_process_says_what_can_be_mended_in_a_sentence_and_shows_a_defect_with
         return made
 
     with capture_logs() as logs:
-        assert ended(service("health server", CannotListen("--health-address :1 is taken"))) is ExitCode.NO
+        assert report_end(service("health server", CannotListen("--health-address :1 is taken"))) is ExitCode.NO
     assert (capsys.readouterr().err, logs) == ("situate: --health-address :1 is taken\n", [])
     with capture_logs() as logs:
-        assert ended(service("vm", ZeroDivisionError("oh"))) is ExitCode.NO
+        assert report_end(service("vm", ZeroDivisionError("oh"))) is ExitCode.NO
     assert "vm has failed, so the process stops: ZeroDivisionError: oh" in capsys.readouterr().err
     assert [type(each["exc_info"]) for each in logs] == [ZeroDivisionError]
     unreachable = Unreachable("nobody answers", outcome_unknown=False)
     with pytest.raises(Unreachable):
-        ended(service(Reaching.name, unreachable))
+        report_end(service(ConnectionCheck.name, unreachable))
     with capture_logs() as logs:
-        assert ended(service("vm", unreachable)) is ExitCode.NO, "what reached the cluster before should go on"
+        assert report_end(service("vm", unreachable)) is ExitCode.NO, "what reached the cluster before should go on"
     assert logs
 
 

@@ -6,19 +6,19 @@ import sys
 import pytest
 from rich.console import Console
 
-from situate.cli.terminal.progress import Bar, progress
+from situate.cli.terminal.progress import ProgressBar, progress
 from tests.cli.terminal.pseudo_terminal import run_in_terminal
 
 
-def bar(total: float | None, *, terminal: bool = True) -> tuple[Bar, io.StringIO]:
+def bar(total: float | None, *, terminal: bool = True) -> tuple[ProgressBar, io.StringIO]:
     seen = io.StringIO()
-    return Bar(Console(file=seen, force_terminal=terminal, width=80), "reading the cluster", total), seen
+    return ProgressBar(Console(file=seen, force_terminal=terminal, width=80), "reading the cluster", total), seen
 
 
 @pytest.mark.parametrize("total", [None, 10.0])
 def test_it_says_what_is_being_done_from_when_it_is_shown(total: float | None) -> None:
     shown, seen = bar(total)
-    shown.tell("deciding", 5.0)
+    shown.update("deciding", 5.0)
     assert seen.getvalue() == ""
     shown.show()
     shown.end()
@@ -29,7 +29,7 @@ def test_it_says_what_is_being_done_from_when_it_is_shown(total: float | None) -
 def test_it_says_nothing_where_nobody_looks_on() -> None:
     shown, seen = bar(10.0, terminal=False)
     shown.show()
-    shown.tell("deciding", 5.0)
+    shown.update("deciding", 5.0)
     shown.end()
     assert seen.getvalue() == ""
 

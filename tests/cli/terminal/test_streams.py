@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from situate.cli.terminal.streams import UNREAD, UNWRITABLE, printable
+from situate.cli.terminal.streams import BROKEN_PIPE, WRITE_ERROR, printable
 from tests.cli.terminal.pseudo_terminal import SITUATE
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "knative"
@@ -42,7 +42,7 @@ def test_a_pipe_that_nobody_reads(arguments: tuple[str, ...], unbuffered: str) -
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        assert ended(arguments, writer, PYTHONUNBUFFERED=unbuffered) == (UNREAD, "")
+        assert ended(arguments, writer, PYTHONUNBUFFERED=unbuffered) == (BROKEN_PIPE, "")
     finally:
         os.close(writer)
 
@@ -53,7 +53,7 @@ def test_a_pipe_that_nobody_reads(arguments: tuple[str, ...], unbuffered: str) -
 def test_a_full_disk(arguments: tuple[str, ...], unbuffered: str) -> None:
     with Path("/dev/full").open("wb") as full:
         code, said = ended(arguments, full.fileno(), PYTHONUNBUFFERED=unbuffered)
-    assert (code, said) == (UNWRITABLE, "situate: the output cannot be written: No space left on device\n")
+    assert (code, said) == (WRITE_ERROR, "situate: the output cannot be written: No space left on device\n")
 
 
 @pytest.mark.parametrize("arguments", [SHORT, LONG, TABLE], ids=["short", "long", "table"])

@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 from situate.cli.main import app
 from situate.cli.terminal.failures import ExitCode
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.streams import complain
-from situate.cli.terminal.watch import Frame, drawing, follow
+from situate.cli.terminal.streams import print_error
+from situate.cli.terminal.watch import Frame, frame_drawer, repeat_command
 from tests.cli.processes import environment
 from tests.cli.terminal.pseudo_terminal import SITUATE
 from tests.waiting import WITHIN_S, eventually
@@ -49,13 +49,13 @@ def frames(*rounds: Callable[[], None]) -> list[Frame]:
         left.pop(0)()
 
     with pytest.raises(Stopped):
-        follow(show, drawn.append, wait)
+        repeat_command(show, drawn.append, wait)
     return drawn
 
 
 def ends(code: ExitCode, sentence: str) -> Callable[[], None]:
     def show() -> None:
-        complain(sentence)
+        print_error(sentence)
         raise typer.Exit(code)
 
     return show
@@ -63,7 +63,7 @@ def ends(code: ExitCode, sentence: str) -> Callable[[], None]:
 
 def test_what_is_printed_is_drawn_after_each_wait() -> None:
     def remark() -> None:
-        complain("nodes may not be listed")
+        print_error("nodes may not be listed")
         print("B")
 
     assert frames(lambda: print("A"), remark) == [Frame("A\n", ""), Frame("B\n", "situate: nodes may not be listed\n")]
@@ -71,7 +71,9 @@ def test_what_is_printed_is_drawn_after_each_wait() -> None:
 
 def test_a_failure_at_the_first_look_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit) as raised:
-        follow(ends(ExitCode.CLUSTER, "out of reach"), lambda _: pytest.fail("drawn"), lambda: pytest.fail("waited"))
+        repeat_command(
+            ends(ExitCode.CLUSTER, "out of reach"), lambda _: pytest.fail("drawn"), lambda: pytest.fail("waited")
+        )
     assert raised.value.exit_code == ExitCode.CLUSTER
     assert capsys.readouterr().err == "situate: out of reach\n"
 
@@ -87,7 +89,7 @@ def test_no_for_an_answer_ends_nothing() -> None:
 
 def test_ctrl_c_during_a_look_is_ctrl_c() -> None:
     with pytest.raises(KeyboardInterrupt):
-        follow(ends(ExitCode.INTERRUPTED, "interrupted"), lambda _: None, lambda: None)
+        repeat_command(ends(ExitCode.INTERRUPTED, "interrupted"), lambda _: None, lambda: None)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ def test_ctrl_c_during_a_look_is_ctrl_c() -> None:
     [(Format.TABLE, "\n"), (Format.WIDE, "\n"), (Format.JSON, ""), (Format.YAML, "---\n")],
 )
 def test_each_change_is_another_table(form: Format, between: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with drawing(Console(file=sys.stdout), form) as draw:
+    with frame_drawer(Console(file=sys.stdout), form) as draw:
         for frame in (Frame("A\n", ""), Frame("A\n", "situate: x\n"), Frame("A\n", "situate: x\n"), Frame("B\n", "")):
             draw(frame)
     printed = capsys.readouterr()
@@ -106,7 +108,7 @@ def test_each_change_is_another_table(form: Format, between: str, capsys: pytest
 def test_a_terminal_is_drawn_in_place() -> None:
     seen = io.StringIO()
     terminal = Console(file=seen, force_terminal=True, width=40, height=10, legacy_windows=False, _environ={})
-    with drawing(terminal, Format.TABLE) as draw:
+    with frame_drawer(terminal, Format.TABLE) as draw:
         draw(Frame("\x1b[1mPOD\x1b[0m\nweb-0\n", ""))
         before = len(seen.getvalue())
         draw(Frame("POD\n", "situate: x\n"))
@@ -115,7 +117,7 @@ def test_a_terminal_is_drawn_in_place() -> None:
 
 
 def test_json_is_never_drawn_in_place(capsys: pytest.CaptureFixture[str]) -> None:
-    with drawing(Console(force_terminal=True, _environ={}), Format.JSON) as draw:
+    with frame_drawer(Console(force_terminal=True, _environ={}), Format.JSON) as draw:
         draw(Frame("{}\n", ""))
     assert capsys.readouterr().out == "{}\n"
 

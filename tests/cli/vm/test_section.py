@@ -9,7 +9,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from situate.cli.input.configuration import load
+from situate.cli.input.configuration import load_configuration
 from situate.cli.main import app
 from situate.runtime.configuration.file import BadConfiguration
 
@@ -31,9 +31,9 @@ def written(folder: Path, **sections: Any) -> Path:
 def test_vm_and_scheduler_are_two_schedulers(
     tmp_path: Path, vm: dict[str, Any], scheduler: dict[str, Any], path: str, found: str
 ) -> None:
-    load(written(tmp_path, vm={}, scheduler=scheduler))
+    load_configuration(written(tmp_path, vm={}, scheduler=scheduler))
     with pytest.raises(BadConfiguration) as refused:
-        load(written(tmp_path, vm=vm, scheduler=scheduler))
+        load_configuration(written(tmp_path, vm=vm, scheduler=scheduler))
     (mistake,) = refused.value.mistakes
     assert (mistake.path, mistake.found) == (path, found)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from situate.cluster.apiserver import openapi
-from situate.cluster.kinds.schemas.catalog import published
+from situate.cluster.kinds.schemas.catalog import published_data
 from tests.cluster.kinds.structural.test_schema import definition
 
 
@@ -21,7 +21,7 @@ def references(value: Any) -> set[str]:
     return own.union(*map(references, value.values()))
 
 
-@pytest.mark.parametrize("path", [*published()["paths"], "apis/ex.dev/v1"])
+@pytest.mark.parametrize("path", [*published_data()["paths"], "apis/ex.dev/v1"])
 def test_every_reference_of_a_document_leads_somewhere(path: str) -> None:
     document = openapi.document(path, [definition()])
     assert document is not None

@@ -11,7 +11,7 @@ import pytest
 
 from situate.cluster.cel.checker import check
 from situate.cluster.cel.environments import CONDITION_VARIABLES, with_variables
-from situate.cluster.cel.programs import MAX_LENGTH, Compiled, compile_expression, wrong_type
+from situate.cluster.cel.programs import MAX_LENGTH, TypedProgram, compile_expression, type_problem
 from situate.cluster.cel.syntax import parse
 from situate.cluster.cel.types import BOOL, DYN, INT, STRING, list_of
 from situate.cluster.kinds.structural.cel import rule_type
@@ -40,11 +40,11 @@ def test_what_is_wrong_with_an_expression(where: str) -> None:
 
 def problems(expression: str, where: str) -> list[str]:
     compiled = compile_expression(expression, DECLARED[where])
-    if not isinstance(compiled, Compiled):
+    if not isinstance(compiled, TypedProgram):
         return re.findall(r"<input>:(\d+:\d+: .*)", compiled)
     if where.startswith("rules"):
         return [] if compiled.type == BOOL else ["cel expression must evaluate to a bool"]
-    told = wrong_type(compiled.type, "bool") if where != "variables" else ""
+    told = type_problem(compiled.type, "bool") if where != "variables" else ""
     return [told] if told else []
 
 

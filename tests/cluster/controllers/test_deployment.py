@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from situate.cluster.controllers import Answer, KubeletSettings, MachinerySettings
+from situate.cluster.controllers import KubeletSettings, MachinerySettings, WriteAnswer
 from situate.cluster.controllers.machinery.actions import Create
-from situate.cluster.controllers.workloads.deployment.rollout import rollout
+from situate.cluster.controllers.workloads.deployment.rollout import build_rollout
 from situate.cluster.controllers.workloads.deployment.scaling import scaled_sizes
 from tests.cluster.controllers.world import World, deployment, template
 
@@ -72,7 +72,7 @@ def test_a_rolling_update_stays_within_its_bounds(surge: int | str, unavailable:
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
     settings = MachinerySettings(kubelet=KubeletSettings(start_delay=1, jitter=1.0))
     world = started(8, settings, strategy=strategy)
-    plan = rollout(get(world), world.list(SETS))
+    plan = build_rollout(get(world), world.list(SETS))
     seen: list[tuple[int, int]] = []
 
     def look() -> None:
@@ -168,14 +168,16 @@ def test_scaling_in_mid_rollout_is_proportional() -> None:
         metadata = {"name": name, "uid": name, "annotations": annotations, "creationTimestamp": name}
         return {"metadata": metadata, "spec": {"replicas": size, "template": template(image, app="web")}}
 
-    plan = rollout(spec, [sized("old", "app:1", 8), sized("new", "app:2", 5)])
+    plan = build_rollout(spec, [sized("old", "app:1", 8), sized("new", "app:2", 5)])
     assert {entry.name: size for entry, size in scaled_sizes(plan)} == {"old": 11, "new": 7}
 
 
 def test_a_replica_failure_shows_on_the_deployment() -> None:
     world = World()
     world.refuse = lambda action: (
-        Answer(403, "Forbidden", "exceeded quota") if isinstance(action, Create) and action.resource == "pods" else None
+        WriteAnswer(403, "Forbidden", "exceeded quota")
+        if isinstance(action, Create) and action.resource == "pods"
+        else None
     )
     world.create(DEPLOYMENTS, deployment(replicas=1))
     world.run(5)

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from situate.cluster.controllers import Answer, KubeletSettings, MachinerySettings
+from situate.cluster.controllers import KubeletSettings, MachinerySettings, WriteAnswer
 from situate.cluster.controllers.machinery.actions import Create, Delete, Write
 from situate.cluster.controllers.node.pods import PodFacts
-from situate.cluster.controllers.workloads.deployment.rollout import rollout
+from situate.cluster.controllers.workloads.deployment.rollout import build_rollout
 from tests.cluster.controllers.world import World, deployment, stateful_set
 
 HISTORIES = settings(
@@ -76,7 +76,7 @@ def well(pod: PodFacts) -> bool:
     return pod.running_and_ready and not pod.terminating
 
 
-def order_kept(world: World) -> Callable[[Write], Answer | None]:
+def order_kept(world: World) -> Callable[[Write], WriteAnswer | None]:
     """Checks each write to pods of an ordered set against what it promises."""
 
     def look(action: Write) -> None:
@@ -84,7 +84,9 @@ def order_kept(world: World) -> Callable[[Write], Answer | None]:
             return
         found = world.get("statefulsets.apps", "web")
         assert found is not None
-        pods = {pod.index: pod for pod in world.machinery.cluster.pods.owned(found["metadata"]["uid"]).pods.values()}
+        pods = {
+            pod.index: pod for pod in world.machinery.cluster.pods.pods_of_owner(found["metadata"]["uid"]).pods.values()
+        }
         replicas = found["spec"]["replicas"]
         if isinstance(action, Create):
             ordinal = int(action.body["metadata"]["name"].rpartition("-")[2])
@@ -98,7 +100,7 @@ def order_kept(world: World) -> Callable[[Write], Answer | None]:
             assert ordinal == max(pods), "scaled down out of order"
             assert all(index in pods and well(pods[index]) for index in range(replicas)), "scaled down while ill"
 
-    def check(action: Write) -> Answer | None:
+    def check(action: Write) -> WriteAnswer | None:
         # The index learns of writes of this step when the machinery takes them in, before the next decision.
         if isinstance(action, Create | Delete) and action.resource == "pods":
             look(action)
@@ -193,7 +195,7 @@ def test_rollouts_never_leave_their_bounds(
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
     made = world.create("deployments.apps", deployment(replicas=replicas, strategy=strategy))
     world.run(60)
-    plan = rollout(made, [])
+    plan = build_rollout(made, [])
     least, most = replicas - plan.max_unavailable, replicas + plan.max_surge
 
     def look() -> None:
@@ -251,7 +253,7 @@ def test_the_collector_leaves_no_orphan_and_takes_nothing_with_a_living_owner(
     asked = set()
     taken: list[str] = []
 
-    def watch(action: Write) -> Answer | None:
+    def watch(action: Write) -> WriteAnswer | None:
         """At the moment of a deletion no owner may be alive, unless it waits for this very object."""
         if isinstance(action, Delete) and action.resource == "configmaps":
             taken.append(action.name)

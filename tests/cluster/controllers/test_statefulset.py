@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from situate.cluster.controllers import Answer, KubeletSettings, MachinerySettings
+from situate.cluster.controllers import KubeletSettings, MachinerySettings, WriteAnswer
 from situate.cluster.controllers.machinery.actions import Create
 from tests.cluster.controllers.world import World, stateful_set, template
 
@@ -248,7 +248,9 @@ def test_claims_of_scaled_down_pods_go_if_the_policy_says_so() -> None:
 def test_a_refused_pod_is_told_and_tried_again() -> None:
     world = World()
     world.refuse = lambda action: (
-        Answer(403, "Forbidden", "exceeded quota") if isinstance(action, Create) and action.resource == "pods" else None
+        WriteAnswer(403, "Forbidden", "exceeded quota")
+        if isinstance(action, Create) and action.resource == "pods"
+        else None
     )
     world.create(SETS, stateful_set(replicas=1))
     world.run(5)

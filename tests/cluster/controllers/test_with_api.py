@@ -13,12 +13,12 @@ import pytest
 
 from situate.cluster.apiserver.assembly import Cluster
 from situate.cluster.controllers import MachinerySettings
-from situate.cluster.controllers.machinery.actions import NOTHING
+from situate.cluster.controllers.machinery.actions import NO_WRITES
 from situate.cluster.controllers.machinery.changes import Change
 from situate.cluster.controllers.node.kubelet import KubeletController
 from situate.cluster.controllers.node.nodes import nodes
 from situate.cluster.storage.effects import ADMIN
-from situate.cluster.storage.names import Names
+from situate.cluster.storage.names import NameGenerator
 from situate.cluster.storage.store import Event
 from situate.objects.messages import Request, Response
 from tests.cluster.controllers.world import START, deployment, stateful_set
@@ -31,7 +31,7 @@ class Served:
     """A cluster of three nodes behind its API."""
 
     def __init__(self) -> None:
-        self.cluster = Cluster(Names(Random(1)), Random(1), MachinerySettings(), now=START)
+        self.cluster = Cluster(NameGenerator(Random(1)), Random(1), MachinerySettings(), now=START)
         self.now = START
         self.events: list[Event] = []
         for node in nodes(3):
@@ -175,4 +175,4 @@ def test_a_report_is_kept_as_it_was_written_and_so_written_once(requests: dict[s
     created = Change("pods", None, cluster.store.get("pods", "default", "p"))
     created.pod = cluster.pods.pods["default", "p"]
     assert list(kubelet.observe(created, served.now)) == [("default", "p")]
-    assert kubelet.reconcile(("default", "p"), served.now) == NOTHING
+    assert kubelet.reconcile(("default", "p"), served.now) == NO_WRITES

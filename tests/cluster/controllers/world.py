@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from situate.cluster.controllers import Answer, Machinery, MachinerySettings
+from situate.cluster.controllers import Machinery, MachinerySettings, WriteAnswer
 from situate.cluster.controllers.machinery.actions import Bind, Create, Delete, Finalize, Patch, Write
 from situate.cluster.controllers.node.nodes import nodes
 from situate.cluster.errors.times import timestamp
 from situate.cluster.storage.builtin_resources import BUILT_IN
-from situate.cluster.storage.names import Names
+from situate.cluster.storage.names import NameGenerator
 from situate.cluster.storage.resources import Catalog
 from situate.cluster.storage.store import Event, Store
 
 START = 1_760_000_000.0
-Refuse = Callable[[Write], Answer | None]
+Refuse = Callable[[Write], WriteAnswer | None]
 
 
 def merged(before: Any, patch: Any) -> Any:
@@ -40,7 +40,7 @@ class World:
     def __init__(self, settings: MachinerySettings | None = None, *, node_count: int = 3, seed: int = 0) -> None:
         self.store = Store()
         self.now = START
-        self.names = Names(Random(seed))
+        self.names = NameGenerator(Random(seed))
         self.log: list[tuple[str, str, str, str]] = []
         """Every write: verb, resource, name, user."""
         self.events: list[Event] = []
@@ -74,7 +74,7 @@ class World:
         return None if stored is None else stored.object()
 
     def list(self, resource: str) -> list[dict[str, Any]]:
-        return [stored.object() for stored in self.store.table(resource).ordered()]
+        return [stored.object() for stored in self.store.table(resource).sorted_objects()]
 
     def pods(self) -> Sequence[str]:
         return [pod["metadata"]["name"] for pod in self.list("pods")]
@@ -104,7 +104,7 @@ class World:
         namespace = obj["metadata"].get("namespace", "")
         self._delete(Delete(resource, namespace, name, obj["metadata"]["uid"], propagation, grace))
 
-    def perform(self, action: Write, user: str, manager: str, ticket: int) -> Answer | None:
+    def perform(self, action: Write, user: str, manager: str, ticket: int) -> WriteAnswer | None:
         refusal = self.refuse(action)
         if refusal is not None:
             return refusal
@@ -112,15 +112,15 @@ class World:
         self.after_write()
         return answer
 
-    def _perform(self, action: Write, user: str) -> Answer:
+    def _perform(self, action: Write, user: str) -> WriteAnswer:
         match action:
             case Create():
                 name = action.body["metadata"].get("name", "")
                 if name and self.store.get(action.resource, action.namespace, name):
-                    return Answer(409, "AlreadyExists", f'{action.resource} "{name}" already exists')
+                    return WriteAnswer(409, "AlreadyExists", f'{action.resource} "{name}" already exists')
                 made = self.create(action.resource, action.body)
                 self.log.append(("create", action.resource, made["metadata"]["name"], user))
-                return Answer(201, name=made["metadata"]["name"])
+                return WriteAnswer(201, name=made["metadata"]["name"])
             case Patch():
                 self.log.append(("patch " + action.subresource, action.resource, action.name, user))
                 return self._patch(action)
@@ -129,7 +129,7 @@ class World:
                 self.store.put("namespaces", dict(namespace))
                 if not namespace["spec"]["finalizers"]:
                     self.store.remove("namespaces", "", namespace["metadata"]["name"])
-                return Answer(200)
+                return WriteAnswer(200)
             case Delete():
                 self.log.append(("delete", action.resource, action.name, user))
                 return self._delete(action)
@@ -137,21 +137,21 @@ class World:
                 self.log.append(("bind", "pods", action.name, user))
                 pod = self.get("pods", action.name, action.namespace)
                 if pod is None:
-                    return Answer(404)
+                    return WriteAnswer(404)
                 pod["spec"]["nodeName"] = action.node
                 scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": timestamp(self.now)}
                 kept = [c for c in pod["status"].get("conditions", []) if c["type"] != "PodScheduled"]
                 pod["status"]["conditions"] = [*kept, scheduled]
                 self.store.put("pods", pod)
-                return Answer(201)
+                return WriteAnswer(201)
 
-    def _patch(self, action: Patch) -> Answer:
+    def _patch(self, action: Patch) -> WriteAnswer:
         obj = self.get(action.resource, action.name, action.namespace)
         if obj is None:
-            return Answer(404, "NotFound")
+            return WriteAnswer(404, "NotFound")
         uid = action.body.get("metadata", {}).get("uid")
         if uid and uid != obj["metadata"]["uid"]:
-            return Answer(409, "Conflict")
+            return WriteAnswer(409, "Conflict")
         after = merged(obj, action.body)
         if action.subresource == "status":
             after.pop("spec", None)
@@ -159,18 +159,18 @@ class World:
         elif after.get("spec") != obj.get("spec"):
             after["metadata"]["generation"] += 1
         if after == obj:
-            return Answer(200)
+            return WriteAnswer(200)
         self.store.put(action.resource, after)
         self._finish(action.resource, after)
-        return Answer(200)
+        return WriteAnswer(200)
 
-    def _delete(self, action: Delete) -> Answer:
+    def _delete(self, action: Delete) -> WriteAnswer:
         obj = self.get(action.resource, action.name, action.namespace)
         if obj is None:
-            return Answer(404, "NotFound")
+            return WriteAnswer(404, "NotFound")
         metadata = obj["metadata"]
         if metadata["uid"] != action.uid:
-            return Answer(409, "Conflict")
+            return WriteAnswer(409, "Conflict")
         grace = 0
         if action.resource == "pods" and obj["spec"].get("nodeName"):
             grace = (
@@ -184,13 +184,13 @@ class World:
         if action.propagation == "Orphan":
             finalizers.append("orphan")
         if "deletionTimestamp" in metadata and grace and "deletionGracePeriodSeconds" in metadata:
-            return Answer(200)
+            return WriteAnswer(200)
         metadata["finalizers"] = finalizers
         metadata["deletionTimestamp"] = timestamp(self.now + grace)
         metadata["deletionGracePeriodSeconds"] = grace
         self.store.put(action.resource, obj)
         self._finish(action.resource, obj)
-        return Answer(200)
+        return WriteAnswer(200)
 
     def _finish(self, resource: str, obj: Mapping[str, Any]) -> None:
         metadata = obj["metadata"]

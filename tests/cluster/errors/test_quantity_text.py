@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.cluster.errors.quantity_text import MALFORMED, QuantityError, amount, canonical
+from situate.cluster.errors.quantity_text import MALFORMED, QuantityError, canonical_quantity, parse_amount
 
 NUMBERS = st.from_regex(r"\A[+-]?(0|[1-9][0-9]{0,5})(\.[0-9]{1,3})?\Z")
 SUFFIXES = st.sampled_from(["", "n", "u", "m", "k", "M", "G", "Ki", "Mi", "Gi", "e3", "E2", "e-1"])
@@ -22,28 +22,28 @@ SUFFIXES = st.sampled_from(["", "n", "u", "m", "k", "M", "G", "Ki", "Mi", "Gi", 
     ],
 )  # fmt: skip
 def test_canonical_text(text: str, want: str) -> None:
-    assert canonical(text) == want
+    assert canonical_quantity(text) == want
 
 
 @given(NUMBERS, SUFFIXES)
 def test_canonical_text_keeps_the_value_and_is_its_own_canonical_text(number: str, suffix: str) -> None:
-    text = canonical(number + suffix)
-    assert amount(text) == amount(number + suffix)
-    assert canonical(text) == text
+    text = canonical_quantity(number + suffix)
+    assert parse_amount(text) == parse_amount(number + suffix)
+    assert canonical_quantity(text) == text
 
 
 def test_amounts_are_exact_and_rounded_up_to_billionths() -> None:
-    assert amount("100m") == Fraction(1, 10)
-    assert amount("0.0000000001") == Fraction(1, 10**9)
+    assert parse_amount("100m") == Fraction(1, 10)
+    assert parse_amount("0.0000000001") == Fraction(1, 10**9)
 
 
 @pytest.mark.parametrize("text", ["", "x", "1 Gi", "1Zi", ".", "--1", "1e", "0x1"])
 def test_what_is_no_quantity(text: str) -> None:
     with pytest.raises(QuantityError):
-        canonical(text)
+        canonical_quantity(text)
 
 
 def test_the_refusal_is_upstreams() -> None:
     with pytest.raises(QuantityError) as refused:
-        amount("abc")
+        parse_amount("abc")
     assert str(refused.value) == MALFORMED

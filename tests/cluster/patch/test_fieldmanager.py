@@ -10,24 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.cluster.errors.field_errors import Refused
-from situate.cluster.kinds.schemas import Schema, builtin
+from situate.cluster.kinds.schemas import Schema, built_in_schema
 from situate.cluster.kinds.schemas.custom import custom_schema
-from situate.cluster.patch.fieldmanager import Writer, apply, reset_fields, update
+from situate.cluster.patch.fieldmanager import ManagerIdentity, reset_fields, server_side_apply, update_managers
 from situate.cluster.patch.fieldmanager_creation import created_fields
-from situate.cluster.patch.fieldmanager_paths import from_fields_v1, shown, to_fields_v1
+from situate.cluster.patch.fieldmanager_paths import format_path, from_fields_v1, to_fields_v1
 from situate.cluster.patch.fieldmanager_values import compare
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"
 
 
 def schema_of(kind: str = "ConfigMap") -> Schema:
-    schema = builtin("v1", kind)
+    schema = built_in_schema("v1", kind)
     assert schema is not None
     return schema
 
 
-def writer(name: str, time: str = NOW, subresource: str = "") -> Writer:
-    return Writer(name, "v1", time, subresource)
+def writer(name: str, time: str = NOW, subresource: str = "") -> ManagerIdentity:
+    return ManagerIdentity(name, "v1", time, subresource)
 
 
 def config(data: dict[str, str], **metadata: Any) -> dict[str, Any]:
@@ -45,18 +45,18 @@ DATA = st.dictionaries(st.sampled_from("abcd"), st.sampled_from("123"))
 @given(DATA, DATA)
 def test_applying_twice_is_applying_once(live: dict[str, str], applied: dict[str, str]) -> None:
     obj = config(live)
-    obj["metadata"]["managedFields"] = update(None, obj, schema_of(), writer("u"))
-    once = accepted(apply(obj, config(applied), schema_of(), writer("a"), force=True))
-    assert accepted(apply(once, config(applied), schema_of(), writer("a", LATER), force=True)) == once
+    obj["metadata"]["managedFields"] = update_managers(None, obj, schema_of(), writer("u"))
+    once = accepted(server_side_apply(obj, config(applied), schema_of(), writer("a"), force=True))
+    assert accepted(server_side_apply(once, config(applied), schema_of(), writer("a", LATER), force=True)) == once
 
 
 @given(DATA, DATA)
 def test_applying_nothing_takes_back_what_was_applied(live: dict[str, str], applied: dict[str, str]) -> None:
     obj = config(live)
-    obj["metadata"]["managedFields"] = update(None, obj, schema_of(), writer("u"))
+    obj["metadata"]["managedFields"] = update_managers(None, obj, schema_of(), writer("u"))
     fresh = {key: value for key, value in applied.items() if key not in live}
-    with_it = accepted(apply(obj, config(fresh), schema_of(), writer("a")))
-    without = accepted(apply(with_it, config({}), schema_of(), writer("a")))
+    with_it = accepted(server_side_apply(obj, config(fresh), schema_of(), writer("a")))
+    without = accepted(server_side_apply(with_it, config({}), schema_of(), writer("a")))
     assert without["data"] == live
     assert [entry["manager"] for entry in without["metadata"]["managedFields"]] in ([], ["u"], ["a"], ["a", "u"])
 
@@ -64,9 +64,9 @@ def test_applying_nothing_takes_back_what_was_applied(live: dict[str, str], appl
 @given(DATA, DATA)
 def test_without_force_only_others_fields_conflict(live: dict[str, str], applied: dict[str, str]) -> None:
     obj = config(live)
-    obj["metadata"]["managedFields"] = update(None, obj, schema_of(), writer("u"))
+    obj["metadata"]["managedFields"] = update_managers(None, obj, schema_of(), writer("u"))
     disputed = sorted(key for key, value in applied.items() if key in live and live[key] != value)
-    outcome = apply(obj, config(applied), schema_of(), writer("a"))
+    outcome = server_side_apply(obj, config(applied), schema_of(), writer("a"))
     if not disputed:
         assert accepted(outcome)["data"] == {**live, **applied}
         return
@@ -116,10 +116,10 @@ def test_field_sets_survive_the_way_through_fields_v1(data: dict[str, str]) -> N
 
 def test_an_updated_field_changes_hands_and_a_removed_one_has_no_owner() -> None:
     obj = config({"a": "1", "b": "1"})
-    obj["metadata"]["managedFields"] = update(None, obj, schema_of(), writer("u"))
+    obj["metadata"]["managedFields"] = update_managers(None, obj, schema_of(), writer("u"))
     new = copy.deepcopy(obj)
     new["data"] = {"a": "2"}
-    entries = update(obj, new, schema_of(), writer("v", LATER))
+    entries = update_managers(obj, new, schema_of(), writer("v", LATER))
     owned = {entry["manager"]: entry["fieldsV1"] for entry in entries}
     assert owned == {"u": {"f:data": {}}, "v": {"f:data": {"f:a": {}}}}
 
@@ -128,36 +128,38 @@ def test_a_status_write_is_an_entry_of_its_own_and_owns_no_spec() -> None:
     schema = schema_of("Pod")
     new = copy.deepcopy(POD)
     live = copy.deepcopy(POD)
-    live["metadata"]["managedFields"] = update(None, live, schema, writer("u"), reset_fields("Pod", "", True))
+    live["metadata"]["managedFields"] = update_managers(None, live, schema, writer("u"), reset_fields("Pod", "", True))
     new["status"]["phase"], new["spec"]["nodeName"] = "Running", "n"
-    entries = update(live, new, schema, writer("kubelet", LATER, "status"), reset_fields("Pod", "status", True))
+    entries = update_managers(
+        live, new, schema, writer("kubelet", LATER, "status"), reset_fields("Pod", "status", True)
+    )
     entry = next(entry for entry in entries if entry["manager"] == "kubelet")
     assert (entry["subresource"], entry["fieldsV1"]) == ("status", {"f:status": {"f:phase": {}}})
 
 
 def test_an_update_of_an_untracked_object_leaves_it_untracked() -> None:
-    assert update(config({"a": "1"}), config({"a": "2"}), schema_of(), writer("u")) == []
+    assert update_managers(config({"a": "1"}), config({"a": "2"}), schema_of(), writer("u")) == []
 
 
 def test_the_first_apply_to_an_untracked_object_gives_the_rest_to_before_first_apply() -> None:
-    after = accepted(apply(config({"a": "1", "b": "1"}), config({"a": "1"}), schema_of(), writer("a")))
+    after = accepted(server_side_apply(config({"a": "1", "b": "1"}), config({"a": "1"}), schema_of(), writer("a")))
     assert [entry["manager"] for entry in after["metadata"]["managedFields"]] == ["a", "before-first-apply"]
 
 
 def test_a_writer_that_sends_an_empty_list_stops_the_tracking() -> None:
     obj = config({"a": "1"})
-    obj["metadata"]["managedFields"] = update(None, obj, schema_of(), writer("u"))
+    obj["metadata"]["managedFields"] = update_managers(None, obj, schema_of(), writer("u"))
     new = config({"a": "2"}, managedFields=[])
-    assert update(obj, new, schema_of(), writer("u")) == []
+    assert update_managers(obj, new, schema_of(), writer("u")) == []
 
 
 def test_beyond_ten_updaters_the_oldest_are_folded() -> None:
     obj = config({"k0": "0"})
-    obj["metadata"]["managedFields"] = update(None, obj, schema_of(), writer("u00"))
+    obj["metadata"]["managedFields"] = update_managers(None, obj, schema_of(), writer("u00"))
     for number in range(1, 14):
         new = copy.deepcopy(obj)
         new["data"][f"k{number}"] = "1"
-        new["metadata"]["managedFields"] = update(
+        new["metadata"]["managedFields"] = update_managers(
             obj, new, schema_of(), writer(f"u{number:02}", f"2026-01-01T00:{number:02}:00Z")
         )
         obj = new
@@ -177,11 +179,11 @@ def test_lists_of_custom_resources_merge_as_their_schema_says() -> None:
     def widget(spec: dict[str, Any]) -> dict[str, Any]:
         return {"apiVersion": "ex.dev/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec}
 
-    a, b = Writer("a", "ex.dev/v1", NOW), Writer("b", "ex.dev/v1", NOW)
-    first = accepted(apply(None, widget({"keyed": [{"k": "x", "v": 1}], "whole": [{"k": "x"}]}), schema, a))
-    second = accepted(apply(first, widget({"keyed": [{"k": "y", "v": 2}]}), schema, b))
+    a, b = ManagerIdentity("a", "ex.dev/v1", NOW), ManagerIdentity("b", "ex.dev/v1", NOW)
+    first = accepted(server_side_apply(None, widget({"keyed": [{"k": "x", "v": 1}], "whole": [{"k": "x"}]}), schema, a))
+    second = accepted(server_side_apply(first, widget({"keyed": [{"k": "y", "v": 2}]}), schema, b))
     assert second["spec"]["keyed"] == [{"k": "x", "v": 1}, {"k": "y", "v": 2}]
-    refused = apply(second, widget({"whole": [{"k": "z"}]}), schema, b)
+    refused = server_side_apply(second, widget({"whole": [{"k": "z"}]}), schema, b)
     assert isinstance(refused, Refused)
     assert refused.details["causes"] == [
         {"reason": "FieldManagerConflict", "message": 'conflict with "a"', "field": ".spec.whole"}
@@ -197,4 +199,4 @@ def test_lists_of_custom_resources_merge_as_their_schema_says() -> None:
     ],
 )
 def test_paths_are_shown_as_in_conflicts(path: tuple[str, ...], want: str) -> None:
-    assert shown(path) == want
+    assert format_path(path) == want

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.cluster.errors.field_errors import Refused
-from situate.cluster.kinds.schemas import builtin
+from situate.cluster.kinds.schemas import built_in_schema
 from situate.cluster.patch.patches_strategic import strategic_merge_patch
 
 
 def patched(document: dict[str, Any], patch: Any, kind: str = "Pod") -> Any:
-    schema = builtin("v1", kind)
+    schema = built_in_schema("v1", kind)
     assert schema is not None
     return strategic_merge_patch(document, patch, schema)
 

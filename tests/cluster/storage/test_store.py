@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.cluster.storage.store import Event, Expired, Store
-from situate.cluster.storage.stored_object import managed_from_json, stored
+from situate.cluster.storage.stored_object import encode_object, parse_managed_fields
 
 
 def thing(name: str, value: int = 0, namespace: str = "n") -> dict[str, Any]:
@@ -29,7 +29,7 @@ def test_revisions_count_every_change_of_every_resource() -> None:
 def test_an_object_shows_its_revision_and_its_managers() -> None:
     entries = [{"manager": "m", "operation": "Update", "apiVersion": "v1", "time": "t", "fieldsV1": {"f:value": {}}}]
     store = Store()
-    kept = store.put("things", thing("a", 7), managed=managed_from_json(entries))
+    kept = store.put("things", thing("a", 7), managed=parse_managed_fields(entries))
     shown = json.loads(kept.json())
     assert shown["metadata"]["resourceVersion"] == "2"
     assert shown["metadata"]["managedFields"] == [{**entries[0], "fieldsType": "FieldsV1"}]
@@ -73,9 +73,9 @@ def test_the_log_forgets_what_leaves_its_window() -> None:
     for value in range(4):
         store.put("things", thing("a", value))
     table = store.table("things")
-    assert [event.revision for event in table.since(3)] == [4, 5]
+    assert [event.revision for event in table.events_since(3)] == [4, 5]
     with pytest.raises(Expired, match=r"too old resource version: 2 \(3\)"):
-        table.since(2)
+        table.events_since(2)
 
 
 def test_compaction_ends_watches_but_not_lists_unless_asked() -> None:
@@ -85,11 +85,11 @@ def test_compaction_ends_watches_but_not_lists_unless_asked() -> None:
     table = store.table("things")
     store.compact()
     with pytest.raises(Expired):
-        table.since(2)
-    assert table.at(2)["n/a"].object()["value"] == 1
+        table.events_since(2)
+    assert table.objects_at(2)["n/a"].object()["value"] == 1
     store.compact(pages=True)
     with pytest.raises(Expired):
-        table.at(2)
+        table.objects_at(2)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 9))), max_size=30))
@@ -107,14 +107,14 @@ def test_the_past_can_be_seen_as_it_was(changes: list[tuple[str, int | None]]) -
         history[store.revision] = dict(now)
     table = store.table("things")
     for revision, then in history.items():
-        assert {obj.name: obj.object()["value"] for obj in table.at(revision).values()} == then
+        assert {obj.name: obj.object()["value"] for obj in table.objects_at(revision).values()} == then
 
 
 @given(st.integers(1, 10**9), st.integers(1, 10**9))
 def test_a_revision_can_be_replaced_whatever_its_length(first: int, second: int) -> None:
-    obj = stored(thing("a", 5), first)
+    obj = encode_object(thing("a", 5), first)
     again = obj.with_revision(second)
-    assert again == stored(thing("a", 5), second)
+    assert again == encode_object(thing("a", 5), second)
 
 
 def test_equal_labels_are_kept_once() -> None:
@@ -130,6 +130,6 @@ def test_an_event_builds_a_frame_once() -> None:
         built.append(1)
         return b"x"
 
-    event = Event("ADDED", "things", 1, None, stored(thing("a"), 1))
+    event = Event("ADDED", "things", 1, None, encode_object(thing("a"), 1))
     assert event.frame("k", build) == event.frame("k", build) == b"x"
     assert built == [1]

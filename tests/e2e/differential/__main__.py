@@ -35,7 +35,7 @@ _ENOUGH_TO_JUDGE = 2000
 """So many pods show everything often enough, whichever seeds they are of."""
 
 
-class Totals(soaking.Totals):
+class Totals(soaking.SoakTotals):
     """What has been compared of one commit."""
 
     PREFIX: ClassVar[str] = "kube-scheduler-"
@@ -49,7 +49,7 @@ class Totals(soaking.Totals):
 
     def add(self, seed: int, played: Played) -> None:
         """One more cluster without a difference."""
-        self.played(seed)
+        self.mark_played(seed)
         self.clusters += 1
         self.counts = dict(Counter(self.counts) + played.counts)
 
@@ -57,7 +57,7 @@ class Totals(soaking.Totals):
 @contextmanager
 def _kube_scheduler(*flags: str) -> Iterator[tuple[KubeScheduler, ControlPlane]]:
     """Ends with this process, also if that is told to end."""
-    with soaking.ended_by_sigterm(), ExtenderServer() as extenders:
+    with soaking.sigterm_as_interrupt(), ExtenderServer() as extenders:
         wanted = options(extenders)
         wanted = replace(wanted, flags={**wanted.flags, SCHEDULER: (*wanted.flags[SCHEDULER], *flags)})
         programs = build(wanted.names(), say=typer.echo)
@@ -87,7 +87,7 @@ def soak(
     ] = None,
 ) -> None:
     """Play seed after seed; totals are kept per commit. Ends at the first difference, with a file to replay it."""
-    totals = Totals.to_go_on_with(from_seed)
+    totals = Totals.load_or_start(from_seed)
     goal = Goal(pods, histories)
     if not goal.reached(totals):
         typer.echo(f"commit {totals.commit}: {goal.said(totals)} so far; from seed {totals.next_seed} on")
@@ -133,8 +133,8 @@ class Goal:
     def progress(self, totals: Totals, before: Totals, spent_s: float, left_s: float) -> str:
         """In whichever of the two is nearer its end."""
         if self.clusters is not None and totals.clusters * self.pods > totals.pods * self.clusters:
-            return soaking.progress("clusters", totals.clusters, before.clusters, self.clusters, spent_s, left_s)
-        return soaking.progress("pods", totals.pods, before.pods, self.pods, spent_s, left_s)
+            return soaking.progress_line("clusters", totals.clusters, before.clusters, self.clusters, spent_s, left_s)
+        return soaking.progress_line("pods", totals.pods, before.pods, self.pods, spent_s, left_s)
 
 
 @app.command("play")

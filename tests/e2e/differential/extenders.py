@@ -17,7 +17,7 @@ from zlib import crc32
 
 from situate.framework.plugin_api.configuration import Extender
 from situate.framework.pod.pods import PodKey
-from situate.framework.preemption.extenders import Question, Reply
+from situate.framework.preemption.extenders import ExtenderQuestion, ExtenderReply
 from situate.scheduler.extenders.client import Extenders
 from tests.e2e.differential.api import Object
 from tests.e2e.differential.objects import key_of
@@ -93,11 +93,11 @@ class Whole:
         return self.nodes.get(name)
 
 
-def replies(extenders: Sequence[Extender], whole: Whole, questions: Sequence[Question]) -> list[Reply]:
+def replies(extenders: Sequence[Extender], whole: Whole, questions: Sequence[ExtenderQuestion]) -> list[ExtenderReply]:
     """One for each question, as the shipped scheduler gets them, but that this waits."""
 
-    async def asked() -> list[Reply]:
-        carrier = Extenders.of(extenders, whole, {})
+    async def asked() -> list[ExtenderReply]:
+        carrier = Extenders.create(extenders, whole, {})
         try:
             return await carrier.ask(questions)
         finally:

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from situate.framework.cycle.cycle import Feasibility, Nominations, find_feasible, scores_by_plugin
+from situate.framework.cycle.cycle import Feasibility, PodsByNominatedNode, find_feasible, scores_by_plugin
 from situate.framework.engine.decisions import Asked, Decision, Failed, Placed, Refused
 from situate.framework.engine.engine import Engine
 from situate.framework.engine.messages import refusal
 from situate.framework.plugin_api.actions import Evict
-from situate.framework.plugin_api.catalog_keeper import CATALOGED, CatalogKeeper
+from situate.framework.plugin_api.catalog_keeper import CATALOG_RESOURCES, CatalogKeeper
 from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
 from situate.framework.plugin_api.events import ClusterEvent
 from situate.framework.plugin_api.plugin import Diagnosis, Scores
 from situate.framework.pod.pods import PodInfo
 from situate.framework.preemption.extenders import EXTENDER
-from situate.framework.preemption.preemption import Candidate, Hopeless, cost, dry_run
+from situate.framework.preemption.preemption import Candidate, UnhelpfulNode, cost, dry_run
 from situate.framework.profile.profile import Profile
 from situate.framework.profile.profiles import profiles_of
 from situate.framework.results.verdict import Indices
@@ -89,7 +89,7 @@ class _Inquiry:
     profile: Profile
     pod: PodInfo
     found: Feasibility
-    promised: Nominations
+    promised: PodsByNominatedNode
 
     def making_room_on(self, node: str, said: Said) -> tuple[frozenset[str], Any] | str:
         snapshot = self.found.snapshot
@@ -101,7 +101,7 @@ class _Inquiry:
                 return (
                     "struck by an extender" if agreed is None else (frozenset(map(str, agreed.victims)), cost(agreed))
                 )
-            case Hopeless():
+            case UnhelpfulNode():
                 return ", ".join(tried.reasons)
 
 
@@ -118,7 +118,7 @@ class Ours:
         self._now = 0.0
         self._keeper = CatalogKeeper()
         self._known: dict[tuple[str, str], Any] = {}
-        self._keep(cluster, CATALOGED)
+        self._keep(cluster, CATALOG_RESOURCES)
         for node in cluster["nodes"]:
             self.set_node(node)
         for pod in cluster["pods"]:
@@ -188,7 +188,7 @@ class Ours:
         engine = self._engine
         profile = engine.profiles[info.pod.spec.scheduler_name]
         snapshot = engine.snapshot
-        promised = engine.nominations.against(info, snapshot.nodes.index)
+        promised = engine.nominations.competing_pods(info, snapshot.nodes.index)
         found = find_feasible(profile, info, snapshot, promised)
         return _Inquiry(profile, info, found, {node: tuple(others) for node, others in promised.items()})
 
@@ -268,7 +268,7 @@ def _consequences(decision: Decision) -> tuple[str, frozenset[str]]:
 def _refused(diagnosis: Diagnosis) -> dict[str, list[str]]:
     names = diagnosis.snapshot.nodes.names
     return {
-        names[node]: [f"{plugin}: {text}" for text in refusals.of(node)]
+        names[node]: [f"{plugin}: {text}" for text in refusals.reasons_at(node)]
         for plugin, refusals, where in diagnosis.refused
         for node in np.flatnonzero(where).tolist()
     }

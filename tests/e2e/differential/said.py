@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 
 from situate.framework.plugin_api.plugin import HIGHEST
 from situate.framework.preemption.extenders import (
-    Filtered,
+    ExtenderQuestion,
+    ExtenderReply,
     FilterNodes,
+    FilterReply,
     NoReply,
-    Preempted,
-    Prioritized,
+    PreemptionReply,
     PrioritizeNodes,
-    Question,
-    Reply,
+    PrioritizeReply,
 )
 from situate.framework.preemption.preemption import Candidate
 
@@ -25,14 +25,14 @@ _MOST = 10
 class Said:
     """Questions with their replies, in order."""
 
-    told: list[tuple[Question, Reply]] = field(default_factory=list)
+    told: list[tuple[ExtenderQuestion, ExtenderReply]] = field(default_factory=list)
 
     def refused(self) -> frozenset[str]:
         """Nodes that some extender does not let the pod have."""
         return frozenset(
             name
             for question, reply in self.told
-            if isinstance(question, FilterNodes) and isinstance(reply, Filtered)
+            if isinstance(question, FilterNodes) and isinstance(reply, FilterReply)
             for name in set(question.nodes).difference(reply.nodes)
         )
 
@@ -40,7 +40,7 @@ class Said:
         """By node, what they add to its total; None if none has scored."""
         found: dict[str, int] | None = None
         for question, reply in self.told:
-            if isinstance(question, PrioritizeNodes) and isinstance(reply, Prioritized):
+            if isinstance(question, PrioritizeNodes) and isinstance(reply, PrioritizeReply):
                 found = found or {}
                 for name, score in reply.scores:
                     found[name] = found.get(name, 0) + score * question.extender.weight * HIGHEST // _MOST
@@ -49,7 +49,7 @@ class Said:
     def agreed(self, node: str, candidate: Candidate) -> Candidate | None:
         """The candidate as the last of them has it; None if it has struck it."""
         for _, reply in reversed(self.told):
-            if isinstance(reply, Preempted):
+            if isinstance(reply, PreemptionReply):
                 if node not in reply.victims:
                     return None
                 return replace(candidate, violations=reply.victims[node][1])
@@ -63,7 +63,7 @@ class Said:
         if self.scores() is not None:
             found.add("scored")
         for question, reply in self.told:
-            if isinstance(reply, Preempted):
+            if isinstance(reply, PreemptionReply):
                 found.add("had a say in preemption")
             if isinstance(reply, NoReply):
                 harmless = question.extender.ignorable or isinstance(question, PrioritizeNodes)

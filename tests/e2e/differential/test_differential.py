@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from situate.testing.histories.play import Totals as VPodTotals
+from situate.testing.histories.play import HistoryTotals as VPodTotals
 from tests.conftest import PlaneFactory
 from tests.e2e.differential.__main__ import Totals
 from tests.e2e.differential.cases import Case, Played

@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 import pytest
 
 from situate.embedded.embedded_server import EmbeddedServer, Settings
-from situate.embedded.http.http1 import MOST_BODY
+from situate.embedded.http.http1 import MAX_BODY_BYTES
 from situate.kube.transport.http1 import AnswerParser
 from tests.cluster.asking import MAPS
 
@@ -190,7 +190,7 @@ async def test_a_client_may_ask_before_it_sends(client: Client) -> None:
 
 
 async def test_after_a_body_that_is_too_large_the_connection_goes_on(client: Client) -> None:
-    client.send(request("POST", MAPS, b"x" * (MOST_BODY + 1)), request("GET", "/readyz"))
+    client.send(request("POST", MAPS, b"x" * (MAX_BODY_BYTES + 1)), request("GET", "/readyz"))
     assert [(await client.answer()).status for _ in range(2)] == [413, 200]
 
 

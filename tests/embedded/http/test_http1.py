@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.embedded.http.http1 import MOST_BODY, BadRequest, Incoming, RequestParser, head_bytes
+from situate.embedded.http.http1 import MAX_BODY_BYTES, BadRequest, IncomingRequest, RequestParser, head_bytes
 
 GET = b"GET /api?x=a%20b HTTP/1.1\r\nHost: h\r\nUser-Agent: t\r\n\r\n"
 POST = b'POST /api HTTP/1.1\r\nHost: h\r\nContent-Length: 11\r\n\r\n{"a":"b\r\n"}'
@@ -18,7 +18,7 @@ CLOSING = b"\r\nDELETE /api HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 OLD = b"GET / HTTP/1.0\r\n\r\n"
 
 
-def requests(*pieces: bytes) -> list[Incoming]:
+def requests(*pieces: bytes) -> list[IncomingRequest]:
     parser = RequestParser()
     found = []
     for piece in pieces:
@@ -71,7 +71,7 @@ def test_headers_of_the_next_request_are_its_own() -> None:
 )
 @pytest.mark.parametrize("over", [0, 1])
 def test_a_body_that_is_too_large_is_read_and_thrown_away(message: bytes, over: int) -> None:
-    size = MOST_BODY + over
+    size = MAX_BODY_BYTES + over
     end = b"\r\n0\r\n\r\n" if b"chunked" in message else b""
     large, after = requests(message % size, b"x" * 1000, b"x" * (size - 1000) + end + GET)
     assert (large.body is None) is bool(over)

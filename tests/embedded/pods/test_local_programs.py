@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from situate.cli.main import app
 from situate.embedded.kubeconfig import kubeconfig
-from situate.embedded.pods.local_programs import BadImage, LocalPrograms, acting_as, parse_images
+from situate.embedded.pods.local_programs import BadImage, LocalPrograms, kubeconfig_for_pod, parse_images
 from situate.embedded.pods.processes import PodProcesses, pod_processes
 from situate.kube.connect import find_connection
 from situate.testing.builders.operators import local_cluster
@@ -53,7 +53,7 @@ def test_the_command_of_a_pod(tmp_path: Path, of: dict[str, Any], want: list[str
 def test_a_process_asks_as_its_account_bound_to_its_pod(tmp_path: Path) -> None:
     """So that a fence that looks at the incarnation lets it write, and nobody else."""
     file = tmp_path / "kubeconfig"
-    file.write_text(yaml.safe_dump(acting_as(kubeconfig("http://127.0.0.1:1"), pod("reports:1"))))
+    file.write_text(yaml.safe_dump(kubeconfig_for_pod(kubeconfig("http://127.0.0.1:1"), pod("reports:1"))))
     connection = find_connection(file, environ={})
     who = connection.impersonation
     assert (who.user, connection.namespace) == ("system:serviceaccount:team:executor", "team")

@@ -43,10 +43,10 @@ async def test_a_pod_has_a_process_with_its_arguments_until_it_goes(tmp_path: Pa
         )
         await cluster.eventually("it says its arguments", lambda: logged(cluster, "one"))
         assert await logged(cluster, "one") == "one aredb $(UNKNOWN) [] --more\n"
-        assert processes.running() == ["one"]
+        assert processes.running_pods() == ["one"]
         await cluster.client.delete(PODS, "one", "default")
         await cluster.eventually(
-            "its process has ended", lambda: _answer(not processes.running() and processes.ended())
+            "its process has ended", lambda: _answer(not processes.running_pods() and processes.all_stopped())
         )
         processes.check()
 
@@ -55,10 +55,10 @@ async def test_one_that_is_killed_stays_dead_although_its_pod_is_there(tmp_path:
     async with local_cluster(tmp_path) as cluster:
         processes = await cluster.run_pods("default", "app=tried")
         await cluster.create(pod("one", STAYS), pod("two", STAYS))
-        await cluster.eventually("both run", lambda: _answer(processes.running() == ["one", "two"]))
+        await cluster.eventually("both run", lambda: _answer(processes.running_pods() == ["one", "two"]))
         await processes.kill("one")
-        await processes.look()
-        assert processes.running() == ["two"]
+        await processes.synchronize()
+        assert processes.running_pods() == ["two"]
         processes.check()
 
 

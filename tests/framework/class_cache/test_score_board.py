@@ -88,4 +88,4 @@ def test_more_kinds_than_a_board_has_room_for_change_no_placement() -> None:
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.verify)])
 def test_boards_of_very_many_nodes_know_the_best_of_them(seed: int) -> None:
     told = by_turns(seed, Shortcuts(), nodes=40, kinds=4, pods=150, idle=900)
-    assert told == by_turns(seed, Shortcuts(gauges=False), nodes=40, kinds=4, pods=150, idle=900)
+    assert told == by_turns(seed, Shortcuts(evaluators=False), nodes=40, kinds=4, pods=150, idle=900)

@@ -40,7 +40,7 @@ class Pairs:
         if partner:
             return Status(Code.WAIT), 60.0
         after = self.handle.snapshot  # the pod counts there already
-        if not self.handle.what_if(pod, after).node:
+        if not self.handle.what_if(pod, after).best_node:
             self.handle.ask(Patch("deployments.apps", ("default", "web"), {"spec": {"replicas": 3}}, "scale"))
         return SUCCESS, 0.0
 
@@ -94,9 +94,9 @@ def test_a_plugin_asks_for_something_beside_its_placement() -> None:
     engine = pairing(a_node("a", cpu="2"))
     add(engine, "web", cpu="2")
     assert isinstance(engine.schedule(0.0), Placed)
-    (asked,) = engine.asked_for()
+    (asked,) = engine.take_requested_actions()
     assert asked == Patch("deployments.apps", ("default", "web"), {"spec": {"replicas": 3}}, "scale")
-    assert engine.asked_for() == ()
+    assert engine.take_requested_actions() == ()
 
 
 def test_on_a_branch_a_plugin_cannot_reach_the_engine_at_work() -> None:

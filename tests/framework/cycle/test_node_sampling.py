@@ -14,7 +14,7 @@ from situate.framework.explain.explain import Question, explain
 from situate.framework.plugin_api.configuration import Extender
 from situate.framework.plugin_api.plugin import Scores
 from situate.framework.pod.pods import PodInfo
-from situate.framework.preemption.extenders import Filtered
+from situate.framework.preemption.extenders import FilterReply
 from situate.framework.profile.profile import ALL_NODES, profile_of
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.plugins.node_resources_fit import NodeResourcesFit
@@ -96,7 +96,7 @@ def test_an_extender_that_filters_is_shown_all_nodes() -> None:
     assert isinstance(asked, Asked)
     (question,) = asked.questions
     assert getattr(question, "nodes", ()) == ("a", "b", "c", "d")
-    decision = engine.resume([Filtered(("c", "d"), {}, {})], 0)
+    decision = engine.resume([FilterReply(("c", "d"), {}, {})], 0)
     assert isinstance(decision, Placed)
     assert decision.node == "c"
 

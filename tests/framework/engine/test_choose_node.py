@@ -9,7 +9,7 @@ from situate.framework.class_cache.switches import NO_SHORTCUTS, Shortcuts
 from situate.framework.cycle import cycle
 from situate.framework.engine.decisions import Placed, PlacedRun
 from situate.framework.engine.engine import Engine
-from situate.framework.engine.messages import no_node
+from situate.framework.engine.messages import no_node_message
 from situate.framework.preemption.nominations import Nominations
 from situate.framework.profile.profile import Profile, profile_of
 from situate.objects.kinds.meta import ObjectMeta
@@ -167,7 +167,7 @@ def test_what_is_known_per_class_changes_no_placement(ties: int | None, seeds: r
     stories = []
     for seed in seeds:
         plain = story(seed, Shortcuts(classes=False), ties)
-        shortcuts = Shortcuts(gauges=seed % 3 > 0)
+        shortcuts = Shortcuts(evaluators=seed % 3 > 0)
         assert story(seed, shortcuts, ties) == plain, f"seed {seed}"
         stories.append(plain)
     decided = [outcome for each in stories for _, outcome in each]
@@ -219,11 +219,11 @@ def test_heeding_all_promises_at_once_says_the_same_as_one_after_the_other() -> 
             engine.nominations.nominate(other, rng.choice(engine.cache.nodes))
         pod = reader.read(a_pod(99, a_spec(rng), "x", rng.choice((0, 3))))
         snapshot = engine.cache.snapshot()
-        promised = engine.nominations.against(pod, snapshot.nodes.index)
+        promised = engine.nominations.competing_pods(pod, snapshot.nodes.index)
         at_once = cycle.find_feasible(profile(), pod, snapshot, promised)
         one_by_one = cycle.find_feasible(profile(), pod, snapshot, dict(promised))
         assert at_once.passes.tolist() == one_by_one.passes.tolist(), f"seed {seed}"
-        assert no_node(at_once.diagnosis()) == no_node(one_by_one.diagnosis()), f"seed {seed}"
+        assert no_node_message(at_once.diagnosis()) == no_node_message(one_by_one.diagnosis()), f"seed {seed}"
         free = cycle.find_feasible(profile(), pod, snapshot)
         crowded += int(free.passes.sum() - at_once.passes.sum())
         for node in range(snapshot.count):
@@ -240,13 +240,15 @@ def test_promises_that_come_and_go_are_counted_as_those_that_are_there_from_the_
     for _ in range(200):
         kept.nominate(rng.choice(pods), rng.choice((*names, "", "elsewhere")))
         asking = rng.choice(pods)
-        found = kept.against(asking, index)
-        fresh = kept.branch().against(asking, index)
+        found = kept.competing_pods(asking, index)
+        fresh = kept.branch().competing_pods(asking, index)
         assert {node: set(map(str, others)) for node, others in found.items()} == {
             node: set(map(str, others)) for node, others in fresh.items()
         }
         assert found.pod_count.tolist() == fresh.pod_count.tolist()
-        assert all(found.requested(column).tolist() == fresh.requested(column).tolist() for column in range(3))
+        assert all(
+            found.requested_amounts(column).tolist() == fresh.requested_amounts(column).tolist() for column in range(3)
+        )
 
 
 def test_placing_a_run_at_once_changes_no_placement() -> None:

@@ -11,7 +11,7 @@ from situate.framework.engine.decisions import Failed, Placed, Refused, Waiting
 from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.actions import Action, Patch
 from situate.framework.pod.pods import PodInfo
-from situate.framework.results.status import SKIP, SUCCESS, Code, Status, unschedulable
+from situate.framework.results.status import SKIP, SUCCESS, Code, Status, unschedulable_status
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.kinds.pods import Pod
 from tests.framework.engine.test_engine import WAIT, Recorder, engine_of, node, pod
@@ -90,8 +90,8 @@ def test_a_preflight_that_fails_while_the_pod_is_held_fails_it_and_frees_its_roo
 @pytest.mark.parametrize(
     "strict",
     [
-        pytest.param(Recorder("Strict", reserve=unschedulable("no")), id="reserve"),
-        pytest.param(Recorder("Strict", permit=unschedulable("no")), id="permit"),
+        pytest.param(Recorder("Strict", reserve=unschedulable_status("no")), id="reserve"),
+        pytest.param(Recorder("Strict", permit=unschedulable_status("no")), id="permit"),
     ],
 )
 def test_a_rejection_of_the_placement_takes_an_earlier_promise_back(strict: Recorder) -> None:
@@ -133,7 +133,7 @@ def test_an_error_takes_a_promise_back() -> None:
 @pytest.mark.parametrize("how", ["at once", "held", "held for too long"])
 def test_what_a_rejected_pod_gives_back_is_no_news_for_itself(how: str) -> None:
     """Though its rejector names no events, so that every other one calls it."""
-    engine = engine_of(Recorder("Gang", permit=unschedulable("no") if how == "at once" else WAIT))
+    engine = engine_of(Recorder("Gang", permit=unschedulable_status("no") if how == "at once" else WAIT))
     decided(engine, pod("p"))
     if how == "held":
         assert engine.reject("p", "Gang", "no", 1) is not None

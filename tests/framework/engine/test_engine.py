@@ -15,9 +15,9 @@ from situate.framework.plugin_api.plugin import Reads, Reserved
 from situate.framework.pod.pods import PodInfo, PodTemplate
 from situate.framework.profile.profile import profile_of
 from situate.framework.queue.scheduling_queue import QueueSettings
-from situate.framework.results.status import SUCCESS, Code, Status, unschedulable
+from situate.framework.results.status import SUCCESS, Code, Status, unschedulable_status
 from situate.framework.results.verdict import Mask, Verdict, pass_all
-from situate.framework.snapshot.derived_columns import Derived, Gauge, Numbers
+from situate.framework.snapshot.derived_columns import ColumnDefinition, ColumnEvaluator, Numbers
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.kinds.meta import ObjectMeta
@@ -97,7 +97,7 @@ def test_a_placed_pod_counts_before_it_is_confirmed_and_is_bound_by_the_actions(
     assert isinstance(placed, Placed)
     assert used(engine) == {"a": 600}
     assert engine.binding(placed).bind == (Bind(("default", "p"), "p", "a"),)
-    engine.bound(placed)
+    engine.binding_succeeded(placed)
     engine.set_pod(pod("p", on="a"), 1)
     assert used(engine) == {"a": 600}
     assert engine.schedule(1) is None
@@ -204,7 +204,7 @@ def test_without_nodes_the_message_says_so() -> None:
 
 
 def test_a_rejection_in_reserve_takes_back_all_of_it() -> None:
-    first, second, third = Recorder("First"), Recorder("Second", reserve=unschedulable("no")), Recorder("Third")
+    first, second, third = Recorder("First"), Recorder("Second", reserve=unschedulable_status("no")), Recorder("Third")
     engine = engine_of(first, second, third)
     engine.set_node(node("a"), 0)
     engine.set_pod(pod("p"), 0)
@@ -335,7 +335,7 @@ def test_what_was_reserved_is_taken_back_in_reverse() -> None:
         def unreserve(self, pod: PodInfo, node: str) -> None:
             order.append(self.name)
 
-    engine = engine_of(Noting("One"), Noting("Two"), Noting("Three", reserve=unschedulable("no")))
+    engine = engine_of(Noting("One"), Noting("Two"), Noting("Three", reserve=unschedulable_status("no")))
     engine.set_node(node("a"), 0)
     engine.set_pod(pod("p"), 0)
     assert isinstance(engine.schedule(0), Refused)
@@ -367,7 +367,7 @@ def test_no_pod_counts_on_two_nodes() -> None:
 
 
 class Breaking:
-    """A filter whose gauge breaks when three pods are on a node."""
+    """A filter whose evaluator breaks when three pods are on a node."""
 
     name = "Breaking"
     reads = Reads.LOAD
@@ -375,8 +375,8 @@ class Breaking:
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:
         return pass_all(snapshot.count)
 
-    def filter_gauge(self, template: PodTemplate, nodes: NodeTable) -> Gauge:
-        counted = Derived(
+    def filter_gauge(self, template: PodTemplate, nodes: NodeTable) -> ColumnEvaluator:
+        counted = ColumnDefinition(
             ("Breaking",),
             lambda snapshot: snapshot.pod_count[np.newaxis].astype(np.float64),
             lambda _, load, row: (float(load.pod_count[row]),),
@@ -387,7 +387,7 @@ class Breaking:
                 raise RuntimeError("too many pods")
             return np.ones(numbers.shape[1], dtype=np.bool_)
 
-        return Gauge(counted, read)
+        return ColumnEvaluator(counted, read)
 
 
 def test_what_breaks_in_a_gauge_ends_that_pods_cycle_with_the_plugins_name() -> None:

@@ -8,7 +8,13 @@ import pytest
 from situate.framework.engine.decisions import Asked, Failed, Placed, Refused
 from situate.framework.engine.engine import Engine
 from situate.framework.engine.messages import refusal
-from situate.framework.preemption.extenders import FilterNodes, Prioritized, PrioritizeNodes, Question, Reply
+from situate.framework.preemption.extenders import (
+    ExtenderQuestion,
+    ExtenderReply,
+    FilterNodes,
+    PrioritizeNodes,
+    PrioritizeReply,
+)
 from situate.framework.profile.profile import profile_of
 from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.kinds.nodes import Node
@@ -58,7 +64,7 @@ def test_what_happens_meanwhile_does_not_move_the_ground_under_the_cycle() -> No
     assert isinstance(asked, Asked)
     assert isinstance(asked.questions[0], PrioritizeNodes)
     assert asked.questions[0].nodes == ("a", "b", "c")
-    placed = engine.resume([Prioritized((("c", 1),))], 3)
+    placed = engine.resume([PrioritizeReply((("c", 1),))], 3)
     assert isinstance(placed, Placed)
     assert placed.node == "c"
     snapshot = engine.snapshot
@@ -114,7 +120,7 @@ def test_the_promised_node_is_asked_about_alone_and_taken() -> None:
 
 @pytest.mark.parametrize("first", [passes("a"), nowhere], ids=["refuses", "fails"])
 def test_all_nodes_are_asked_about_where_the_promised_one_will_not_do(first: Answering) -> None:
-    def answer(question: Question) -> Reply:
+    def answer(question: ExtenderQuestion) -> ExtenderReply:
         assert isinstance(question, FilterNodes)
         return (first if question.nodes == ("b",) else passes("a"))(question)
 

@@ -36,9 +36,9 @@ def test_the_comparison_is_what_explain_says_of_both_nodes(seed: int, which: int
         elif theirs not in feasible:
             expected = Agreement.IMPOSSIBLE
         else:
-            expected = Agreement.TIE if theirs in told.best else Agreement.OTHER
+            expected = Agreement.TIE if theirs in told.best_nodes else Agreement.OTHER
         assert found.agreement is expected
-        assert bool(found.why) != found.agreement.agrees
+        assert bool(found.difference) != found.agreement.agrees
 
 
 def test_a_worse_node_is_told_with_the_plugins_that_make_it_so() -> None:
@@ -47,7 +47,7 @@ def test_a_worse_node_is_told_with_the_plugins_that_make_it_so() -> None:
     assert found.agreement is Agreement.OTHER
     assert found.shares == {"TaintToleration": (300, 0)}
     assert found.totals[0] - found.totals[1] == 300
-    assert found.why.endswith(": TaintToleration 300 against 0")
+    assert found.difference.endswith(": TaintToleration 300 against 0")
 
 
 def test_a_node_that_cannot_do_is_told_with_all_that_is_said_of_it() -> None:
@@ -55,14 +55,14 @@ def test_a_node_that_cannot_do_is_told_with_all_that_is_said_of_it() -> None:
     pod = a_pod("web", "2")
     found = compare(Question.of(engine, pod), "b")
     assert found.agreement is Agreement.IMPOSSIBLE
-    assert found.why == "b: NodeUnschedulable: node(s) were unschedulable; NodeResourcesFit: Insufficient cpu"
-    assert compare(Question.of(engine, pod), "gone").why == "gone: the cluster: the node does not exist"
+    assert found.difference == "b: NodeUnschedulable: node(s) were unschedulable; NodeResourcesFit: Insufficient cpu"
+    assert compare(Question.of(engine, pod), "gone").difference == "gone: the cluster: the node does not exist"
 
 
 def test_equally_good_nodes_agree() -> None:
     engine = an_engine(a_node("a"), a_node("b"))
     found = compare(Question.of(engine, a_pod("web")), "b")
-    assert (found.agreement, found.ours, found.why) == (Agreement.TIE, "a", "")
+    assert (found.agreement, found.ours, found.difference) == (Agreement.TIE, "a", "")
     assert found.agreement.agrees
 
 
@@ -70,5 +70,5 @@ def test_where_nobody_finds_a_node_both_agree() -> None:
     engine = an_engine(a_node("a", cpu="1"))
     assert compare(Question.of(engine, a_pod("web", "2")), "").agreement is Agreement.SAME
     refused = compare(Question.of(engine, a_pod("web", "2")), "a")
-    assert (refused.agreement, refused.why) == (Agreement.REFUSED_HERE, "a: NodeResourcesFit: Insufficient cpu")
-    assert compare(Question.of(an_engine(), a_pod("web")), "a").why == "no nodes available to schedule pods"
+    assert (refused.agreement, refused.difference) == (Agreement.REFUSED_HERE, "a: NodeResourcesFit: Insufficient cpu")
+    assert compare(Question.of(an_engine(), a_pod("web")), "a").difference == "no nodes available to schedule pods"

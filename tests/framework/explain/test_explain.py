@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from situate.framework.cycle.cycle import PluginFailed
 from situate.framework.engine.decisions import Failed, Placed, Refused
 from situate.framework.engine.engine import Engine
-from situate.framework.engine.messages import no_node
+from situate.framework.engine.messages import no_node_message
 from situate.framework.explain.explain import Explanation, FilterLine, Question, Share, explain
 from situate.framework.results.status import Code
 from situate.objects.kinds.nodes import Taint
@@ -38,12 +38,12 @@ def test_what_is_explained_is_what_the_engine_decides(seed: int) -> None:
             engine.remove_pod(pod.metadata.uid, 0.0)
         elif isinstance(decision, Placed):
             assert told.node == decision.node
-            assert told.best[0] == told.node or told.scores[0].total == told.scores[1].total
+            assert told.best_nodes[0] == told.node or told.scores[0].total == told.scores[1].total
             assert not told.message
         else:
             assert isinstance(decision, Refused)
             assert not told.node
-            assert told.message == no_node(decision.diagnosis)
+            assert told.message == no_node_message(decision.diagnosis)
             assert told.diagnosis.rejectors == decision.diagnosis.rejectors
             engine.remove_pod(pod.metadata.uid, 0.0)
 
@@ -100,7 +100,7 @@ def test_scores_are_told_plugin_by_plugin() -> None:
     by_node = {score.node: score.shares for score in told.scores}
     assert by_node["b"]["TaintToleration"] == Share(0, 100, 300)
     assert by_node["a"]["NodeResourcesFit"].raw < by_node["b"]["NodeResourcesFit"].raw
-    assert told.best == ("b",)
+    assert told.best_nodes == ("b",)
 
 
 def test_a_gated_pod_is_explained_as_if_the_gate_were_open() -> None:
@@ -120,7 +120,7 @@ def test_a_node_that_was_promised_is_taken_without_a_comparison() -> None:
     engine.set_pod(pod, 0.0)
     engine.nominations.nominate(engine.cache.reader.read(pod), "b")
     told = explain(Question.of(engine, pod))
-    assert (told.node, told.promised) == ("b", True)
+    assert (told.node, told.uses_nomination) == ("b", True)
     decision = engine.schedule(0.0)
     assert isinstance(decision, Placed)
     assert decision.node == "b"

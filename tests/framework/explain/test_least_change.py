@@ -12,8 +12,8 @@ from situate.framework.cycle.cycle import PluginFailed
 from situate.framework.engine.decisions import Placed, Refused
 from situate.framework.engine.engine import Engine
 from situate.framework.explain.explain import Explanation, Question, explain
-from situate.framework.explain.least_change import Change, LeastChange, least_change
-from situate.framework.explain.relaxations import Kind, relaxations, tolerating, toleration_of, with_priority
+from situate.framework.explain.least_change import LeastChange, SuggestedChange, least_change
+from situate.framework.explain.relaxations import Kind, relaxations, toleration_of, toleration_relaxation, with_priority
 from situate.framework.plugin_api.actions import Evict
 from situate.framework.pod.resources import CPU, PODS, amounts
 from situate.framework.results.status import Code
@@ -100,12 +100,12 @@ def opened(engine: Engine, name: str) -> Engine:
     return branch
 
 
-def applied(engine: Engine, pod: Pod, change: Change) -> tuple[Engine, Pod]:
+def applied(engine: Engine, pod: Pod, change: SuggestedChange) -> tuple[Engine, Pod]:
     match change.kind:
         case Kind.UNCORDON:
             return opened(engine, change.node), pod
-        case Kind.ROOM:
-            return with_room(engine, change.node, dict(change.room)), pod
+        case Kind.CAPACITY:
+            return with_room(engine, change.node, dict(change.missing_amounts)), pod
         case Kind.PREEMPTION:
             return engine, pod
         case _:
@@ -166,7 +166,7 @@ def check_changes(engine: Engine, pod: Pod) -> LeastChange:
             assert preempts(changed, then)
         else:
             assert fits(changed, then), change.text
-        if change.kind is Kind.ROOM:
+        if change.kind is Kind.CAPACITY:
             check_least_room(engine, pod, change)
         if change.kind is Kind.SPREAD and "maxSkew" in change.text:
             check_least_skew(engine, pod, change)
@@ -175,19 +175,19 @@ def check_changes(engine: Engine, pod: Pod) -> LeastChange:
     return told
 
 
-def check_least_room(engine: Engine, pod: Pod, change: Change) -> None:
-    for resource in change.room:
-        less = {name: amount - (name == resource) for name, amount in change.room.items()}
+def check_least_room(engine: Engine, pod: Pod, change: SuggestedChange) -> None:
+    for resource in change.missing_amounts:
+        less = {name: amount - (name == resource) for name, amount in change.missing_amounts.items()}
         assert not fits(with_room(engine, change.node, less), pod)
     part, lacks = missing_part(engine, change.node, pod)
-    assert lacks == dict(change.room)
+    assert lacks == dict(change.missing_amounts)
     for name in engine.cache.nodes:
         smaller, there = missing_part(engine, name, pod)
         if there and smaller < part:
             assert not fits(with_room(engine, name, there), pod)
 
 
-def check_least_skew(engine: Engine, pod: Pod, change: Change) -> None:
+def check_least_skew(engine: Engine, pod: Pod, change: SuggestedChange) -> None:
     assert change.pod is not None
     before, after = pod.spec.topology_spread_constraints, change.pod.spec.topology_spread_constraints
     (number,) = (place for place, (one, other) in enumerate(zip(before, after, strict=True)) if one != other)
@@ -198,13 +198,13 @@ def check_least_skew(engine: Engine, pod: Pod, change: Change) -> None:
         assert not fits(engine, msgspec.structs.replace(pod, spec=spec))
 
 
-def check_least_priority(engine: Engine, pod: Pod, change: Change) -> None:
+def check_least_priority(engine: Engine, pod: Pod, change: SuggestedChange) -> None:
     assert change.pod is not None
     assert change.pod.spec.priority is not None
     own = pod.spec.priority or 0
     for level in {0, 1, 10, 11, 100, 101}:
         if own <= level < change.pod.spec.priority:
-            assert not preempts(engine, with_priority(level).of(pod))
+            assert not preempts(engine, with_priority(level).apply_to(pod))
 
 
 @settings(max_examples=20)
@@ -215,7 +215,7 @@ def test_where_no_change_is_told_none_suffices(seed: int) -> None:
     pod = pods[0]
     explanation, told = told_of(engine, pod)
     assume(not explanation.node and not told.changes)
-    tried = [each.of(pod) for each in relaxations(pod.spec)]
+    tried = [each.apply_to(pod) for each in relaxations(pod.spec)]
     tried += [
         msgspec.structs.replace(
             pod, spec=msgspec.structs.replace(pod.spec, tolerations=(*pod.spec.tolerations, toleration_of(taint)))
@@ -228,24 +228,24 @@ def test_where_no_change_is_told_none_suffices(seed: int) -> None:
     assert not any(
         fits(with_room(engine, name, missing_part(engine, name, pod)[1]), pod) for name in engine.cache.nodes
     )
-    assert not any(preempts(engine, with_priority(level).of(pod)) for level in (1, 11, 101))
+    assert not any(preempts(engine, with_priority(level).apply_to(pod)) for level in (1, 11, 101))
     if told.together:
         check_together(engine, pod, told.together)
 
 
-def check_together(engine: Engine, pod: Pod, changes: tuple[Change, ...]) -> None:
+def check_together(engine: Engine, pod: Pod, changes: tuple[SuggestedChange, ...]) -> None:
     """All of them open the node that they are about, and none can be left out."""
     (name,) = {change.node for change in changes}
     node = engine.cache.node(name)
     assert node is not None
     assert len(changes) > 1
-    known = [*relaxations(pod.spec), *(tolerating(toleration_of(taint)) for taint in node.spec.taints)]
+    known = [*relaxations(pod.spec), *(toleration_relaxation(toleration_of(taint)) for taint in node.spec.taints)]
     by_text = {each.text: each for each in known}
     for left_out in (None, *changes):
         changed, then = engine, pod
         for change in changes:
             if change is not left_out and change.text in by_text:
-                then = by_text[change.text].of(then)
+                then = by_text[change.text].apply_to(then)
             elif change is not left_out:
                 changed, then = applied(changed, then, change)
         nodes = [group.nodes for group in explain(Question.of(changed, then)).groups if group.code is Code.SUCCESS]
@@ -261,7 +261,7 @@ def test_room_is_told_where_the_smallest_part_of_the_request_is_missing() -> Non
         ("b lacks 300m cpu", "b"),
         ("raise the priority to 1, so that it preempts 1 pod on c", "c"),
     ]
-    assert told.changes[0].room == {CPU: 300}
+    assert told.changes[0].missing_amounts == {CPU: 300}
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_a_request_that_no_empty_node_meets_asks_for_a_larger_node() -> None:
     engine = an_engine(a_node("a", cpu="30"), a_node("b", cpu="32"), pods=(a_pod("x", "2", node="b"),))
     _, told = told_of(engine, a_pod("web", "100"))
     assert [change.text for change in told.changes] == ["add a node with 100 cpu: larger than any node (32 cpu)"]
-    assert (told.changes[0].node, told.changes[0].room) == ("a", {CPU: 70_000})
+    assert (told.changes[0].node, told.changes[0].missing_amounts) == ("a", {CPU: 70_000})
 
 
 @pytest.mark.finding("N15")
@@ -320,7 +320,7 @@ def test_the_change_that_asks_least_comes_first() -> None:
     low = tuple(a_pod(f"low-{number}", "2", node="a") for number in range(2))
     engine = an_engine(a_node("a"), a_node("b", taints=(GPU,)), a_node("c", cordoned=True), pods=low)
     _, told = told_of(engine, a_pod("web", "3", spec=PodSpec(priority=5)))
-    assert [change.kind for change in told.changes] == [Kind.PREEMPTION, Kind.UNCORDON, Kind.ROOM, Kind.TOLERATION]
+    assert [change.kind for change in told.changes] == [Kind.PREEMPTION, Kind.UNCORDON, Kind.CAPACITY, Kind.TOLERATION]
     first = told.changes[0]
     assert first.text == "preempting 2 pods of lower priority on a, which the scheduler does by itself"
     assert set(first.victims) == {("default", "low-0"), ("default", "low-1")}
@@ -410,4 +410,4 @@ def test_asking_leaves_everything_as_it_is() -> None:
     told_of(engine, a_pod("web", "3", spec=PodSpec(priority=3)))
     assert engine.snapshot is before
     assert np.array_equal(before.requested(0), requested)
-    assert not any(isinstance(action, Evict) for action in engine.asked_for())
+    assert not any(isinstance(action, Evict) for action in engine.take_requested_actions())

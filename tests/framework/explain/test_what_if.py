@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.framework.cycle.feasibility_query import answer
+from situate.framework.cycle.feasibility_query import query_feasibility
 from situate.framework.engine.decisions import Placed
 from situate.framework.engine.engine import Engine
-from situate.framework.explain.what_if import Outcome, kinds, room_for, settle
+from situate.framework.explain.what_if import PlacementOutcome, group_by_kind, room_for, settle
 from situate.framework.plugin_api.plugin import PreFiltered
 from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import profile_of
@@ -25,7 +25,7 @@ from tests.framework.pods import pod_info
 SEEDS = st.integers(0, 10_000)
 
 
-def tried(engine: Engine, *pods: Pod) -> dict[str, Outcome]:
+def tried(engine: Engine, *pods: Pod) -> dict[str, PlacementOutcome]:
     """On a branch."""
     branch = engine.branch()
     for pod in pods:
@@ -52,7 +52,7 @@ def test_the_answer_for_one_pod_is_the_engines(seed: int) -> None:
     if not pods:
         return
     (profile,) = engine.profiles.values()
-    node = answer(profile, read(engine, pods[0]), engine.snapshot).node
+    node = query_feasibility(profile, read(engine, pods[0]), engine.snapshot).best_node
     engine.set_pod(pods[0], 0.0)
     decision = engine.schedule(0.0)
     assert (decision.node if isinstance(decision, Placed) else "") == node
@@ -140,4 +140,4 @@ def test_nodes_may_come_and_go_on_a_branch() -> None:
 def test_kinds_are_told_apart_by_what_decides() -> None:
     engine = an_engine(a_node("a"))
     pods = [read(engine, a_pod(name, cpu)) for name, cpu in (("a", "1"), ("b", "2"), ("c", "1"))]
-    assert [[pod.name for pod in same] for same in kinds(pods)] == [["a", "c"], ["b"]]
+    assert [[pod.name for pod in same] for same in group_by_kind(pods)] == [["a", "c"], ["b"]]

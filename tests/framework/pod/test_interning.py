@@ -19,12 +19,16 @@ def a_node(name: str, cpu: str = "4", *, ready: str = "True") -> Node:
 def test_a_node_is_equal_to_what_it_was() -> None:
     shared = SharedParts()
     for node in (a_node("one"), a_node("other"), a_node("one", "8"), a_node("one", ready="Unknown"), Node()):
-        assert shared.of(node) == node
+        assert shared.share_parts(node) == node
 
 
 def test_nodes_hold_what_they_have_in_common_once() -> None:
     shared = SharedParts()
-    one, other, larger = shared.of(a_node("one")), shared.of(a_node("other")), shared.of(a_node("larger", "8"))
+    one, other, larger = (
+        shared.share_parts(a_node("one")),
+        shared.share_parts(a_node("other")),
+        shared.share_parts(a_node("larger", "8")),
+    )
     assert one.spec is other.spec is larger.spec
     assert one.status.conditions is other.status.conditions
     assert one.status.capacity is one.status.allocatable is other.status.capacity

@@ -48,7 +48,7 @@ def test_pods_that_differ_in_their_names_share_a_template() -> None:
 def test_what_a_plugin_reads_makes_another_template_of_another_kin(spec: dict[str, Any]) -> None:
     usual, other = template("a"), template("b", **spec)
     assert other is not usual
-    assert other.kin != usual.kin
+    assert other.equivalence_class != usual.equivalence_class
 
 
 def asking(memory: str, key: str = "gpu") -> PodTemplate:
@@ -67,7 +67,7 @@ def asking(memory: str, key: str = "gpu") -> PodTemplate:
 def test_pods_that_differ_in_what_they_request_are_of_one_kin() -> None:
     one, more = asking("1Gi"), asking("2Gi")
     assert one is not more
-    assert one.kin == more.kin != asking("1Gi", key="tpu").kin
+    assert one.equivalence_class == more.equivalence_class != asking("1Gi", key="tpu").equivalence_class
 
 
 def test_the_notation_of_an_amount_makes_no_difference() -> None:

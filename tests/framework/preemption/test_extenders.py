@@ -12,13 +12,13 @@ from situate.framework.engine.messages import refusal
 from situate.framework.plugin_api.actions import Bind, BindByExtender
 from situate.framework.plugin_api.configuration import ManagedResource
 from situate.framework.preemption.extenders import (
-    Filtered,
+    ExtenderQuestion,
+    ExtenderReply,
     FilterNodes,
+    FilterReply,
     NoReply,
-    Prioritized,
     PrioritizeNodes,
-    Question,
-    Reply,
+    PrioritizeReply,
 )
 from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.kinds.pods import Container, ResourceRequirements
@@ -119,11 +119,11 @@ def test_any_event_wakes_a_pod_that_an_extender_refused() -> None:
     ("reply", "problem"),
     [
         pytest.param(NoReply("it took more than 5 s"), "it took more than 5 s", id="none"),
-        pytest.param(Filtered(("z",), {}, {}), "returned node z, which was not in the request", id="stranger"),
-        pytest.param(Prioritized(()), "returned Prioritized", id="another question's"),
+        pytest.param(FilterReply(("z",), {}, {}), "returned node z, which was not in the request", id="stranger"),
+        pytest.param(PrioritizeReply(()), "returned Prioritized", id="another question's"),
     ],
 )
-def test_a_filter_that_fails_fails_the_cycle_by_name_and_the_pod_comes_back(reply: Reply, problem: str) -> None:
+def test_a_filter_that_fails_fails_the_cycle_by_name_and_the_pod_comes_back(reply: ExtenderReply, problem: str) -> None:
     engine = with_nodes(engine_of(extender()), "a")
     engine.set_pod(pod("p"), 0)
     failed, _ = scheduled(engine, lambda question: reply)
@@ -135,8 +135,8 @@ def test_a_filter_that_fails_fails_the_cycle_by_name_and_the_pod_comes_back(repl
     assert isinstance(placed, Placed)
 
 
-@pytest.mark.parametrize("reply", [NoReply("no route"), Filtered(("z",), {}, {})])
-def test_one_that_may_be_ignored_is_passed_over_when_it_fails(reply: Reply) -> None:
+@pytest.mark.parametrize("reply", [NoReply("no route"), FilterReply(("z",), {}, {})])
+def test_one_that_may_be_ignored_is_passed_over_when_it_fails(reply: ExtenderReply) -> None:
     engine = with_nodes(engine_of(extender("one", filter_verb="filter", ignorable=True)), "a")
     engine.set_pod(pod("p"), 0)
     placed, _ = scheduled(engine, lambda question: reply)
@@ -144,7 +144,7 @@ def test_one_that_may_be_ignored_is_passed_over_when_it_fails(reply: Reply) -> N
 
 
 def scored(**scores: int) -> Answering:
-    return lambda question: Prioritized(tuple(scores.items()))
+    return lambda question: PrioritizeReply(tuple(scores.items()))
 
 
 def test_scores_are_asked_for_at_once_and_count_tenfold_by_weight() -> None:
@@ -174,7 +174,7 @@ def test_one_that_does_not_score_is_passed_over(failing: Answering) -> None:
 def test_scores_of_strangers_are_passed_over_and_those_of_one_node_add_up() -> None:
     engine = with_nodes(engine_of(extender(prioritize_verb="prioritize", weight=1)), "a", "b")
     engine.set_pod(pod("p"), 0)
-    reply = Prioritized((("z", 10), ("a", 3), ("b", 2), ("b", 2)))
+    reply = PrioritizeReply((("z", 10), ("a", 3), ("b", 2), ("b", 2)))
     placed, _ = scheduled(engine, lambda question: reply)
     assert isinstance(placed, Placed)
     assert placed.node == "b"
@@ -283,18 +283,18 @@ def test_filtering_and_scoring_agree_with_a_plain_twin(
         extender(f"s{number}", prioritize_verb="score", weight=weight) for number, (_, weight) in enumerate(scorers)
     ]
 
-    def answer(question: Question) -> Reply:
+    def answer(question: ExtenderQuestion) -> ExtenderReply:
         name = question.extender.url_prefix.removeprefix("http://")
         kind, number = name[0], name[1]
         if kind == "s":
             given_scores = scorers[int(number)][0]
-            return NoReply("") if given_scores is None else Prioritized(tuple(given_scores))
+            return NoReply("") if given_scores is None else PrioritizeReply(tuple(given_scores))
         reply = filters[int(number)][0]
         assert isinstance(question, FilterNodes)
         if reply is None:
             return NoReply("")
         kept, failed, unresolvable = reply
-        return Filtered(
+        return FilterReply(
             tuple(name for name in question.nodes if name in kept), failed, dict.fromkeys(unresolvable, "z")
         )
 
@@ -321,7 +321,7 @@ def test_filtering_and_scoring_agree_with_a_plain_twin(
         assert isinstance(decision, Refused)
         told = {
             decision.diagnosis.snapshot.name(at): [
-                text for _, found, _ in decision.diagnosis.refused for text in found.of(at)
+                text for _, found, _ in decision.diagnosis.refused for text in found.reasons_at(at)
             ]
             for at in range(len(NODES))
         }

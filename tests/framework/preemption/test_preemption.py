@@ -123,7 +123,7 @@ def test_victims_are_those_of_the_plain_twin(case: Case, seed: int) -> None:
         each.node: (sorted(victim.metadata.name for victim in each.victims), each.violations) for each in expected
     }
     if expected:
-        assert snapshot.name(preemption.choose(candidates).node) == twin.best(expected)[0]
+        assert snapshot.name(preemption.cheapest_candidate(candidates).node) == twin.best(expected)[0]
 
 
 BY_AMOUNT = profile_of(
@@ -162,7 +162,10 @@ def test_comparing_all_nodes_at_once_finds_what_trying_each_of_them_finds(decide
     assert plain.candidates or fast.reasons == plain.reasons
     assert bool(fast.candidates) == bool(plain.candidates)
     if plain.candidates:
-        (one,), other_one = fast.candidates, preemption.choose(sorted(plain.candidates, key=lambda each: each.node))
+        (one,), other_one = (
+            fast.candidates,
+            preemption.cheapest_candidate(sorted(plain.candidates, key=lambda each: each.node)),
+        )
         assert (one.node, one.victims, one.violations) == (other_one.node, other_one.victims, other_one.violations)
 
 
@@ -209,14 +212,16 @@ def test_what_is_remembered_of_costs_is_what_they_are(seed: int, count: int, ste
             case _:
                 snapshot = snapshot.assume(other, node)
         info = random.choice(asking)
-        promised = nominations.against(info, snapshot.nodes.index)
+        promised = nominations.competing_pods(info, snapshot.nodes.index)
         found = find_feasible(BY_AMOUNT, info, snapshot)
         helpful = np.arange(count)[: random.randrange(1, count + 1)]
         fast = preemption.find_cheapest(BY_AMOUNT, info, found.prepared, snapshot, helpful, promised)
         plain = preemption.find_candidates(BY_AMOUNT, info, found.prepared, snapshot, helpful, promised)
         assert plain.candidates or fast.reasons == plain.reasons
         assert [_told(each) for each in fast.candidates] == (
-            [_told(preemption.choose(sorted(plain.candidates, key=lambda each: each.node)))] if plain.candidates else []
+            [_told(preemption.cheapest_candidate(sorted(plain.candidates, key=lambda each: each.node)))]
+            if plain.candidates
+            else []
         )
 
 
@@ -254,8 +259,10 @@ EVICTED = Condition(type="DisruptionTarget", status="True", reason="EvictionByEv
     ("policy", "nominated", "code", "ended", "reason"),
     [
         pytest.param("", "", Code.SUCCESS, ENDED, "", id="nothing was promised"),
-        pytest.param("Never", "", Code.SUCCESS, ENDED, preemption.NEVER, id="it is told not to"),
-        pytest.param("", "node", Code.UNSCHEDULABLE, ENDED, preemption.STILL_ENDING, id="its victim is still leaving"),
+        pytest.param("Never", "", Code.SUCCESS, ENDED, preemption.PREEMPTION_NEVER, id="it is told not to"),
+        pytest.param(
+            "", "node", Code.UNSCHEDULABLE, ENDED, preemption.VICTIMS_TERMINATING, id="its victim is still leaving"
+        ),
         pytest.param("", "node", Code.UNRESOLVABLE, ENDED, "", id="what was promised is of no use any more"),
         pytest.param("", "node", Code.UNSCHEDULABLE, EVICTED, "", id="somebody else ended that pod"),
         pytest.param("", "gone", Code.SUCCESS, ENDED, "", id="what was promised is gone"),
@@ -273,4 +280,4 @@ def test_who_may_preempt(policy: str, nominated: str, code: Code, ended: Conditi
         PodStatus(nominated_node_name=nominated),
     )
     vectors = Vectors.of(World((Node(ObjectMeta(name="node")),), (leaving,)))
-    assert preemption.ineligible(vectors.read(pod), vectors.snapshot, code) == reason
+    assert preemption.ineligibility_reason(vectors.read(pod), vectors.snapshot, code) == reason

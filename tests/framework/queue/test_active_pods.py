@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.framework.queue.active_pods import ActiveQueue
-from situate.framework.queue.queued_pod import Place, WaitingPod
+from situate.framework.queue.queued_pod import QueueState, WaitingPod
 from tests.framework.pods import pod_info
 
 
@@ -27,7 +27,7 @@ def test_the_least_key_comes_first_and_equal_keys_in_the_order_of_their_arrival(
             assert popped is (expected[2] if expected else None)
             if expected:
                 model.remove(expected)
-                expected[2].place = Place.IN_FLIGHT
+                expected[2].place = QueueState.IN_FLIGHT
         elif model:
             entry = model.pop(value % len(model))
             queue.remove(entry[2])
@@ -52,7 +52,7 @@ def test_pods_like_the_first_are_those_that_would_have_come_next(pods: list[tupl
     found = [first, *together.pop_like(first, most, alike)]
     expected: list[WaitingPod] = []
     while len(expected) <= most and (following := one_by_one.pop()) is not None:
-        following.place = Place.IN_FLIGHT
+        following.place = QueueState.IN_FLIGHT
         if expected and not alike(expected[0], following):
             break
         expected.append(following)

@@ -10,9 +10,9 @@ import pytest
 from situate.framework.plugin_api.events import Change, ClusterEvent, EventHint, Hint, Subject
 from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import profile_of
-from situate.framework.queue.queued_pod import Place, WaitingPod
+from situate.framework.queue.queued_pod import QueueState, WaitingPod
 from situate.framework.queue.scheduling_queue import ANYTHING, QueueSettings, SchedulingQueue
-from situate.framework.results.status import SUCCESS, Status, unresolvable
+from situate.framework.results.status import SUCCESS, Status, unresolvable_status
 from situate.framework.results.verdict import Verdict, pass_all
 from situate.plugins.priority_sort import PrioritySort
 from situate.plugins.scheduling_gates import SchedulingGates
@@ -115,7 +115,7 @@ def test_a_pod_stays_while_every_hint_says_skip() -> None:
     queue = queue_of(Rejector("One", skip))
     pod = rejected(queue, "a", 0, "One")
     assert queue.on_event(POD_DELETED, 100) == 0
-    assert pod.place is Place.UNSCHEDULABLE
+    assert pod.place is QueueState.UNSCHEDULABLE
     assert queue.pop() is None
 
 
@@ -141,10 +141,10 @@ def test_a_helpful_event_leads_over_the_back_off_unless_that_is_over() -> None:
     queue = queue_of(Rejector("One"), pop_from_backoff=False)
     early, late = rejected(queue, "early", 0, "One"), rejected(queue, "late", 0, "One")
     queue.on_event(NODE_ADDED, 0.5)
-    assert early.place is Place.BACKOFF
+    assert early.place is QueueState.BACKOFF
     rejected(queue, "other", 0.5, "One")
     queue.tick(2.0)
-    assert (early.place, late.place) == (Place.ACTIVE, Place.ACTIVE)
+    assert (early.place, late.place) == (QueueState.ACTIVE, QueueState.ACTIVE)
     queue.on_event(NODE_ADDED, 50)
     assert drained(queue) == ["early", "late", "other"]
 
@@ -153,7 +153,7 @@ def test_a_pending_rejector_leads_straight_to_the_active_queue() -> None:
     queue = queue_of(Rejector("One"))
     pod = rejected(queue, "a", 0, pending=frozenset({"One"}))
     queue.on_event(NODE_ADDED, 0.1)
-    assert pod.place is Place.ACTIVE
+    assert pod.place is QueueState.ACTIVE
 
 
 @pytest.mark.parametrize("by_error", [False, True])
@@ -167,9 +167,9 @@ def test_the_back_off_doubles_up_to_its_most(by_error: bool) -> None:
         assert pod is not None
         queue.put_back(pod, now, frozenset() if by_error else frozenset({"One"}))
         queue.on_event(NODE_ADDED, now)
-        assert pod.place is Place.BACKOFF
+        assert pod.place is QueueState.BACKOFF
         since = now
-        while pod.place is Place.BACKOFF:
+        while pod.place is QueueState.BACKOFF:
             now += 0.25
             queue.tick(now)
         waited.append(now - since)
@@ -190,7 +190,7 @@ def test_with_nothing_else_to_do_a_pod_leaves_its_back_off_early_but_not_after_a
     queue = queue_of(Rejector("One"))
     refused, failed = rejected(queue, "refused", 0, "One"), rejected(queue, "failed", 0)
     queue.on_event(NODE_ADDED, 0)
-    assert {refused.place, failed.place} == {Place.BACKOFF}
+    assert {refused.place, failed.place} == {QueueState.BACKOFF}
     assert drained(queue) == ["refused"]
 
 
@@ -203,10 +203,10 @@ def test_what_happens_during_the_flight_counts_when_the_pod_comes_back() -> None
     assert second is not None
     queue.on_event(NODE_ADDED, 1)
     queue.put_back(first, 1, frozenset({"One"}))
-    assert first.place is Place.BACKOFF
+    assert first.place is QueueState.BACKOFF
     queue.on_event(POD_DELETED, 1)
     queue.put_back(second, 1, frozenset({"One"}))
-    assert second.place is Place.BACKOFF  # for the node: the pod's going alone would not have helped
+    assert second.place is QueueState.BACKOFF  # for the node: the pod's going alone would not have helped
 
 
 def test_an_update_during_the_flight_counts_for_that_pod_alone() -> None:
@@ -220,7 +220,7 @@ def test_an_update_during_the_flight_counts_for_that_pod_alone() -> None:
     queue.update(new, [ClusterEvent(Subject.POD, Change.SCALE_DOWN, old, new)], 1)
     queue.put_back(first, 1, frozenset({"SelfHelp"}))
     queue.put_back(second, 1, frozenset({"SelfHelp"}))
-    assert (first.place, second.place) == (Place.BACKOFF, Place.UNSCHEDULABLE)
+    assert (first.place, second.place) == (QueueState.BACKOFF, QueueState.UNSCHEDULABLE)
     assert first.info is new
 
 
@@ -251,7 +251,7 @@ def test_a_pod_whose_binding_fails_comes_back_after_its_cycle_was_done() -> None
     queue.add(pod_info("a"), 0)
     pod = queue.pop()
     assert pod is not None
-    queue.done("a")
+    queue.record_placement("a")
     assert "a" not in queue
     queue.put_back(pod, 1)
     queue.tick(10)
@@ -274,9 +274,9 @@ def test_an_activated_pod_is_tried_at_once_also_when_it_was_in_flight() -> None:
     flying = queue.pop()
     assert flying is not None
     queue.activate(["a", "b", "nobody"], 0)
-    assert waiting.place is Place.ACTIVE
+    assert waiting.place is QueueState.ACTIVE
     queue.put_back(flying, 0, frozenset({"One"}))
-    assert flying.place is Place.ACTIVE
+    assert flying.place is QueueState.ACTIVE
 
 
 def test_a_changed_priority_changes_the_order() -> None:
@@ -299,7 +299,7 @@ def test_the_plugin_that_held_a_pod_is_asked_first_the_next_time() -> None:
             asked.append(self.name)
             return self._says
 
-    queue = queue_of(Gate("Open", SUCCESS), Gate("Shut", unresolvable("shut")))
+    queue = queue_of(Gate("Open", SUCCESS), Gate("Shut", unresolvable_status("shut")))
     queue.add(pod_info("a"), 0)
     assert asked == ["Open", "Shut"]
     asked.clear()
@@ -327,4 +327,4 @@ def test_it_says_when_time_will_move_something() -> None:
     when = queue.next_tick(0.0)
     assert when == 2.0
     queue.tick(when)
-    assert pod.place is Place.ACTIVE
+    assert pod.place is QueueState.ACTIVE

@@ -18,7 +18,7 @@ from situate.framework.pod.pods import PodInfo, PodReader
 from situate.framework.profile.profile import profile_of
 from situate.framework.results.status import SKIP, SUCCESS, Status
 from situate.framework.results.verdict import Verdict, pass_all, refuse
-from situate.framework.snapshot.device_allocations import Holding
+from situate.framework.snapshot.device_allocations import AllocationDefinition
 from situate.framework.snapshot.node_table import Vocabulary, node_row, node_table
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.kinds.meta import ObjectMeta
@@ -33,7 +33,7 @@ NODES = 3
 SEATS = 2
 """Of each node."""
 WANTS, SEAT = "example.com/wants-seat", "example.com/seat"
-VOCABULARY = Vocabulary.new()
+VOCABULARY = Vocabulary.create()
 READER = PodReader(VOCABULARY.resources, (WANTS,))
 
 
@@ -42,7 +42,7 @@ def seat_of(info: PodInfo) -> tuple[tuple[int, int], ...]:
     return () if said is None else ((int(said), 1),)
 
 
-TAKEN = Holding("seats", seat_of)
+TAKEN = AllocationDefinition("seats", seat_of)
 
 
 def node(number: int) -> Node:
@@ -65,7 +65,7 @@ def seated(number: int) -> PodInfo:
 
 
 def taken(snapshot: Snapshot, width: int = 4) -> list[list[int]]:
-    found: list[list[int]] = snapshot.held(TAKEN, width).tolist()
+    found: list[list[int]] = snapshot.allocated_units(TAKEN, width).tolist()
     return found
 
 
@@ -100,8 +100,8 @@ def test_other_nodes_keep_what_is_held_on_those_that_stay() -> None:
 
 def test_views_and_single_nodes_count_their_own() -> None:
     snapshot = table(0, 1, 2).assume(seated(1), 1).assume(seated(2), 2)
-    assert taken(snapshot.at(np.array([2, 1]))) == [[0, 0], [0, 1], [1, 0], [0, 0]]
-    alone = snapshot.alone(1)
+    assert taken(snapshot.select_nodes(np.array([2, 1]))) == [[0, 0], [0, 1], [1, 0], [0, 0]]
+    alone = snapshot.single_node(1)
     assert taken(alone) == [[0], [1], [0], [0]]
     assert taken(alone.forget(seated(1))) == [[0]] * 4
     assert taken(snapshot, width=2) == [[0, 0, 0], [0, 1, 0]], "as many units as were asked for"
@@ -116,7 +116,7 @@ class Seats:
     allotments = (SEAT,)
 
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:
-        full = np.asarray((snapshot.held(TAKEN, SEATS) > 0).all(axis=0))
+        full = np.asarray((snapshot.allocated_units(TAKEN, SEATS) > 0).all(axis=0))
         return refuse(full, "no seat") if self.reserves(pod) else pass_all(snapshot.count)
 
     def reserves(self, pod: PodInfo) -> bool:
@@ -125,7 +125,7 @@ class Seats:
     def allot(self, pod: PodInfo, node: Snapshot) -> Mapping[str, str]:
         if not self.reserves(pod):
             return {}
-        return {SEAT: str(int((node.held(TAKEN, SEATS)[:, 0] > 0).argmin()))}
+        return {SEAT: str(int((node.allocated_units(TAKEN, SEATS)[:, 0] > 0).argmin()))}
 
     def pre_bind_preflight(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Status:
         return SUCCESS if SEAT in pod.pod.metadata.annotations else SKIP
@@ -239,7 +239,7 @@ def test_a_plugin_that_cannot_say_fails_the_cycle_of_its_pod_alone() -> None:
 
 
 def test_equal_annotations_share_a_template_and_others_do_not() -> None:
-    reader = PodReader(Vocabulary.new().resources, (WANTS,))
+    reader = PodReader(Vocabulary.create().resources, (WANTS,))
     one, other = reader.read(pod("a")), reader.read(pod("b"))
     elsewhere = msgspec.structs.replace(pod("c").metadata, annotations={WANTS: "".join(("y", "es")), "other": "x"})
     same = reader.read(Pod(elsewhere, pod("c").spec))

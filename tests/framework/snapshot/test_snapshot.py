@@ -11,14 +11,14 @@ from situate.framework.pod.pods import PodInfo, PodReader
 from situate.framework.snapshot.labels import EACH_NODE
 from situate.framework.snapshot.node_table import Vocabulary, node_row, node_table
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.framework.snapshot.topology_counts import Question
+from situate.framework.snapshot.topology_counts import TallyDefinition
 from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.kinds.nodes import Node, NodeStatus
 from situate.objects.kinds.pods import Container, ContainerPort, Pod, PodSpec, PodStatus, ResourceRequirements
 from situate.objects.values.quantity import parse_quantity
 
 NODES = 5
-VOCABULARY = Vocabulary.new()
+VOCABULARY = Vocabulary.create()
 VOCABULARY.resources.column("example.com/thing")
 READER = PodReader(VOCABULARY.resources)
 
@@ -95,7 +95,7 @@ def test_other_nodes_keep_the_pods_of_those_that_stay() -> None:
 
 def test_a_view_speaks_of_its_nodes_alone() -> None:
     snapshot = table(0, 1, 2).assume(pod(1), 1).assume(pod(2), 2)
-    view = snapshot.at(np.array([2, 1]))
+    view = snapshot.select_nodes(np.array([2, 1]))
     assert view.pod_count.tolist() == [1, 1]
     assert view.requested(0).tolist() == [3, 2]
     assert [view.name(0), view.name(1)] == ["node-2", "node-1"]
@@ -104,7 +104,7 @@ def test_a_view_speaks_of_its_nodes_alone() -> None:
 
 def test_a_node_alone_can_be_changed_without_the_others() -> None:
     snapshot = table(0, 1).assume(pod(1), 1)
-    alone = snapshot.alone(1)
+    alone = snapshot.single_node(1)
     assert alone.forget(pod(1)).pod_count.tolist() == [0]
     assert alone.assume(pod(2), 0).requested(0).tolist() == [5]
     assert snapshot.pod_count.tolist() == [0, 1]
@@ -123,7 +123,7 @@ def said(number: int, app: str, hour: int | None, *, ends: bool = False) -> PodI
     return READER.read(Pod(meta, known.spec, PodStatus(start_time=started)))
 
 
-APPS = Question("apps", EACH_NODE, lambda info: int(info.labels["app"] == "a" and not info.terminating))
+APPS = TallyDefinition("apps", EACH_NODE, lambda info: int(info.labels["app"] == "a" and not info.terminating))
 
 tellings = st.builds(said, st.integers(0, 3), st.sampled_from("ab"), st.sampled_from((None, 1, 2)), ends=st.booleans())
 
@@ -132,8 +132,8 @@ def told(snapshot: Snapshot) -> tuple[object, ...]:
     """What depends on how pods in place are told of, beside what they take."""
     placed = snapshot.placed
     slots = np.flatnonzero(placed.columns()[0] >= 0)
-    started = dict(zip([info.uid for info in placed.info_at(slots)], placed.started[slots].tolist(), strict=True))
-    guarded = placed.where(lambda info: info.labels["app"] == "a", slots).tolist()
+    started = dict(zip([info.uid for info in placed.info_at(slots)], placed.start_times[slots].tolist(), strict=True))
+    guarded = placed.matching_slots(lambda info: info.labels["app"] == "a", slots).tolist()
     return state(snapshot), snapshot.tally(APPS).tolist(), sorted(started.items()), sum(guarded)
 
 
@@ -146,8 +146,8 @@ def test_a_pod_told_anew_counts_as_if_it_had_gone_and_come_back(steps: list[tupl
         if known is None:
             snapshot, plain = snapshot.assume(info, index), plain.assume(info, index)
         else:
-            snapshot, plain = snapshot.retold(info), plain.forget(info).assume(info, known[1])
-            assert snapshot.changed_since(snapshot.log_position - 1) == [known[1]]
+            snapshot, plain = snapshot.with_updated_pod(info), plain.forget(info).assume(info, known[1])
+            assert snapshot.rows_changed_since(snapshot.log_position - 1) == [known[1]]
         assert told(snapshot) == told(plain)
         taken.append((snapshot, told(plain)))
     for older, was in taken:

@@ -15,13 +15,13 @@ V = TypeVar("V")
 
 def played(start: PersistentMap[int, V], steps: list[tuple[int, V | None]]) -> PersistentMap[int, V]:
     for key, value in steps:
-        start = start.without(key) if value is None else start.with_(key, value)
+        start = start.without_key(key) if value is None else start.with_entry(key, value)
     return start
 
 
 @given(st.dictionaries(KEYS, st.integers()), STEPS)
 def test_it_holds_what_a_dict_would(entries: dict[int, int], steps: list[tuple[int, int | None]]) -> None:
-    start = PersistentMap.of(entries.items())
+    start = PersistentMap.from_entries(entries.items())
     changed = played(start, steps)
     wanted = dict(entries)
     for key, value in steps:
@@ -39,17 +39,17 @@ def test_it_holds_what_a_dict_would(entries: dict[int, int], steps: list[tuple[i
 def test_the_difference_of_any_two_is_found(
     entries: dict[int, int], one: list[tuple[int, int | None]], other: list[tuple[int, int | None]]
 ) -> None:
-    start = PersistentMap.of((key, str(value)) for key, value in entries.items())
+    start = PersistentMap.from_entries((key, str(value)) for key, value in entries.items())
     left, right = (
         played(start, [(key, None if value is None else str(value)) for key, value in steps]) for steps in (one, other)
     )
     wanted = {key for key in {*left, *right} if left.get(key) is not right.get(key)}
-    assert left.differing(right) == right.differing(left) == wanted
+    assert left.differing_keys(right) == right.differing_keys(left) == wanted
 
 
 def test_what_is_not_there() -> None:
     assert len(EMPTY_MAP) == 0
-    assert EMPTY_MAP.without("a") is EMPTY_MAP
+    assert EMPTY_MAP.without_key("a") is EMPTY_MAP
     assert "a" not in EMPTY_MAP
     with pytest.raises(KeyError):
         EMPTY_MAP["a"]

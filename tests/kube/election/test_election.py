@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from situate.kube.client import Client
-from situate.kube.election.election import ElectionChange, ElectionNews, Elector, Leadership
-from situate.kube.election.lease_record import ElectionTimes, LeaseName, Record, free_at
+from situate.kube.election.election import ElectionChange, ElectionEvent, Elector, Leadership
+from situate.kube.election.lease_record import ElectionTimes, LeaseName, LeaseRecord, free_at
 from situate.objects.messages import Request
 from situate.testing.virtual_time.processes import Process, World
 from tests.kube.hostile_server import Fault, HostileServer
@@ -52,7 +53,7 @@ class Candidate:
     def wall_clock(self) -> datetime:
         return EPOCH + timedelta(seconds=self.world.now + self.wall_offset_s)
 
-    def observe(self, news: ElectionNews) -> None:
+    def observe(self, news: ElectionEvent) -> None:
         self.news.append((self.world.now, news.change, news.reason))
 
     async def lead(self, leadership: Leadership) -> None:
@@ -67,7 +68,7 @@ class Candidate:
             self.served.append((began, self.world.now))
 
     def valid(self) -> bool:
-        return any(term.valid_now() for term in self.terms)
+        return any(term.is_valid() for term in self.terms)
 
     def changes(self) -> list[ElectionChange]:
         return [change for _, change, _ in self.news if change is not ElectionChange.RENEWED]
@@ -80,7 +81,7 @@ def spec(server: HostileServer) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("waits", "at"), [(True, 115.0), (False, 100.0)])
 def test_a_lease_is_taken_at_once_where_nobody_else_can_be_alive(*, waits: bool, at: float) -> None:
-    held = Record("1", "somebody", 15.0, EPOCH, EPOCH, 3)
+    held = LeaseRecord("1", "somebody", 15.0, EPOCH, EPOCH, 3)
     assert free_at(held, 100.0, ElectionTimes(waits=waits)) == at
 
 
@@ -176,7 +177,7 @@ def test_a_killed_leader_is_succeeded_after_the_lease_has_run_out() -> None:
     with World() as world:
         server = HostileServer()
         first, second = Candidate(world, server, "a"), Candidate(world, server, "b")
-        world.timeline.at(31, first.process.kill)
+        world.timeline.call_at(31, first.process.kill)
         world.run_until(44)
         assert not second.terms
         world.run_until(31 + 15 + 2 * 2.2 + 0.1)
@@ -230,7 +231,7 @@ def test_a_suspended_machine_is_noticed_by_the_wall_clock() -> None:
         assert not first.valid()
         world.run_until(34)
         assert first.changes() == [ElectionChange.ACQUIRED, ElectionChange.LOST, ElectionChange.ACQUIRED]
-        assert [term.valid_now() for term in first.terms] == [False, True], "its own old claim does not hinder it"
+        assert [term.is_valid() for term in first.terms] == [False, True], "its own old claim does not hinder it"
 
 
 @pytest.mark.rule("vm:B44", "vm:F14")
@@ -246,7 +247,7 @@ def test_a_term_that_has_lapsed_for_a_moment_is_over_though_the_clock_is_set_bac
         assert not first.valid()
         world.run_until(34)
         assert first.changes() == [ElectionChange.ACQUIRED, ElectionChange.LOST, ElectionChange.ACQUIRED]
-        assert [term.valid_now() for term in first.terms] == [False, True]
+        assert [term.is_valid() for term in first.terms] == [False, True]
 
 
 def test_a_lost_answer_is_found_by_reading_back() -> None:
@@ -285,8 +286,12 @@ def test_a_touched_label_is_no_sign_of_life() -> None:
     with World() as world:
         server = HostileServer()
         server.put(LEASE, {"spec": {"holderIdentity": "dead", "leaseDurationSeconds": 15, "renewTime": None}})
+
+        def touch(second: int) -> None:
+            server.put(LEASE, server.objects[LEASE] | {"x": second})
+
         for second in range(1, 100):
-            world.timeline.at(second, lambda second=second: server.put(LEASE, server.objects[LEASE] | {"x": second}))  # type: ignore[misc]  # a default binds the loop's variable
+            world.timeline.call_at(second, partial(touch, second))
         first = Candidate(world, server, "a")
         world.run_until(14.9)
         assert not first.terms
@@ -325,7 +330,7 @@ def test_a_leader_that_gives_way_has_ended_its_work_before_another_begins_and_st
         first, second = Candidate(world, server, "a"), Candidate(world, server, "b")
         first.wind_down_s = 3
         world.run_until(10)
-        first.elector.give_way(stands_aside_s=6)
+        first.elector.step_down(stands_aside_s=6)
         world.run_until(12.9)
         assert first.valid(), "renewed until its work has ended"
         assert not second.terms
@@ -333,7 +338,7 @@ def test_a_leader_that_gives_way_has_ended_its_work_before_another_begins_and_st
         assert first.served == [(0, 13)]
         assert second.valid()
         assert not first.valid()
-        second.elector.give_way(stands_aside_s=6)
+        second.elector.step_down(stands_aside_s=6)
         world.run_until(30)
         assert first.valid(), "it stands again"
         assert first.process.failure() is None
@@ -345,9 +350,9 @@ def test_a_lease_that_nobody_takes_goes_back_to_the_one_that_gave_way() -> None:
         server = HostileServer()
         first = Candidate(world, server, "a")
         world.run_until(10)
-        first.elector.give_way(stands_aside_s=6)
+        first.elector.step_down(stands_aside_s=6)
         for second in range(10, 16):
-            world.timeline.at(second, first.elector.wake)
+            world.timeline.call_at(second, first.elector.wake)
         world.run_until(15.9)
         assert spec(server)["holderIdentity"] == ""
         world.run_until(17)
@@ -361,10 +366,10 @@ def test_a_candidate_has_nothing_to_give() -> None:
         Candidate(world, server, "a")
         second = Candidate(world, server, "b")
         world.run_until(10)
-        second.elector.give_way(stands_aside_s=1000)
+        second.elector.step_down(stands_aside_s=1000)
         world.run_until(20)
         assert second.process.failure() is None
-        assert not second.elector._giving_way.is_set()
+        assert not second.elector._stepping_down.is_set()
 
 
 def test_a_deleted_lease_ends_the_term() -> None:
@@ -444,7 +449,7 @@ def test_never_two_leaders_and_always_one_again(steps: list[tuple[str, int, int]
         def check() -> None:
             leaders = [each.name for each in every if each.valid()]
             assert len(leaders) <= 1, f"two leaders at {world.now}: {leaders}"
-            world.timeline.after(0.2, check)
+            world.timeline.call_after(0.2, check)
 
         check()
         faults: dict[str, float] = {"delay": 0.0, "lose": 0.0, "refuse": 0.0}

@@ -53,7 +53,7 @@ def credentials(connection: Connection, clock: Clock, plugin: Plugin | None = No
 
 
 async def authorization(source: Credentials) -> str:
-    login = source.cached or await source.login()
+    login = source.cached_login or await source.login()
     return dict(login.headers).get("Authorization", "")
 
 
@@ -71,8 +71,8 @@ async def test_what_never_changes(connection: Connection, wanted: str) -> None:
     source = credentials(connection, clock, plugin)
     assert await authorization(source) == wanted
     clock.s = 1e9
-    assert source.cached is not None
-    assert not await source.refresh(source.cached)
+    assert source.cached_login is not None
+    assert not await source.refresh(source.cached_login)
     assert plugin.runs == 0
 
 
@@ -121,7 +121,7 @@ async def test_unchanged_files_give_the_same_login(tmp_path: Path) -> None:
     source = credentials(replace(CONNECTION, ca=Pem(path=tmp_path / "ca")), clock)
     first = await source.login()
     clock.s = 61
-    assert source.cached is None
+    assert source.cached_login is None
     assert await source.login() is first
     (tmp_path / "ca").write_bytes(b"new")
     clock.s = 122
@@ -144,7 +144,7 @@ async def test_a_plugin_without_expiry_runs_again_when_refused_and_once_for_all_
     source = credentials(PLUGIN, clock, plugin)
     first = await source.login()
     clock.s = 1e9
-    assert source.cached is first
+    assert source.cached_login is first
     assert await asyncio.gather(*(source.refresh(first) for _ in range(5))) == [True] * 5
     assert plugin.runs == 2
 

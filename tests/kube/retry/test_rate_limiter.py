@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from situate.kube.retry.rate_limiter import Limiter
+from situate.kube.retry.rate_limiter import RateLimiter
 
 
 def now() -> float:
@@ -13,7 +13,7 @@ def now() -> float:
 
 @pytest.mark.looptime
 async def test_a_burst_leaves_at_once_and_then_the_rate_holds() -> None:
-    limiter = Limiter(qps=10, burst=3)
+    limiter = RateLimiter(qps=10, burst=3)
     left = []
     for _ in range(6):
         await limiter.wait()
@@ -23,7 +23,7 @@ async def test_a_burst_leaves_at_once_and_then_the_rate_holds() -> None:
 
 @pytest.mark.looptime
 async def test_a_pause_earns_a_burst_but_no_more() -> None:
-    limiter = Limiter(qps=10, burst=3)
+    limiter = RateLimiter(qps=10, burst=3)
     for _ in range(3):
         await limiter.wait()
     await asyncio.sleep(60)
@@ -36,7 +36,7 @@ async def test_a_pause_earns_a_burst_but_no_more() -> None:
 
 @pytest.mark.looptime
 async def test_those_who_wait_leave_in_order() -> None:
-    limiter = Limiter(qps=10, burst=1)
+    limiter = RateLimiter(qps=10, burst=1)
     left: list[int] = []
 
     async def call(number: int) -> None:
@@ -53,4 +53,4 @@ async def test_those_who_wait_leave_in_order() -> None:
 )
 def test_impossible_settings_are_refused(qps: float, burst: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Limiter(qps, burst)
+        RateLimiter(qps, burst)

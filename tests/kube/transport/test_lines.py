@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.kube.transport.lines import Lines
+from situate.kube.transport.lines import LineSplitter
 
 LINES = st.lists(st.binary(max_size=6).map(lambda each: each.replace(b"\n", b"")), max_size=8)
 
@@ -14,12 +14,12 @@ def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], unfinished:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=8)))
     pieces = [body[a:b] for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True)]
     at = data.draw(st.integers(0, len(pieces)))
-    reader = Lines()
-    found = [*reader.ended_in(pieces[:at]), *reader.ended_in(pieces[at:])]
+    reader = LineSplitter()
+    found = [*reader.complete_lines(pieces[:at]), *reader.complete_lines(pieces[at:])]
     assert [line.removesuffix(b"\n") for line in found] == [line for line in lines if line]
 
 
 def test_an_event_in_a_piece_of_its_own_is_not_copied() -> None:
     piece = b'{"type":"ADDED"}\n'
-    (line,) = Lines().ended_in([piece])
+    (line,) = LineSplitter().complete_lines([piece])
     assert line is piece

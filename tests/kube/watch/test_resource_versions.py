@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.kube.watch.resource_versions import Versions, older
+from situate.kube.watch.resource_versions import VersionHistory, is_older
 from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.kinds.pods import Pod
 
@@ -21,7 +21,7 @@ from situate.objects.kinds.pods import Pod
     ],
 )
 def test_decimals_are_compared_and_nothing_else(one: str, other: str, earlier: bool) -> None:
-    assert older(one, other) is earlier
+    assert is_older(one, other) is earlier
 
 
 def pod(version: str, uid: str = "u") -> Pod:
@@ -29,18 +29,18 @@ def pod(version: str, uid: str = "u") -> Pod:
 
 
 def test_what_is_news() -> None:
-    versions = Versions()
+    versions = VersionHistory()
     assert versions.is_news(None, pod("5"))
     assert versions.is_news(pod("5"), pod("6"))
     assert not versions.is_news(pod("6"), pod("5"))
     assert not versions.is_news(pod("6"), pod("6"))
     assert versions.is_news(pod("6"), pod("6", uid="made anew"))
     assert versions.is_news(pod("a"), pod("b")), "other words than numbers are never older"
-    versions.listed("10")
+    versions.record_listed("10")
     assert not versions.is_news(None, pod("9")), "it had gone when everything was listed"
     assert versions.is_news(None, pod("11"))
-    versions.deleted("default", "web", "12")
+    versions.record_deleted("default", "web", "12")
     assert not versions.is_news(None, pod("11"))
     assert versions.is_news(None, pod("13"))
-    versions.listed("20")
+    versions.record_listed("20")
     assert not versions.is_news(None, pod("13"))

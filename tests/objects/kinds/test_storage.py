@@ -61,8 +61,8 @@ def test_whose_a_volume_is(ref: dict[str, str] | None, whether: bool) -> None:
 
 
 def test_sizes_and_limits_are_read_where_they_are_named() -> None:
-    assert claim().requested is None
-    assert str(claim(spec={"resources": {"requests": {"storage": "5Gi"}}}).requested) == "5Gi"
+    assert claim().requested_storage is None
+    assert str(claim(spec={"resources": {"requests": {"storage": "5Gi"}}}).requested_storage) == "5Gi"
     assert volume().size.value == 0
     assert volume(spec={"capacity": {"storage": "1Ki"}}).size.value == 1024
     node = decode(
@@ -71,12 +71,12 @@ def test_sizes_and_limits_are_read_where_they_are_named() -> None:
         b'"spec":{"drivers":[{"name":"a","allocatable":{"count":3}},{"name":"b"},{"name":"c","allocatable":{}}]}}',
     )
     assert node.limits == {"a": 3}
-    assert node.migrated == {"kubernetes.io/gce-pd", "x"}
-    assert decode(CSINODES, b"{}").migrated == frozenset()
+    assert node.migrated_plugins == {"kubernetes.io/gce-pd", "x"}
+    assert decode(CSINODES, b"{}").migrated_plugins == frozenset()
     room = decode(CSISTORAGECAPACITIES, b'{"capacity":"10Gi","maximumVolumeSize":"2Gi"}')
-    assert str(room.largest) == "2Gi"
-    assert str(decode(CSISTORAGECAPACITIES, b'{"capacity":"10Gi"}').largest) == "10Gi"
-    assert decode(CSISTORAGECAPACITIES, b"{}").largest is None
+    assert str(room.largest_volume) == "2Gi"
+    assert str(decode(CSISTORAGECAPACITIES, b'{"capacity":"10Gi"}').largest_volume) == "10Gi"
+    assert decode(CSISTORAGECAPACITIES, b"{}").largest_volume is None
     assert decode(STORAGECLASSES, b'{"provisioner":"p"}').volume_binding_mode is None
 
 

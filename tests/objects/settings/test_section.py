@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.objects.settings.section import Duration, Mistake, ObjectName, SignedDuration, parse_section, shown
+from situate.objects.settings.section import Duration, Mistake, ObjectName, SignedDuration, format_value, parse_section
 
 
 class Shrink(Enum):
@@ -177,7 +177,7 @@ def test_a_value_nested_deeply_is_shown_as_far_as_it_goes() -> None:
     nested: list[object] = []
     for _ in range(100_000):
         nested = [nested]
-    assert shown(nested) == "[" * 57 + "..."
+    assert format_value(nested) == "[" * 57 + "..."
 
 
 def test_no_more_of_a_value_is_written_out_than_is_shown() -> None:
@@ -185,9 +185,9 @@ def test_no_more_of_a_value_is_written_out_than_is_shown() -> None:
     many: object = "x"
     for _ in range(30):
         many = [many] * 10
-    assert shown(many) == "[" * 30 + '"x", "x", "x", "x", "x", "x...'
-    assert shown({(1, 2): many}).startswith("{(1, 2): [[[")
-    assert shown({"a": [1, None, "ä"]}) == '{"a": [1, null, "ä"]}'
+    assert format_value(many) == "[" * 30 + '"x", "x", "x", "x", "x", "x...'
+    assert format_value({(1, 2): many}).startswith("{(1, 2): [[[")
+    assert format_value({"a": [1, None, "ä"]}) == '{"a": [1, null, "ä"]}'
 
 
 @pytest.mark.parametrize(
@@ -201,4 +201,4 @@ def test_no_more_of_a_value_is_written_out_than_is_shown() -> None:
     ],
 )
 def test_of_a_url_under_a_wrong_key_the_password_is_not_shown(value: object, told: str) -> None:
-    assert shown(value) == told
+    assert format_value(value) == told

@@ -15,7 +15,7 @@ from situate.objects.kinds.nodes import Node, NodeStatus
 from situate.objects.kinds.pods import Container, Pod, PodSpec, ResourceRequirements
 from situate.objects.values.quantity import parse_quantity
 from situate.plugins.gpu_share.fragmentation import TypicalPod
-from situate.plugins.gpu_share.requests import ASKS, COUNT, INDEX, MILLI, MODEL
+from situate.plugins.gpu_share.requests import COUNT, INDEX, MILLI, MODEL, REQUEST_KEYS
 from tests.plugins.twins import gpu_share as twin
 from tests.plugins.twins.requests import request
 from tests.plugins.twins.world import World
@@ -96,8 +96,8 @@ def as_twin(typical: Sequence[TypicalPod]) -> list[twin.Kind]:
 
 
 def columns(world: World, pod: Pod) -> tuple[Snapshot, PodInfo]:
-    vocabulary = Vocabulary.new()
-    reader = PodReader(vocabulary.resources, ASKS)
+    vocabulary = Vocabulary.create()
+    reader = PodReader(vocabulary.resources, REQUEST_KEYS)
     infos = [reader.read(each) for each in world.pods]
     table = node_table(vocabulary, [node_row(each, vocabulary) for each in world.nodes])
     there = ((info, table.index[info.pod.spec.node_name]) for info in infos)

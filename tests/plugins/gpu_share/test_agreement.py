@@ -59,7 +59,7 @@ def test_scores_of_each_node(plugin: Any, case: tuple[int, int, int]) -> None:
     world, pod = random_world(*case)
     snapshot, info = columns(world, pod)
     state, feasible = prepared(plugin, info, snapshot)
-    found = plugin.score(state, info, snapshot.at(np.array(feasible, dtype=np.intp)))
+    found = plugin.score(state, info, snapshot.select_nodes(np.array(feasible, dtype=np.intp)))
     assert found.tolist() == [twin.SCORES[plugin.name](pod, world.nodes[node], world) for node in feasible]
 
 
@@ -87,7 +87,7 @@ def test_best_fit_is_stretched_over_the_feasible_nodes(case: tuple[int, int, int
     snapshot, info = columns(world, pod)
     plugin = BestFitScore()
     state, feasible = prepared(plugin, info, snapshot)
-    raw = plugin.score(state, info, snapshot.at(np.array(feasible, dtype=np.intp)))
+    raw = plugin.score(state, info, snapshot.select_nodes(np.array(feasible, dtype=np.intp)))
     wanted = [twin.best_fit(pod, world.nodes[node], world) for node in feasible]
     assert raw.tolist() == wanted
     assert plugin.normalize(state, info, raw).tolist() == (twin.stretched(wanted) if wanted else [])
@@ -103,11 +103,11 @@ def test_fragmentation_gradient_descent(case: tuple[int, int, int], kinds: int) 
     plugin = FGDScore(FGDScoreArgs(typical))
     state, feasible = prepared(plugin, info, snapshot)
     feasible = [node for node in feasible if twin.cpu_left(world.nodes[node], world) >= request(pod, "cpu")]
-    scores = plugin.score(state, info, snapshot.at(np.array(feasible, dtype=np.intp))).tolist()
+    scores = plugin.score(state, info, snapshot.select_nodes(np.array(feasible, dtype=np.intp))).tolist()
     for node, score in zip(feasible, scores, strict=True):
         wanted, devices = twin.descent(pod, world.nodes[node], world, as_twin(typical))
         assert score == wanted
-        given = plugin.allot(info, snapshot.at(np.array([node])))
+        given = plugin.allot(info, snapshot.select_nodes(np.array([node])))
         assert given == ({INDEX: "-".join(map(str, devices))} if devices else {})
 
 
@@ -117,7 +117,7 @@ def test_fragmentation(case: tuple[int, int, int], kinds: int) -> None:
     world, pod = random_world(*case)
     typical = random_kinds(kinds)
     snapshot, _ = columns(world, pod)
-    found = Fragmentation.of(snapshot.nodes, typical).amount(snapshot)
+    found = Fragmentation.from_nodes(snapshot.nodes, typical).fragmented_amount(snapshot)
     for amount, node in zip(found.tolist(), world.nodes, strict=True):
         idle, cpu = twin.left(node, world), twin.cpu_left(node, world)
         assert amount == pytest.approx(float(twin.fragmentation(cpu, idle, twin.model(node), as_twin(typical))))
@@ -132,12 +132,12 @@ def test_random_takes_any_node_and_any_device(case: tuple[int, int, int]) -> Non
     state, feasible = prepared(plugin, info, snapshot)
     if not feasible:
         return
-    view = snapshot.at(np.array(feasible, dtype=np.intp))
+    view = snapshot.select_nodes(np.array(feasible, dtype=np.intp))
     scores = plugin.score(plugin.pre_score(state, info, view).state, info, view)
     assert sorted(scores.tolist()) == [0] * (len(feasible) - 1) + [100]
     count, milli, _ = twin.wants(pod)
     for node in feasible:
-        given = plugin.allot(info, snapshot.at(np.array([node]))).get(INDEX, "")
+        given = plugin.allot(info, snapshot.select_nodes(np.array([node]))).get(INDEX, "")
         devices = [int(device) for device in given.split("-")] if given else []
         idle = twin.left(world.nodes[node], world)
         assert len(set(devices)) == count

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from situate.framework.class_cache.switches import Shortcuts
 from situate.framework.engine.decisions import Decision, Placed, Refused
 from situate.framework.engine.engine import Engine
-from situate.framework.engine.messages import no_node
+from situate.framework.engine.messages import no_node_message
 from situate.framework.plugin_api.actions import Bind, Patch
 from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
 from situate.framework.plugin_api.events import Change, ClusterEvent, Hint, Subject
 from situate.framework.profile.profiles import profiles_of
 from situate.objects.kinds.pods import Pod
 from situate.objects.settings.section import Mistake, parse_section
-from situate.plugins.gpu_share.devices import idle
+from situate.plugins.gpu_share.devices import idle_amounts
 from situate.plugins.gpu_share.gpu_share import GpuShare
 from situate.plugins.gpu_share.random_score import RandomScore, RandomScoreArgs
-from situate.plugins.gpu_share.requests import ASKS, COUNT, INDEX, MILLI, BadRequest, GpuRequest, gpu_request
+from situate.plugins.gpu_share.requests import COUNT, INDEX, MILLI, REQUEST_KEYS, BadRequest, GpuRequest, gpu_request
 from situate.plugins.registry import registry
 from tests.plugins.gpu_share.gpus import columns, node, placed, pod, random_node, random_pod
 from tests.plugins.twins.world import World
@@ -74,7 +74,7 @@ def told(engine: Engine, uid: str) -> str:
 
 def devices(engine: Engine) -> list[list[int]]:
     """By device: idle on each node."""
-    found: list[list[int]] = idle(engine.snapshot).tolist()
+    found: list[list[int]] = idle_amounts(engine.snapshot).tolist()
     return found
 
 
@@ -158,7 +158,7 @@ def test_a_share_goes_to_the_tightest_device_and_stays_on_one() -> None:
     assert devices(here) == [[100], [100]]
     refused = decided(here, pod("e", gpus=1, milli=200))
     assert isinstance(refused, Refused), "200 are idle, but not on one device"
-    assert no_node(refused.diagnosis) == "0/1 nodes are available: 1 node(s) didn't have enough idle GPUs."
+    assert no_node_message(refused.diagnosis) == "0/1 nodes are available: 1 node(s) didn't have enough idle GPUs."
 
 
 def test_reasons_say_what_is_missing() -> None:
@@ -169,7 +169,7 @@ def test_reasons_say_what_is_missing() -> None:
     here.set_pod(pod("there", gpus=1, milli=10, index="1", on="busy"), 0.0)
     refused = decided(here, pod("a", gpus=2, models="T4|V100"))
     assert isinstance(refused, Refused)
-    assert no_node(refused.diagnosis) == (
+    assert no_node_message(refused.diagnosis) == (
         "0/4 nodes are available: 1 node(s) didn't have GPUs of the wanted model, "
         "1 node(s) didn't have enough idle GPUs, 2 node(s) didn't have enough GPUs."
     )
@@ -194,7 +194,7 @@ def test_an_annotation_that_cannot_be_read_is_named_and_stops_nobody_else(name: 
     )
     refused = decided(here, bad)
     assert isinstance(refused, Refused)
-    assert "annotation alibabacloud.com/gpu-milli is '1.5k'; allowed: whole numbers from 0 to 1000" in no_node(
+    assert "annotation alibabacloud.com/gpu-milli is '1.5k'; allowed: whole numbers from 0 to 1000" in no_node_message(
         refused.diagnosis
     )
     assert isinstance(decided(here, pod("good", gpus=1, milli=500)), Placed)
@@ -208,8 +208,8 @@ def test_an_annotation_that_cannot_be_read_is_named_and_stops_nobody_else(name: 
         pytest.param({COUNT: "2"}, GpuRequest(2, 1000), id="whole ones"),
         pytest.param({COUNT: "0", MILLI: "500"}, None, id="of none"),
         pytest.param({COUNT: "1", MILLI: "0"}, None, id="nothing of one"),
-        pytest.param({COUNT: "1", ASKS[2]: "|A||B"}, GpuRequest(1, 1000, ("A", "B")), id="models"),
-        pytest.param({ASKS[2]: "A"}, None, id="a model of none"),
+        pytest.param({COUNT: "1", REQUEST_KEYS[2]: "|A||B"}, GpuRequest(1, 1000, ("A", "B")), id="models"),
+        pytest.param({REQUEST_KEYS[2]: "A"}, None, id="a model of none"),
     ],
 )
 def test_requests(said: dict[str, str], meant: GpuRequest | None) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TypeVar
 
 from situate.objects.kinds.pods import Pod, Volume
-from situate.objects.kinds.storage import PersistentVolume, PersistentVolumeClaim, Stored
+from situate.objects.kinds.storage import PersistentVolume, PersistentVolumeClaim, StorageObject
 from tests.plugins.twins.world import World
 
-S = TypeVar("S", bound=Stored)
+S = TypeVar("S", bound=StorageObject)
 
 
 def all_of(world: World, kind: type[S]) -> list[S]:

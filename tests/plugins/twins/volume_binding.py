@@ -80,7 +80,7 @@ def usable(volume: PersistentVolume, node: Node, world: World) -> bool:
     csi_node = named(world, CSINode, node.metadata.name)
     driver = in_tree.driver_of(volume)
     plugin = next((plugin for plugin, served_by in in_tree.PLUGINS.items() if served_by == driver), "")
-    if csi_node is not None and plugin in csi_node.migrated:
+    if csi_node is not None and plugin in csi_node.migrated_plugins:
         return matches(in_tree.translated_terms(volume), node)
     return matches(in_tree.required_terms(volume), node)
 
@@ -88,7 +88,7 @@ def usable(volume: PersistentVolume, node: Node, world: World) -> bool:
 def fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     return (
         volume.storage_class == claim.storage_class
-        and (claim.requested is None or volume.size.nano_value >= claim.requested.nano_value)
+        and (claim.requested_storage is None or volume.size.nano_value >= claim.requested_storage.nano_value)
         and volume.spec.volume_mode == claim.spec.volume_mode
         and volume.spec.volume_attributes_class_name == claim.spec.volume_attributes_class_name
         and volume.metadata.deletion_timestamp is None
@@ -159,7 +159,9 @@ def find_delayed(delayed: Sequence[PersistentVolumeClaim], node: Node, world: Wo
         return UNBOUND
     to_make = [claim for claim in delayed if claim.selected_node is not None]
     free = [claim for claim in delayed if claim.selected_node is None]
-    for claim in sorted(free, key=lambda each: each.requested.nano_value if each.requested is not None else 0):
+    for claim in sorted(
+        free, key=lambda each: each.requested_storage.nano_value if each.requested_storage is not None else 0
+    ):
         volume = best_volume(claim, node, world, [taken for _, taken in found.given])
         if volume is None:
             to_make.append(claim)
@@ -193,14 +195,14 @@ def room(claim: PersistentVolumeClaim, node: Node, world: World) -> CSIStorageCa
     """The first by name with enough; a text if the driver does not say; None if there is too little."""
     kind = named(world, StorageClass, claim.storage_class)
     driver = named(world, CSIDriver, kind.provisioner) if kind is not None else None
-    if driver is None or not driver.spec.storage_capacity or claim.requested is None:
+    if driver is None or not driver.spec.storage_capacity or claim.requested_storage is None:
         return "enough, for all that is known"
     for each in sorted(
         all_of(world, CSIStorageCapacity), key=lambda each: (each.metadata.namespace, each.metadata.name)
     ):
-        if each.storage_class_name != claim.storage_class or each.largest is None or each.node_topology is None:
+        if each.storage_class_name != claim.storage_class or each.largest_volume is None or each.node_topology is None:
             continue
-        if each.largest.value >= claim.requested.value and selector_of(each.node_topology).matches(
+        if each.largest_volume.value >= claim.requested_storage.value and selector_of(each.node_topology).matches(
             node.metadata.labels
         ):
             return each
@@ -220,13 +222,13 @@ def score_node(pod: Pod, node: Node, world: World) -> int:
     have: dict[str, int] = {}
     for claim, volume in found.given:
         name = volume.spec.storage_class_name
-        asked[name] = asked.get(name, 0) + (claim.requested.value if claim.requested is not None else 0)
+        asked[name] = asked.get(name, 0) + (claim.requested_storage.value if claim.requested_storage is not None else 0)
         have[name] = have.get(name, 0) + volume.size.value
     for claim in found.made if not found.given else ():
         there = room(claim, node, world)
-        if isinstance(there, CSIStorageCapacity) and claim.requested is not None:
+        if isinstance(there, CSIStorageCapacity) and claim.requested_storage is not None:
             name = claim.spec.storage_class_name
-            asked[name] = asked.get(name, 0) + claim.requested.value
+            asked[name] = asked.get(name, 0) + claim.requested_storage.value
             have[name] = there.capacity.value if there.capacity is not None else 0
     if not asked:
         return 0

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import Pod
 from situate.objects.kinds.selectors import LabelSelector
-from situate.objects.kinds.storage import Stored
+from situate.objects.kinds.storage import StorageObject
 
 SUCCESS = "Success"
 UNSCHEDULABLE = "Unschedulable"
@@ -38,7 +38,7 @@ class World:
     """By namespace: their selectors."""
     owners: Mapping[tuple[str, str, str], LabelSelector] = field(default_factory=dict)
     """By kind, namespace and name."""
-    storage: tuple[Stored, ...] = ()
+    storage: tuple[StorageObject, ...] = ()
 
     def on(self, node: Node) -> list[Pod]:
         return [pod for pod in self.pods if pod.spec.node_name == node.metadata.name]

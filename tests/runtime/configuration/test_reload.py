@@ -8,7 +8,7 @@ import pytest
 
 from situate.objects.settings.section import Mistake
 from situate.runtime.configuration.file import BadConfiguration, Configuration, parse_configuration
-from situate.runtime.configuration.reload import Accepted, ConfigurationFile, NamedFiles, Rejected, follow
+from situate.runtime.configuration.reload import ConfigurationFile, NamedFiles, ReloadAccepted, ReloadRejected, follow
 from situate.testing.virtual_time.processes import World
 
 HEAD = "apiVersion: situate.dev/v1alpha1\nkind: Situate\n"
@@ -26,7 +26,7 @@ def test_a_change_is_told_once(tmp_path: Path) -> None:
     assert file.poll() is None
     path.write_text(HEAD + "workers: 5\n")
     accepted = file.poll()
-    assert isinstance(accepted, Accepted)
+    assert isinstance(accepted, ReloadAccepted)
     assert accepted.configuration.runtime.workers == 5
     assert file.poll() is None
 
@@ -52,13 +52,13 @@ def test_a_bad_change_is_rejected_until_it_is_mended(
     file.load()
     spoil(path)
     rejected = file.poll()
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, ReloadRejected)
     assert sentence in str(rejected.problem)
     assert str(path) in str(rejected.problem)
     assert file.rejected is rejected.problem
     assert file.poll() is None
     path.write_text(HEAD)
-    assert isinstance(file.poll(), Accepted)
+    assert isinstance(file.poll(), ReloadAccepted)
     assert file.rejected is None
 
 
@@ -125,14 +125,14 @@ def test_a_file_that_the_configuration_names_is_followed_as_well(
     file.load()
     assert file.poll() is None
     other.write_text("good, too")
-    assert isinstance(file.poll(), Accepted)
-    assert file.named.last(other) == "good, too"
+    assert isinstance(file.poll(), ReloadAccepted)
+    assert file.named.last_text(other) == "good, too"
     assert file.poll() is None
     spoil(other)
-    assert isinstance(file.poll(), Rejected)
+    assert isinstance(file.poll(), ReloadRejected)
     assert file.poll() is None, "each change is told once"
     other.write_text("good again")
-    assert isinstance(file.poll(), Accepted)
+    assert isinstance(file.poll(), ReloadAccepted)
 
 
 def test_a_file_that_is_named_no_more_is_followed_no_more(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ def test_a_file_that_is_named_no_more_is_followed_no_more(tmp_path: Path) -> Non
     file = naming(path, other)
     file.load()
     path.write_text(HEAD + "workers: 0\n")
-    assert isinstance(file.poll(), Rejected)
+    assert isinstance(file.poll(), ReloadRejected)
     other.write_text("bad")
     assert file.poll() is None
     path.write_text(HEAD)
-    assert isinstance(file.poll(), Rejected), "it names the other one again"
+    assert isinstance(file.poll(), ReloadRejected), "it names the other one again"

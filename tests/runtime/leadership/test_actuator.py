@@ -44,7 +44,7 @@ async def test_a_term_waits_for_answers_of_writes_that_nobody_awaits_any_more() 
     waiting = asyncio.ensure_future(actuator.write(server.request()))
     await asyncio.sleep(0.1)
     waiting.cancel()
-    await actuator.finish()
+    await actuator.wait_answers()
     assert server.carried_out == 1
     assert asyncio.get_running_loop().time() == pytest.approx(1.0)
 
@@ -54,7 +54,7 @@ async def test_it_does_not_wait_for_ever() -> None:
     actuator = Actuator(lambda: None)
     waiting = asyncio.ensure_future(actuator.write(Server(3600.0).request()))
     await asyncio.sleep(0.0)
-    await actuator.finish()
+    await actuator.wait_answers()
     assert asyncio.get_running_loop().time() == pytest.approx(ANSWER_S)
     waiting.cancel()
 

@@ -10,11 +10,11 @@ from structlog.testing import capture_logs
 from situate.kube.client import Client
 from situate.kube.patches import MergePatch
 from situate.objects.resources import PODS
-from situate.runtime.leadership.leader_label import Mark, keep_marked
+from situate.runtime.leadership.leader_label import LeaderLabel, maintain_leader_label
 from situate.testing.virtual_time.processes import World
 from tests.kube.hostile_server import HostileServer
 
-MARK = Mark("situate", "here", "leads", "true")
+MARK = LeaderLabel("situate", "here", "leads", "true")
 OWN = "/api/v1/namespaces/situate/pods/here"
 
 
@@ -26,7 +26,7 @@ def keeping(server: HostileServer) -> tuple[list[float], Callable[[], Coroutine[
         tries.append(asyncio.get_running_loop().time())
         return await client.patch(PODS, pod, patch, MARK.namespace)
 
-    return tries, lambda: keep_marked(MARK, client, write)
+    return tries, lambda: maintain_leader_label(MARK, client, write)
 
 
 @pytest.mark.rule("vm:B44")

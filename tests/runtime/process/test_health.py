@@ -14,18 +14,20 @@ def test_a_report_names_what_is_wrong() -> None:
     health = Health()
     health.add_readiness("watch pods", lambda: "cannot list pods: 403 Forbidden")
     health.add_readiness("leader", lambda: None)
-    report = health.ready()
+    report = health.readiness_report()
     assert not report.ok
     assert report.text("readyz") == (
         "[+]ping ok\n[-]watch pods failed: cannot list pods: 403 Forbidden\n[+]leader ok\nreadyz check failed\n"
     )
-    assert health.live().ok
+    assert health.liveness_report().ok
 
 
 def test_a_check_that_fails_itself_is_a_reason() -> None:
     health = Health()
     health.add_liveness("broken", lambda: str(1 // 0))
-    assert health.live().reasons["broken"] == ("the check raised ZeroDivisionError: integer division or modulo by zero")
+    assert health.liveness_report().reasons["broken"] == (
+        "the check raised ZeroDivisionError: integer division or modulo by zero"
+    )
 
 
 async def test_answers_over_http_until_it_is_stopped() -> None:

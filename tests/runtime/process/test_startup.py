@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from situate.runtime.process.startup import COLLECT_AFTER, collector_paused, run_process
+from situate.runtime.process.startup import COLLECT_AFTER, pause_collector, run_process
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -14,7 +14,7 @@ def test_pauses_and_freezes_and_leaves_the_setting_as_it_was(enabled: bool) -> N
     try:
         if not enabled:
             gc.disable()
-        with collector_paused():
+        with pause_collector():
             assert not gc.isenabled()
             made: list[list[object]] = [[] for _ in range(1000)]
         assert gc.isenabled() is enabled

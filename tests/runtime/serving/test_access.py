@@ -44,7 +44,7 @@ def reviewed(api: Api, **status: object) -> list[dict[str, object]]:
 async def test_a_token_for_somebody_else_is_none(audiences: tuple[str, ...], said: list[str], known: bool) -> None:
     api = Api()
     asked = reviewed(api, authenticated=True, user={"username": "alice"}, audiences=said)
-    bearer = Access(Client(api), lambda: 0.0, audiences).bearer("Bearer abc")
+    bearer = Access(Client(api), lambda: 0.0, audiences).authenticate("Bearer abc")
     if known:
         assert (await bearer).username == "alice"
     else:
@@ -57,7 +57,7 @@ async def test_a_review_that_names_nobody_lets_nobody_in() -> None:
     api = Api()
     reviewed(api, authenticated=True, user={})
     with pytest.raises(Declined):
-        await Access(Client(api), lambda: 0.0).bearer("Bearer abc")
+        await Access(Client(api), lambda: 0.0).authenticate("Bearer abc")
 
 
 async def test_a_yes_is_for_that_user_and_that_action_alone() -> None:
@@ -83,9 +83,9 @@ async def test_few_answers_are_remembered() -> None:
     api, now = Api(), [0.0]
     reviewed(api, authenticated=True, user={"username": "alice"})
     gate = Access(Client(api), lambda: now[0])
-    for number in range(access._MOST + 10):
-        gate._bearers.keep(str(number), UserInfo("u"))
-    assert len(gate._bearers._values) == access._MOST
+    for number in range(access._MOST_CACHED + 10):
+        gate._bearers.put(str(number), UserInfo("u"))
+    assert len(gate._bearers._values) == access._MOST_CACHED
     assert gate._bearers.get("9") is None
     assert gate._bearers.get("10") is not None
     now[0] = TTL_S
@@ -96,7 +96,7 @@ async def test_many_who_come_at_once_with_one_token_are_one_question() -> None:
     api = Api()
     asked = reviewed(api, authenticated=True, user={"username": "alice"})
     gate = Access(Client(api), lambda: 0.0)
-    users = await asyncio.gather(*(gate.bearer("Bearer abc") for _ in range(20)))
+    users = await asyncio.gather(*(gate.authenticate("Bearer abc") for _ in range(20)))
     assert {user.username for user in users} == {"alice"}
     assert len(asked) == 1
 
@@ -105,10 +105,10 @@ async def test_a_no_is_told_to_all_who_wait_and_is_not_remembered() -> None:
     api = Api()
     asked = reviewed(api, authenticated=False)
     gate = Access(Client(api), lambda: 0.0)
-    told = await asyncio.gather(*(gate.bearer("Bearer abc") for _ in range(3)), return_exceptions=True)
+    told = await asyncio.gather(*(gate.authenticate("Bearer abc") for _ in range(3)), return_exceptions=True)
     assert [type(each) for each in told] == [Declined] * 3
     with pytest.raises(Declined):
-        await gate.bearer("Bearer abc")
+        await gate.authenticate("Bearer abc")
     assert len(asked) == 2
 
 
@@ -137,15 +137,17 @@ async def test_wrong_tokens_hold_up_nobody_whose_own_was_good() -> None:
     asked = reviewed(known, authenticated=True, user={"username": "alice"})
     reviewed(strangers, authenticated=True, user={"username": "alice"})
     gate = Access(Client(strangers), lambda: now[0], for_known=Client(known))
-    assert (await gate.bearer("Bearer good")).username == "alice"
+    assert (await gate.authenticate("Bearer good")).username == "alice"
     assert asked == [], "nobody knew it yet"
-    waiting = [asyncio.ensure_future(gate.bearer(f"Bearer {number}")) for number in range(access.MOST_STRANGERS)]
+    waiting = [
+        asyncio.ensure_future(gate.authenticate(f"Bearer {number}")) for number in range(access.MOST_UNKNOWN_REVIEWS)
+    ]
     await asyncio.sleep(0)
     with pytest.raises(Declined, match="too many") as declined:
-        await gate.bearer("Bearer one more")
+        await gate.authenticate("Bearer one more")
     assert declined.value.code == 503
     now[0] = TTL_S + 1
-    assert (await gate.bearer("Bearer good")).username == "alice"
+    assert (await gate.authenticate("Bearer good")).username == "alice"
     assert [each["token"] for each in asked] == ["good"]
     for each in (*waiting, *gate._reviews.values()):
         each.cancel()

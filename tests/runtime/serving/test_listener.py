@@ -18,7 +18,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from situate.objects.messages import Request, Response
-from situate.runtime.serving.listener import TOGETHER, TURN_S, Answers, CannotServe, Certificate, Limits, Listener
+from situate.runtime.serving.listener import (
+    HANDSHAKE_TURN_S,
+    MOST_HANDSHAKES,
+    AnswerRequest,
+    CannotServe,
+    Certificate,
+    Limits,
+    Listener,
+)
 from tests.controlplane.certificates import Authority
 
 pytestmark = pytest.mark.rule("sharding:K11")
@@ -43,7 +51,9 @@ async def echo(request: Request, _: str) -> Response:
 
 
 @asynccontextmanager
-async def listening(certificate: Certificate | None, answer: Answers = echo, **more: Any) -> AsyncIterator[Listener]:
+async def listening(
+    certificate: Certificate | None, answer: AnswerRequest = echo, **more: Any
+) -> AsyncIterator[Listener]:
     listener = Listener("echo", "127.0.0.1:0", certificate, answer, **more)
     running = asyncio.create_task(listener.run())
     try:
@@ -86,24 +96,24 @@ async def test_a_new_certificate_is_used_and_a_spoilt_one_is_not(tmp_path: Path)
     first, second = authority(), authority()
     async with listening(write(tmp_path, first, 1)) as listener:
         write(tmp_path, second, 2)
-        listener.renew()
+        listener.reload_certificate()
         assert (await ask(listener.port, second, "GET", "/"))[0] == 404
         with pytest.raises(ssl.SSLError):
             await ask(listener.port, first, "GET", "/")
         (tmp_path / "tls.crt").write_text("spoilt")
         os.utime(tmp_path / "tls.crt", (3, 3))
         with capture_logs() as logs:
-            listener.renew()
-            listener.renew()
+            listener.reload_certificate()
+            listener.reload_certificate()
         assert [each["event"] for each in logs] == ["new certificate rejected"]
         assert (await ask(listener.port, second, "GET", "/"))[0] == 404
         (tmp_path / "tls.crt").unlink()
-        listener.renew()
+        listener.reload_certificate()
 
 
 async def test_without_a_certificate_it_speaks_plain_http() -> None:
     async with listening(None) as listener:
-        listener.renew()
+        listener.reload_certificate()
         assert (await ask(listener.port, None, "GET", "/"))[0] == 404
 
 
@@ -200,7 +210,7 @@ async def test_those_who_say_nothing_keep_nobody_from_his_turn_to_begin_with_tls
         listening(write(tmp_path, signer, 1), limits=Limits(silence_s=600.0)) as listener,
         AsyncExitStack() as silent,
     ):
-        for _ in range(3 * TOGETHER):
+        for _ in range(3 * MOST_HANDSHAKES):
             await silent.enter_async_context(raw(listener.port))
         assert (await ask(listener.port, signer, "GET", "/"))[0] == 404
 
@@ -214,9 +224,9 @@ async def test_who_waits_for_his_turn_to_begin_with_tls_is_not_taken_for_silent_
         AsyncExitStack() as silent,
     ):
         began = loop.time()
-        readers = [await silent.enter_async_context(raw(listener.port)) for _ in range(waves * TOGETHER)]
+        readers = [await silent.enter_async_context(raw(listener.port)) for _ in range(waves * MOST_HANDSHAKES)]
         assert await asyncio.gather(*map(ended, readers)) == [b""] * len(readers)
-        assert loop.time() - began >= silence_s + (waves - 1) * TURN_S - 0.01
+        assert loop.time() - began >= silence_s + (waves - 1) * HANDSHAKE_TURN_S - 0.01
 
 
 async def test_what_is_no_request_is_refused_and_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from situate.runtime.serving.certificates.issue import generation
+from situate.runtime.serving.certificates.issue import create_generation
 from situate.runtime.serving.webhook_server import Reply, Webhook
 
 LARGEST = 1000
@@ -24,7 +24,7 @@ async def _length(body: bytes) -> Reply:
 @pytest.fixture
 async def url() -> AsyncIterator[str]:
     listener = Webhook("127.0.0.1:0", _length, path="/asked", setting="x", largest=LARGEST)
-    listener.serve_with(generation(("localhost",), datetime.datetime.now(datetime.UTC), 3600.0))
+    listener.serve_with(create_generation(("localhost",), datetime.datetime.now(datetime.UTC), 3600.0))
     running = asyncio.create_task(listener.run())
     await listener.wait_listening()
     yield f"https://127.0.0.1:{listener.port}/asked"

@@ -11,7 +11,7 @@ from situate.kube.election.lease_record import ElectionTimes, LeaseName
 from situate.objects.settings.section import Mistake, parse_section
 from situate.plugins.registry import registry
 from situate.scheduler.config.settings import ClientRate, SchedulerSettings
-from situate.scheduler.config.setup import Setup, in_force, kube_configuration, set_up
+from situate.scheduler.config.setup import Setup, effective_section, kube_configuration, set_up
 from situate.scheduler.permissions import permissions
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -169,7 +169,7 @@ FROM_A_FILE: dict[str, Any] = {
 @pytest.mark.finding("N1")
 def test_what_is_in_force_is_what_the_file_says_with_the_defaults_of_the_rest() -> None:
     loaded, _ = kube_configuration(yaml.safe_dump({**HEADER, **FROM_A_FILE}))
-    section = in_force(settings_of({"configuration": "ksc.yaml", "callsInFlight": 5}), loaded, registry(())[0])
+    section = effective_section(settings_of({"configuration": "ksc.yaml", "callsInFlight": 5}), loaded, registry(())[0])
     assert (section["configuration"], section["callsInFlight"]) == ("ksc.yaml", 5)
     assert (section["percentageOfNodesToScore"], section["leaseName"]) == (50, "mine")
     assert section["client"] == {"qps": 77.0, "burst": 99}
@@ -200,7 +200,7 @@ def test_what_is_in_force_makes_the_same_scheduler_when_it_is_written_to_a_file(
         ]
 
     loaded, _ = kube_configuration(yaml.safe_dump({**HEADER, **file}))
-    section = in_force(settings_of({"configuration": "ksc.yaml"}), loaded, registry(())[0])
+    section = effective_section(settings_of({"configuration": "ksc.yaml"}), loaded, registry(())[0])
     written = {key: section[key] for key in ("percentageOfNodesToScore", "profiles", "extenders", "leaderElection")} | {
         "clientConnection": section["client"]
     }

@@ -38,10 +38,10 @@ class Said:
             raise Retriable("leads no longer")
         self.log.lines.append(f"{self.uid}: {self.words}")
 
-    def dropped(self) -> None:
+    def report_drop(self) -> None:
         self.log.lines.append(f"{self.uid}: {self.words} dropped")
 
-    def merged(self, earlier: Said) -> Said:
+    def merge_with(self, earlier: Said) -> Said:
         return replace(self, words=f"{earlier.words} and {self.words}")
 
 

@@ -141,7 +141,7 @@ def test_a_binding_that_arrives_very_late_finds_the_pod_moved_on() -> None:
     with stage(nodes=1) as ours:
 
         def stuck(_: Request, carry: Carry) -> Answer:
-            ours.world.timeline.after(40.0, lambda: late.append(carry()))
+            ours.world.timeline.call_after(40.0, lambda: late.append(carry()))
             return None
 
         ours.meddle("/binding", stuck)
@@ -164,7 +164,7 @@ def test_room_stays_spoken_for_as_long_as_a_lost_binding_could_land() -> None:
     with stage(nodes=1) as ours:
 
         def stuck(_: Request, carry: Carry) -> Answer:
-            ours.world.timeline.after(60.0, carry)
+            ours.world.timeline.call_after(60.0, carry)
             return None
 
         def unavailable(_: Request, __: Carry) -> Answer:

@@ -23,7 +23,7 @@ from situate.objects.kinds.workloads import PodDisruptionBudget, PodDisruptionBu
 from situate.objects.resources import PODDISRUPTIONBUDGETS, ResourceType
 from situate.objects.selection.label_selectors import parse_selector
 from situate.objects.values.quantity import parse_quantity
-from situate.scheduler.controller.engine_feed import Intake
+from situate.scheduler.controller.engine_feed import EngineFeed
 from situate.scheduler.controller.informers import Stores
 from situate.testing.scheduler.world import default_setup
 
@@ -52,9 +52,9 @@ class Told:
     """An engine that is told by stores, which the test fills."""
 
     def __init__(self) -> None:
-        self.stores = Stores.empty()
+        self.stores = Stores.create_empty()
         self.complaints = Complaints()
-        self.intake = Intake(self.stores, self.complaints, lambda: 0.0)
+        self.intake = EngineFeed(self.stores, self.complaints, lambda: 0.0)
         self.engine = Engine(default_setup().profiles)
         self.stirred = 0
 

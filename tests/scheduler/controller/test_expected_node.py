@@ -14,7 +14,7 @@ from situate.framework.results.status import SKIP, SUCCESS, Code, Status
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.messages import Request, Response
 from situate.testing.scheduler.world import default_setup, with_plugins
-from situate.testing.virtual_time.network import Weather
+from situate.testing.virtual_time.network import NetworkFaults
 from situate.testing.virtual_time.world import RESTART_S
 from tests.scheduler.stage import PODS_PATH, Answer, Stage, stage
 
@@ -111,7 +111,7 @@ def test_it_is_taken_back_although_no_event_has_shown_it_yet() -> None:
         written = nominations_written(ours)
 
         def slow_from_now_on(_: Request, carry: Callable[[], Response | Watch]) -> Answer:
-            ours.world.network.weather = Weather(event_delay_s=5.0)
+            ours.world.network.faults = NetworkFaults(event_delay_s=5.0)
             return carry()
 
         ours.meddle("/status", slow_from_now_on)

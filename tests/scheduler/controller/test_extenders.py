@@ -9,7 +9,7 @@ import pytest
 
 from situate.framework.plugin_api.actions import BindByExtender
 from situate.framework.plugin_api.configuration import Extender
-from situate.framework.preemption.extenders import Filtered, FilterNodes, NoReply, Question, Reply
+from situate.framework.preemption.extenders import ExtenderQuestion, ExtenderReply, FilterNodes, FilterReply, NoReply
 from situate.scheduler.config.settings import SchedulerSettings
 from situate.scheduler.extenders.client import BindingFailed
 from situate.testing.scheduler.world import default_setup
@@ -27,7 +27,7 @@ class Choosy:
         self.answers = True
         self._how = how
 
-    async def ask(self, questions: Sequence[Question]) -> Sequence[Reply]:
+    async def ask(self, questions: Sequence[ExtenderQuestion]) -> Sequence[ExtenderReply]:
         await asyncio.sleep(0.5)
         if not self.answers:
             return [NoReply("connection refused") for _ in questions]
@@ -39,9 +39,9 @@ class Choosy:
         self._how(self.stage, action)
 
     @staticmethod
-    def _filtered(question: Question) -> Reply:
+    def _filtered(question: ExtenderQuestion) -> ExtenderReply:
         assert isinstance(question, FilterNodes)
-        return Filtered(("node-7",), {name: "not choosy enough" for name in question.nodes if name != "node-7"}, {})
+        return FilterReply(("node-7",), {name: "not choosy enough" for name in question.nodes if name != "node-7"}, {})
 
 
 def binds(ours: Stage, action: BindByExtender) -> None:

@@ -84,5 +84,5 @@ def test_telling_pods_needs_a_right_that_others_do_without() -> None:
         ]
 
     assert set(patches(allots=True)) - set(patches(allots=False)) == {"pods"}
-    assert SETUP.allots
-    assert not default_setup().allots
+    assert SETUP.allots_devices
+    assert not default_setup().allots_devices

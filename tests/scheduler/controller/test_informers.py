@@ -10,7 +10,7 @@ import pytest
 
 from situate.kube.client import Client
 from situate.objects.resources import unstructured
-from situate.scheduler.controller.informers import Watched
+from situate.scheduler.controller.informers import Informers
 
 MIGRATIONS = unstructured("vm.neon.tech", "v1", "VirtualMachineMigration", "virtualmachinemigrations")
 
@@ -18,7 +18,7 @@ MIGRATIONS = unstructured("vm.neon.tech", "v1", "VirtualMachineMigration", "virt
 @pytest.mark.rule("vm:C30", "vm:B43")
 @pytest.mark.parametrize("is_served", [True, False])
 async def test_resources_of_a_product_are_waited_for_unless_the_cluster_has_none(is_served: bool) -> None:
-    watched = Watched.of(cast(Client, None), random.Random(1), further=[MIGRATIONS])
+    watched = Informers.create(cast(Client, None), random.Random(1), further=[MIGRATIONS])
     (migrations,) = watched.further
     waiting = asyncio.ensure_future(watched.wait_synced())
     for each in watched.reflectors():

@@ -9,10 +9,16 @@ import pytest
 
 from situate.objects.kinds.meta import Condition, ObjectMeta
 from situate.objects.kinds.pods import Pod, PodStatus
-from situate.scheduler.controller.pod_conditions import POD_SCHEDULED, UNSCHEDULABLE, Claim, StatusChange, status_patch
+from situate.scheduler.controller.pod_conditions import (
+    POD_SCHEDULED,
+    UNSCHEDULABLE,
+    ConditionChange,
+    StatusChange,
+    status_patch,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-REFUSED = Claim(POD_SCHEDULED, "False", UNSCHEDULABLE, "0/3 nodes are available")
+REFUSED = ConditionChange(POD_SCHEDULED, "False", UNSCHEDULABLE, "0/3 nodes are available")
 META = ObjectMeta(name="web", namespace="default", uid="u1", resource_version="7", generation=2)
 TOLD = Pod(META, status=PodStatus(conditions=(Condition(POD_SCHEDULED, "False", UNSCHEDULABLE, REFUSED.message),)))
 NEW = Pod(META)
@@ -35,7 +41,7 @@ def condition(**more: Any) -> dict[str, Any]:
         pytest.param(TOLD, StatusChange(REFUSED), None, id="the same again"),
         pytest.param(
             TOLD,
-            StatusChange(Claim(POD_SCHEDULED, "False", UNSCHEDULABLE, "0/2 nodes")),
+            StatusChange(ConditionChange(POD_SCHEDULED, "False", UNSCHEDULABLE, "0/2 nodes")),
             {"conditions": [condition(message="0/2 nodes")]},
             id="other words are no transition",
         ),
@@ -63,5 +69,5 @@ def test_a_fence_always_changes_something_and_presumes_what_was_read() -> None:
 
 
 def test_two_changes_that_wait_become_one() -> None:
-    assert StatusChange(nominate="n1").after(StatusChange(REFUSED, "n2")) == StatusChange(REFUSED, "n1")
-    assert StatusChange(REFUSED).after(StatusChange(nominate="n2")) == StatusChange(REFUSED, "n2")
+    assert StatusChange(nominate="n1").combine_with(StatusChange(REFUSED, "n2")) == StatusChange(REFUSED, "n1")
+    assert StatusChange(REFUSED).combine_with(StatusChange(nominate="n2")) == StatusChange(REFUSED, "n2")

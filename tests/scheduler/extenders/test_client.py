@@ -20,15 +20,15 @@ from situate.framework.plugin_api.actions import Bind, BindByExtender
 from situate.framework.plugin_api.configuration import Extender, ExtenderTLS
 from situate.framework.pod.pods import PodKey, PodReader
 from situate.framework.preemption.extenders import (
-    Filtered,
+    ExtenderQuestion,
+    ExtenderReply,
     FilterNodes,
+    FilterReply,
     NoReply,
-    Preempted,
-    Prioritized,
+    PreemptionReply,
     PrioritizeNodes,
+    PrioritizeReply,
     ProcessPreemption,
-    Question,
-    Reply,
     Victims,
 )
 from situate.framework.profile.profile import profile_of
@@ -44,7 +44,7 @@ from situate.plugins.priority_sort import PrioritySort
 from situate.scheduler.extenders.client import BindingFailed, Extenders, wants_whole_nodes
 from tests.kube.servers import Authority, Handler, server_tls, serving
 
-READER = PodReader(Vocabulary.new().resources)
+READER = PodReader(Vocabulary.create().resources)
 
 
 class Whole:
@@ -71,7 +71,7 @@ def extender(url: str, **settings: Any) -> Extender:
     return Extender(url, **{"http_timeout": 60.0, "filter_verb": "filter", **settings})
 
 
-def asked(kind: type[FilterNodes] | type[PrioritizeNodes], extender: Extender, *nodes: str) -> Question:
+def asked(kind: type[FilterNodes] | type[PrioritizeNodes], extender: Extender, *nodes: str) -> ExtenderQuestion:
     return kind(extender, INFO, nodes)
 
 
@@ -92,14 +92,14 @@ async def reaching(handler: Handler, tls: Any = None, **settings: Any) -> AsyncI
     async with serving(handler, tls) as port:
         scheme = "http" if tls is None else "https"
         one = extender(f"{scheme}://127.0.0.1:{port}/prefix/", **settings)
-        extenders = Extenders.of([one], Whole(), {})
+        extenders = Extenders.create([one], Whole(), {})
         try:
             yield one, extenders
         finally:
             await extenders.close()
 
 
-async def reply(handler: Handler, kind: type[FilterNodes] | type[PrioritizeNodes], **settings: Any) -> Reply:
+async def reply(handler: Handler, kind: type[FilterNodes] | type[PrioritizeNodes], **settings: Any) -> ExtenderReply:
     async with reaching(handler, **settings) as (one, extenders):
         (said,) = await extenders.ask([asked(kind, one, "a", "b")])
         return said
@@ -114,7 +114,7 @@ async def test_a_filter_is_sent_whole_objects_and_what_it_says_is_read() -> None
         "FailedAndUnresolvableNodes": None,
         "Error": "",
     }
-    assert await reply(answering(said, seen=seen), FilterNodes) == Filtered(("b",), {"a": "full"}, {})
+    assert await reply(answering(said, seen=seen), FilterNodes) == FilterReply(("b",), {"a": "full"}, {})
     ((path, arguments),) = seen
     assert path == "/prefix/filter"
     assert arguments["Pod"]["spec"] == {"dnsPolicy": "Default"}
@@ -126,20 +126,20 @@ async def test_one_that_keeps_nodes_itself_is_sent_names() -> None:
     seen: list[tuple[str, Any]] = []
     said = {"nodenames": ["b"], "failedAndUnresolvableNodes": {"a": "wrong site"}}
     found = await reply(answering(said, seen=seen), FilterNodes, node_cache_capable=True)
-    assert found == Filtered(("b",), {}, {"a": "wrong site"})
+    assert found == FilterReply(("b",), {}, {"a": "wrong site"})
     assert seen[0][1]["NodeNames"] == ["a", "b"]
     assert seen[0][1]["Nodes"] is None
 
 
 async def test_names_are_not_read_of_one_that_keeps_no_nodes() -> None:
-    assert await reply(answering({"NodeNames": ["a"]}), FilterNodes) == Filtered((), {}, {})
+    assert await reply(answering({"NodeNames": ["a"]}), FilterNodes) == FilterReply((), {}, {})
 
 
 async def test_scores() -> None:
     seen: list[tuple[str, Any]] = []
     said = [{"Host": "a", "Score": 3}, {"host": "b"}]
     handler = answering(said, seen=seen)
-    assert await reply(handler, PrioritizeNodes, prioritize_verb="v1/score") == Prioritized((("a", 3), ("b", 0)))
+    assert await reply(handler, PrioritizeNodes, prioritize_verb="v1/score") == PrioritizeReply((("a", 3), ("b", 0)))
     assert seen[0][0] == "/prefix/v1/score"
 
 
@@ -151,7 +151,7 @@ async def test_preemption(capable: bool) -> None:
     async with reaching(handler, preempt_verb="preempt", node_cache_capable=capable) as (one, extenders):
         victims = {"a": Victims((READER.read(pod("v")), READER.read(pod("w"))), 2)}
         (found,) = await extenders.ask([ProcessPreemption(one, INFO, victims)])
-    assert found == Preempted({"a": (("v",), 1), "b": ((), 0)})
+    assert found == PreemptionReply({"a": (("v",), 1), "b": ((), 0)})
     shown, hidden = seen[0][1]["NodeNameToMetaVictims"], seen[0][1]["NodeNameToVictims"]
     if capable:
         assert shown == {"a": {"Pods": [{"UID": "v"}, {"UID": "w"}], "NumPDBViolations": 2}}
@@ -210,7 +210,7 @@ async def test_one_that_takes_too_long_is_not_waited_for() -> None:
 async def test_one_that_is_not_there_is_no_reply() -> None:
     async with serving(answering({})) as port:
         pass
-    extenders = Extenders.of([one := extender(f"http://127.0.0.1:{port}")], Whole(), {})
+    extenders = Extenders.create([one := extender(f"http://127.0.0.1:{port}")], Whole(), {})
     (found,) = await extenders.ask([asked(FilterNodes, one, "a")])
     await extenders.close()
     assert isinstance(found, NoReply)
@@ -235,10 +235,10 @@ async def test_all_are_asked_at_the_same_time() -> None:
     async with serving(handle) as port:
         urls = (f"http://127.0.0.1:{port}", f"http://127.0.0.1:{port}/other")
         two = [extender(url, prioritize_verb="score") for url in urls]
-        extenders = Extenders.of(two, Whole(), {})
+        extenders = Extenders.create(two, Whole(), {})
         replies = await extenders.ask([asked(PrioritizeNodes, each, "a") for each in two])
         await extenders.close()
-    assert replies == [Prioritized(()), Prioritized(())]
+    assert replies == [PrioritizeReply(()), PrioritizeReply(())]
 
 
 def test_whole_nodes_are_watched_only_for_those_who_want_to_see_them() -> None:
@@ -251,7 +251,7 @@ def test_whole_nodes_are_watched_only_for_those_who_want_to_see_them() -> None:
 # TLS
 
 
-async def over_tls(tls: Any, **settings: Any) -> Reply:
+async def over_tls(tls: Any, **settings: Any) -> ExtenderReply:
     async with reaching(answering({}), tls, **settings) as (one, extenders):
         (found,) = await extenders.ask([asked(FilterNodes, one, "a")])
         return found
@@ -269,8 +269,8 @@ async def test_tls_with_an_authority_and_a_client_certificate(tmp_path: Path) ->
         cert_data=base64.b64encode(client.certificate).decode(),
         key_data=base64.b64encode(client.key).decode(),
     )
-    assert await over_tls(tls, tls_config=inline) == Filtered((), {}, {})
-    assert await over_tls(tls, enable_https=True, tls_config=files) == Filtered((), {}, {})
+    assert await over_tls(tls, tls_config=inline) == FilterReply((), {}, {})
+    assert await over_tls(tls, enable_https=True, tls_config=files) == FilterReply((), {}, {})
     refused = await over_tls(tls, tls_config=ExtenderTLS(insecure=True))
     assert isinstance(refused, NoReply)
 
@@ -280,8 +280,8 @@ async def test_a_server_that_nobody_vouches_for_is_not_asked_unless_that_is_want
     refused = await over_tls(tls)
     assert isinstance(refused, NoReply)
     assert "certificate" in refused.problem
-    assert await over_tls(tls, tls_config=ExtenderTLS(insecure=True)) == Filtered((), {}, {})
-    assert await over_tls(tls, enable_https=True) == Filtered((), {}, {})
+    assert await over_tls(tls, tls_config=ExtenderTLS(insecure=True)) == FilterReply((), {}, {})
+    assert await over_tls(tls, enable_https=True) == FilterReply((), {}, {})
 
 
 async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ def test_pods_of_all_schedulers_of_a_process_are_added_up_and_its_cluster_is_cou
         engine.set_node(a_node("n1"), 0.0)
         for each in range(number + 1):
             engine.set_pod(a_pod(f"waits-{number}-{each}", "1"), 0.0)
-        metrics.show(lambda engine=engine: engine)  # type: ignore[misc]  # the default binds it here
-    metrics.show(lambda: None)
+        metrics.add_engine(lambda engine=engine: engine)  # type: ignore[misc]  # the default binds it here
+    metrics.add_engine(lambda: None)
 
     assert registry.get_sample_value("scheduler_pending_pods", {"queue": "active"}) == 3.0
     assert registry.get_sample_value("scheduler_cache_size", {"type": "nodes"}) == 1.0

@@ -17,7 +17,7 @@ from situate.framework.engine.decisions import Placed, Refused, Waiting
 from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.plugin import FilterPlugin, NormalizePlugin, PostFilterPlugin, Reads, ScorePlugin
 from situate.framework.pod.pods import PodInfo
-from situate.framework.profile.profile import Profile, members, profile_of
+from situate.framework.profile.profile import Profile, plugins_of, profile_of
 from situate.framework.results.status import Code, Status
 from situate.framework.results.verdict import Verdict, pass_all
 from situate.framework.snapshot.snapshot import Snapshot
@@ -49,7 +49,7 @@ class Seen:
         self.times = PluginTimes(SchedulerMetrics(self.registry), lambda: float(next(ticks)), Always(drawn))
         listed: Sequence[Any] = (PrioritySort(), NodeResourcesFit(), *plugins, Binder())
         self.profile = profile_of("here", [(each, 1) for each in listed])
-        self.engine = Engine([self.times.timed(self.profile)])
+        self.engine = Engine([self.times.with_timed_plugins(self.profile)])
 
     def schedule(self) -> object:
         self.times.begin()
@@ -118,7 +118,9 @@ def test_a_tenth_is_sampled() -> None:
     ticks = count()
     registry = CollectorRegistry()
     times = PluginTimes(SchedulerMetrics(registry), lambda: float(next(ticks)), random.Random(7))
-    engine = Engine([times.timed(profile_of("here", [(PrioritySort(), 1), (Busy("Busy"), 1), (Binder(), 1)]))])
+    engine = Engine(
+        [times.with_timed_plugins(profile_of("here", [(PrioritySort(), 1), (Busy("Busy"), 1), (Binder(), 1)]))]
+    )
     engine.set_node(node("a", cpu="1000"), 0)
     for number in range(1000):
         engine.set_pod(pod(str(number), "1m"), 0)
@@ -204,12 +206,12 @@ def test_a_plugin_with_a_handle_is_timed_as_well() -> None:
 @pytest.mark.parametrize("protocol", [FilterPlugin, ScorePlugin, NormalizePlugin, PostFilterPlugin])
 def test_a_stand_in_shows_what_its_plugin_shows_and_no_more(protocol: type) -> None:
     (profile,) = default_setup().profiles
-    timed = Seen().times.timed(profile)
+    timed = Seen().times.with_timed_plugins(profile)
 
     def shown(of: Profile) -> list[tuple[str, bool, object]]:
-        return [(each.name, isinstance(each, protocol), getattr(each, "reads", None)) for each in members(of)]
+        return [(each.name, isinstance(each, protocol), getattr(each, "reads", None)) for each in plugins_of(of)]
 
     assert shown(timed) == shown(profile)
-    for each, stand_in in zip(members(profile), members(timed), strict=True):
+    for each, stand_in in zip(plugins_of(profile), plugins_of(timed), strict=True):
         public = [name for name in dir(each) if not name.startswith("_")]
         assert public == [name for name in dir(stand_in) if not name.startswith("_")]

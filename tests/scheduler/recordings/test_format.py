@@ -11,14 +11,14 @@ from situate.objects.resources import NODES, PODS, STATEFULSETS
 from situate.scheduler.recordings.files import RecordingFile, read_recording
 from situate.scheduler.recordings.format import (
     BadRecording,
-    Bound,
-    Seen,
-    Synced,
-    bound_line,
-    essential,
+    BindingEntry,
+    ObjectEntry,
+    SyncedEntry,
+    binding_line,
+    equal_except_version,
+    essential_fields,
     header_line,
-    same,
-    seen_line,
+    object_line,
     synced_line,
 )
 
@@ -36,10 +36,10 @@ def pod(name: str) -> dict[str, Any]:
 def lines() -> list[bytes]:
     return [
         header_line(BEGAN),
-        seen_line(0.0, "LISTED", node("a")),
+        object_line(0.0, "LISTED", node("a")),
         synced_line(0.0),
-        seen_line(1.5, "ADDED", pod("web")),
-        bound_line(1.75, "shop/web", "web", "a"),
+        object_line(1.5, "ADDED", pod("web")),
+        binding_line(1.75, "shop/web", "web", "a"),
     ]
 
 
@@ -55,12 +55,12 @@ def test_what_was_written_is_read(tmp_path: Path, compressed: bool) -> None:
     assert read.header.began == BEGAN
     assert read.remarks == ()
     listed, synced, added, bound = read.entries
-    assert isinstance(listed, Seen)
+    assert isinstance(listed, ObjectEntry)
     assert (listed.type, listed.resource, listed.object.metadata.name) == ("LISTED", NODES, "a")
-    assert synced == Synced(0.0)
-    assert isinstance(added, Seen)
+    assert synced == SyncedEntry(0.0)
+    assert isinstance(added, ObjectEntry)
     assert (added.at, added.resource) == (1.5, PODS)
-    assert bound == Bound(1.75, "shop/web", "web", "a")
+    assert bound == BindingEntry(1.75, "shop/web", "web", "a")
     assert read.seconds == 1.75
 
 
@@ -82,7 +82,7 @@ def test_a_compressed_one_is_readable_up_to_its_last_flush(tmp_path: Path) -> No
         file.write(line)
     file.flush()
     survived = path.read_bytes()  # as a process that is killed now leaves it
-    file.write(seen_line(2.0, "ADDED", pod("late")))
+    file.write(object_line(2.0, "ADDED", pod("late")))
     file.close()
     path.write_bytes(survived)
     read = read_recording(path)
@@ -108,7 +108,7 @@ def test_a_part_has_room_for_changes_however_long_its_listing_is(tmp_path: Path)
     file = RecordingFile(tmp_path / "day", 10, 1)
     file.write(b"a listing of some length\n")
     assert file.full
-    file.listed()
+    file.raise_limit()
     assert not file.full
     file.write(b"as much in changes after it\n")
     assert file.full
@@ -149,10 +149,10 @@ def test_one_bad_object_does_not_stop_the_others(tmp_path: Path) -> None:
     strange = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "x"}}
     path = tmp_path / "day"
     path.write_bytes(
-        b"".join([*lines(), seen_line(2.0, "ADDED", bad), seen_line(2.0, "ADDED", strange), synced_line(1.0)])
+        b"".join([*lines(), object_line(2.0, "ADDED", bad), object_line(2.0, "ADDED", strange), synced_line(1.0)])
     )
     read = read_recording(path)
-    assert [len(read.entries), read.entries[-1]] == [5, Synced(2.0)]  # nor does a clock that was set back
+    assert [len(read.entries), read.entries[-1]] == [5, SyncedEntry(2.0)]  # nor does a clock that was set back
     assert "line 6: left out: pods shop/bad" in read.remarks[0]
     assert read.remarks[1] == "line 7: left out: Thing of example.com/v1"
 
@@ -166,7 +166,7 @@ def test_nothing_is_kept_that_no_scheduler_looks_at() -> None:
         "resources": {"requests": {"cpu": "1"}},
     }
     status = {"containerStatuses": [{"name": "main", "containerID": "secret", "resources": {}}]}
-    kept = essential(PODS, {**pod("web"), "spec": {"containers": [container], "priority": 3}, "status": status})
+    kept = essential_fields(PODS, {**pod("web"), "spec": {"containers": [container], "priority": 3}, "status": status})
     assert "secret" not in str(kept)
     assert kept["spec"]["priority"] == 3
     assert kept["spec"]["containers"] == [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}]
@@ -174,15 +174,15 @@ def test_nothing_is_kept_that_no_scheduler_looks_at() -> None:
         "metadata": {"name": "web"},
         "spec": {"selector": {}, "template": {"spec": {"containers": [container]}}},
     }
-    assert essential(STATEFULSETS, workload)["spec"] == {"selector": {}}
+    assert essential_fields(STATEFULSETS, workload)["spec"] == {"selector": {}}
 
 
 def test_what_changes_all_the_time_makes_no_difference() -> None:
     def state(version: str, beat: str, reason: str) -> dict[str, Any]:
         found = node("a", conditions=[{"type": "Ready", "lastHeartbeatTime": beat, "reason": reason}])
         found["metadata"] |= {"resourceVersion": version, "managedFields": [{"manager": version}]}
-        return essential(NODES, found)
+        return essential_fields(NODES, found)
 
-    assert same(state("1", "10:00", "KubeletReady"), state("2", "10:05", "KubeletReady"))
-    assert not same(state("1", "10:00", "KubeletReady"), state("2", "10:05", "KubeletNotReady"))
+    assert equal_except_version(state("1", "10:00", "KubeletReady"), state("2", "10:05", "KubeletReady"))
+    assert not equal_except_version(state("1", "10:00", "KubeletReady"), state("2", "10:05", "KubeletNotReady"))
     assert "managedFields" not in state("1", "", "")["metadata"]

@@ -17,7 +17,7 @@ from situate.objects.kinds.nodes import Node, Taint
 from situate.objects.kinds.pods import Pod, PodSpec
 from situate.objects.resources import NODES, PODS
 from situate.plugins.registry import registry
-from situate.scheduler.recordings.format import Bound, Entry, EntryType, Seen, Synced
+from situate.scheduler.recordings.format import BindingEntry, Entry, EntryType, ObjectEntry, SyncedEntry
 from situate.scheduler.recordings.replay import Replay, replay
 from tests.framework.clusters import a_node, a_pod, default_profile
 
@@ -32,24 +32,24 @@ class Cluster:
     now: float = 0.0
 
     def node(self, node: Node, type_: EntryType = "ADDED") -> None:
-        self.entries.append(Seen(self.now, type_, NODES, node))
+        self.entries.append(ObjectEntry(self.now, type_, NODES, node))
         self.engine.set_node(node, self.now)
 
     def node_gone(self, node: Node) -> None:
-        self.entries.append(Seen(self.now, "DELETED", NODES, node))
+        self.entries.append(ObjectEntry(self.now, "DELETED", NODES, node))
         self.engine.remove_node(node.metadata.name, self.now)
 
     def pod(self, pod: Pod, type_: EntryType = "ADDED") -> None:
-        self.entries.append(Seen(self.now, type_, PODS, pod))
+        self.entries.append(ObjectEntry(self.now, type_, PODS, pod))
         self.pods[pod.metadata.uid] = pod
         self.engine.set_pod(pod, self.now)
 
     def pod_gone(self, uid: str) -> None:
-        self.entries.append(Seen(self.now, "DELETED", PODS, self.pods.pop(uid)))
+        self.entries.append(ObjectEntry(self.now, "DELETED", PODS, self.pods.pop(uid)))
         self.engine.remove_pod(uid, self.now)
 
     def synced(self) -> None:
-        self.entries.append(Synced(self.now))
+        self.entries.append(SyncedEntry(self.now))
 
     def wait(self, seconds: float) -> None:
         """The scheduler does all that can be done now, and then whatever falls due before the time is over."""
@@ -65,7 +65,7 @@ class Cluster:
         while (decision := self.engine.schedule(self.now)) is not None:
             if isinstance(decision, Placed):
                 self.bound(decision.pod.info.pod, decision.node)
-                self.engine.bound(decision)
+                self.engine.binding_succeeded(decision)
             elif isinstance(decision, Refused):
                 for action in decision.actions:
                     if isinstance(action, Evict) and action.uid in self.pods:
@@ -74,7 +74,7 @@ class Cluster:
 
     def bound(self, pod: Pod, node: str) -> None:
         meta = pod.metadata
-        self.entries.append(Bound(self.now, f"{meta.namespace}/{meta.name}", meta.uid, node))
+        self.entries.append(BindingEntry(self.now, f"{meta.namespace}/{meta.name}", meta.uid, node))
         self.pod(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node)), "MODIFIED")
 
 
@@ -146,7 +146,7 @@ def test_under_the_same_profile_every_placement_is_the_same() -> None:
         placed += sum(bool(each.here) for each in result.stories)
         waited += sum(not each.here for each in result.stories)
         assert result.there.requested == result.here.requested
-        assert result.means.nodes_there == result.means.nodes_here
+        assert result.averages.nodes_there == result.averages.nodes_here
     assert placed > 100
     assert waited > 20
 
@@ -168,11 +168,11 @@ def test_another_profile_is_compared_placement_by_placement() -> None:
     second = result.stories[1]
     assert second.comparison is not None
     assert second.comparison.shares["NodeResourcesFit"] == (50, 25)
-    assert second.why.startswith("n0 has ")
+    assert second.difference.startswith("n0 has ")
     assert (result.there.nodes_used, result.here.nodes_used) == (4, 1)
     assert result.there.spread == 0.0
     assert result.here.spread == pytest.approx(0.433, abs=0.001)
-    assert result.means.nodes_here < result.means.nodes_there
+    assert result.averages.nodes_here < result.averages.nodes_there
 
 
 def test_a_pod_that_waits_on_one_side_alone_says_why() -> None:
@@ -181,16 +181,16 @@ def test_a_pod_that_waits_on_one_side_alone_says_why() -> None:
     cluster.synced()
     cluster.now = 1.0
     waits = a_pod("there", "2")
-    cluster.entries.append(Seen(1.0, "ADDED", PODS, waits))
-    cluster.entries.append(Bound(2.0, "default/there", "there", "small"))  # by somebody who overcommits
+    cluster.entries.append(ObjectEntry(1.0, "ADDED", PODS, waits))
+    cluster.entries.append(BindingEntry(2.0, "default/there", "there", "small"))  # by somebody who overcommits
     fits = a_pod("here", "1")
-    cluster.entries.append(Seen(3.0, "ADDED", PODS, fits))
+    cluster.entries.append(ObjectEntry(3.0, "ADDED", PODS, fits))
     result = played(cluster)
-    assert [(each.agreement, each.why) for each in result.stories] == [
+    assert [(each.agreement, each.difference) for each in result.stories] == [
         (Agreement.REFUSED_HERE, "small: NodeResourcesFit: Insufficient cpu"),
         (Agreement.REFUSED_THERE, "small is feasible here"),
     ]
-    assert (result.means.most_pending_there, result.means.most_pending_here) == (1, 1)
+    assert (result.averages.most_pending_there, result.averages.most_pending_here) == (1, 1)
 
 
 def test_what_came_with_a_node_is_where_it_was_recorded() -> None:
@@ -232,7 +232,7 @@ def test_a_long_recording_is_added_up_and_some_moments_are_kept() -> None:
     cluster.node(a_node("b"))
     result = played(cluster)
     assert result.seconds == 3010.0
-    assert result.means.pending_there == result.means.pending_here
-    assert result.means.pending_here == pytest.approx(0.5, abs=0.01)
+    assert result.averages.pending_there == result.averages.pending_here
+    assert result.averages.pending_here == pytest.approx(0.5, abs=0.01)
     assert 500 <= len(result.samples) <= 1001
     assert (result.samples[0].at, result.samples[-1].at) == (0.0, 3010.0)

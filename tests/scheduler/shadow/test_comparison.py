@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.configuration import Extender
-from situate.framework.preemption.extenders import Filtered, NoReply, Reply, read_only
+from situate.framework.preemption.extenders import ExtenderReply, FilterReply, NoReply, read_only_extenders
 from situate.objects.kinds.events import ObjectReference
 from situate.objects.kinds.meta import Condition
 from situate.objects.kinds.nodes import Taint
@@ -22,18 +22,18 @@ from situate.objects.kinds.pods import (
     PodStatus,
     PreferredSchedulingTerm,
 )
-from situate.scheduler.controller.engine_feed import Intake
+from situate.scheduler.controller.engine_feed import EngineFeed
 from situate.scheduler.controller.informers import Stores
 from situate.scheduler.shadow.comparison import (
     FIRST_SIGHT_S,
-    OVERTAKES_S,
-    STANDS_S,
+    OVERTAKING_S,
+    REFUSAL_AGE_S,
+    ComparedDecision,
     Consultation,
-    Decided,
     Shadow,
     summary,
 )
-from situate.scheduler.shadow.service import ShadowReporter
+from situate.scheduler.shadow.service import ShadowNotifier
 from tests.framework.clusters import a_node, a_pod, default_profile
 from tests.scheduler.recordings.test_replay import Complaints
 
@@ -42,15 +42,15 @@ from tests.scheduler.recordings.test_replay import Complaints
 class Beside:
     """A cluster whose pods somebody else binds."""
 
-    stores: Stores = field(default_factory=Stores.empty)
-    told: list[Decided] = field(default_factory=list)
+    stores: Stores = field(default_factory=Stores.create_empty)
+    told: list[ComparedDecision] = field(default_factory=list)
     now: float = 0.0
 
     def __post_init__(self) -> None:
         self.engine = Engine([default_profile()])
         self.shadow = Shadow(lambda: self.engine, self.told.append, lambda: self.now)
-        self.stores.pods.on_change(self.shadow.changed)
-        Intake(self.stores, Complaints(), lambda: self.now).begin(self.engine, lambda: None)
+        self.stores.pods.on_change(self.shadow.on_pod_change)
+        EngineFeed(self.stores, Complaints(), lambda: self.now).begin(self.engine, lambda: None)
 
     def nodes(self, *names: str, cpu: str = "4") -> None:
         for name in names:
@@ -71,11 +71,11 @@ class Beside:
 
     def later(self, seconds: float) -> None:
         self.now += seconds
-        self.shadow.due(lambda namespace, name: self.stores.pods.get(name, namespace))
+        self.shadow.compare_due(lambda namespace, name: self.stores.pods.get(name, namespace))
 
     @property
     def results(self) -> list[tuple[str, str, str]]:
-        return [(each.name, each.result, each.why) for each in self.told]
+        return [(each.name, each.result, each.difference) for each in self.told]
 
 
 def test_a_binding_is_compared_on_the_cluster_with_all_bindings_before_it() -> None:
@@ -94,7 +94,7 @@ def test_a_worse_node_is_told_with_the_reason() -> None:
     beside.nodes("a", "b")
     beside.bind(beside.waits(a_pod("first", "3")), "a")
     beside.bind(beside.waits(a_pod("second", "1")), "a")
-    beside.later(OVERTAKES_S)
+    beside.later(OVERTAKING_S)
     ((_, result, why),) = beside.results[1:]
     assert result == "other node"
     assert why.startswith("b has ")
@@ -118,7 +118,7 @@ def test_the_cluster_as_it_was_is_not_kept_for_ever() -> None:
     beside.nodes("better", cpu="64")
     beside.waits(pod)  # an update is no first sight
     beside.bind(pod, "a")
-    beside.later(OVERTAKES_S)
+    beside.later(OVERTAKING_S)
     assert [each.result for each in beside.told] == ["other node"]
 
 
@@ -129,9 +129,9 @@ def test_bindings_that_overtake_each_other_are_no_difference() -> None:
     first, second = (beside.waits(a_pod(name, "3")) for name in ("first", "second"))
     beside.bind(second, "b")  # decided when the first was on a already, and seen before it: b is the fuller one here
     beside.bind(first, "a")
-    beside.later(OVERTAKES_S / 2)
+    beside.later(OVERTAKING_S / 2)
     assert [each.name for each in beside.told] == ["default/third", "default/first"]
-    beside.later(OVERTAKES_S / 2)
+    beside.later(OVERTAKING_S / 2)
     assert [each.name for each in beside.told] == ["default/third", "default/first", "default/second"]
     assert all(each.agrees for each in beside.told)
 
@@ -141,7 +141,7 @@ def test_a_node_that_will_not_do_is_told_with_all_plugins_that_say_so() -> None:
     beside.stores.nodes.put(a_node("a", taints=(Taint("gpu", "", "NoSchedule"),)))
     beside.nodes("b")
     beside.bind(beside.waits(a_pod("web")), "a")
-    beside.later(OVERTAKES_S)
+    beside.later(OVERTAKING_S)
     assert beside.results == [
         ("default/web", "impossible here", "a: TaintToleration: node(s) had untolerated taint(s)")
     ]
@@ -152,10 +152,10 @@ def test_a_refusal_is_compared_once_it_has_stood() -> None:
     beside.nodes("a")
     pod = beside.waits(a_pod("web", "1"))
     beside.refuse(pod)
-    beside.later(STANDS_S - 1)
+    beside.later(REFUSAL_AGE_S - 1)
     assert beside.told == []
     beside.later(1)
-    beside.later(STANDS_S)
+    beside.later(REFUSAL_AGE_S)
     assert beside.results == [("default/web", "refused there", "a is feasible here")]
 
 
@@ -163,7 +163,7 @@ def test_a_refusal_that_both_agree_on() -> None:
     beside = Beside()
     beside.nodes("a")
     beside.refuse(beside.waits(a_pod("web", "64")))
-    beside.later(STANDS_S)
+    beside.later(REFUSAL_AGE_S)
     assert [each.result for each in beside.told] == ["same"]
 
 
@@ -176,7 +176,7 @@ def test_a_refusal_that_ends_in_a_binding_or_a_promise_is_none() -> None:
     beside.bind(bound, "a")
     beside.refuse(promised, nominated="a")
     beside.stores.pods.remove("gone", "default")
-    beside.later(2 * STANDS_S)
+    beside.later(2 * REFUSAL_AGE_S)
     assert [each.name for each in beside.told] == ["default/bound"]
 
 
@@ -198,16 +198,16 @@ def test_a_pod_over_which_a_plugin_fails_is_told_and_does_not_stop_the_others() 
     beside.bind(beside.waits(pod), "a")
     beside.bind(beside.waits(a_pod("good")), "b")
     assert [each.result for each in beside.told] == ["failed", "same"]
-    assert "NodeAffinity" in beside.told[0].why
+    assert "NodeAffinity" in beside.told[0].difference
 
 
 def test_nothing_is_compared_before_everything_has_been_seen() -> None:
-    told: list[Decided] = []
+    told: list[ComparedDecision] = []
     shadow = Shadow(lambda: None, told.append, lambda: 0.0)
     pod = a_pod("web")
-    shadow.changed(None, pod)
-    shadow.changed(pod, a_pod("web", node="a"))
-    shadow.due(lambda namespace, name: None)
+    shadow.on_pod_change(None, pod)
+    shadow.on_pod_change(pod, a_pod("web", node="a"))
+    shadow.compare_due(lambda namespace, name: None)
     assert told == []
 
 
@@ -227,14 +227,14 @@ def test_metrics_count_and_events_are_written_where_they_are_wanted(wanted: bool
     ) -> None:
         events.append(reason)
 
-    reporter = ShadowReporter(registry, record if wanted else None)
+    reporter = ShadowNotifier(registry, record if wanted else None)
     beside = Beside()
     beside.nodes("a", "b")
     beside.bind(beside.waits(a_pod("first", "3")), "a")
     beside.bind(beside.waits(a_pod("second", "1")), "a")
-    beside.later(OVERTAKES_S)
+    beside.later(OVERTAKING_S)
     for each in beside.told:
-        reporter.tell(each)
+        reporter.report_decision(each)
     labels = {"profile": "default-scheduler", "result": "other node"}
     assert registry.get_sample_value("situate_scheduler_shadow_decisions_total", labels) == 1
     assert events == (["ChosenDifferently"] if wanted else [])
@@ -250,14 +250,14 @@ class BesideExtended(Beside):
     asked: list[Consultation] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.engine = Engine([default_profile()], extenders=read_only([ONE]))
+        self.engine = Engine([default_profile()], extenders=read_only_extenders([ONE]))
         self.shadow = Shadow(lambda: self.engine, self.told.append, lambda: self.now, self.asked.append)
-        self.stores.pods.on_change(self.shadow.changed)
-        Intake(self.stores, Complaints(), lambda: self.now).begin(self.engine, lambda: None)
+        self.stores.pods.on_change(self.shadow.on_pod_change)
+        EngineFeed(self.stores, Complaints(), lambda: self.now).begin(self.engine, lambda: None)
 
-    def answer(self, reply: Reply) -> None:
+    def answer(self, reply: ExtenderReply) -> None:
         consultation = self.asked.pop(0)
-        self.shadow.answered(consultation, [reply for _ in consultation.questions])
+        self.shadow.resume_comparison(consultation, [reply for _ in consultation.questions])
 
 
 def test_extenders_are_asked_on_the_cluster_of_the_decision() -> None:
@@ -268,7 +268,7 @@ def test_extenders_are_asked_on_the_cluster_of_the_decision() -> None:
     assert beside.told == []
     ((question,),) = (each.questions for each in beside.asked)
     assert getattr(question, "nodes", ()) == ("a", "b")
-    beside.answer(Filtered(("a",), {"b": "no licence"}, {}))
+    beside.answer(FilterReply(("a",), {"b": "no licence"}, {}))
     assert beside.results == [("default/web", "same", "")]
 
 
@@ -277,8 +277,8 @@ def test_a_node_that_an_extender_refuses_is_told() -> None:
     beside.nodes("a", "b")
     beside.bind(beside.waits(a_pod("web", "1")), "a")
     for _ in range(2):  # on the cluster of now, and on that of its arrival
-        beside.answer(Filtered(("b",), {"a": "no licence"}, {}))
-    beside.later(OVERTAKES_S)
+        beside.answer(FilterReply(("b",), {"a": "no licence"}, {}))
+    beside.later(OVERTAKING_S)
     assert beside.results == [("default/web", "impossible here", "a: Extender http://one.example: no licence")]
 
 
@@ -290,4 +290,4 @@ def test_an_extender_that_does_not_answer_is_named() -> None:
     (told,) = beside.told
     assert told.result == "same"
     assert told.unanswered == ("extender http://one.example at filter: connection refused",)
-    assert told.why == told.unanswered[0]
+    assert told.difference == told.unanswered[0]

@@ -18,29 +18,29 @@ from situate.cluster.patch.patches import json_patch
 from situate.sharding.assignment.archive_steps import (
     REFUSED_CAP_S,
     RETRY_CAP_S,
-    Corrupt,
+    ArchiveProgress,
+    ArchiveStep,
     Deleted,
     Finished,
     Gone,
-    Moment,
-    NotThere,
-    Outcome,
-    Progress,
+    OutcomeContext,
     Read,
     ReadBack,
+    RecordCorrupt,
+    RecordMissing,
     Refused,
     Released,
     Retry,
-    Step,
+    StepOutcome,
     Stored,
     Superseded,
     Unavailable,
-    advanced,
-    archived_already,
-    due_in,
+    archive_due_s,
+    completion_ranks,
+    finalizer_removal_write,
+    is_archived_unchanged,
     marks_of,
-    ranks,
-    released_write,
+    next_progress,
 )
 from situate.sharding.model.names import ARCHIVE_HOLD, ARCHIVED
 from situate.sharding.model.object_view import ObjectView, view_of
@@ -49,7 +49,7 @@ from tests.sharding.builders import report, wall
 from tests.sharding.deciding import ADAPTER, T, held, view
 
 CONFIG = SupervisorConfig(archive_ttl=300)
-MOMENT = Moment(T, wall(T), CONFIG)
+MOMENT = OutcomeContext(T, wall(T), CONFIG)
 DONE = view(completed=0, ours=True, version=7)
 
 
@@ -88,7 +88,7 @@ DONE = view(completed=0, ours=True, version=7)
     ],
 )
 def test_when(seen: ObjectView, config: dict[str, Any], rank: int | None, expected: float) -> None:
-    assert due_in(seen, SupervisorConfig(**config), wall(T), rank) == pytest.approx(expected)
+    assert archive_due_s(seen, SupervisorConfig(**config), wall(T), rank) == pytest.approx(expected)
 
 
 def test_ranks_within_an_owner() -> None:
@@ -100,20 +100,22 @@ def test_ranks_within_an_owner() -> None:
         view("other", completed=1, owner="y"),
         view("nobody", completed=1),
     ]
-    assert ranks(views) == {"new": 1, "same": 2, "old": 3, "other": 1}
+    assert completion_ranks(views) == {"new": 1, "same": 2, "old": 3, "other": 1}
 
 
-def played(progress: Progress, *outcomes: Outcome, moment: Moment = MOMENT) -> Progress | Retry | Finished:
-    state: Progress | Retry | Finished = progress
+def played(
+    progress: ArchiveProgress, *outcomes: StepOutcome, moment: OutcomeContext = MOMENT
+) -> ArchiveProgress | Retry | Finished:
+    state: ArchiveProgress | Retry | Finished = progress
     for outcome in outcomes:
         state = state.progress if isinstance(state, Retry) else state
-        assert isinstance(state, Progress), f"{state} comes before {outcome}"
-        state = advanced(state, outcome, moment)
+        assert isinstance(state, ArchiveProgress), f"{state} comes before {outcome}"
+        state = next_progress(state, outcome, moment)
     return state
 
 
-def step(state: Progress | Retry | Finished) -> Step:
-    assert isinstance(state, Progress), state
+def step(state: ArchiveProgress | Retry | Finished) -> ArchiveStep:
+    assert isinstance(state, ArchiveProgress), state
     return state.step
 
 
@@ -123,18 +125,18 @@ AWAY = Unavailable("the archive is away", archive=True)
 
 @pytest.mark.rule("sharding:S7", "sharding:S9")
 def test_the_five_steps() -> None:
-    start = Progress("o1", delete=True)
-    assert start.step is Step.READ
-    assert step(played(start, READ)) is Step.PUT
-    assert step(played(start, READ, STORED)) is Step.VERIFY
-    assert step(played(start, READ, STORED, BACK)) is Step.RELEASE
-    assert step(played(start, READ, STORED, BACK, Released(DONE))) is Step.DELETE
+    start = ArchiveProgress("o1", delete=True)
+    assert start.step is ArchiveStep.READ
+    assert step(played(start, READ)) is ArchiveStep.PUT
+    assert step(played(start, READ, STORED)) is ArchiveStep.VERIFY
+    assert step(played(start, READ, STORED, BACK)) is ArchiveStep.RELEASE
+    assert step(played(start, READ, STORED, BACK, Released(DONE))) is ArchiveStep.DELETE
     assert isinstance(played(start, READ, STORED, BACK, Released(DONE), Deleted()), Finished)
 
 
 def test_a_users_delete_needs_no_delete_of_ours() -> None:
     deleting = Read(view(deleting=True, ours=True, version=7))
-    assert isinstance(played(Progress("o1", delete=True), deleting, STORED, BACK, Released(DONE)), Finished)
+    assert isinstance(played(ArchiveProgress("o1", delete=True), deleting, STORED, BACK, Released(DONE)), Finished)
 
 
 @pytest.mark.rule("sharding:S7")
@@ -143,48 +145,50 @@ def test_a_users_delete_needs_no_delete_of_ours() -> None:
     [
         (ReadBack("sha256:2", "7"), True),
         (ReadBack("sha256:1", "6"), True),
-        (NotThere(), False),
-        (Corrupt("torn"), True),
+        (RecordMissing(), False),
+        (RecordCorrupt("torn"), True),
         (AWAY, False),
     ],
 )
-def test_what_is_not_read_back_lets_nothing_go(found: Outcome, alert: bool) -> None:
-    state = played(Progress("o1", delete=True), READ, STORED, found)
+def test_what_is_not_read_back_lets_nothing_go(found: StepOutcome, alert: bool) -> None:
+    state = played(ArchiveProgress("o1", delete=True), READ, STORED, found)
     assert isinstance(state, Retry)
     assert (state.alert, state.condition, state.cap_s) == (alert, True, RETRY_CAP_S)
-    assert state.progress.step is Step.READ
+    assert state.progress.step is ArchiveStep.READ
     assert state.progress.failures == 1
 
 
 @pytest.mark.rule("sharding:S7")
 @pytest.mark.parametrize("done", [(), (READ, STORED, BACK), (READ, STORED, BACK, Released(DONE))])
-def test_a_conflict_leads_back_to_the_reading(done: tuple[Outcome, ...]) -> None:
-    state = played(Progress("o1", delete=True), *done, Superseded())
-    assert step(state) is Step.READ
-    assert step(played(Progress("o1", delete=True), READ, Superseded())) is Step.READ, "the archive had a newer one"
+def test_a_conflict_leads_back_to_the_reading(done: tuple[StepOutcome, ...]) -> None:
+    state = played(ArchiveProgress("o1", delete=True), *done, Superseded())
+    assert step(state) is ArchiveStep.READ
+    assert step(played(ArchiveProgress("o1", delete=True), READ, Superseded())) is ArchiveStep.READ, (
+        "the archive had a newer one"
+    )
 
 
 @pytest.mark.rule("sharding:S9")
 def test_a_successor_of_the_name_is_untouched() -> None:
-    state = played(Progress("o1", delete=True), Read(view("o2", completed=0, ours=True)))
+    state = played(ArchiveProgress("o1", delete=True), Read(view("o2", completed=0, ours=True)))
     assert state == Finished("another object now has this name")
-    assert isinstance(played(Progress("o1", delete=True), READ, STORED, BACK, Gone()), Finished)
+    assert isinstance(played(ArchiveProgress("o1", delete=True), READ, STORED, BACK, Gone()), Finished)
 
 
 def test_failures_add_up_and_are_forgotten_with_the_first_success() -> None:
-    outage = played(Progress("o1", delete=True), READ, AWAY, READ, AWAY, READ, AWAY)
+    outage = played(ArchiveProgress("o1", delete=True), READ, AWAY, READ, AWAY, READ, AWAY)
     assert isinstance(outage, Retry)
     assert outage.progress.failures == 3
     over = played(outage.progress, READ, STORED, BACK)
-    assert isinstance(over, Progress)
+    assert isinstance(over, ArchiveProgress)
     assert (over.failures, over.failing_since) == (0, None)
 
 
 def test_what_is_refused_is_tried_again_once_in_a_while() -> None:
-    state = played(Progress("o1", delete=True), READ, Refused("too large"))
+    state = played(ArchiveProgress("o1", delete=True), READ, Refused("too large"))
     assert isinstance(state, Retry)
     assert (state.cap_s, state.condition, state.message) == (REFUSED_CAP_S, True, "too large")
-    fenced = played(Progress("o1", delete=True), READ, STORED, BACK, Refused("of an older term"))
+    fenced = played(ArchiveProgress("o1", delete=True), READ, STORED, BACK, Refused("of an older term"))
     assert isinstance(fenced, Retry)
     assert (fenced.cap_s, fenced.condition) == (REFUSED_CAP_S, False), "it is not the archive that fails"
 
@@ -204,31 +208,35 @@ def test_a_users_delete_may_be_let_through(
 ) -> None:
     config = replace(CONFIG, archive_on_unavailable=policy, release_after=300.0)
     seen, away = Read(view(completed=0, ours=True, deleting=deleting)), Unavailable("away", archive=archive)
-    first = played(Progress("o1", delete=False), seen, away, moment=replace(MOMENT, config=config))
+    first = played(ArchiveProgress("o1", delete=False), seen, away, moment=replace(MOMENT, config=config))
     assert isinstance(first, Retry)
     late = played(
         first.progress, seen, away, moment=replace(MOMENT, now=T + waited, wall=wall(T + waited), config=config)
     )
-    assert (isinstance(late, Progress) and late.step is Step.RELEASE and late.digest == "") is released
+    assert (isinstance(late, ArchiveProgress) and late.step is ArchiveStep.RELEASE and late.digest == "") is released
     assert isinstance(late, Retry) is not released
 
 
 def test_what_is_not_wanted_any_longer_is_left() -> None:
     for seen in (view(completed=0, ours=True, annotations={ARCHIVE_HOLD: "true"}), view(ours=True)):
-        assert isinstance(played(Progress("o1", delete=True), Read(seen)), Finished)
-    assert isinstance(played(Progress("o1", delete=True), Read(view(deleting=True, finalizers=("x/y",)))), Finished)
+        assert isinstance(played(ArchiveProgress("o1", delete=True), Read(seen)), Finished)
+    assert isinstance(
+        played(ArchiveProgress("o1", delete=True), Read(view(deleting=True, finalizers=("x/y",)))), Finished
+    )
 
 
 @pytest.mark.rule("sharding:S8", "sharding:X10")
 def test_after_a_crash_the_object_is_only_deleted() -> None:
-    released = _patched(DONE, released_write(DONE, CONFIG, 3, archived=True))
+    released = _patched(DONE, finalizer_removal_write(DONE, CONFIG, 3, archived=True))
     assert (released.finalizers, released.term, bool(released.archived)) == ((), 3, True)
-    assert archived_already(released, CONFIG)
-    assert step(played(Progress("o1", delete=True), Read(released))) is Step.DELETE
+    assert is_archived_unchanged(released, CONFIG)
+    assert step(played(ArchiveProgress("o1", delete=True), Read(released))) is ArchiveStep.DELETE
     edited = view_of({**released.content, "spec": {"pages": 4}}, ADAPTER)
-    assert step(played(Progress("o1", delete=True), Read(edited))) is Step.PUT, "it is no longer what was archived"
+    assert step(played(ArchiveProgress("o1", delete=True), Read(edited))) is ArchiveStep.PUT, (
+        "it is no longer what was archived"
+    )
     copied = view_of({**released.content, "metadata": {**released.content["metadata"], "uid": "o2"}}, ADAPTER)
-    assert not archived_already(copied, CONFIG), "a copy with all its annotations was never archived"
+    assert not is_archived_unchanged(copied, CONFIG), "a copy with all its annotations was never archived"
 
 
 def test_our_marks_are_no_part_of_what_is_archived() -> None:
@@ -238,7 +246,7 @@ def test_our_marks_are_no_part_of_what_is_archived() -> None:
 
 
 def test_let_through_without_a_copy_there_is_no_digest() -> None:
-    assert ARCHIVED not in _patched(DONE, released_write(DONE, CONFIG, 3, archived=False)).annotations
+    assert ARCHIVED not in _patched(DONE, finalizer_removal_write(DONE, CONFIG, 3, archived=False)).annotations
 
 
 def _patched(seen: ObjectView, write: Any) -> ObjectView:
@@ -255,7 +263,7 @@ class State:
     """The object: a text, so that states can be told apart; None: deleted."""
     record: tuple[str, str] | None
     """Digest and resourceVersion."""
-    progress: Progress | None
+    progress: ArchiveProgress | None
     """None: the supervisor has not begun, or has crashed."""
     faults: int
     """How many things may still go wrong."""
@@ -274,7 +282,7 @@ def _stored(content: dict[str, Any], version: int) -> str:
 
 def _next(state: State) -> Iterator[State]:
     """Every state that one step, one failure, one crash or one edit leads to."""
-    progress = state.progress or Progress("o1", delete=True)
+    progress = state.progress or ArchiveProgress("o1", delete=True)
     if not state.finished:
         yield from _performed(state, progress)
     if state.faults and state.stored is not None:
@@ -283,7 +291,9 @@ def _next(state: State) -> Iterator[State]:
         version = int(content["metadata"]["resourceVersion"])
         if not state.finished:
             yield replace(fewer, progress=None)
-            broken = advanced(progress, Unavailable("", archive=progress.step in (Step.PUT, Step.VERIFY)), MOMENT)
+            broken = next_progress(
+                progress, Unavailable("", archive=progress.step in (ArchiveStep.PUT, ArchiveStep.VERIFY)), MOMENT
+            )
             assert isinstance(broken, Retry)
             yield replace(fewer, progress=broken.progress)
             for done in _performed(state, progress):  # it was carried out, and the answer was lost
@@ -292,36 +302,36 @@ def _next(state: State) -> Iterator[State]:
         yield replace(fewer, stored=_stored(edited, version + 1), finished=False)
 
 
-def _performed(state: State, progress: Progress) -> Iterator[State]:
+def _performed(state: State, progress: ArchiveProgress) -> Iterator[State]:
     """The step is carried out, and answered. The invariants are looked at where something goes."""
     if state.stored is None:
         yield replace(state, progress=None, finished=True)
         return
     content = _content(state)
     now = view_of(content, ADAPTER)
-    outcome: Outcome
+    outcome: StepOutcome
     record = state.record
     stored: str | None = state.stored
     seen = progress.view
     match progress.step:
-        case Step.READ:
+        case ArchiveStep.READ:
             outcome = Read(now)
-        case Step.PUT:
+        case ArchiveStep.PUT:
             assert seen is not None
             record = (digest(canonical_json(seen.content)), seen.resource_version)
             outcome = Stored(record[0])
-        case Step.VERIFY:
-            outcome = NotThere() if record is None else ReadBack(*record)
-        case Step.RELEASE:
+        case ArchiveStep.VERIFY:
+            outcome = RecordMissing() if record is None else ReadBack(*record)
+        case ArchiveStep.RELEASE:
             assert seen is not None
             if seen.resource_version != now.resource_version:
                 outcome = Superseded()
             else:
                 assert record == (digest(canonical_json(content)), now.resource_version), "S7: not what was read back"
-                after = _patched(now, released_write(seen, CONFIG, 3, archived=True))
+                after = _patched(now, finalizer_removal_write(seen, CONFIG, 3, archived=True))
                 stored = _stored(dict(after.content), int(now.resource_version) + 1)
                 outcome = Released(view_of(json.loads(stored), ADAPTER))
-        case Step.DELETE:
+        case ArchiveStep.DELETE:
             assert seen is not None
             if seen.resource_version != now.resource_version:
                 outcome = Superseded()
@@ -329,7 +339,7 @@ def _performed(state: State, progress: Progress) -> Iterator[State]:
                 assert record is not None, "S9: deleted without a record"
                 assert now.archived == content_digest(content, marks_of(CONFIG)), "S9: deleted as it was not archived"
                 stored, outcome = None, Deleted()
-    after_step = advanced(progress, outcome, MOMENT)
+    after_step = next_progress(progress, outcome, MOMENT)
     if isinstance(after_step, Finished):
         yield replace(state, stored=stored, record=record, progress=None, finished=True)
     elif isinstance(after_step, Retry):
@@ -358,23 +368,31 @@ def test_every_order_of_failures_crashes_and_edits() -> None:
         assert calm.record is not None
 
 
-@given(st.lists(st.sampled_from([READ, STORED, BACK, AWAY, NotThere(), Corrupt(""), Superseded(), Refused("")])))
-def test_nothing_but_a_verified_copy_lets_the_finalizer_go(outcomes: list[Outcome]) -> None:
-    state: Progress | Retry | Finished = Progress("o1", delete=True)
-    last: list[Outcome] = []
+@given(
+    st.lists(st.sampled_from([READ, STORED, BACK, AWAY, RecordMissing(), RecordCorrupt(""), Superseded(), Refused("")]))
+)
+def test_nothing_but_a_verified_copy_lets_the_finalizer_go(outcomes: list[StepOutcome]) -> None:
+    state: ArchiveProgress | Retry | Finished = ArchiveProgress("o1", delete=True)
+    last: list[StepOutcome] = []
     for outcome in outcomes:
         state = state.progress if isinstance(state, Retry) else state
         if isinstance(state, Finished):
             break
         if not _fits(state.step, outcome):
             continue
-        state = advanced(state, outcome, MOMENT)
+        state = next_progress(state, outcome, MOMENT)
         last.append(outcome)
-        if isinstance(state, Progress) and state.step is Step.RELEASE:
+        if isinstance(state, ArchiveProgress) and state.step is ArchiveStep.RELEASE:
             assert last[-3:] == [READ, STORED, BACK]
 
 
-def _fits(at: Step, outcome: Outcome) -> bool:
+def _fits(at: ArchiveStep, outcome: StepOutcome) -> bool:
     """Whether the step can have that outcome."""
-    special = {Read: Step.READ, Stored: Step.PUT, ReadBack: Step.VERIFY, NotThere: Step.VERIFY, Corrupt: Step.VERIFY}
+    special = {
+        Read: ArchiveStep.READ,
+        Stored: ArchiveStep.PUT,
+        ReadBack: ArchiveStep.VERIFY,
+        RecordMissing: ArchiveStep.VERIFY,
+        RecordCorrupt: ArchiveStep.VERIFY,
+    }
     return special.get(type(outcome), at) is at

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.sharding.assignment.decide import decide, schedule_if_ready
-from situate.sharding.assignment.holder_status import remembered
+from situate.sharding.assignment.holder_status import updated_memory
 from situate.sharding.model.actions import (
     Action,
     Archive,
@@ -18,11 +18,11 @@ from situate.sharding.model.actions import (
     Complete,
     Delete,
     RemoveFinalizer,
+    ReportCompleted,
     RequestDrain,
     Revoke,
-    TellCompleted,
 )
-from situate.sharding.model.decision_inputs import NEW, Decision, Memory, Ownership, Situation
+from situate.sharding.model.decision_inputs import INITIAL_MEMORY, ClusterView, Decision, Memory, Ownership
 from situate.sharding.model.errors import NoCapacity, NoMetrics
 from situate.sharding.model.executors import ExecutorStatus
 from situate.sharding.model.names import EPOCH, FINALIZER, Reason
@@ -34,9 +34,9 @@ from tests.sharding.deciding import D, T, acked, after, executor, held, known, m
 A, B = executor("a"), executor("b")
 
 
-def decided(seen: ObjectView | None, given: Situation, memory: Memory | None = None) -> Decision:
+def decided(seen: ObjectView | None, given: ClusterView, memory: Memory | None = None) -> Decision:
     if memory is None:
-        memory = NEW if seen is None else known(seen, given)
+        memory = INITIAL_MEMORY if seen is None else known(seen, given)
     return decide(seen, memory, given)
 
 
@@ -81,7 +81,7 @@ def test_rule_1_what_is_gone_or_not_ours_is_nothing_to_us() -> None:
         ),
     ],
 )  # fmt: skip
-def test_rule_2_being_deleted(seen: ObjectView, given: Situation, expected: list[type[Action]]) -> None:
+def test_rule_2_being_deleted(seen: ObjectView, given: ClusterView, expected: list[type[Action]]) -> None:
     decision = decided(seen, given)
     assert kinds(decision) == expected
     assert all(action == Archive(delete=False) for action in decision.actions if isinstance(action, Archive))
@@ -116,7 +116,7 @@ def test_rule_2_the_ack_ends_the_wait() -> None:
 def test_rule_2_an_object_that_cannot_be_read_goes_when_its_holder_must_have_stopped() -> None:
     broken = held(deleting=True, ours=True, annotations={EPOCH: "rubbish"}, epoch=None)
     given = situation(A)
-    waiting = decided(broken, given, NEW)
+    waiting = decided(broken, given, INITIAL_MEMORY)
     assert (waiting.actions, waiting.wake_at) == ((), T + D)
     assert kinds(decided(broken, replace(given, now=T + D), waiting.memory)) == [Archive]
 
@@ -125,7 +125,7 @@ def test_rule_2_an_object_that_cannot_be_read_goes_when_its_holder_must_have_sto
 @pytest.mark.parametrize("seen", [view(completed=0), held(completed=0), held("gone", completed=0)])
 def test_rule_3_what_is_completed_is_never_placed(seen: ObjectView) -> None:
     decision = decided(seen, situation(A))
-    assert kinds(decision) == [TellCompleted]
+    assert kinds(decision) == [ReportCompleted]
     assert (decision.wake_at, decision.waits) == (None, True)
     again = decided(seen, situation(A), decision.memory)
     assert again.actions == (), "the strategy is told once"
@@ -149,7 +149,7 @@ def test_rule_3_archives_at_the_ttl_and_wakes_for_it(
 def test_rule_3_without_an_archive_objects_are_kept_unless_they_may_be_deleted() -> None:
     seen = view(completed=0, ours=True)
     kept = decided(seen, situation(A, has_archiver=False, config={"archive_ttl": 1}))
-    assert (kinds(kept), kept.wake_at) == ([TellCompleted], None)
+    assert (kinds(kept), kept.wake_at) == ([ReportCompleted], None)
     config = {"archive_ttl": 1, "delete_without_archive": True}
     gone = decided(seen, situation(A, has_archiver=False, config=config))
     assert gone.actions[1:] == (RemoveFinalizer(FINALIZER, 3), Delete("o1"))
@@ -179,10 +179,10 @@ def test_rule_4_with_nobody_there_it_is_unassigned_and_placed_as_soon_as_somebod
 @pytest.mark.rule("sharding:X14", "sharding:S5")
 def test_rule_4_a_holder_that_nobody_knows_expires_a_lease_after_the_sync() -> None:
     given = situation(A, members=members(A, synced_at=T, changed_at=0))
-    early = decided(held("z"), given, NEW)
+    early = decided(held("z"), given, INITIAL_MEMORY)
     assert (early.actions, early.wake_at) == ((), T + D)
     assert kinds(decided(held("z"), replace(given, now=T + D), early.memory)) == [Assign]
-    unsynced = decided(held("z"), situation(members=members(A, synced_at=None)), NEW)
+    unsynced = decided(held("z"), situation(members=members(A, synced_at=None)), INITIAL_MEMORY)
     assert (unsynced.actions, unsynced.wake_at, unsynced.waits) == ((), None, True)
 
 
@@ -190,7 +190,7 @@ def test_rule_4_a_holder_that_nobody_knows_expires_a_lease_after_the_sync() -> N
 def test_rule_4_an_equal_name_of_another_incarnation_is_another_executor() -> None:
     """The old one may be at work: it is waited for, though an executor of its name is there and well."""
     again = executor("a", uid="ua2")
-    first = decided(held("a"), situation(again), NEW)
+    first = decided(held("a"), situation(again), INITIAL_MEMORY)
     assert (first.actions, first.wake_at) == ((), T + D)
     late = decided(held("a"), situation(again, now=T + D), first.memory)
     assert target(late) == Holder("a", "ua2")
@@ -305,7 +305,7 @@ def test_rule_6_waits_for_the_set_of_executors_to_settle(age: float, expected: b
 
 @pytest.mark.rule("sharding:X6", "sharding:L5")
 def test_rule_6_under_changes_without_end_nobody_starves() -> None:
-    memory, now = NEW, T
+    memory, now = INITIAL_MEMORY, T
     for step in range(100):
         now = T + step * 0.1
         decision = decided(view(), situation(members=members(A, changed_at=now), now=now), memory)
@@ -356,7 +356,7 @@ def test_an_assignment_whose_answer_was_lost_is_not_repeated() -> None:
     given = situation(A, B)
     first = decided(view(), given)
     stored = after(view(), *first.actions)
-    for memory in (first.memory, NEW):
+    for memory in (first.memory, INITIAL_MEMORY):
         again = decided(stored, given, memory)
         assert (again.actions, reason(again)) == ((), Reason.ASSIGNED)
 
@@ -366,13 +366,13 @@ def test_a_restarted_supervisor_decides_as_the_old_one_would_have() -> None:
     """Of whoever is known to be alive or removed, the memory says nothing that the listing does not."""
     given = situation(A, executor("b", ExecutorStatus.UNHEALTHY), removed=("z",), config={"archive_ttl": 10})
     for seen in (view(), held(), held("z"), view(completed=0, ours=True), held(deleting=True, ours=True)):
-        old, new = decided(seen, given), decided(seen, given, NEW)
+        old, new = decided(seen, given), decided(seen, given, INITIAL_MEMORY)
         assert (old.actions, old.wake_at) == (new.actions, new.wake_at)
 
 
 def test_each_phase_is_a_step_of_its_own() -> None:
     given = situation(A)
-    assert kinds(schedule_if_ready(view(), remembered(NEW, view(), given), given)) == [Assign]
+    assert kinds(schedule_if_ready(view(), updated_memory(INITIAL_MEMORY, view(), given), given)) == [Assign]
 
 
 STATUSES = st.sampled_from(list(ExecutorStatus))
@@ -439,7 +439,7 @@ def test_whatever_the_situation_the_promises_hold(
                 raise AssertionError("nothing is deleted without an archive by default")
             case RequestDrain():
                 assert seen.executor_uid in given.members.living
-            case TellCompleted():
+            case ReportCompleted():
                 assert seen.completed
     if ownership is Ownership.FOREIGN:
         assert decision.actions == ()

@@ -10,10 +10,10 @@ import pytest
 from msgspec import structs
 
 from situate.sharding.assignment.decide import decide
-from situate.sharding.assignment.drain import under_way
+from situate.sharding.assignment.drain import count_drains
 from situate.sharding.model.actions import Assign, RequestDrain, Revoke
-from situate.sharding.model.decision_inputs import NEW, Decision, Memory, Situation
-from situate.sharding.model.executors import Executor, ExecutorStatus
+from situate.sharding.model.decision_inputs import INITIAL_MEMORY, ClusterView, Decision, Memory
+from situate.sharding.model.executors import ExecutorStatus, LiveExecutor
 from situate.sharding.model.names import DRAIN
 from situate.sharding.model.object_view import DrainRequest, Holder, ObjectView
 from tests.sharding.builders import wall
@@ -33,7 +33,7 @@ def order(decision: Decision) -> Any:
     return found
 
 
-def begun(given: Situation) -> tuple[ObjectView, Memory]:
+def begun(given: ClusterView) -> tuple[ObjectView, Memory]:
     """Asked just now, by this supervisor."""
     first = decide(held(), known(held(), given), given)
     return after(held(), *first.actions), decide(after(held(), *first.actions), first.memory, given).memory
@@ -88,25 +88,25 @@ def test_draining_and_then_silent_the_lease_ends_the_wait(before: str) -> None:
 def test_after_a_restart_the_deadline_on_the_object_counts() -> None:
     """But not longer than a drain may last, should the last leader's clock have been ahead."""
     given = situation(DRAINING, B)
-    assert decide(asked(T + 12), NEW, given).wake_at == T + 12
-    assert decide(asked(T + 3000), NEW, given).wake_at == T + 30
-    assert isinstance(order(decide(asked(T - 1), NEW, given)), Revoke)
+    assert decide(asked(T + 12), INITIAL_MEMORY, given).wake_at == T + 12
+    assert decide(asked(T + 3000), INITIAL_MEMORY, given).wake_at == T + 30
+    assert isinstance(order(decide(asked(T - 1), INITIAL_MEMORY, given)), Revoke)
 
 
 @pytest.mark.rule("sharding:S5")
 def test_after_a_restart_a_revocation_counts_from_when_it_is_seen() -> None:
     given = situation(DRAINING, B)
-    taken = after(asked(T - 1), order(decide(asked(T - 1), NEW, given)))
-    fading = decide(taken, NEW, replace(given, now=T + 10))
+    taken = after(asked(T - 1), order(decide(asked(T - 1), INITIAL_MEMORY, given)))
+    fading = decide(taken, INITIAL_MEMORY, replace(given, now=T + 10))
     assert (fading.actions, fading.wake_at) == ((), T + 10 + D)
     listed = replace(given, members=replace(given.members, synced_at=None))
-    assert decide(taken, NEW, listed).wake_at is None, "before executors are listed nobody knows who lives"
+    assert decide(taken, INITIAL_MEMORY, listed).wake_at is None, "before executors are listed nobody knows who lives"
 
 
 def test_a_holder_with_a_longer_lease_is_given_longer() -> None:
     slow = structs.replace(DRAINING, lease_s=60.0)
-    taken = after(asked(T - 1), order(decide(asked(T - 1), NEW, situation(slow, B))))
-    assert decide(taken, NEW, situation(slow, B)).wake_at == T + 60
+    taken = after(asked(T - 1), order(decide(asked(T - 1), INITIAL_MEMORY, situation(slow, B))))
+    assert decide(taken, INITIAL_MEMORY, situation(slow, B)).wake_at == T + 60
 
 
 def test_only_so_many_are_asked_at_a_time() -> None:
@@ -120,7 +120,7 @@ def test_only_so_many_are_asked_at_a_time() -> None:
 
 def test_how_many_are_under_way_is_in_the_listing() -> None:
     views = [held(), asked(), asked(completed=0.0), acked(asked()), view()]
-    assert under_way(views) == 1
+    assert count_drains(views) == 1
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_an_executor_that_ends_releases_before_it_is_asked() -> None:
 
 @pytest.mark.rule("sharding:B5")
 def test_during_a_rollout_an_executor_of_the_newest_revision_is_a_successor() -> None:
-    def rollout(*there: Executor, now: float = T) -> Situation:
+    def rollout(*there: LiveExecutor, now: float = T) -> ClusterView:
         found = members(*there, newest_revision="2")
         return situation(members=found, now=now, config={"wait_for_successor": 20.0})
 
@@ -188,8 +188,8 @@ def test_during_a_rollout_an_executor_of_the_newest_revision_is_a_successor() ->
 def test_a_request_stands_until_it_is_withdrawn() -> None:
     """Also when the executor is cordoned no longer, or when a rebalancing has asked."""
     given = situation(executor("a"), B)
-    assert decide(asked(), NEW, given).wake_at == T + 30
-    assert isinstance(order(decide(asked(T - 1), NEW, given)), Revoke)
+    assert decide(asked(), INITIAL_MEMORY, given).wake_at == T + 30
+    assert isinstance(order(decide(asked(T - 1), INITIAL_MEMORY, given)), Revoke)
 
 
 def test_the_deadline_is_told_to_the_microsecond() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.sharding.assignment.fair_queue import Waiting
+from situate.sharding.assignment.fair_queue import FairQueue
 from situate.sharding.strategies import ObjectFacts
 
 
@@ -20,7 +20,7 @@ def assigned(each: ObjectFacts) -> ObjectFacts:
     return ObjectFacts(each.uid, each.namespace, each.name, "executor", priority=each.priority, weight=each.weight)
 
 
-def served(waiting: Waiting, times: int) -> list[str]:
+def served(waiting: FairQueue, times: int) -> list[str]:
     """Who gets room, one after the other."""
     found = []
     for _ in range(times):
@@ -33,7 +33,7 @@ def served(waiting: Waiting, times: int) -> list[str]:
 
 @pytest.mark.rule("sharding:B16")
 def test_the_highest_priority_first_then_whoever_waits_longest() -> None:
-    waiting = Waiting()
+    waiting = FairQueue()
     for uid, priority in (("a", 0), ("b", 5), ("c", -1), ("d", 5)):
         waiting.add(obj(uid, priority=priority))
     assert served(waiting, 4) == ["b", "d", "a", "c"]
@@ -42,7 +42,7 @@ def test_the_highest_priority_first_then_whoever_waits_longest() -> None:
 
 @pytest.mark.rule("sharding:B16")
 def test_a_namespace_that_asks_for_much_does_not_starve_another() -> None:
-    waiting = Waiting()
+    waiting = FairQueue()
     for number in range(100):
         waiting.add(obj(f"big-{number}", "big"))
     for number in range(3):
@@ -54,7 +54,7 @@ def test_a_namespace_that_asks_for_much_does_not_starve_another() -> None:
 @given(st.dictionaries(st.sampled_from("abc"), st.sampled_from([0.5, 1.0, 2.0, 4.0]), min_size=1), st.integers(1, 80))
 @pytest.mark.rule("sharding:B16")
 def test_namespaces_get_room_in_proportion_to_their_shares(shares: dict[str, float], places: int) -> None:
-    waiting = Waiting(shares)
+    waiting = FairQueue(shares)
     for namespace in shares:
         for number in range(places):
             waiting.add(obj(f"{namespace}{number}", namespace))
@@ -65,7 +65,7 @@ def test_namespaces_get_room_in_proportion_to_their_shares(shares: dict[str, flo
 
 
 def test_what_a_namespace_has_already_counts_by_weight_until_it_is_done() -> None:
-    waiting = Waiting()
+    waiting = FairQueue()
     old = ObjectFacts("old", "shop", executor="e", weight=5)
     waiting.observe_scheduled(old)
     waiting.add(obj("s", "shop"))
@@ -77,7 +77,7 @@ def test_what_a_namespace_has_already_counts_by_weight_until_it_is_done() -> Non
 
 
 def test_objects_of_no_namespace_are_one_group() -> None:
-    waiting = Waiting()
+    waiting = FairQueue()
     for uid in ("n1", "n2"):
         waiting.add(obj(uid, ""))
     waiting.add(obj("s1"))
@@ -85,21 +85,21 @@ def test_objects_of_no_namespace_are_one_group() -> None:
 
 
 def test_one_that_waits_already_keeps_its_place_and_a_new_priority_is_a_new_one() -> None:
-    waiting = Waiting()
+    waiting = FairQueue()
     for uid in ("a", "b", "c"):
         waiting.add(obj(uid))
     waiting.add(obj("a"))
     waiting.add(obj("b", priority=1))
-    assert [each.uid for each in waiting.in_order()] == ["b", "a", "c"]
+    assert [each.uid for each in waiting.objects_in_order()] == ["b", "a", "c"]
     assert len(waiting) == 3
 
 
 def test_whoever_no_executor_suits_does_not_keep_others_of_its_namespace_waiting() -> None:
-    waiting = Waiting()
+    waiting = FairQueue()
     for uid, namespace in (("a1", "a"), ("a2", "a"), ("a3", "a"), ("b1", "b")):
         waiting.add(obj(uid, namespace))
     waiting.add(obj("urgent", "c", priority=9))
-    assert [each.uid for each in waiting.in_order()] == ["urgent", "a1", "b1", "a2", "a3"]
+    assert [each.uid for each in waiting.objects_in_order()] == ["urgent", "a1", "b1", "a2", "a3"]
 
 
 @given(
@@ -109,11 +109,11 @@ def test_whoever_no_executor_suits_does_not_keep_others_of_its_namespace_waiting
 def test_room_for_several_is_shared_as_room_for_one_after_the_other(
     shares: dict[str, float], objects: list[tuple[str, int, bool]]
 ) -> None:
-    waiting = Waiting(shares)
+    waiting = FairQueue(shares)
     for number, (namespace, priority, has_room) in enumerate(objects):
         each = obj(f"o{number}", namespace, priority)
         waiting.observe_scheduled(assigned(each)) if has_room else waiting.add(each)
-    order = [each.uid for each in waiting.in_order()]
+    order = [each.uid for each in waiting.objects_in_order()]
     assert order == served(waiting, len(order))
 
 
@@ -122,7 +122,7 @@ def test_room_for_several_is_shared_as_room_for_one_after_the_other(
 def test_whatever_happens_exactly_those_wait_that_were_added_and_not_taken(
     events: list[tuple[str, str, str, int]],
 ) -> None:
-    waiting, expected = Waiting(), set[str]()
+    waiting, expected = FairQueue(), set[str]()
     for event, uid, namespace, priority in events:
         each = obj(uid, namespace, priority)
         if event == "add":
@@ -136,7 +136,7 @@ def test_whatever_happens_exactly_those_wait_that_were_added_and_not_taken(
             waiting.observe_scheduled(assigned(each))
         else:
             waiting.observe_deleted(each)
-    order = [each.uid for each in waiting.in_order()]
+    order = [each.uid for each in waiting.objects_in_order()]
     assert sorted(order) == sorted(expected)
     assert all((uid in waiting) is (uid in expected) for uid in "abcd")
 
@@ -144,4 +144,4 @@ def test_whatever_happens_exactly_those_wait_that_were_added_and_not_taken(
 @pytest.mark.parametrize("share", [0, -1, float("nan"), float("inf")])
 def test_what_is_no_share_is_named(share: float) -> None:
     with pytest.raises(ValueError, match=r"shares\.shop is .*, allowed: a number above 0"):
-        Waiting({"shop": share})
+        FairQueue({"shop": share})

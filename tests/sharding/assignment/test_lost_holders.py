@@ -13,9 +13,9 @@ from msgspec import structs
 
 from situate.objects.values.timestamps import rfc3339
 from situate.sharding.assignment.decide import decide
-from situate.sharding.assignment.lost_holders import lost
+from situate.sharding.assignment.lost_holders import lost_holder_decision
 from situate.sharding.model.actions import Assign, Complete, Revoke
-from situate.sharding.model.decision_inputs import NEW, MoveLimit
+from situate.sharding.model.decision_inputs import INITIAL_MEMORY, MoveLimit
 from situate.sharding.model.executors import ExecutorStatus
 from situate.sharding.model.names import LOSSES, Reason
 from situate.sharding.model.supervisor_config import OrphanPolicy
@@ -33,7 +33,7 @@ def losses(*ages: float) -> dict[str, str]:
 @pytest.mark.rule("sharding:K8")
 def test_the_policy_may_be_to_fail() -> None:
     given = situation(A, removed=("z",), config={"orphan_policy": OrphanPolicy.FAIL})
-    (order,) = lost(held("z"), NEW, given).actions
+    (order,) = lost_holder_decision(held("z"), INITIAL_MEMORY, given).actions
     failed = after(held("z"), order)
     assert (failed.completed, failed.successful, failed.reason) == (True, False, "ExecutorLost")
 
@@ -51,7 +51,9 @@ def test_the_policy_may_be_to_fail() -> None:
     ],
 )
 def test_an_object_that_takes_down_its_executors_is_quarantined(earlier: list[float], expected: type) -> None:
-    decision = lost(held("z", annotations=losses(*earlier)), NEW, situation(A, removed=("z",)))
+    decision = lost_holder_decision(
+        held("z", annotations=losses(*earlier)), INITIAL_MEMORY, situation(A, removed=("z",))
+    )
     (order,) = decision.actions
     assert isinstance(order, expected)
     if isinstance(order, Complete):
@@ -63,15 +65,20 @@ def test_an_object_that_takes_down_its_executors_is_quarantined(earlier: list[fl
 
 def test_the_losses_outlive_the_supervisor_on_the_object() -> None:
     seen, given = held("z"), situation(A, removed=("z", "a"), config={"max_reassigns": 1})
-    first = after(seen, *lost(seen, NEW, replace(given, members=situation(A, removed=("z",)).members)).actions)
+    first = after(
+        seen,
+        *lost_holder_decision(
+            seen, INITIAL_MEMORY, replace(given, members=situation(A, removed=("z",)).members)
+        ).actions,
+    )
     assert first.losses == (wall(T),)
-    (order,) = lost(first, NEW, given).actions
+    (order,) = lost_holder_decision(first, INITIAL_MEMORY, given).actions
     assert isinstance(order, Complete)
 
 
 def test_losses_are_forgotten_with_the_window() -> None:
     seen = held("z", annotations=losses(5000, 10))
-    placed = after(seen, *lost(seen, NEW, situation(A, removed=("z",))).actions)
+    placed = after(seen, *lost_holder_decision(seen, INITIAL_MEMORY, situation(A, removed=("z",))).actions)
     assert placed.losses == (wall(T) - timedelta(seconds=10), wall(T))
 
 
@@ -79,13 +86,13 @@ def test_losses_are_forgotten_with_the_window() -> None:
 def test_moves_take_turns_and_none_is_dropped() -> None:
     """Six objects at two a second: all are moved within three seconds, each decided on three times at most."""
     limit, now, calls = MoveLimit(2), T, 0
-    memories = {f"o{n}": NEW for n in range(6)}
+    memories = {f"o{n}": INITIAL_MEMORY for n in range(6)}
     moved: dict[str, float] = {}
     while len(moved) < 6:
         wakes = []
         for uid in sorted(memories.keys() - moved.keys()):
             given = situation(A, removed=("z",), now=now, limit=limit)
-            decision = lost(held("z", uid=uid), memories[uid], given)
+            decision = lost_holder_decision(held("z", uid=uid), memories[uid], given)
             calls += 1
             memories[uid], limit = decision.memory, decision.limit
             if decision.actions:
@@ -101,7 +108,7 @@ def test_the_limit_gives_each_a_moment_of_its_own(per_s: float, pauses: list[flo
     limit, now, given_out = MoveLimit(per_s), 0.0, []
     for pause in pauses:
         now += pause
-        at, limit = limit.reserved(now)
+        at, limit = limit.reserve_move(now)
         assert at >= now
         given_out.append(at)
     assert all(later - earlier >= 1 / per_s - 1e-6 for earlier, later in itertools.pairwise(given_out))
@@ -113,12 +120,14 @@ def test_what_is_moved_prefers_the_newest_revision() -> None:
     old, new = executor("a", revision="1"), executor("b", revision="2")
     given = situation(old, new, removed=("z",))
     rollout = replace(given, members=replace(given.members, newest_revision="2"))
-    (order,) = lost(held("z"), NEW, rollout).actions
+    (order,) = lost_holder_decision(held("z"), INITIAL_MEMORY, rollout).actions
     assert isinstance(order, Assign)
     assert order.placement.holder.executor == "b"
     full = structs.replace(new, status=ExecutorStatus.FULL)
     crowded = situation(old, full, removed=("z",))
-    (order,) = lost(held("z"), NEW, replace(crowded, members=replace(crowded.members, newest_revision="2"))).actions
+    (order,) = lost_holder_decision(
+        held("z"), INITIAL_MEMORY, replace(crowded, members=replace(crowded.members, newest_revision="2"))
+    ).actions
     assert isinstance(order, Assign)
     assert order.placement.holder.executor == "a", "and takes what there is"
 
@@ -127,7 +136,7 @@ def test_what_is_moved_prefers_the_newest_revision() -> None:
 def test_completed_before_the_loss_stays_completed() -> None:
     seen = held("z", completed=0, successful=True)
     given = situation(A, removed=("z",), config={"orphan_policy": OrphanPolicy.FAIL})
-    assert not any(isinstance(each, Complete | Assign | Revoke) for each in decide(seen, NEW, given).actions)
+    assert not any(isinstance(each, Complete | Assign | Revoke) for each in decide(seen, INITIAL_MEMORY, given).actions)
 
 
 @pytest.mark.rule("sharding:S5")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from situate.sharding.executor.kopf_progress import Attempts, attempts_of, merged, record_of, with_record
+from situate.sharding.executor.kopf_progress import Attempts, attempts_of, merge_patch, record_of, with_record
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EARLIER = NOW - timedelta(hours=1)
@@ -56,4 +56,4 @@ def test_whatever_stands_there_is_read(content: dict[str, Any], want: Attempts) 
     ],
 )
 def test_patches_are_merged_as_rfc_7386_says(document: Any, patch: dict[str, Any], want: dict[str, Any]) -> None:
-    assert merged(document, patch) == want
+    assert merge_patch(document, patch) == want

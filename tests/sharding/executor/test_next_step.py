@@ -9,19 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.sharding.executor.next_step import (
+    ExecutorState,
     Fail,
     Forget,
-    Forgone,
+    ForgoneEpochs,
     HandlerRetries,
-    Local,
-    Me,
+    Incarnation,
+    LocalState,
     Release,
-    Rest,
-    Situation,
     Start,
     Step,
     Stop,
     StopReason,
+    Wait,
     next_step,
     owns,
 )
@@ -43,9 +43,9 @@ from tests.sharding.fencing.fenced_writes import (
     work,
 )
 
-ME = Me("a", "uid-a")
-CALM = Situation(ME, now=100.0, leased=True)
-RUNNING = Local(running=1, running_uid="U")
+ME = Incarnation("a", "uid-a")
+CALM = ExecutorState(ME, now=100.0, leased=True)
+RUNNING = LocalState(running=1, running_uid="U")
 UNLEASED, DRAINING = replace(CALM, leased=False), replace(CALM, draining=True)
 
 
@@ -81,38 +81,40 @@ def test_whose_it_is(obj: Content, want: bool) -> None:
 @pytest.mark.parametrize(
     ("seen", "local", "situation", "want"),
     [
-        pytest.param(OURS, Local(), CALM, Start(1), id="ours"),
-        pytest.param(OURS, Local(), UNLEASED, Rest(), id="without a lease nothing is begun"),
-        pytest.param(OURS, RUNNING, CALM, Rest(), id="at work"),
+        pytest.param(OURS, LocalState(), CALM, Start(1), id="ours"),
+        pytest.param(OURS, LocalState(), UNLEASED, Wait(), id="without a lease nothing is begun"),
+        pytest.param(OURS, RUNNING, CALM, Wait(), id="at work"),
         pytest.param(OURS, RUNNING, UNLEASED, Stop(StopReason.LEASE_LOST), id="at work without a lease"),
         pytest.param(DRAINED, RUNNING, CALM, Stop(StopReason.DRAIN), id="asked to stop"),
-        pytest.param(DRAINED, Local(), CALM, Release(), id="asked to release"),
-        pytest.param(DRAINED, Local(), UNLEASED, Rest(), id="without a lease nothing is released"),
+        pytest.param(DRAINED, LocalState(), CALM, Release(), id="asked to release"),
+        pytest.param(DRAINED, LocalState(), UNLEASED, Wait(), id="without a lease nothing is released"),
         pytest.param(OURS, RUNNING, DRAINING, Stop(StopReason.DRAIN), id="about to end"),
-        pytest.param(OURS, Local(), DRAINING, Release(), id="about to end, nothing runs"),
+        pytest.param(OURS, LocalState(), DRAINING, Release(), id="about to end, nothing runs"),
         pytest.param(None, RUNNING, CALM, Stop(StopReason.NOT_OURS), id="gone"),
-        pytest.param(None, Local(), CALM, Forget(), id="gone, nothing runs"),
+        pytest.param(None, LocalState(), CALM, Forget(), id="gone, nothing runs"),
         pytest.param(DONE, RUNNING, CALM, Stop(StopReason.NOT_OURS), id="completed by another"),
-        pytest.param(DONE, Local(), CALM, Forget(), id="completed"),
-        pytest.param(OURS, Local(running=7, running_uid="U"), CALM, Stop(StopReason.NOT_OURS), id="a new epoch"),
-        pytest.param(OURS, Local(running=1, running_uid="V"), CALM, Stop(StopReason.NOT_OURS), id="a new object"),
-        pytest.param(OURS, Local(forgone=1), CALM, Release(), id="given under a lease that was lost"),
-        pytest.param(OURS, Local(forgone=0), CALM, Start(1), id="given after it was lost"),
-        pytest.param(OURS, Local(resume_at=101), CALM, Rest(101), id="rests after a failure"),
-        pytest.param(OURS, Local(resume_at=100), CALM, Start(1), id="has rested"),
-        pytest.param(OURS, Local(failures=3), CALM, Start(1), id="may fail for ever"),
-        pytest.param(OURS, Local(failures=3), replace(CALM, max_failures=4), Start(1), id="has not failed too often"),
-        pytest.param(OURS, Local(failures=3), replace(CALM, max_failures=3), Fail(), id="has failed too often"),
-        pytest.param(OURS, Local(settled=5), CALM, Rest(), id="settled"),
-        pytest.param(OURS, Local(settled=4), CALM, Start(1), id="changed since it was settled"),
+        pytest.param(DONE, LocalState(), CALM, Forget(), id="completed"),
+        pytest.param(OURS, LocalState(running=7, running_uid="U"), CALM, Stop(StopReason.NOT_OURS), id="a new epoch"),
+        pytest.param(OURS, LocalState(running=1, running_uid="V"), CALM, Stop(StopReason.NOT_OURS), id="a new object"),
+        pytest.param(OURS, LocalState(forgone=1), CALM, Release(), id="given under a lease that was lost"),
+        pytest.param(OURS, LocalState(forgone=0), CALM, Start(1), id="given after it was lost"),
+        pytest.param(OURS, LocalState(resume_at=101), CALM, Wait(101), id="rests after a failure"),
+        pytest.param(OURS, LocalState(resume_at=100), CALM, Start(1), id="has rested"),
+        pytest.param(OURS, LocalState(failures=3), CALM, Start(1), id="may fail for ever"),
+        pytest.param(
+            OURS, LocalState(failures=3), replace(CALM, max_failures=4), Start(1), id="has not failed too often"
+        ),
+        pytest.param(OURS, LocalState(failures=3), replace(CALM, max_failures=3), Fail(), id="has failed too often"),
+        pytest.param(OURS, LocalState(settled=5), CALM, Wait(), id="settled"),
+        pytest.param(OURS, LocalState(settled=4), CALM, Start(1), id="changed since it was settled"),
     ],
 )
-def test_what_is_next(seen: ObjectView | None, local: Local, situation: Situation, want: Step) -> None:
+def test_what_is_next(seen: ObjectView | None, local: LocalState, situation: ExecutorState, want: Step) -> None:
     assert next_step(seen, 5, local, situation) == want
 
 
 _LOCALS = st.builds(
-    Local,
+    LocalState,
     running=st.sampled_from([None, None, 1, 2]),
     running_uid=st.sampled_from(["U", "V"]),
     failures=st.integers(0, 4),
@@ -121,7 +123,7 @@ _LOCALS = st.builds(
     forgone=st.integers(0, 2),
 )
 _SITUATIONS = st.builds(
-    Situation,
+    ExecutorState,
     me=st.just(ME),
     now=st.just(100.0),
     leased=st.booleans(),
@@ -132,13 +134,13 @@ _SITUATIONS = st.builds(
 
 @pytest.mark.rule("sharding:S1", "sharding:S5", "sharding:S11")
 @given(objects(), _LOCALS, _SITUATIONS)
-def test_whatever_comes(obj: Content, local: Local, situation: Situation) -> None:
+def test_whatever_comes(obj: Content, local: LocalState, situation: ExecutorState) -> None:
     seen = view(obj)
     step = next_step(seen, 5, local, situation)
     ours = owns(seen, ME)
     if local.running is not None:
-        assert isinstance(step, Stop | Rest), "nothing else is done about an object while its handler runs"
-        assert not (isinstance(step, Rest) and (not ours or not situation.leased)), "nor is it left running"
+        assert isinstance(step, Stop | Wait), "nothing else is done about an object while its handler runs"
+        assert not (isinstance(step, Wait) and (not ours or not situation.leased)), "nor is it left running"
     if isinstance(step, Start | Release | Fail):
         assert ours, "only what is ours is begun or written"
         assert situation.leased, "and only under a lease"
@@ -155,5 +157,5 @@ def test_retries(failures: int, asked: float | None, want: float) -> None:
 
 
 def test_forgone() -> None:
-    given_under_the_lost_lease = Forgone().with_all({"U": OURS, "V": DONE, "W": view(work())}, ME)
-    assert [given_under_the_lost_lease.of(uid) for uid in "UVW"] == [1, 0, 0]
+    given_under_the_lost_lease = ForgoneEpochs().with_owned({"U": OURS, "V": DONE, "W": view(work())}, ME)
+    assert [given_under_the_lost_lease.epoch_of(uid) for uid in "UVW"] == [1, 0, 0]

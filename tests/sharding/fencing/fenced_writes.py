@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from situate.sharding.fencing.admission_policy import POD_UID, ServiceAccounts
-from situate.sharding.fencing.admit import Fence, Request, Role, Writer
+from situate.sharding.fencing.admit import Fence, Role, Writer, WriteRequest
 from situate.sharding.model.field_paths import Content, FieldPaths
 from situate.sharding.model.names import (
     ASSIGNED_AT,
@@ -24,7 +24,14 @@ from situate.sharding.model.names import (
     WHY,
     Cause,
 )
-from situate.sharding.model.object_view import Holder, Placement, placed, released, revoked, view_of
+from situate.sharding.model.object_view import (
+    Holder,
+    Placement,
+    assigned_content,
+    released_content,
+    revoked_content,
+    view_of,
+)
 
 PATHS = FieldPaths()
 FENCE = Fence(PATHS)
@@ -50,15 +57,15 @@ def work(*, completed: bool = False, **annotations: str) -> Content:
 
 
 def assigned(obj: Content, holder: Holder, term: int = 1) -> Content:
-    return placed(view_of(obj, PATHS), PATHS, Placement(holder, term, NOW, "new", FINALIZER))
+    return assigned_content(view_of(obj, PATHS), PATHS, Placement(holder, term, NOW, "new", FINALIZER))
 
 
 def taken(obj: Content, term: int = 1) -> Content:
-    return revoked(view_of(obj, PATHS), PATHS, term, Cause.DRAIN)
+    return revoked_content(view_of(obj, PATHS), PATHS, term, Cause.DRAIN)
 
 
 def given_up(obj: Content) -> Content:
-    return released(obj, PATHS)
+    return released_content(obj, PATHS)
 
 
 def of_a(*, drained: bool = False) -> Content:
@@ -164,9 +171,9 @@ def changes(draw: st.DrawFn, old: Content) -> Content:
 
 
 @st.composite
-def writes(draw: st.DrawFn) -> tuple[Content | None, Request]:
+def writes(draw: st.DrawFn) -> tuple[Content | None, WriteRequest]:
     """What is stored, None before a creation, and a write of it."""
     stored: Content | None = None if draw(st.integers(0, 7)) == 0 else draw(objects())
     new = draw(objects()) if stored is None else draw(changes(stored))
     subresource = "" if stored is None else draw(st.sampled_from(["", "status"]))
-    return stored, Request(draw(_WRITERS), new, subresource, leader_term=draw(st.integers(0, 3)))
+    return stored, WriteRequest(draw(_WRITERS), new, subresource, leader_term=draw(st.integers(0, 3)))

@@ -13,7 +13,7 @@ from situate.cluster.kinds.defaults import apply_defaults
 from situate.cluster.kinds.validation import validate_create
 from situate.objects.resources import unstructured
 from situate.sharding.fencing.admission_policy import POD_UID, BadPolicy, LeaderLease, ServiceAccounts, fencing_policies
-from situate.sharding.fencing.admit import Fence, Refusal, Request, Role, Writer, admit
+from situate.sharding.fencing.admit import Fence, Refusal, Role, Writer, WriteRequest, admit
 from situate.sharding.model.field_paths import Content, FieldPaths
 from tests.sharding.fencing.fenced_writes import (
     ACCOUNTS,
@@ -44,7 +44,7 @@ def policies(fence: Fence = FENCE) -> list[dict[str, Any]]:
 POLICIES = [each for each in policies() if each["kind"] == "ValidatingAdmissionPolicy"]
 
 
-def judged(stored: Content | None, request: Request, made: list[dict[str, Any]] = POLICIES) -> str | None:
+def judged(stored: Content | None, request: WriteRequest, made: list[dict[str, Any]] = POLICIES) -> str | None:
     """The first refusal of a server that has the policies."""
     asked: dict[str, Any] = {"operation": "UPDATE" if stored else "CREATE", "userInfo": user_info(request.writer)}
     if request.subresource:
@@ -65,7 +65,9 @@ def test_a_server_takes_the_policies() -> None:
 
 @pytest.mark.rule("sharding:S2", "sharding:S3", "sharding:S6", "sharding:S10")
 @pytest.mark.parametrize(("stored", "request_", "want"), ROWS)
-def test_the_policy_says_what_the_table_says(stored: Content | None, request_: Request, want: Refusal | None) -> None:
+def test_the_policy_says_what_the_table_says(
+    stored: Content | None, request_: WriteRequest, want: Refusal | None
+) -> None:
     """But for the epoch that a client's patch was made under, which no server sees."""
     seen = replace(request_, epoch=None)
     assert judged(stored, seen) == admit(stored, seen, FENCE)
@@ -76,7 +78,7 @@ def test_the_policy_says_what_the_table_says(stored: Content | None, request_: R
 @pytest.mark.rule("sharding:S2", "sharding:S3", "sharding:S6", "sharding:S10")
 @given(writes())
 @settings(max_examples=120)
-def test_the_policy_says_what_admit_says(write: tuple[Content | None, Request]) -> None:
+def test_the_policy_says_what_admit_says(write: tuple[Content | None, WriteRequest]) -> None:
     stored, request = write
     assert judged(stored, request) == admit(stored, request, FENCE)
 
@@ -100,10 +102,10 @@ def test_other_paths() -> None:
     fence = Fence(paths, "batch.example.com/keep")
     made = [each for each in policies(fence) if each["kind"] == "ValidatingAdmissionPolicy"]
     bare: Content = {"metadata": {"name": "r"}, "spec": {}}
-    taken = Request(USER, paths.assign_to(bare, "a"))
+    taken = WriteRequest(USER, paths.assign_to(bare, "a"))
     assert judged(bare, taken, made) == admit(bare, taken, fence) == Refusal.NOT_SUPERVISOR
     done: Content = {"metadata": {"name": "r"}, "spec": {"done": {"at": "2026-01-01T00:00:00Z", "well": True}}}
-    undone = Request(SUPERVISOR, {**done, "spec": {}})
+    undone = WriteRequest(SUPERVISOR, {**done, "spec": {}})
     assert judged(done, undone, made) == admit(done, undone, fence) == Refusal.FINAL
 
 
@@ -115,7 +117,7 @@ def test_without_a_lease_of_the_leader_nobody_is_judged_by_it() -> None:
     asked = {"operation": "UPDATE", "userInfo": user_info(USER)}
     edited = {"object": work(), "oldObject": work(), "request": asked, "params": None}
     assert evaluate_policy(second, "b", edited) == [], "the policy does not concern users"
-    older = Request(SUPERVISOR, assigned(assigned(work(), HOLDER_A, 2), HOLDER_A, 1))
+    older = WriteRequest(SUPERVISOR, assigned(assigned(work(), HOLDER_A, 2), HOLDER_A, 1))
     assert judged(assigned(work(), HOLDER_A, 2), older, POLICIES[:1]) == Refusal.OLD_TERM, "the object's counts"
 
 

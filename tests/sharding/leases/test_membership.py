@@ -20,7 +20,7 @@ from situate.sharding.leases.membership import (
     Membership,
     lease_name,
 )
-from situate.sharding.model.executors import Ending, ExecutorStatus, Members
+from situate.sharding.model.executors import EndReason, ExecutorStatus, Members
 from situate.sharding.model.names import CORDON, PARTITION, POOL
 from tests.sharding.builders import NAMESPACE, changed, lease, node, pod
 
@@ -31,16 +31,16 @@ D = 15.0
 def one(**said: Any) -> Membership:
     """One executor `a`, whose lease and pod were first seen at 0."""
     seen = Membership(WATCH)
-    seen.saw_lease(lease("a", "ua"), 0)
-    seen.saw_pod(pod("a", "ua", **said))
-    seen.synced(0)
+    seen.record_lease(lease("a", "ua"), 0)
+    seen.record_pod(pod("a", "ua", **said))
+    seen.record_synced(0)
     return seen
 
 
 def at(seen: Membership, now: float, **open_objects: int) -> Members:
     """With a look at each Lease that seems to have run out, which is as it was."""
     for suspect in seen.members(now, open_objects).suspects:
-        seen.checked(suspect, None, now, now)
+        seen.record_check(suspect, None, now, now)
     return seen.members(now, open_objects)
 
 
@@ -62,7 +62,7 @@ def test_an_executor_is_known_by_its_lease_and_its_pod() -> None:
 @pytest.mark.parametrize(("age", "expected"), [(0, "Healthy"), (14.999, "Healthy"), (15, "expired"), (1000, "expired")])
 def test_a_lease_lasts_for_its_duration_and_no_longer(age: float, expected: str) -> None:
     seen = one()
-    seen.saw_pod(pod("a", "ua"))
+    seen.record_pod(pod("a", "ua"))
     assert status(at(seen, age)) == expected
 
 
@@ -71,9 +71,9 @@ def test_a_lease_lasts_for_its_duration_and_no_longer(age: float, expected: str)
 def test_a_lease_is_judged_by_when_it_was_seen_to_change_whatever_it_says(ahead: float) -> None:
     """A live lease is not taken from a clock that is behind, nor a dead one believed because its clock is ahead."""
     seen = Membership(WATCH)
-    seen.saw_pod(pod("a", "ua"))
+    seen.record_pod(pod("a", "ua"))
     for now in range(0, 100, 4):
-        seen.saw_lease(lease("a", "ua", renewed=now + ahead), now)
+        seen.record_lease(lease("a", "ua", renewed=now + ahead), now)
         assert status(at(seen, now + 3.9)) == "Healthy"
     assert status(at(seen, 96 + 14.9)) == "Healthy"
     assert status(at(seen, 96 + 15)) == "expired"
@@ -83,14 +83,14 @@ def test_a_lease_is_judged_by_when_it_was_seen_to_change_whatever_it_says(ahead:
 def test_only_a_renewal_is_a_sign_of_life() -> None:
     seen = one()
     for now in range(1, 15):
-        seen.saw_lease(changed(lease("a", "ua"), note=str(now)), now)
+        seen.record_lease(changed(lease("a", "ua"), note=str(now)), now)
     assert status(at(seen, 15)) == "expired", "a label that somebody changes keeps nobody alive"
 
 
 def test_a_lease_first_seen_is_taken_for_just_changed() -> None:
     seen = Membership(WATCH)
-    seen.saw_lease(lease("a", "ua", renewed=-1e6), 100)
-    seen.saw_pod(pod("a", "ua"))
+    seen.record_lease(lease("a", "ua", renewed=-1e6), 100)
+    seen.record_pod(pod("a", "ua"))
     assert status(at(seen, 114.9)) == "Healthy"
     assert status(at(seen, 115)) == "expired"
 
@@ -98,7 +98,7 @@ def test_a_lease_first_seen_is_taken_for_just_changed() -> None:
 @pytest.mark.rule("sharding:S5")
 def test_a_lease_object_a_pod_or_a_watch_that_is_gone_is_no_release() -> None:
     seen = one()
-    seen.pod_gone(NAMESPACE, "a", "ua")
+    seen.record_pod_deleted(NAMESPACE, "a", "ua")
     assert status(at(seen, 14.9)) == "Unhealthy"
     assert status(at(seen, 15)) == "expired"
 
@@ -111,7 +111,7 @@ def test_a_watch_that_stands_still_kills_nobody() -> None:
     assert (suspect.uid, suspect.namespace, suspect.lease) == ("ua", NAMESPACE, "pool.a.ua")
     assert status(members) == "Unhealthy", "no new work, and it keeps what it has"
     assert members.next_expiry is None, "time alone changes nothing"
-    seen.checked(suspect, lease("a", "ua", 19), 20, 20.1)
+    seen.record_check(suspect, lease("a", "ua", 19), 20, 20.1)
     members = seen.members(20.1, {})
     assert (status(members), members.suspects, members.living["ua"].expires_at) == ("Healthy", (), 35.1)
 
@@ -125,8 +125,8 @@ def test_a_reading_that_an_event_has_overtaken_brings_nobody_back(read: str, kno
     """The answer was on its way when it gave its Lease back; where versions are no numbers, the answer counts."""
     seen = one()
     (suspect,) = seen.members(20, {}).suspects
-    seen.saw_lease(of_version(lease("a", "ua", 20, held=False), known), 20.2)
-    seen.checked(suspect, of_version(lease("a", "ua", 19), read), 20, 20.3)
+    seen.record_lease(of_version(lease("a", "ua", 20, held=False), known), 20.2)
+    seen.record_check(suspect, of_version(lease("a", "ua", 19), read), 20, 20.3)
     assert status(seen.members(20.3, {})) == expected
 
 
@@ -134,8 +134,8 @@ def test_another_lease_of_the_name_is_no_earlier_one() -> None:
     """It was deleted and made again, on a server that was put back from a copy."""
     seen = one()
     (suspect,) = seen.members(20, {}).suspects
-    seen.saw_lease(of_version(lease("a", "ua", 20, held=False), "42"), 20.2)
-    seen.checked(suspect, of_version(lease("a", "ua", 21), "7", uid="another"), 20.5, 20.6)
+    seen.record_lease(of_version(lease("a", "ua", 20, held=False), "42"), 20.2)
+    seen.record_check(suspect, of_version(lease("a", "ua", 21), "7", uid="another"), 20.5, 20.6)
     assert status(seen.members(20.6, {})) == "Healthy"
 
 
@@ -148,31 +148,31 @@ def of_version(found: Lease, version: str, uid: str = "u") -> Lease:
 def test_only_a_reading_begun_when_the_lease_had_run_out_proves_that_it_has() -> None:
     seen = one()
     (suspect,) = seen.members(15, {}).suspects
-    seen.checked(suspect, lease("a", "ua"), 14.9, 15.2)
+    seen.record_check(suspect, lease("a", "ua"), 14.9, 15.2)
     assert seen.members(16, {}).suspects == (suspect,)
-    seen.checked(suspect, lease("a", "ua"), 16, 16.1)
+    seen.record_check(suspect, lease("a", "ua"), 16, 16.1)
     assert status(seen.members(16.1, {})) == "expired"
 
 
 @pytest.mark.rule("sharding:B2")
 def test_a_release_counts_at_once() -> None:
     seen = one()
-    seen.saw_lease(lease("a", "ua", 1, held=False), 1)
-    assert status(at(seen, 1)) == Ending.RELEASED
+    seen.record_lease(lease("a", "ua", 1, held=False), 1)
+    assert status(at(seen, 1)) == EndReason.RELEASED
 
 
 def test_who_comes_back_to_life_is_there_again() -> None:
     seen = one()
     assert status(at(seen, 20)) == "expired"
-    seen.saw_lease(lease("a", "ua", 20), 21)
+    seen.record_lease(lease("a", "ua", 20), 21)
     assert status(at(seen, 21)) == "Healthy"
 
 
 @pytest.mark.rule("sharding:X4")
 def test_the_next_incarnation_inherits_nothing() -> None:
     seen = one()
-    seen.saw_pod(pod("a", "ub", created=5))
-    seen.saw_lease(lease("a", "ub", 5), 5)
+    seen.record_pod(pod("a", "ub", created=5))
+    seen.record_lease(lease("a", "ub", 5), 5)
     members = at(seen, 6)
     assert (status(members, "ua"), status(members, "ub")) == ("Unhealthy", "Healthy")
     assert members.current["a"].uid == "ub"
@@ -184,7 +184,7 @@ def test_a_lease_that_another_holds_renews_nothing() -> None:
     seen = one()
     stolen = lease("a", "ua", 5)
     stolen = msgspec.structs.replace(stolen, spec=msgspec.structs.replace(stolen.spec, holder_identity="thief"))
-    (oddity,) = seen.saw_lease(stolen, 5)
+    (oddity,) = seen.record_lease(stolen, 5)
     assert "held by 'thief'" in oddity
     assert status(at(seen, 14)) == "Healthy", "it is no release"
     assert status(at(seen, 15)) == "expired"
@@ -192,9 +192,9 @@ def test_a_lease_that_another_holds_renews_nothing() -> None:
 
 def test_an_executor_that_allows_itself_longer_is_believed() -> None:
     seen = Membership(WATCH)
-    seen.saw_lease(lease("a", "ua", duration=30), 0)
+    seen.record_lease(lease("a", "ua", duration=30), 0)
     assert status(at(seen, 29)) == "Unhealthy"
-    seen.saw_lease(lease("b", "ub", duration=10**6), 0)
+    seen.record_lease(lease("b", "ub", duration=10**6), 0)
     assert at(seen, 1).living["ub"].lease_s == 3600, "and not for ever"
 
 
@@ -203,34 +203,34 @@ def test_an_executor_that_allows_itself_longer_is_believed() -> None:
 def test_proof_of_death_ends_the_wait(proof: str) -> None:
     seen = one()
     if proof == "container":
-        seen.saw_pod(pod("a", "ua", terminated=True))
+        seen.record_pod(pod("a", "ua", terminated=True))
     else:
-        seen.saw_node(node(out_of_service=True))
-    assert status(at(seen, 1)) == Ending.DEAD
-    seen.pod_gone(NAMESPACE, "a", "ua")
-    assert status(at(seen, 2)) == Ending.DEAD, "what was proven stays proven"
+        seen.record_node(node(out_of_service=True))
+    assert status(at(seen, 1)) == EndReason.DEAD
+    seen.record_pod_deleted(NAMESPACE, "a", "ua")
+    assert status(at(seen, 2)) == EndReason.DEAD, "what was proven stays proven"
 
 
 def test_a_container_that_is_started_again_has_to_renew_first() -> None:
     seen = one()
-    seen.saw_pod(pod("a", "ua", terminated=True))
-    seen.saw_pod(pod("a", "ua"))
-    assert status(at(seen, 1)) == Ending.DEAD
-    seen.saw_lease(lease("a", "ua", 2), 2)
+    seen.record_pod(pod("a", "ua", terminated=True))
+    seen.record_pod(pod("a", "ua"))
+    assert status(at(seen, 1)) == EndReason.DEAD
+    seen.record_lease(lease("a", "ua", 2), 2)
     assert status(at(seen, 2)) == "Healthy"
 
 
 @pytest.mark.rule("sharding:B2")
 def test_a_renewal_that_is_seen_after_the_death_is_of_the_dead() -> None:
     seen = one()
-    seen.saw_pod(pod("a", "ua", terminated=True))
-    seen.saw_lease(lease("a", "ua", 2), 2)
-    assert status(at(seen, 2)) == Ending.DEAD
+    seen.record_pod(pod("a", "ua", terminated=True))
+    seen.record_lease(lease("a", "ua", 2), 2)
+    assert status(at(seen, 2)) == EndReason.DEAD
     anew = lease("a", "ua", 3)
     taken = msgspec.structs.replace(anew.spec, acquire_time=anew.spec.renew_time)
-    seen.saw_lease(msgspec.structs.replace(anew, spec=taken), 3)
+    seen.record_lease(msgspec.structs.replace(anew, spec=taken), 3)
     assert status(at(seen, 3)) == "Unhealthy", "its container has not been seen to run yet"
-    seen.saw_pod(pod("a", "ua"))
+    seen.record_pod(pod("a", "ua"))
     assert status(at(seen, 3)) == "Healthy"
 
 
@@ -239,11 +239,11 @@ def test_one_container_of_two_that_ended_is_no_proof() -> None:
     found = pod("a", "ua", terminated=True)
     running = ContainerStatus("other", ready=True)
     two = msgspec.structs.replace(found.status, container_statuses=(*found.status.container_statuses, running))
-    seen.saw_pod(msgspec.structs.replace(found, status=two))
+    seen.record_pod(msgspec.structs.replace(found, status=two))
     assert status(at(seen, 1)) == "Unhealthy"
     init = ContainerStatus("init", state=ContainerState(terminated=ContainerStateTerminated()))
     only_init = msgspec.structs.replace(found.status, container_statuses=(), init_container_statuses=(init,))
-    seen.saw_pod(msgspec.structs.replace(found, status=only_init))
+    seen.record_pod(msgspec.structs.replace(found, status=only_init))
     assert status(at(seen, 1)) == "Unhealthy", "what did not run has not ended"
 
 
@@ -252,7 +252,7 @@ def test_one_container_of_two_that_ended_is_no_proof() -> None:
 def test_a_phase_is_no_proof(phase: str) -> None:
     seen = one()
     found = pod("a", "ua", ready=False)
-    seen.saw_pod(msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, phase=phase)))
+    seen.record_pod(msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, phase=phase)))
     assert status(at(seen, 1)) == "Unhealthy"
 
 
@@ -272,7 +272,7 @@ def test_a_phase_is_no_proof(phase: str) -> None:
 )
 def test_the_status_by_the_pod(said: dict[str, Any], expected: str) -> None:
     seen = one()
-    seen.saw_pod(pod("a", "ua", **said))
+    seen.record_pod(pod("a", "ua", **said))
     assert status(at(seen, 1)) == expected
 
 
@@ -290,16 +290,16 @@ def test_the_status_by_the_pod(said: dict[str, Any], expected: str) -> None:
 )
 def test_the_status_by_what_it_says_of_itself(text: str, open_objects: int, expected: str) -> None:
     seen = one()
-    oddities = seen.saw_lease(lease("a", "ua", 1, report=text), 1)
+    oddities = seen.record_lease(lease("a", "ua", 1, report=text), 1)
     assert status(at(seen, 1, ua=open_objects)) == expected
     assert bool(oddities) is (text == "rubbish")
 
 
 def test_a_lease_can_be_cordoned_too() -> None:
     seen = one()
-    seen.saw_lease(changed(lease("a", "ua"), **{CORDON: "true"}), 1)
+    seen.record_lease(changed(lease("a", "ua"), **{CORDON: "true"}), 1)
     assert status(at(seen, 1)) == "Draining"
-    seen.saw_lease(lease("a", "ua"), 2)
+    seen.record_lease(lease("a", "ua"), 2)
     assert status(at(seen, 2)) == "Healthy"
 
 
@@ -308,29 +308,29 @@ def test_only_changes_of_the_set_count_as_changes() -> None:
     seen = one()
     assert at(seen, 1).changed_at == 1
     for now in range(2, 13):
-        seen.saw_pod(pod("a", "ua"))
-        seen.saw_lease(lease("a", "ua", now, report=f'{{"open": {now}}}'), now)
+        seen.record_pod(pod("a", "ua"))
+        seen.record_lease(lease("a", "ua", now, report=f'{{"open": {now}}}'), now)
         assert at(seen, now).changed_at == 1, "a report is no change"
-    seen.saw_pod(pod("a", "ua", ready=False))
+    seen.record_pod(pod("a", "ua", ready=False))
     assert at(seen, 13).changed_at == 13
-    seen.saw_pod(pod("b", "ub"))
-    seen.saw_lease(lease("b", "ub"), 14)
+    seen.record_pod(pod("b", "ub"))
+    seen.record_lease(lease("b", "ub"), 14)
     assert at(seen, 14).changed_at == 14
     assert Membership(WATCH).members(5, {}).changed_at is None, "nobody was ever there"
 
 
 def test_a_sample_is_as_old_as_its_text() -> None:
     seen = one()
-    seen.saw_lease(lease("a", "ua", 1, report='{"metrics": {"cpu": 1}}'), 1)
-    seen.saw_lease(lease("a", "ua", 5, report='{"metrics": {"cpu": 1}}'), 5)
+    seen.record_lease(lease("a", "ua", 1, report='{"metrics": {"cpu": 1}}'), 1)
+    seen.record_lease(lease("a", "ua", 5, report='{"metrics": {"cpu": 1}}'), 5)
     assert at(seen, 5).living["ua"].sampled_at == 1
-    seen.saw_lease(lease("a", "ua", 9, report='{"metrics": {"cpu": 2}}'), 9)
+    seen.record_lease(lease("a", "ua", 9, report='{"metrics": {"cpu": 2}}'), 9)
     assert (at(seen, 9).living["ua"].sampled_at, at(seen, 9).living["ua"].metrics) == (9, {"cpu": 2.0})
 
 
 def test_the_dead_are_forgotten_in_time() -> None:
     seen = one()
-    seen.pod_gone(NAMESPACE, "a", "ua")
+    seen.record_pod_deleted(NAMESPACE, "a", "ua")
     assert status(at(seen, 15)) == "expired"
     assert status(at(seen, 15 + 75)) == "expired"
     assert status(at(seen, 15 + 75.1)) == "unknown"
@@ -338,16 +338,16 @@ def test_the_dead_are_forgotten_in_time() -> None:
 
 def test_what_is_forgotten_leaves_its_lease_until_that_is_gone_or_changes() -> None:
     seen = one()
-    seen.pod_gone(NAMESPACE, "a", "ua")
+    seen.record_pod_deleted(NAMESPACE, "a", "ua")
     assert not at(seen, 15).leftovers
     assert not at(seen, 15 + 75).leftovers
     (left,) = at(seen, 15 + 75.1).leftovers
     assert (left.executor_uid, left.lease, left.namespace) == ("ua", lease("a", "ua").metadata.name, NAMESPACE)
-    seen.saw_lease(lease("a", "ua", 100), 100)
+    seen.record_lease(lease("a", "ua", 100), 100)
     assert (status(at(seen, 100)), at(seen, 100).leftovers) == ("Unhealthy", ()), "it lives"
     assert at(seen, 115).removed
     assert at(seen, 200).leftovers
-    seen.cleared("ua")
+    seen.forget_leftover("ua")
     assert not at(seen, 200).leftovers
 
 
@@ -357,17 +357,17 @@ def test_the_lease_of_a_pod_that_is_there_is_no_leftover() -> None:
     seen = one()
     assert status(at(seen, 15)) == "expired"
     assert not at(seen, 1000).leftovers
-    seen.pod_gone(NAMESPACE, "a", "ua")
+    seen.record_pod_deleted(NAMESPACE, "a", "ua")
     assert at(seen, 1000).leftovers
 
 
 def test_the_unhealthy_are_known_since_when() -> None:
     seen = one()
     assert at(seen, 1).living["ua"].unhealthy_since is None
-    seen.saw_pod(pod("a", "ua", ready=False))
+    seen.record_pod(pod("a", "ua", ready=False))
     assert at(seen, 2).living["ua"].unhealthy_since == 2
     assert at(seen, 3).living["ua"].unhealthy_since == 2
-    seen.saw_pod(pod("a", "ua"))
+    seen.record_pod(pod("a", "ua"))
     assert at(seen, 4).living["ua"].unhealthy_since is None
 
 
@@ -380,27 +380,29 @@ def test_equal_names_in_two_namespaces_are_two_executors() -> None:
 @pytest.mark.rule("sharding:K10")
 def test_leases_of_others_are_nothing_to_us() -> None:
     seen = Membership(WATCH, pool="pool", partition="0")
-    seen.saw_lease(lease("a", "ua", labels={POOL: "another"}), 0)
-    seen.saw_lease(lease("b", "ub", labels={PARTITION: "1"}), 0)
-    seen.saw_lease(lease("c", "uc"), 0)
+    seen.record_lease(lease("a", "ua", labels={POOL: "another"}), 0)
+    seen.record_lease(lease("b", "ub", labels={PARTITION: "1"}), 0)
+    seen.record_lease(lease("c", "uc"), 0)
     assert set(at(seen, 1).living) == {"uc"}
 
 
 def test_a_lease_that_names_nobody_is_told_of() -> None:
     nameless = msgspec.structs.replace(lease("a", "ua", held=False).metadata, annotations={})
-    (oddity,) = Membership(WATCH).saw_lease(msgspec.structs.replace(lease("a", "ua", held=False), metadata=nameless), 0)
+    (oddity,) = Membership(WATCH).record_lease(
+        msgspec.structs.replace(lease("a", "ua", held=False), metadata=nameless), 0
+    )
     assert "executor-uid" in oddity
     seen = Membership(WATCH)
-    seen.saw_lease(msgspec.structs.replace(lease("a", "ua"), metadata=nameless), 0)
+    seen.record_lease(msgspec.structs.replace(lease("a", "ua"), metadata=nameless), 0)
     assert at(seen, 0).living["ua"].id == "a", "while it is held, name and holder say it"
 
 
 def test_the_newest_revision_is_the_youngest_pods() -> None:
     seen = one(revision="old", created=0)
     assert at(seen, 1).newest_revision == "old"
-    seen.saw_pod(pod("b", "ub", revision="new", created=9))
+    seen.record_pod(pod("b", "ub", revision="new", created=9))
     assert at(seen, 1).newest_revision == "old", "who has no lease is no executor yet"
-    seen.saw_lease(lease("b", "ub"), 2)
+    seen.record_lease(lease("b", "ub"), 2)
     members = at(seen, 2)
     assert (members.newest_revision, members.one_revision) == ("new", False)
 
@@ -408,8 +410,8 @@ def test_the_newest_revision_is_the_youngest_pods() -> None:
 def test_of_two_revisions_with_a_pod_of_one_second_the_newer_has_no_older_ones() -> None:
     seen = one(revision="z", created=0)
     for name, revision in (("b", "z"), ("c", "a")):  # one of the old revision is replaced while the rollout begins
-        seen.saw_pod(pod(name, f"u{name}", revision=revision, created=9))
-        seen.saw_lease(lease(name, f"u{name}"), 1)
+        seen.record_pod(pod(name, f"u{name}", revision=revision, created=9))
+        seen.record_lease(lease(name, f"u{name}"), 1)
     assert at(seen, 1).newest_revision == "a"
 
 
@@ -463,15 +465,15 @@ def test_nobody_lives_longer_or_shorter_than_a_lease_after_the_last_renewal(
                 fresh = lease("a", "ua", clock)
                 last = now if fresh.spec != claim.spec else last
                 claim = fresh
-                seen.saw_lease(claim, now)
+                seen.record_lease(claim, now)
             case "other":
-                seen.saw_lease(changed(claim, note=str(now)), now)
+                seen.record_lease(changed(claim, note=str(now)), now)
             case "pod":
-                seen.saw_pod(pod("a", "ua", ready=clock > 0))
+                seen.record_pod(pod("a", "ua", ready=clock > 0))
             case "gone":
-                seen.pod_gone(NAMESPACE, "a", "ua")
+                seen.record_pod_deleted(NAMESPACE, "a", "ua")
             case _:
-                seen.saw_lease(claim, now)
+                seen.record_lease(claim, now)
         members = at(seen, now)
         assert ("ua" in members.living) is (now - last < D)
         if "ua" in members.living:

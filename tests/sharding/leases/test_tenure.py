@@ -14,8 +14,8 @@ TIMES = LeaseTimes()
 
 def begun(at: float = 0.0) -> Tenure:
     tenure = Tenure(TIMES)
-    tenure.renewed(at)
-    tenure.knows(at)
+    tenure.record_renewal(at)
+    tenure.record_known_objects(at)
     assert tenure.may_begin(at)
     tenure.begin()
     return tenure
@@ -24,11 +24,11 @@ def begun(at: float = 0.0) -> Tenure:
 @pytest.mark.rule("sharding:S1")
 def test_it_lasts_until_the_deadline_after_a_renewal_was_sent() -> None:
     tenure = begun()
-    assert tenure.valid(9.9)
-    assert not tenure.valid(10.0)
-    tenure.renewed(4.0)
-    tenure.knows(5.0)
-    assert (tenure.valid(13.9), tenure.valid(14.0)) == (True, False)
+    assert tenure.is_valid(9.9)
+    assert not tenure.is_valid(10.0)
+    tenure.record_renewal(4.0)
+    tenure.record_known_objects(5.0)
+    assert (tenure.is_valid(13.9), tenure.is_valid(14.0)) == (True, False)
     assert tenure.remaining_s(12.0) == 2.0
 
 
@@ -37,37 +37,37 @@ def test_it_lasts_until_the_deadline_after_a_renewal_was_sent() -> None:
 def test_both_are_needed(what: str) -> None:
     tenure = begun()
     getattr(tenure, what)(9.0)
-    assert not tenure.valid(10.0)
+    assert not tenure.is_valid(10.0)
 
 
 def test_late_answers_take_nothing_back() -> None:
     tenure = begun()
-    tenure.renewed(8.0)
-    tenure.renewed(4.0)
-    tenure.knows(8.0)
-    assert tenure.valid(17.9)
+    tenure.record_renewal(8.0)
+    tenure.record_renewal(4.0)
+    tenure.record_known_objects(8.0)
+    assert tenure.is_valid(17.9)
 
 
 @pytest.mark.rule("sharding:S1")
 def test_once_lost_it_stays_lost_until_it_is_begun_anew_by_what_is_newer() -> None:
     tenure = begun()
     tenure.lose(10.0)
-    tenure.renewed(9.5)
-    tenure.knows(9.5)
-    assert not tenure.valid(9.6)
+    tenure.record_renewal(9.5)
+    tenure.record_known_objects(9.5)
+    assert not tenure.is_valid(9.6)
     assert not tenure.may_begin(11.0), "both are from before the loss"
-    tenure.renewed(10.5)
+    tenure.record_renewal(10.5)
     assert not tenure.may_begin(11.0)
-    tenure.knows(10.6)
+    tenure.record_known_objects(10.6)
     assert tenure.may_begin(11.0)
     tenure.begin()
-    assert (tenure.number, tenure.valid(11.0)) == (2, True)
+    assert (tenure.number, tenure.is_valid(11.0)) == (2, True)
 
 
 def test_a_lease_that_was_given_back_is_none() -> None:
     tenure = begun()
-    tenure.given_back()
-    assert not tenure.valid(0.1)
+    tenure.record_release()
+    assert not tenure.is_valid(0.1)
 
 
 @pytest.mark.rule("sharding:S1")

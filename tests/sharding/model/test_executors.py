@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.sharding.assignment.executor_choice import newest
-from situate.sharding.model.executors import Executor, ExecutorStatus, Members
+from situate.sharding.assignment.executor_choice import newest_revision_executors
+from situate.sharding.model.executors import ExecutorStatus, LiveExecutor, Members
 from tests.sharding.deciding import executor, members
 
 A_OLD = executor("a", ExecutorStatus.UNHEALTHY, uid="old", expires_at=50.0)
@@ -15,7 +15,7 @@ A_OLD = executor("a", ExecutorStatus.UNHEALTHY, uid="old", expires_at=50.0)
 
 @pytest.mark.rule("sharding:X4", "sharding:S4")
 @given(st.permutations([A_OLD, executor("a", uid="new", expires_at=40.0), executor("b")]))
-def test_the_incarnation_whose_pod_is_there_goes_by_the_id(order: list[Executor]) -> None:
+def test_the_incarnation_whose_pod_is_there_goes_by_the_id(order: list[LiveExecutor]) -> None:
     found = members(*order)
     assert found.current["a"].uid == "new"
     assert set(found.eligible) == {"a", "b"}
@@ -32,5 +32,5 @@ def test_of_two_that_are_equally_well_the_one_that_renewed_last() -> None:
 @pytest.mark.rule("sharding:B5")
 def test_the_newest_revision_is_preferred_only_while_there_are_two() -> None:
     two = members(executor("a", revision="1"), executor("b", revision="2"), newest_revision="2")
-    assert newest(two) == {"b"}
-    assert newest(members(executor("a", revision="2"), newest_revision="2")) == frozenset()
+    assert newest_revision_executors(two) == {"b"}
+    assert newest_revision_executors(members(executor("a", revision="2"), newest_revision="2")) == frozenset()

@@ -20,14 +20,14 @@ from situate.sharding.model.object_view import (
     Holder,
     Placement,
     Revocation,
-    asked_to_drain,
+    assigned_content,
+    completed_content,
+    content_without_finalizer,
+    drain_requested_content,
     executor_label,
-    finished,
-    placed,
-    released,
-    revoked,
+    released_content,
+    revoked_content,
     view_of,
-    without_finalizer,
 )
 from situate.sharding.model.patches import guarded_patch
 from tests.sharding.builders import WALL, report
@@ -46,7 +46,7 @@ JSON = st.recursive(
 @pytest.mark.rule("sharding:S3", "sharding:K6")
 def test_one_write_places_an_object() -> None:
     view = view_of(report(finalizers=("x/y",)), ADAPTER)
-    after = view_of(placed(view, ADAPTER, PLACEMENT), ADAPTER)
+    after = view_of(assigned_content(view, ADAPTER, PLACEMENT), ADAPTER)
     assert after.holder == Holder("a", "ua")
     assert (after.epoch, after.term, after.why, after.assigned_at) == (1, 7, "new", WALL)
     assert after.finalizers == ("x/y", FINALIZER)
@@ -57,25 +57,28 @@ def test_one_write_places_an_object() -> None:
 
 def test_placing_again_leaves_nothing_of_the_last_time() -> None:
     view = view_of(report(), ADAPTER)
-    taken = view_of(revoked(view_of(placed(view, ADAPTER, PLACEMENT), ADAPTER), ADAPTER, 7, "drain", (WALL,)), ADAPTER)
+    taken = view_of(
+        revoked_content(view_of(assigned_content(view, ADAPTER, PLACEMENT), ADAPTER), ADAPTER, 7, "drain", (WALL,)),
+        ADAPTER,
+    )
     assert (taken.holder, taken.epoch, taken.losses) == (None, 2, (WALL,))
     assert taken.revoked == Revocation(2, "drain", "ua", "a")
-    again = view_of(placed(taken, ADAPTER, PLACEMENT), ADAPTER)
+    again = view_of(assigned_content(taken, ADAPTER, PLACEMENT), ADAPTER)
     assert (again.epoch, again.revoked, again.drain, again.losses) == (3, None, None, ())
     assert again.finalizers == (FINALIZER,), "the finalizer is there once"
 
 
 def test_without_an_archive_there_is_no_finalizer() -> None:
     without = Placement(Holder("a", "ua"), 7, WALL, "new", None)
-    assert view_of(placed(view_of(report(), ADAPTER), ADAPTER, without), ADAPTER).finalizers == ()
+    assert view_of(assigned_content(view_of(report(), ADAPTER), ADAPTER, without), ADAPTER).finalizers == ()
 
 
 @pytest.mark.rule("sharding:S3")
 def test_a_release_keeps_the_epoch_and_takes_all_else_away() -> None:
-    view = view_of(placed(view_of(report(), ADAPTER), ADAPTER, PLACEMENT), ADAPTER)
-    asked = view_of(asked_to_drain(view, DrainRequest(1, LATER, "drain")), ADAPTER)
+    view = view_of(assigned_content(view_of(report(), ADAPTER), ADAPTER, PLACEMENT), ADAPTER)
+    asked = view_of(drain_requested_content(view, DrainRequest(1, LATER, "drain")), ADAPTER)
     assert asked.drain == DrainRequest(1, LATER, "drain")
-    given_up = view_of(released(asked.content, ADAPTER), ADAPTER)
+    given_up = view_of(released_content(asked.content, ADAPTER), ADAPTER)
     assert (given_up.holder, given_up.epoch, given_up.drain) == (None, 1, None)
     assert EXECUTOR not in given_up.labels
 
@@ -90,13 +93,13 @@ def test_a_drain_request_of_an_earlier_epoch_is_void() -> None:
 
 def test_the_finalizer_goes_with_the_term_and_the_digest() -> None:
     view = view_of(report(ours=True, finalizers=("x/y",)), ADAPTER)
-    after = view_of(without_finalizer(view, FINALIZER, 9, "sha256:1"), ADAPTER)
+    after = view_of(content_without_finalizer(view, FINALIZER, 9, "sha256:1"), ADAPTER)
     assert (after.finalizers, after.term, after.archived) == (("x/y",), 9, "sha256:1")
-    assert ARCHIVED not in view_of(without_finalizer(view, FINALIZER, 9), ADAPTER).annotations
+    assert ARCHIVED not in view_of(content_without_finalizer(view, FINALIZER, 9), ADAPTER).annotations
 
 
 def test_the_supervisor_completes_with_a_reason() -> None:
-    after = view_of(finished(view_of(report(), ADAPTER), ADAPTER, WALL, False, "ExecutorLost"), ADAPTER)
+    after = view_of(completed_content(view_of(report(), ADAPTER), ADAPTER, WALL, False, "ExecutorLost"), ADAPTER)
     assert (after.completed, after.successful, after.reason) == (True, False, "ExecutorLost")
 
 
@@ -187,7 +190,7 @@ def test_whatever_an_object_is_it_can_be_viewed(content: dict[str, Any]) -> None
     view = view_of(content, ADAPTER)
     assert view.epoch >= 0
     if not view.faults:
-        after = view_of(placed(view, ADAPTER, PLACEMENT), ADAPTER)
+        after = view_of(assigned_content(view, ADAPTER, PLACEMENT), ADAPTER)
         assert (after.epoch, after.holder) == (view.epoch + 1, PLACEMENT.holder)
 
 
@@ -208,10 +211,10 @@ def _typed(value: Any) -> str:
 @pytest.mark.rule("sharding:S9")
 def test_a_patch_lands_on_the_object_and_the_version_that_it_was_made_for() -> None:
     view = view_of(report(version=5), ADAPTER)
-    uid, version, *_ = guarded_patch(view.content, placed(view, ADAPTER, PLACEMENT))
+    uid, version, *_ = guarded_patch(view.content, assigned_content(view, ADAPTER, PLACEMENT))
     assert uid == {"op": "test", "path": "/metadata/uid", "value": "o1"}
     assert version == {"op": "replace", "path": "/metadata/resourceVersion", "value": "5"}
-    patch = [dict(operation) for operation in guarded_patch(view.content, placed(view, ADAPTER, PLACEMENT))]
+    patch = [dict(operation) for operation in guarded_patch(view.content, assigned_content(view, ADAPTER, PLACEMENT))]
     other = {**report(version=5), "metadata": {**report(version=5)["metadata"], "uid": "another"}}
     assert not isinstance(json_patch(other, patch), dict), "a successor of the same name is another object"
     assert guarded_patch(view.content, view.content) == ()

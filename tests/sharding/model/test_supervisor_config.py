@@ -42,6 +42,6 @@ def test_all_mistakes_are_told_at_once() -> None:
 
 def test_what_is_allowed_is() -> None:
     config = SupervisorConfig(archive_ttl=0, scheduler_jitter=0, max_reassigns=0, keep_last_per_owner=0)
-    assert (config.ttl.of(True), config.ttl.of(False), config.ttl.of(None)) == (0, 0, 0)
-    assert SupervisorConfig().ttl.of(True) is None
-    assert SupervisorConfig(archive_ttl=ArchiveTtl(1, 2)).ttl.of(None) == 2
+    assert (config.ttl.ttl_of(True), config.ttl.ttl_of(False), config.ttl.ttl_of(None)) == (0, 0, 0)
+    assert SupervisorConfig().ttl.ttl_of(True) is None
+    assert SupervisorConfig(archive_ttl=ArchiveTtl(1, 2)).ttl.ttl_of(None) == 2

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.sharding.partitions.hash_arrays import fnv1a64_many, mixed64_many
-from situate.sharding.partitions.hashing import SPACE, fnv1a64, mixed64, xxhash64
+from situate.sharding.partitions.hash_arrays import fnv1a64_many, mix64_many
+from situate.sharding.partitions.hashing import SPACE, fnv1a64, mix64, xxhash64
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
@@ -51,7 +51,7 @@ def test_half_a_surrogate_pair_is_hashed_too() -> None:
 
 
 def test_mixing_is_murmurs_finaliser_and_the_same_for_arrays() -> None:
-    assert mixed64(0) == 0
-    assert mixed64(1) == 0xB456BCFC34C2CB2C
+    assert mix64(0) == 0
+    assert mix64(1) == 0xB456BCFC34C2CB2C
     hashes = fnv1a64_many([f"team-{number:03}" for number in range(100)])
-    assert mixed64_many(hashes).tolist() == [mixed64(each) for each in hashes.tolist()]
+    assert mix64_many(hashes).tolist() == [mix64(each) for each in hashes.tolist()]

@@ -17,7 +17,7 @@ from situate.sharding.partitions.partitions import (
     HashRange,
     Keyspace,
     PartitionBy,
-    joined,
+    join_ranges,
     parse_static,
     partition_of,
     static_partition,
@@ -46,7 +46,7 @@ def test_every_hash_is_in_the_range_of_its_partition_and_in_no_other(hashed: int
 def test_ranges_cover_everything_once_and_boundaries_belong_to_the_right(count: int) -> None:
     ranges = static_ranges(count)
     assert (ranges[0].start, ranges[-1].end) == (0, SPACE)
-    assert joined(ranges) == (HashRange(0, SPACE),)
+    assert join_ranges(ranges) == (HashRange(0, SPACE),)
     for index, each in enumerate(ranges):
         assert partition_of(each.start, count) == partition_of(each.end - 1, count) == index
 
@@ -112,4 +112,4 @@ def test_what_is_no_partition_is_refused_with_what_is_allowed(text: str) -> None
 
 def test_a_partition_is_read_from_its_text() -> None:
     assert parse_static("3/4") == static_partition(3, 4)
-    assert parse_static("0/1").whole
+    assert parse_static("0/1").covers_everything

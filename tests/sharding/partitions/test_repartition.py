@@ -15,11 +15,11 @@ from situate.sharding.partitions.partitions import PartitionBy
 from situate.sharding.partitions.repartition import (
     PartitionLoad,
     ScalingLimits,
-    Signal,
-    merged,
-    resized,
+    ScalingSignal,
+    merge_partitions,
+    resize_owners,
     scaling_signals,
-    split,
+    split_partition,
 )
 from situate.sharding.partitions.slots import SLOTS, BadTable, even_table
 
@@ -32,7 +32,7 @@ def test_one_more_partition_gets_its_share_and_nothing_else_moves(count: int) ->
     slots = (hashes_of(uids, PartitionBy.UID) >> 52).tolist()
     load = Counter(slots)
     before = even_table(count).owners()
-    after = resized(before, range(count + 1), [load[slot] for slot in range(SLOTS)])
+    after = resize_owners(before, range(count + 1), [load[slot] for slot in range(SLOTS)])
     moved = sum(before[slot] != after[slot] for slot in slots)
     assert moved <= 1.05 / (count + 1) * len(uids) + max(load.values())
     assert all(now in (was, count) for was, now in zip(before, after, strict=True))
@@ -42,7 +42,7 @@ def test_one_more_partition_gets_its_share_and_nothing_else_moves(count: int) ->
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=7, unique=True), st.integers(1, 5))
 def test_partitions_come_and_go(wanted: list[int], count: int) -> None:
     before = even_table(count).owners()
-    after = resized(before, wanted)
+    after = resize_owners(before, wanted)
     stay = set(wanted) & set(before)
     assert set(after) == set(wanted)
     for was, now in zip(before, after, strict=True):
@@ -55,22 +55,22 @@ def test_partitions_come_and_go(wanted: list[int], count: int) -> None:
 @pytest.mark.rule("sharding:K10")
 def test_a_split_moves_exactly_half_into_the_new_one_and_a_merge_touches_nothing_else() -> None:
     before = even_table(4).owners()
-    after = split(before, 2, 9)
+    after = split_partition(before, 2, 9)
     assert Counter(after) == {0: 1024, 1: 1024, 2: 512, 9: 512, 3: 1024}
     assert all(was == now or (was, now) == (2, 9) for was, now in zip(before, after, strict=True))
-    back = merged(after, 9, 2)
+    back = merge_partitions(after, 9, 2)
     assert back == before
-    assert Counter(split([0] * 5 + [1] * (SLOTS - 5), 0, 2))[2] == 2
+    assert Counter(split_partition([0] * 5 + [1] * (SLOTS - 5), 0, 2))[2] == 2
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda: split(even_table(2).owners(), 7, 8), "has 0 slots"),
-        (lambda: split(even_table(2).owners(), 0, 1), "already has slots"),
-        (lambda: merged(even_table(2).owners(), 0, 0), "cannot be merged"),
-        (lambda: merged(even_table(2).owners(), 0, 5), "allowed: two different partitions of 0, 1"),
-        (lambda: resized(even_table(2).owners(), []), "number of partitions is 0"),
+        (lambda: split_partition(even_table(2).owners(), 7, 8), "has 0 slots"),
+        (lambda: split_partition(even_table(2).owners(), 0, 1), "already has slots"),
+        (lambda: merge_partitions(even_table(2).owners(), 0, 0), "cannot be merged"),
+        (lambda: merge_partitions(even_table(2).owners(), 0, 5), "allowed: two different partitions of 0, 1"),
+        (lambda: resize_owners(even_table(2).owners(), []), "number of partitions is 0"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(change: object, message: str) -> None:
@@ -86,20 +86,20 @@ LIMITS = ScalingLimits(open_objects=100, queue_age_s=1, writes_per_s=10)
     ("loads", "want"),
     [
         pytest.param([(0, 50, 0, 5), (1, 50, 0, 5)], (), id="well loaded"),
-        pytest.param([(0, 101, 0, 5)], (Signal(0, None, "101 open objects, limit 100"),), id="too many objects"),
+        pytest.param([(0, 101, 0, 5)], (ScalingSignal(0, None, "101 open objects, limit 100"),), id="too many objects"),
         pytest.param(
             [(1, 1, 2.5, 11), (0, 1, 0, 1)],
-            (Signal(1, None, "queue age 2.5 s, limit 1 s; 11 writes/s, limit 10"),),
+            (ScalingSignal(1, None, "queue age 2.5 s, limit 1 s; 11 writes/s, limit 10"),),
             id="too slow",
         ),
         pytest.param(
             [(0, 90, 0, 1), (3, 10, 0, 1), (1, 20, 0, 1)],
-            (Signal(None, (3, 1), "together below 40% of every limit"),),
+            (ScalingSignal(None, (3, 1), "together below 40% of every limit"),),
             id="two that may be one",
         ),
         pytest.param([(0, 1, 0, 0)], (), id="the only one"),
     ],
 )
 @pytest.mark.rule("sharding:K10")
-def test_signals_for_scaling(loads: list[tuple[int, int, float, float]], want: tuple[Signal, ...]) -> None:
+def test_signals_for_scaling(loads: list[tuple[int, int, float, float]], want: tuple[ScalingSignal, ...]) -> None:
     assert scaling_signals([PartitionLoad(*load) for load in loads], LIMITS) == want

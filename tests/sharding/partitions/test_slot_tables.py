@@ -8,13 +8,13 @@ import pytest
 
 from situate.objects.kinds.config_maps import ConfigMap
 from situate.sharding.model.decision_inputs import Ownership
-from situate.sharding.partitions.slot_tables import ENTRY, Tables
-from situate.sharding.partitions.slots import SlotTable, even_table, frozen, handed_over, table_of
+from situate.sharding.partitions.slot_tables import ENTRY, PartitionTables
+from situate.sharding.partitions.slots import SlotTable, even_table, freeze_slots, hand_over_slots, table_of
 
 pytestmark = pytest.mark.rule("sharding:K10")
 EVEN = even_table(2)
-FROZEN = frozen(EVEN, (0,) * 1024 + (1,) * 3072)
-HANDED = handed_over(FROZEN)
+FROZEN = freeze_slots(EVEN, (0,) * 1024 + (1,) * 3072)
+HANDED = hand_over_slots(FROZEN)
 
 
 @dataclass
@@ -28,18 +28,18 @@ def config_map(table: SlotTable | str) -> ConfigMap:
     return ConfigMap(data={ENTRY: table if isinstance(table, str) else table.to_text()})
 
 
-def seen(*tables: SlotTable | str) -> Tables:
-    found = Tables(0)
+def seen(*tables: SlotTable | str) -> PartitionTables:
+    found = PartitionTables(0)
     for each in tables:
-        found = found.with_seen(config_map(each))
+        found = found.with_read(config_map(each))
     return found
 
 
 def test_nothing_is_ours_before_a_table_is_confirmed() -> None:
     objects = [Obj(str(number)) for number in range(50)]
     before = seen(EVEN)
-    assert {before.owned()(each) for each in objects} == {Ownership.FOREIGN}
-    after = before.with_confirmed(EVEN).owned()
+    assert {before.ownership_test()(each) for each in objects} == {Ownership.FOREIGN}
+    after = before.with_confirmed(EVEN).ownership_test()
     assert [after(each) is Ownership.OURS for each in objects] == [EVEN.keyspace(0).holds(each) for each in objects]
 
 
@@ -47,14 +47,14 @@ def test_what_is_frozen_is_so_at_once_and_what_is_given_when_it_is_confirmed() -
     ours = next(
         each
         for each in map(Obj, map(str, range(999)))
-        if FROZEN.keyspace(0).holds(each) and not FROZEN.assignable(0).holds(each)
+        if FROZEN.keyspace(0).holds(each) and not FROZEN.assignable_keyspace(0).holds(each)
     )
-    found = seen(EVEN).with_confirmed(EVEN).with_seen(config_map(FROZEN))
-    assert found.owned()(ours) is Ownership.FROZEN
-    theirs = Tables(1).with_seen(config_map(FROZEN)).with_confirmed(FROZEN).with_seen(config_map(HANDED))
-    assert theirs.owned()(ours) is Ownership.FOREIGN
+    found = seen(EVEN).with_confirmed(EVEN).with_read(config_map(FROZEN))
+    assert found.ownership_test()(ours) is Ownership.FROZEN
+    theirs = PartitionTables(1).with_read(config_map(FROZEN)).with_confirmed(FROZEN).with_read(config_map(HANDED))
+    assert theirs.ownership_test()(ours) is Ownership.FOREIGN
     assert theirs.keyspace().holds(ours), "it is known of already"
-    assert theirs.with_confirmed(HANDED).owned()(ours) is Ownership.OURS
+    assert theirs.with_confirmed(HANDED).ownership_test()(ours) is Ownership.OURS
 
 
 @pytest.mark.parametrize("bad", ["", "{", '{"version": 2, "slots": 4096, "ranges": []}', EVEN.to_text()[:-1]])
@@ -62,7 +62,7 @@ def test_what_cannot_be_read_leaves_the_last_good_one_in_force(bad: str) -> None
     found = seen(EVEN, bad)
     assert found.newest == EVEN
     assert "version 1 remains in use" in found.problem
-    assert not found.with_seen(config_map(FROZEN)).problem
+    assert not found.with_read(config_map(FROZEN)).problem
 
 
 def test_neither_an_older_version_nor_an_unannounced_owner_is_followed() -> None:
@@ -74,6 +74,6 @@ def test_neither_an_older_version_nor_an_unannounced_owner_is_followed() -> None
 
 
 def test_without_a_table_that_is_said() -> None:
-    assert "the ConfigMap does not exist" in Tables(0).with_seen(None).problem
-    assert f"no entry {ENTRY!r}" in Tables(0).with_seen(ConfigMap()).problem
-    assert "no object is assigned" in Tables(0).with_seen(None).problem
+    assert "the ConfigMap does not exist" in PartitionTables(0).with_read(None).problem
+    assert f"no entry {ENTRY!r}" in PartitionTables(0).with_read(ConfigMap()).problem
+    assert "no object is assigned" in PartitionTables(0).with_read(None).problem

@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from situate.sharding.partitions.hashing import SPACE
-from situate.sharding.partitions.repartition import resized, split
+from situate.sharding.partitions.repartition import resize_owners, split_partition
 from situate.sharding.partitions.slots import (
     SLOTS,
     BadTable,
-    Slots,
+    SlotRange,
     even_table,
-    frozen,
-    hand_over_waits_for,
-    handed_over,
+    freeze_slots,
+    hand_over_obstacles,
+    hand_over_slots,
     parse_table,
     slot_of,
     table_of,
-    thawed,
+    thaw_slots,
     transition_mistakes,
 )
 
@@ -47,8 +47,8 @@ def test_a_table_is_read_as_the_reference_writes_it() -> None:
     assert table is not None
     assert table.version == 7
     assert table.partitions == (0, 1)
-    assert table.at(0) == Slots(0, 2048, 0)
-    assert table.at(SPACE - 1) == Slots(2048, 4096, 1)
+    assert table.range_of(0) == SlotRange(0, 2048, 0)
+    assert table.range_of(SPACE - 1) == SlotRange(2048, 4096, 1)
     assert table.keyspace(1).shard_selector == (
         "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')"
     )
@@ -113,19 +113,19 @@ def test_tables_survive_being_written_and_change_owners_in_two_versions(
     before: tuple[int, ...], after: tuple[int, ...]
 ) -> None:
     table = table_of(3, before)
-    first = frozen(table, after)
-    second = handed_over(first)
+    first = freeze_slots(table, after)
+    second = hand_over_slots(first)
     for each in (table, first, second):
         assert parse_table(each.to_text()) == (each, ())
     assert first.owners() == before  # open work goes on where it is
     assert second.owners() == after
     moving = [number for number in range(SLOTS) if before[number] != after[number]]
-    assert [slot for each in first.frozen for slot in range(each.start, each.end)] == moving
+    assert [slot for each in first.frozen_slots for slot in range(each.start, each.end)] == moving
     assert second.version == (5 if moving else 3)
     assert not transition_mistakes(table, first)
     assert not transition_mistakes(first, second)
-    assert not transition_mistakes(first, thawed(first))
-    assert thawed(first).owners() == before
+    assert not transition_mistakes(first, thaw_slots(first))
+    assert thaw_slots(first).owners() == before
     if moving:
         assert transition_mistakes(table, table_of(4, after))  # unannounced
 
@@ -135,27 +135,27 @@ def test_tables_survive_being_written_and_change_owners_in_two_versions(
 def test_a_frozen_slot_is_assigned_by_nobody_and_every_other_by_its_owner(
     before: tuple[int, ...], after: tuple[int, ...], hashed: int
 ) -> None:
-    table = frozen(table_of(1, before), after)
+    table = freeze_slots(table_of(1, before), after)
     is_frozen = before[slot_of(hashed)] != after[slot_of(hashed)]
     responsible = [each for each in range(6) if table.keyspace(each).holds_hash(hashed)]
-    assigning = [each for each in range(6) if table.assignable(each).holds_hash(hashed)]
+    assigning = [each for each in range(6) if table.assignable_keyspace(each).holds_hash(hashed)]
     assert responsible == [before[slot_of(hashed)]]
     assert assigning == ([] if is_frozen else responsible)
 
 
 def test_a_hand_over_waits_for_confirmations_and_for_open_work() -> None:
-    table = frozen(even_table(2), split(even_table(2).owners(), 0, 2))
-    assert hand_over_waits_for(table, {0: 1, 1: 2}, {1500: 3, 4000: 9}) == [
+    table = freeze_slots(even_table(2), split_partition(even_table(2).owners(), 0, 2))
+    assert hand_over_obstacles(table, {0: 1, 1: 2}, {1500: 3, 4000: 9}) == [
         "partition 0 has confirmed version 1, not version 2",
         "3 objects of frozen slots are still assigned",
     ]
-    assert hand_over_waits_for(table, {0: 2}, {4000: 9}) == []
+    assert hand_over_obstacles(table, {0: 2}, {4000: 9}) == []
 
 
 def test_one_change_at_a_time() -> None:
-    table = frozen(even_table(2), resized(even_table(2).owners(), range(3)))
+    table = freeze_slots(even_table(2), resize_owners(even_table(2).owners(), range(3)))
     with pytest.raises(BadTable, match="hand them over or thaw them"):
-        frozen(table, even_table(1).owners())
+        freeze_slots(table, even_table(1).owners())
 
 
 def test_an_older_version_and_an_unannounced_owner_are_named() -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from situate.sharding.model.names import EXECUTOR, EXECUTOR_SELECTOR, EXECUTOR_UID, FINALIZER, POOL, REVOKED, Cause
-from situate.sharding.model.object_view import Holder, Placement, placed, view_of
+from situate.sharding.model.object_view import Holder, Placement, assigned_content, view_of
 from situate.testing.sharding.world.reports import PATHS, REPORTS, report
 from tests.sharding.processes.company import Company
 from tests.sharding.processes.units import KINDS, kind_of
@@ -106,7 +106,7 @@ class Errands:
         now = datetime.now(UTC)
         term = self._place.call("GET", self._company.lease)["spec"].get("leaseTransitions", 0)
         placement = Placement(self._ghost, term, now, Cause.NEW, FINALIZER, (now,) * losses)
-        given = placed(view_of(content, PATHS), PATHS, placement)
+        given = assigned_content(view_of(content, PATHS), PATHS, placement)
         path = REPORTS.path(self._company.namespace)
         status, answer = self._place.ask("POST", path, given, headers=self._place.us)
         assert status in (201, 403), answer

@@ -58,7 +58,7 @@ async def main(kubeconfig: str, pod: str, uid: str, log: str, lease: str) -> Non
     executor.setup(manager)
     stop_on_signals(manager)
     running = asyncio.create_task(manager.run())
-    await executor.wait_begun()  # before it, nothing is anybody's
+    await executor.wait_first_tenure()  # before it, nothing is anybody's
     stop = asyncio.Event()
     operating = asyncio.create_task(kopf.operator(namespaces=[NAMESPACE], standalone=True, stop_flag=stop))
     await running

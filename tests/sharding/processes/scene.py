@@ -13,7 +13,7 @@ from typing import Any
 
 from situate.sharding.model.object_view import Holder, ObjectView, view_of
 from situate.sharding.model.patches import Operations
-from situate.testing.sharding.world.reports import PATHS, REPORTS, assigning, report, revoking
+from situate.testing.sharding.world.reports import PATHS, REPORTS, assignment_patch, report, revocation_patch
 from tests.contract.servers import Server
 from tests.controlplane.process import Process
 from tests.sharding.processes.gate import Gate
@@ -73,10 +73,12 @@ class Scene:
 
     def assign(self, name: str) -> None:
         """As a supervisor does; what is the executor's is taken for lost."""
-        self._patched(lambda content: assigning(content, Holder(self.pod(name), self._uids[name]), datetime.now(UTC)))
+        self._patched(
+            lambda content: assignment_patch(content, Holder(self.pod(name), self._uids[name]), datetime.now(UTC))
+        )
 
     def revoke(self) -> None:
-        self._patched(revoking)
+        self._patched(revocation_patch)
 
     def works(self, name: str, by: str) -> None:
         """Waits until the handler has begun, assigning anew where a lease was lost on a machine that is too busy."""

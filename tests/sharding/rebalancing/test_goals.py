@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.sharding.rebalancing import Goal, Held, Plan, is_beyond, may_move, plan
+from situate.sharding.rebalancing import Goal, PlacedObject, Plan, may_move, misses_goal, plan
 
 
-def objects(counts: dict[str, int], *, movable: bool = True) -> list[Held]:
-    return [Held(f"{name}-{n}", name, movable=movable) for name, count in counts.items() for n in range(count)]
+def objects(counts: dict[str, int], *, movable: bool = True) -> list[PlacedObject]:
+    return [PlacedObject(f"{name}-{n}", name, movable=movable) for name, count in counts.items() for n in range(count)]
 
 
-def counts_after(listed: Sequence[Held], found: Plan, live: Sequence[str]) -> Counter[str]:
+def counts_after(listed: Sequence[PlacedObject], found: Plan, live: Sequence[str]) -> Counter[str]:
     targets = {move.uid: move.target for move in (*found.forced, *found.voluntary)}
     after = Counter(dict.fromkeys(live, 0))
     after.update(targets.get(each.uid, each.executor) for each in listed)
@@ -72,7 +72,7 @@ def test_no_arrangement_that_reaches_the_goal_needs_fewer_moves(
 
 @given(st.sampled_from(Goal), st.dictionaries(st.sampled_from("abcd"), st.integers(0, 9), min_size=1))
 def test_a_pool_is_beyond_its_goal_if_and_only_if_something_is_to_be_moved(goal: Goal, counts: dict[str, int]) -> None:
-    assert is_beyond(goal, counts) is bool(plan(goal, objects(counts), sorted(counts)).voluntary)
+    assert misses_goal(goal, counts) is bool(plan(goal, objects(counts), sorted(counts)).voluntary)
 
 
 @pytest.mark.parametrize("goal", Goal)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from situate.sharding.rebalancing import (
     Goal,
-    Held,
+    PlacedObject,
     RebalanceConfig,
     RebalanceState,
-    Surface,
+    RebalanceView,
     bounded_load,
     rebalance,
 )
@@ -25,11 +25,11 @@ from tests.sharding.movement import (
 )
 
 EVEN = RebalanceConfig(Goal.EVEN)
-SKEWED = [Held(f"o{number}", "a") for number in range(40)]
+SKEWED = [PlacedObject(f"o{number}", "a") for number in range(40)]
 LIVE = ["a", "b"]
 
 
-def made(surface: Surface, times: list[float], config: RebalanceConfig = EVEN) -> list[int]:
+def made(surface: RebalanceView, times: list[float], config: RebalanceConfig = EVEN) -> list[int]:
     """How many moves are due at each of these times, if nothing changes."""
     state, found = RebalanceState(), []
     for now in times:
@@ -40,47 +40,49 @@ def made(surface: Surface, times: list[float], config: RebalanceConfig = EVEN) -
 
 
 def test_off_by_default() -> None:
-    assert made(Surface(SKEWED, LIVE), [0, 100, 1000], RebalanceConfig()) == [0, 0, 0]
+    assert made(RebalanceView(SKEWED, LIVE), [0, 100, 1000], RebalanceConfig()) == [0, 0, 0]
 
 
 def test_the_goal_must_be_missed_for_a_while_without_a_break() -> None:
-    assert made(Surface(SKEWED, LIVE), [0, 30, 59.9, 60]) == [0, 0, 0, 2]
-    state = rebalance(RebalanceState(), EVEN, Surface(SKEWED, LIVE), 0).state
-    within = Surface([Held("x", "a"), Held("y", "b")], LIVE)
+    assert made(RebalanceView(SKEWED, LIVE), [0, 30, 59.9, 60]) == [0, 0, 0, 2]
+    state = rebalance(RebalanceState(), EVEN, RebalanceView(SKEWED, LIVE), 0).state
+    within = RebalanceView([PlacedObject("x", "a"), PlacedObject("y", "b")], LIVE)
     state = rebalance(state, EVEN, within, 50).state
-    assert not rebalance(state, EVEN, Surface(SKEWED, LIVE), 60).moves
+    assert not rebalance(state, EVEN, RebalanceView(SKEWED, LIVE), 60).moves
 
 
 def test_an_interval_has_a_budget_and_ends_in_a_cool_down() -> None:
     """5 % of 40 objects is 2 moves in a minute, and none in the minute after it."""
     times = [60.0 * minute for minute in range(8)]
-    assert made(Surface(SKEWED, LIVE), times) == [0, 2, 0, 2, 0, 2, 0, 2]
-    waits = rebalance(RebalanceState(0, 60, 2), EVEN, Surface(SKEWED, LIVE), 70)
+    assert made(RebalanceView(SKEWED, LIVE), times) == [0, 2, 0, 2, 0, 2, 0, 2]
+    waits = rebalance(RebalanceState(0, 60, 2), EVEN, RebalanceView(SKEWED, LIVE), 70)
     assert (waits.wake_at, waits.why) == (180, "the cool-down after the last moves is not over")
 
 
 def test_what_an_interval_leaves_of_its_budget_is_not_made_up_for_in_the_cool_down() -> None:
     state = RebalanceState(beyond_since=0, interval_since=60, made=1)
-    within, after = (rebalance(state, EVEN, Surface(SKEWED, LIVE), now) for now in (119, 120))
+    within, after = (rebalance(state, EVEN, RebalanceView(SKEWED, LIVE), now) for now in (119, 120))
     assert (len(within.moves), len(after.moves)) == (1, 0)
     assert after.wake_at == 180
 
 
 def test_one_move_is_always_allowed() -> None:
-    few = [Held("x", "a"), Held("y", "a"), Held("z", "a")]
-    assert made(Surface(few, LIVE), [0, 60]) == [0, 1]
+    few = [PlacedObject("x", "a"), PlacedObject("y", "a"), PlacedObject("z", "a")]
+    assert made(RebalanceView(few, LIVE), [0, 60]) == [0, 1]
 
 
 @pytest.mark.parametrize(
     ("surface", "times", "want"),
     [
-        pytest.param(Surface(SKEWED, LIVE, one_revision=False), [0, 60, 6000], [0, 0, 0], id="while revisions differ"),
         pytest.param(
-            Surface(SKEWED, LIVE, members_changed_at=50), [0, 60, 109, 110], [0, 0, 0, 2], id="after a change"
+            RebalanceView(SKEWED, LIVE, one_revision=False), [0, 60, 6000], [0, 0, 0], id="while revisions differ"
+        ),
+        pytest.param(
+            RebalanceView(SKEWED, LIVE, members_changed_at=50), [0, 60, 109, 110], [0, 0, 0, 2], id="after a change"
         ),
     ],
 )
-def test_it_is_quiet(surface: Surface, times: list[float], want: list[int]) -> None:
+def test_it_is_quiet(surface: RebalanceView, times: list[float], want: list[int]) -> None:
     assert made(surface, times) == want
 
 
@@ -91,7 +93,7 @@ def test_it_is_quiet(surface: Surface, times: list[float], want: list[int]) -> N
 )
 @pytest.mark.rule("sharding:B6")
 def test_the_budget_is_never_exceeded_and_in_the_end_nothing_moves(goal: Goal, placed: list[tuple[str, bool]]) -> None:
-    objects = [Held(f"o{number}", name, movable=movable) for number, (name, movable) in enumerate(placed)]
+    objects = [PlacedObject(f"o{number}", name, movable=movable) for number, (name, movable) in enumerate(placed)]
     live = ["a", "b", "c"]  # who is on d is an orphan: none of our business
     budget = max(1, len(objects) // 20)
     found = rebalanced_for(objects, live, RebalanceConfig(goal), 2 * 60 * (len(objects) + 2) // budget + 240)
@@ -111,7 +113,7 @@ def test_the_budget_is_never_exceeded_and_in_the_end_nothing_moves(goal: Goal, p
 def test_loads_that_vary_within_five_percent_move_nothing_once_they_are_balanced() -> None:
     chance = random.Random(3)
     live = [f"e{number}" for number in range(6)]
-    objects = [Held(f"o{n}", chance.choice(live[:2]), chance.uniform(1, 3)) for n in range(120)]
+    objects = [PlacedObject(f"o{n}", chance.choice(live[:2]), chance.uniform(1, 3)) for n in range(120)]
     config = RebalanceConfig(Goal.BOUNDED, weighted=True)
     found = rebalanced_for(objects, live, config, 4800, random.Random(4))
     assert sum(len(decision.moves) for _, decision in found) > 0
@@ -119,17 +121,17 @@ def test_loads_that_vary_within_five_percent_move_nothing_once_they_are_balanced
 
 
 def test_a_load_that_no_move_can_bring_down_is_reported() -> None:
-    heavy = [Held("heavy", "a", 100), Held("light", "b", 1)]
+    heavy = [PlacedObject("heavy", "a", 100), PlacedObject("light", "b", 1)]
     config = RebalanceConfig(Goal.BOUNDED, weighted=True)
-    decision = rebalance(RebalanceState(beyond_since=0), config, Surface(heavy, LIVE), 100)
+    decision = rebalance(RebalanceState(beyond_since=0), config, RebalanceView(heavy, LIVE), 100)
     assert not decision.moves
     assert decision.why.startswith("object heavy has a load of 100, above the limit of")
     assert bounded_load(heavy, 2) == pytest.approx(63.125)
 
 
 def test_objects_that_are_being_drained_already_are_not_moved_again() -> None:
-    draining = [Held(f"o{number}", "a" if number >= 20 else "") for number in range(40)]
-    assert made(Surface(draining, LIVE), [0, 60, 120]) == [0, 0, 0]  # 20 of 40 will go to b
+    draining = [PlacedObject(f"o{number}", "a" if number >= 20 else "") for number in range(40)]
+    assert made(RebalanceView(draining, LIVE), [0, 60, 120]) == [0, 0, 0]  # 20 of 40 will go to b
 
 
 @pytest.mark.parametrize("executors", [3, 5, 10])

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.sharding.rebalancing import Held, Plan, weighted_plan
+from situate.sharding.rebalancing import PlacedObject, Plan, weighted_plan
 from situate.sharding.rebalancing.bins import Bin, Item
 from situate.sharding.rebalancing.exact import fewest_moves
 
 LOADS = st.sampled_from([0.1, 0.5, 1.0, 2.0, 3.0, 5.0])
 
 
-def held(loads: Sequence[float], homes: Sequence[int], *, stuck: frozenset[int] = frozenset()) -> list[Held]:
+def held(loads: Sequence[float], homes: Sequence[int], *, stuck: frozenset[int] = frozenset()) -> list[PlacedObject]:
     """Home -1 is an executor that is gone."""
     return [
-        Held(f"o{number}", f"e{home}" if home >= 0 else "gone", load, number not in stuck)
+        PlacedObject(f"o{number}", f"e{home}" if home >= 0 else "gone", load, number not in stuck)
         for number, (load, home) in enumerate(zip(loads, homes, strict=True))
     ]
 
@@ -40,7 +40,7 @@ def fewest(loads: Sequence[float], homes: Sequence[int], size: int, limit: float
     return best
 
 
-def check(listed: Sequence[Held], live: Sequence[str], limit: float, found: Plan) -> None:
+def check(listed: Sequence[PlacedObject], live: Sequence[str], limit: float, found: Plan) -> None:
     """The moves keep to the limit, move what may move, and are told apart."""
     targets = {move.uid: move.target for move in (*found.forced, *found.voluntary)}
     totals = dict.fromkeys(live, 0.0)
@@ -98,7 +98,7 @@ def test_a_large_pool_is_settled_with_the_fewest_moves_that_can_be_proved() -> N
     """What has to leave each executor at least is a bound that no plan can beat."""
     chance = random.Random(5)
     live = [f"e{number}" for number in range(40)]
-    listed = [Held(f"o{n}", live[int(chance.random() ** 3 * 40)], chance.uniform(1, 5)) for n in range(4000)]
+    listed = [PlacedObject(f"o{n}", live[int(chance.random() ** 3 * 40)], chance.uniform(1, 5)) for n in range(4000)]
     limit = 1.25 * sum(each.load for each in listed) / len(live)
     found = weighted_plan(listed, live, limit)
     least = 0
@@ -115,7 +115,9 @@ def test_a_large_pool_is_settled_with_the_fewest_moves_that_can_be_proved() -> N
 @pytest.mark.parametrize(
     ("listed", "limit", "why"),
     [
-        pytest.param([Held("big", "e0", 9)], 5, "object big has a load of 9, above the limit of 5", id="one too large"),
+        pytest.param(
+            [PlacedObject("big", "e0", 9)], 5, "object big has a load of 9, above the limit of 5", id="one too large"
+        ),
         pytest.param(
             held([3, 3], [0, 0], stuck=frozenset({0, 1})), 5, "must not move put executor e0 above", id="stuck"
         ),
@@ -123,7 +125,7 @@ def test_a_large_pool_is_settled_with_the_fewest_moves_that_can_be_proved() -> N
         pytest.param(held([3, 3, 3], [0, 0, 1]), 5, "no assignment was found", id="no packing"),
     ],
 )
-def test_what_cannot_be_moves_nothing_and_is_reported(listed: list[Held], limit: float, why: str) -> None:
+def test_what_cannot_be_moves_nothing_and_is_reported(listed: list[PlacedObject], limit: float, why: str) -> None:
     found = weighted_plan(listed, ["e0", "e1"], limit)
     assert (found.moves, found.reached) == (0, False)
     assert why in found.why

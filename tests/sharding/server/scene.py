@@ -13,12 +13,12 @@ from situate.archive.records.record import Record, record_of
 from situate.archive.stores.memory import MemoryArchiver
 from situate.cluster.apiserver.api import ApiServer
 from situate.cluster.storage.effects import Identity
-from situate.cluster.storage.names import Names
+from situate.cluster.storage.names import NameGenerator
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
 from situate.runtime.serving.access import Access
-from situate.sharding.server.discovery import Served, discovered
-from situate.sharding.server.request_handler import Answering
+from situate.sharding.server.discovery import ServedResource, discover_resource
+from situate.sharding.server.request_handler import RequestHandler
 from situate.testing.sharding.world.reports import CRDS, GROUP, definition, report
 
 NOW = 1_800_000_000.0
@@ -34,7 +34,7 @@ class Api:
     """A transport to the in-memory API server; `intercept` may answer first, or fail."""
 
     def __init__(self) -> None:
-        self.server = ApiServer(Names(random.Random(0)), now=NOW, tokens={TOKEN: ALICE})
+        self.server = ApiServer(NameGenerator(random.Random(0)), now=NOW, tokens={TOKEN: ALICE})
         self.requests: list[Request] = []
         self.intercept: Interceptor = lambda request: None
 
@@ -74,7 +74,7 @@ class Scene:
         self.client = Client(self.api)
         self.archiver = archiver
         self.now = 0.0
-        self.served: tuple[Served, ...] = ()
+        self.served: tuple[ServedResource, ...] = ()
 
     async def begin(self) -> None:
         self.api.post(CRDS, definition(selectable=True))
@@ -88,9 +88,9 @@ class Scene:
                 ("ns2", "other", labelled("other", team="red")),
             )
         }
-        self.served = (await discovered(self.client, GROUP, "v1", "reports"),)
+        self.served = (await discover_resource(self.client, GROUP, "v1", "reports"),)
         access = Access(self.client, lambda: self.now)
-        self.answering = Answering(self.client, self.archiver, self.served, access, lambda: NOON)
+        self.answering = RequestHandler(self.client, self.archiver, self.served, access, lambda: NOON)
 
     async def ask(
         self, path: str, query: Mapping[str, str] | None = None, method: str = "GET", token: str = TOKEN, **headers: str

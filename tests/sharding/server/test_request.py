@@ -10,17 +10,17 @@ from situate.objects.resources import unstructured
 from situate.objects.reviews.authorization import NonResourceAttributes, ResourceAttributes
 from situate.objects.selection.field_selectors import parse_field_selector
 from situate.runtime.serving.status_answers import Declined
-from situate.sharding.server.discovery import Served, document
-from situate.sharding.server.request import Asked, Document, Form, Get, Include, List, Shape, asked
+from situate.sharding.server.discovery import ServedResource, discovery_document
+from situate.sharding.server.request import Document, Form, Get, Include, List, ParsedRequest, Shape, parse_request
 
 pytestmark = pytest.mark.rule("sharding:K11")
-REPORTS = Served(unstructured("x.io", "v1", "Report", "reports"), {"name": "reports"})
-POOLS = Served(unstructured("x.io", "v1", "Pool", "pools", namespaced=False), {"name": "pools"})
+REPORTS = ServedResource(unstructured("x.io", "v1", "Report", "reports"), {"name": "reports"})
+POOLS = ServedResource(unstructured("x.io", "v1", "Pool", "pools", namespaced=False), {"name": "pools"})
 WHOLE = Shape(Form.WHOLE)
 
 
-def of(path: str, *query: tuple[str, str], accept: str = "") -> Asked:
-    return asked(Request("GET", path, query, {"accept": accept} if accept else {}), (REPORTS, POOLS))
+def of(path: str, *query: tuple[str, str], accept: str = "") -> ParsedRequest:
+    return parse_request(Request("GET", path, query, {"accept": accept} if accept else {}), (REPORTS, POOLS))
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def of(path: str, *query: tuple[str, str], accept: str = "") -> Asked:
         ("/", Document("/")),
     ],
 )
-def test_a_path_names_an_object_a_list_or_a_document(path: str, want: Asked) -> None:
+def test_a_path_names_an_object_a_list_or_a_document(path: str, want: ParsedRequest) -> None:
     assert of(path) == want
 
 
@@ -82,5 +82,5 @@ def test_documents_are_paths_to_whoever_may_read_them() -> None:
     found = of("/apis")
     assert isinstance(found, Document)
     assert found.action == NonResourceAttributes("/apis", "get")
-    assert document("/apis/y.io", (REPORTS,)) is None
-    assert document("/apis/x.io/v2", (REPORTS,)) is None
+    assert discovery_document("/apis/y.io", (REPORTS,)) is None
+    assert discovery_document("/apis/x.io/v2", (REPORTS,)) is None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from situate.sharding.model.errors import Unschedulable
-from situate.sharding.model.executors import Executor, ExecutorStatus
-from situate.sharding.strategies import ObjectFacts, Strategy, tell_member
+from situate.sharding.model.executors import ExecutorStatus, LiveExecutor
+from situate.sharding.strategies import ObjectFacts, Strategy, report_member
 
 HEALTHY, FULL, UNHEALTHY = ExecutorStatus.HEALTHY, ExecutorStatus.FULL, ExecutorStatus.UNHEALTHY
 NOTHING = ObjectFacts("asked about")
@@ -20,7 +20,7 @@ def healthy(strategy: Strategy, *executors: str) -> None:
 def capacities(strategy: Strategy, declared: Mapping[str, float | None]) -> None:
     """Healthy executors that declare these."""
     for executor, capacity in declared.items():
-        tell_member(strategy, Executor(executor, f"uid of {executor}", capacity=capacity))
+        report_member(strategy, LiveExecutor(executor, f"uid of {executor}", capacity=capacity))
 
 
 def holding(strategy: Strategy, counts: Mapping[str, int]) -> None:

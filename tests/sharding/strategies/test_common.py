@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from situate.sharding.model.errors import NoExecutors, NoHealthyExecutors, Unschedulable
-from situate.sharding.model.executors import Executor, ExecutorStatus
+from situate.sharding.model.executors import ExecutorStatus, LiveExecutor
 from situate.sharding.strategies import (
-    ExplainsItself,
+    ExplainableStrategy,
     MinMetricScore,
     MinScheduled,
     ObjectFacts,
@@ -21,7 +21,7 @@ from situate.sharding.strategies import (
     RendezvousHash,
     Ring,
     RoundRobin,
-    Selective,
+    SelectiveStrategy,
     Strategy,
     rebuild,
 )
@@ -67,12 +67,12 @@ def test_explanations_agree_with_choices_and_change_nothing(
     make: Callable[[], Strategy], history: list[tuple[str, ExecutorStatus | None]]
 ) -> None:
     strategy = make()
-    assert isinstance(strategy, ExplainsItself)
+    assert isinstance(strategy, ExplainableStrategy)
     known: set[str] = set()
     for executor, status in history:
         strategy.observe_executor(executor, status)
         known = known | {executor} if status is not None else known - {executor}
-        first, second = strategy.standings(NOTHING), strategy.standings(NOTHING)
+        first, second = strategy.candidate_ranks(NOTHING), strategy.candidate_ranks(NOTHING)
         assert first == second
         assert {each.executor for each in first} == known
         best = {each.executor for each in first if each.place == 1}
@@ -85,7 +85,7 @@ def test_a_choice_among_some_names_one_of_them(
     make: Callable[[], Strategy], history: list[tuple[str, ExecutorStatus | None]], allowed: set[str]
 ) -> None:
     strategy, statuses = make(), dict[str, ExecutorStatus | None]()
-    assert isinstance(strategy, Selective)
+    assert isinstance(strategy, SelectiveStrategy)
     for executor, status in history:
         strategy.observe_executor(executor, status)
         statuses[executor] = status
@@ -136,9 +136,9 @@ def test_observations_may_be_repeated_and_a_listing_rebuilds_everything(
     listed = [ObjectFacts(uid, executor=holder) for uid, holder in holders.items()]
     listed += [ObjectFacts(uid, executor="a", completed=True) for uid in completed]
     anew = MinScheduled()
-    rebuild(anew, listed, [Executor("a", "1"), Executor("b", "2")])
+    rebuild(anew, listed, [LiveExecutor("a", "1"), LiveExecutor("b", "2")])
     for each in (strategy, anew):
-        assert {s.executor: s.why for s in each.standings(NOTHING)} == {
+        assert {s.executor: s.why for s in each.candidate_ranks(NOTHING)} == {
             executor: f"{count} open" for executor, count in counts.items()
         }
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from situate.sharding.model.errors import NoCapacity, NoExecutors, NoHealthyExecutors, Unschedulable
-from situate.sharding.model.executors import Executor, ExecutorStatus
-from situate.sharding.strategies import MinScheduled, ObjectFacts, tell_member
+from situate.sharding.model.executors import ExecutorStatus, LiveExecutor
+from situate.sharding.strategies import MinScheduled, ObjectFacts, report_member
 from tests.sharding.strategies.telling import (
     FULL,
     HEALTHY,
@@ -66,11 +66,11 @@ def test_a_capacity_that_changes_or_is_withdrawn() -> None:
     strategy = MinScheduled()
     capacities(strategy, {"a": 1, "b": 1})
     holding(strategy, {"a": 1, "b": 1})
-    tell_member(strategy, Executor("a", "uid", capacity=2))
+    report_member(strategy, LiveExecutor("a", "uid", capacity=2))
     assert strategy.choose_executor(NOTHING) == "a"
-    tell_member(strategy, Executor("a", "uid", capacity=1))
+    report_member(strategy, LiveExecutor("a", "uid", capacity=1))
     assert isinstance(refusal(strategy), NoCapacity)
-    tell_member(strategy, Executor("b", "uid"))
+    report_member(strategy, LiveExecutor("b", "uid"))
     assert strategy.choose_executor(NOTHING) == "b"
 
 
@@ -206,7 +206,7 @@ def test_it_agrees_with_its_plain_twin(events: list[Any]) -> None:
                 for known in (plain.statuses, plain.declared, plain.chosen):
                     known.pop(executor, None)
             case str(executor), status, capacity:
-                tell_member(strategy, Executor(executor, "uid", status, capacity=capacity))
+                report_member(strategy, LiveExecutor(executor, "uid", status, capacity=capacity))
                 plain.statuses[executor], plain.declared[executor] = status, capacity
             case int(uid), str(executor):
                 strategy.observe_scheduled(ObjectFacts(f"o{uid}", executor=executor))
@@ -233,7 +233,7 @@ def test_it_explains_itself() -> None:
     capacities(strategy, {"a": 2, "b": 4, "c": 1})
     strategy.observe_executor("d", FULL)
     holding(strategy, {"a": 1, "b": 1, "c": 1})
-    found = [(each.executor, each.place, each.why) for each in strategy.standings(NOTHING)]
+    found = [(each.executor, each.place, each.why) for each in strategy.candidate_ranks(NOTHING)]
     assert found == [
         ("b", 1, "1 open of 4"),
         ("a", 2, "1 open of 2"),

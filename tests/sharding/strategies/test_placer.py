@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from situate.sharding.model.decision_inputs import Choose
+from situate.sharding.model.decision_inputs import ExecutorChooser
 from situate.sharding.model.errors import NoCapacity, NoExecutors, NoHealthyExecutors, Unschedulable
-from situate.sharding.model.executors import Executor, ExecutorStatus
+from situate.sharding.model.executors import ExecutorStatus, LiveExecutor
 from situate.sharding.model.field_paths import FieldPaths
 from situate.sharding.model.names import EXECUTOR_SELECTOR, PRIORITY
 from situate.sharding.model.object_view import view_of
@@ -24,7 +24,7 @@ from situate.sharding.strategies import (
     StrategyFailed,
     facts_of,
     priority_oddity,
-    tell_member,
+    report_member,
 )
 from tests.sharding.strategies.telling import FULL, NOTHING, UNHEALTHY, healthy, holding, refusal
 
@@ -35,7 +35,7 @@ def zoned(rules: Rules | None = None, strategy: Strategy | None = None) -> Place
     """Three healthy executors, two of them in the north."""
     placer = Placer(strategy or MinScheduled(), rules)
     for executor, zone in ZONES.items():
-        tell_member(placer, Executor(executor, f"uid of {executor}", labels={"zone": zone}))
+        report_member(placer, LiveExecutor(executor, f"uid of {executor}", labels={"zone": zone}))
     return placer
 
 
@@ -71,7 +71,7 @@ def test_a_selector_that_nobody_matches_is_named_and_one_that_is_none_too() -> N
 
 def test_those_that_match_may_be_full() -> None:
     placer = zoned()
-    tell_member(placer, Executor("c", "uid", labels={"zone": "south"}, capacity=1))
+    report_member(placer, LiveExecutor("c", "uid", labels={"zone": "south"}, capacity=1))
     holding(placer, {"c": 1})
     assert isinstance(refusal(placer, ObjectFacts("o", selector="zone=south")), NoCapacity)
 
@@ -80,8 +80,8 @@ def test_labels_that_change_are_seen() -> None:
     placer = zoned()
     south = ObjectFacts("o", selector="zone=south")
     assert placer.choose_executor(south) == "c"
-    tell_member(placer, Executor("b", "uid", labels={"zone": "south"}))
-    tell_member(placer, Executor("c", "uid", labels={"zone": "north"}))
+    report_member(placer, LiveExecutor("b", "uid", labels={"zone": "south"}))
+    report_member(placer, LiveExecutor("c", "uid", labels={"zone": "north"}))
     assert placer.choose_executor(south) == "b"
     placer.observe_executor("b", None)
     assert isinstance(refusal(placer, south), NoHealthyExecutors)
@@ -118,7 +118,7 @@ def test_the_highest_scores_are_left_to_the_strategy() -> None:
     placer = zoned(rules)
     holding(placer, {"a": 3, "b": 2})
     assert placer.choose_executor(NOTHING) == "b"
-    tell_member(placer, Executor("b", "uid", labels={"zone": "north"}, capacity=2))
+    report_member(placer, LiveExecutor("b", "uid", labels={"zone": "north"}, capacity=2))
     assert placer.choose_executor(NOTHING) == "a"
     placer.observe_executor("a", FULL)
     assert placer.choose_executor(NOTHING) == "c"  # the best that has room
@@ -146,7 +146,7 @@ def test_controlled_objects_go_with_their_owner_while_that_is_eligible(co_locate
 @pytest.mark.rule("sharding:B11")
 def test_an_owner_whose_executor_has_no_room_is_left_behind() -> None:
     placer = zoned(Rules(co_locate_with_owner=True))
-    tell_member(placer, Executor("b", "uid", capacity=1))
+    report_member(placer, LiveExecutor("b", "uid", capacity=1))
     placer.observe_scheduled(ObjectFacts("owner", executor="b"))
     child = ObjectFacts("child", owner_uid="owner")
     assert placer.choose_executor(child) == "a"
@@ -246,7 +246,7 @@ def test_a_rule_that_fails_is_named_on_the_object(rules: Rules) -> None:
 def test_a_dry_run_explains_each_candidate_and_changes_nothing() -> None:
     rules = Rules(co_locate_with_owner=True, scores={"name": (lambda _, executor: float(executor.id == "b"), 1)})
     placer = zoned(rules)
-    tell_member(placer, Executor("d", "uid", ExecutorStatus.UNHEALTHY, labels={"zone": "north"}))
+    report_member(placer, LiveExecutor("d", "uid", ExecutorStatus.UNHEALTHY, labels={"zone": "north"}))
     placer.observe_scheduled(ObjectFacts("owner", executor="a"))
     obj = ObjectFacts("o", owner_uid="owner", selector="zone=north")
     first = placer.explain(obj, preferred=frozenset({"b"}))
@@ -310,7 +310,7 @@ def test_a_priority_that_cannot_be_read_counts_as_none_and_is_told(text: str) ->
 
 def test_the_supervisor_asks_with_a_view() -> None:
     placer = zoned()
-    choose: Choose = placer.choose
+    choose: ExecutorChooser = placer.choose
     view = view_of(content({EXECUTOR_SELECTOR: "zone=north"}), FieldPaths())
     assert choose(view, None) == "a"
     assert choose(view, frozenset({"b", "c"})) == "b"

@@ -17,26 +17,26 @@ from situate.sharding.strategies import (
     MinScheduled,
     RoundRobin,
     Strategy,
-    Surroundings,
-    build,
-    installed,
+    StrategyEnvironment,
+    build_strategy,
+    installed_builders,
 )
 from tests.sharding.strategies.telling import NOTHING
 
-PLACE = Surroundings(lambda: 0.0, random.Random(1), "example.com", "Job")
+PLACE = StrategyEnvironment(lambda: 0.0, random.Random(1), "example.com", "Job")
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
 @pytest.mark.rule("sharding:K13")
 def test_every_strategy_needs_no_arguments(name: str) -> None:
     with pytest.raises(NoExecutors):
-        build(name, {}, PLACE).choose_executor(NOTHING)
+        build_strategy(name, {}, PLACE).choose_executor(NOTHING)
     with pytest.raises(BadArguments, match=r"strategyArgs\.colour"):
-        build(name, {"colour": 1}, PLACE)
+        build_strategy(name, {"colour": 1}, PLACE)
 
 
 def test_arguments_reach_the_strategy() -> None:
-    assert isinstance(build("MinScheduled", {"slow_start_max_share": 0.25}, PLACE), MinScheduled)
+    assert isinstance(build_strategy("MinScheduled", {"slow_start_max_share": 0.25}, PLACE), MinScheduled)
     arguments = {
         "weights": {"cpu": 1, "memory": 0.5},
         "capacity": {"executor-0": {"cpu": 4}},
@@ -46,7 +46,7 @@ def test_arguments_reach_the_strategy() -> None:
         "per_object_estimate": {"cpu": 0.01},
         "slow_start_max_share": 0.2,
     }
-    assert isinstance(build("MinMetricScore", arguments, PLACE), MinMetricScore)
+    assert isinstance(build_strategy("MinMetricScore", arguments, PLACE), MinMetricScore)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_arguments_reach_the_strategy() -> None:
 )
 def test_mistakes_are_named(name: str, arguments: Mapping[str, Any], message: str) -> None:
     with pytest.raises(BadArguments, match=message):
-        build(name, arguments, PLACE)
+        build_strategy(name, arguments, PLACE)
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,10 @@ def test_entry_points_add_builders_and_a_bad_one_is_named_and_left_out() -> None
         Point("Random", lambda: lambda *_: RoundRobin()),
         Point("mine", lambda: lambda *_: RoundRobin()),
     ]
-    builders, mistakes = installed(points)
+    builders, mistakes = installed_builders(points)
     assert builders.keys() - BUILT_IN.keys() == {"mine"}
     assert builders["Random"] is BUILT_IN["Random"]
-    assert isinstance(build("mine", {}, PLACE, builders), RoundRobin)
+    assert isinstance(build_strategy("mine", {}, PLACE, builders), RoundRobin)
     assert [str(each).split(":")[0] for each in mistakes] == [
         f"entry point {name} of situate.sharding.strategies" for name in ("theirs", "nothing", "Random")
     ]
@@ -100,9 +100,9 @@ def test_entry_points_add_builders_and_a_bad_one_is_named_and_left_out() -> None
 
 
 def test_a_builder_gets_arguments_and_surroundings() -> None:
-    def mine(arguments: Mapping[str, Any], surroundings: Surroundings) -> Strategy:
+    def mine(arguments: Mapping[str, Any], surroundings: StrategyEnvironment) -> Strategy:
         assert arguments == {"speed": 3}
         assert surroundings.kind == "Job"
         return RoundRobin()
 
-    assert isinstance(build("mine", {"speed": 3}, PLACE, {**BUILT_IN, "mine": mine}), RoundRobin)
+    assert isinstance(build_strategy("mine", {"speed": 3}, PLACE, {**BUILT_IN, "mine": mine}), RoundRobin)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from situate.sim.spot.cluster.delays import Around, Spread
+from situate.sim.spot.cluster.delays import LogNormalTime, NormalTime
 from situate.sim.spot.policies import POLICIES
 from situate.sim.spot.scenarios import App, RollOut, Scale, Wave
 from situate.sim.spot.settings import RUNS, parse_plan
@@ -21,7 +21,7 @@ def test_what_is_left_out_has_its_default() -> None:
     scenario = plan.scenario
     assert scenario.apps == (App("web", floor=None),)
     assert (scenario.room, scenario.autoscaling, scenario.slots, scenario.grace_s) == (True, True, 4, 30.0)
-    assert scenario.delays.start == Spread(25.0, 60.0)
+    assert scenario.delays.start == LogNormalTime(25.0, 60.0)
     assert (scenario.delays.stop_s, scenario.delays.end_s) == (2.0, 5.0)
 
 
@@ -66,7 +66,7 @@ def test_every_key_reaches_the_scenario() -> None:
     assert (scenario.slots, scenario.spot_places, scenario.grown_slots, scenario.discount) == (8, 2.0, 3, 0.6)
     assert (scenario.room, scenario.autoscaling, scenario.grace_s) == (False, False, 10.0)
     assert scenario.told_start_s == 40.0
-    assert (delays.start, delays.node_start) == (Spread(10.0, 20.0), Around(60.0, 5.0))
+    assert (delays.start, delays.node_start) == (LogNormalTime(10.0, 20.0), NormalTime(60.0, 5.0))
     assert (delays.detection_s, delays.silent_s, delays.stop_s, delays.end_s) == (50.0, 40.0, 0.5, 0.5)
 
 

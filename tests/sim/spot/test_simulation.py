@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from situate.sim.spot.cluster.delays import Spread
+from situate.sim.spot.cluster.delays import LogNormalTime
 from situate.sim.spot.policies import BY_NAME, POLICIES, Policy
-from situate.sim.spot.results.account import Cause, Played
+from situate.sim.spot.results.account import EndCause, RunResult
 from situate.sim.spot.scenarios import BY_NAME as SCENARIO
-from situate.sim.spot.scenarios import SCENARIOS, Scenario, Wave
-from situate.sim.spot.simulation import Simulation
+from situate.sim.spot.scenarios import SCENARIOS, SpotScenario, Wave
+from situate.sim.spot.simulation import SpotSimulation
 
 PODS = 13
 """Of the scenarios with names: a Deployment of ten and a StatefulSet of three."""
@@ -28,21 +28,21 @@ FLOORS = {
     "floor-return": 4,
     "floor-headroom": 4,
 }
-SURE = Spread(25.0, 45.0)
+SURE = LogNormalTime(25.0, 45.0)
 """Starts that a notice of two minutes always leaves time for."""
 MINUTES = [60.0 * number for number in range(121)]
 
 
-def played(scenario: str | Scenario, policy: str, runs: int = 2) -> list[Played]:
+def played(scenario: str | SpotScenario, policy: str, runs: int = 2) -> list[RunResult]:
     found = SCENARIO[scenario] if isinstance(scenario, str) else scenario
-    simulation = Simulation(found, BY_NAME[policy], [each for each in MINUTES if each <= found.duration_s])
+    simulation = SpotSimulation(found, BY_NAME[policy], [each for each in MINUTES if each <= found.duration_s])
     return [simulation.play(Random(f"test/{number}")) for number in range(runs)]
 
 
 @pytest.mark.rule("spot:B33", "spot:I13", "spot:B28")
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 def test_a_steady_cluster_holds_the_floor_and_nothing_moves(policy: Policy) -> None:
-    simulation = Simulation(SCENARIO["steady"], policy, MINUTES[:61])
+    simulation = SpotSimulation(SCENARIO["steady"], policy, MINUTES[:61])
     assert simulation.on_demand == FLOORS[policy.name]
     run = simulation.play(Random(1))
     assert run.endings == {}
@@ -56,7 +56,7 @@ def test_a_steady_cluster_holds_the_floor_and_nothing_moves(policy: Policy) -> N
 def test_equal_chances_give_equal_runs_whatever_was_played_before(name: str) -> None:
     policy = BY_NAME["floor-return"]
     scenario = replace(SCENARIO[name], duration_s=1800.0)
-    once, again = Simulation(scenario, policy, MINUTES[:31]), Simulation(scenario, policy, MINUTES[:31])
+    once, again = SpotSimulation(scenario, policy, MINUTES[:31]), SpotSimulation(scenario, policy, MINUTES[:31])
     first = once.play(Random("a"))
     other = once.play(Random("b"))
     assert once.play(Random("a")) == again.play(Random("a")) == first
@@ -66,7 +66,7 @@ def test_equal_chances_give_equal_runs_whatever_was_played_before(name: str) -> 
 @pytest.mark.rule("spot:B33", "spot:B16")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 @pytest.mark.parametrize("policy", ["note-default", "floor-return"])
-def test_every_pod_serves_in_the_end(scenario: Scenario, policy: str) -> None:
+def test_every_pod_serves_in_the_end(scenario: SpotScenario, policy: str) -> None:
     (run,) = played(scenario, policy, runs=1)
     wanted = sum(each.replicas for each in run.outcomes.values())
     assert run.ready[-1] == wanted
@@ -107,16 +107,16 @@ def test_only_a_policy_that_returns_gets_cheap_again() -> None:
     stays, returns = played("full-wave", "floor-release", 1)[0], played("full-wave", "floor-return", 1)[0]
     assert stays.on_demand[-1] == PODS
     assert returns.on_demand[-1] == FLOORS["floor-return"]
-    assert returns.endings[Cause.MOVED] == PODS - FLOORS["floor-return"]
-    assert Cause.MOVED not in stays.endings
+    assert returns.endings[EndCause.MOVED] == PODS - FLOORS["floor-return"]
+    assert EndCause.MOVED not in stays.endings
     assert returns.cost < stays.cost - 0.15
 
 
 @pytest.mark.rule("spot:B27")
 def test_spot_that_comes_and_goes_moves_a_pod_once_at_most() -> None:
     for run in played("flapping", "floor-return"):
-        assert run.endings.get(Cause.MOVED, 0) + run.endings.get(Cause.LOST, 0) <= 2 * PODS
-        assert run.endings.get(Cause.MOVED, 0) <= PODS
+        assert run.endings.get(EndCause.MOVED, 0) + run.endings.get(EndCause.LOST, 0) <= 2 * PODS
+        assert run.endings.get(EndCause.MOVED, 0) <= PODS
 
 
 @pytest.mark.rule("spot:S18")

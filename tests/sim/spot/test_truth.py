@@ -12,12 +12,12 @@ from random import Random
 import pytest
 
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
-from situate.sim.spot.baselines import Case, expected
-from situate.sim.spot.cluster.delays import Delays, Spread
+from situate.sim.spot.baselines import Case, simulate_case
+from situate.sim.spot.cluster.delays import Delays, LogNormalTime
 from situate.sim.spot.policies import Reaction
 from situate.spot.model.pods_nodes_workloads import ON_DEMAND
-from situate.testing.spot.world.world import SHOP, SpotWorld, settings_of
-from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
+from situate.testing.spot.world.world import SHOP, SpotWorld, parse_settings
+from situate.testing.virtual_time.isolation import disable_collector, suppress_logs
 
 GRACE_S = 1
 LOOK_S = 0.25
@@ -50,7 +50,7 @@ class Seen:
 
 def truth(case: Case, start_s: float) -> Seen:
     kubelet = KubeletSettings(start_delay=start_s, stop_delay=1.0, lease_renewal=0.0)
-    settings = settings_of(
+    settings = parse_settings(
         makeBeforeBreak=case.reaction is Reaction.RELEASE, start=f"{case.told_start_s or start_s:g}s"
     )
     world = SpotWorld(1, settings, MachinerySettings(kubelet=kubelet, events=False))
@@ -58,7 +58,7 @@ def truth(case: Case, start_s: float) -> Seen:
         for number in range(3):
             world.add_node(f"od-{number}", "on-demand", zone=f"z{number}")
             world.add_node(f"spot-{number}", "spot", zone=f"z{number}")
-        assert world.lead_to()
+        assert world.wait_until_led()
         labels = {"app": "web"}
         containers = [{"name": "c", "image": "example.com/c:1", "resources": {"requests": {"cpu": "100m"}}}]
         template = {
@@ -67,7 +67,7 @@ def truth(case: Case, start_s: float) -> Seen:
         }
         metadata = {"name": "web", "annotations": {ON_DEMAND: str(case.on_demand)}}
         spec = {"replicas": 10, "selector": {"matchLabels": labels}, "template": template}
-        world.make(f"/apis/apps/v1/namespaces/{SHOP}/deployments", {"metadata": metadata, "spec": spec})
+        world.create_object(f"/apis/apps/v1/namespaces/{SHOP}/deployments", {"metadata": metadata, "spec": spec})
         world.let_pass(start_s + 100)
         assert serving(world) == 10
         return _wave(world, case, start_s)
@@ -96,7 +96,7 @@ def _wave(world: SpotWorld, case: Case, start_s: float) -> Seen:
 
 def serving(world: SpotWorld) -> int:
     """Pods that are ready, not on their way out, and on a machine that runs."""
-    works = world.cluster.machinery.kubelets.works
+    works = world.cluster.machinery.kubelets.is_running
     return sum(
         any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", ()))
         and "deletionTimestamp" not in pod["metadata"]
@@ -111,12 +111,18 @@ def serving(world: SpotWorld) -> int:
 )
 def test_what_the_shipped_controller_does_is_foretold(name: str) -> None:
     case, start_s = CASES[name]
-    with collector_at_rest(), logs_off():
+    with disable_collector(), suppress_logs():
         seen = truth(case, start_s)
     delays = Delays(
-        start=Spread(start_s, start_s), detection_s=40.0, create_s=0.05, bind_s=0.05, react_s=0.2, stop_s=0.0, end_s=1.0
+        start=LogNormalTime(start_s, start_s),
+        detection_s=40.0,
+        create_s=0.05,
+        bind_s=0.05,
+        react_s=0.2,
+        stop_s=0.0,
+        end_s=1.0,
     )
-    told, _ = expected(replace(case, grace_s=GRACE_S), Random, delays=delays, runs=1)
+    told, _ = simulate_case(replace(case, grace_s=GRACE_S), Random, delays=delays, runs=1)
     assert told.pod_s_short == pytest.approx(seen.pod_s_short, rel=0.1, abs=1.0)
     assert told.outage_s == pytest.approx(seen.outage_s, rel=0.1, abs=1.0)
     assert told.least_ready == seen.least_ready

@@ -6,18 +6,24 @@ from dataclasses import replace
 from typing import Any
 
 from situate.sim.spot.cluster.controllers import Controllers, Template
-from situate.sim.spot.cluster.delays import BASELINE, Around, Spread
+from situate.sim.spot.cluster.delays import BASELINE, LogNormalTime, NormalTime
 from situate.sim.spot.cluster.scheduler import Scheduler
 from situate.sim.spot.cluster.shapes import NodeKind, Shapes
-from situate.sim.spot.cluster.world import World
-from situate.sim.spot.results.account import Account
+from situate.sim.spot.cluster.world import SpotWorld
+from situate.sim.spot.results.account import SpotAccount
 from situate.sim.timeline import Timeline
 from situate.spot.model.pods_nodes_workloads import Capacity, PodFacts
 
 SPOT = NodeKind(0, Capacity.SPOT, "a", 4)
 ON_DEMAND = NodeKind(1, Capacity.ON_DEMAND, "b", 4)
 CERTAIN = replace(
-    BASELINE, start=Spread(25.0, 25.0), node_start=Around(75.0), create_s=0.1, bind_s=0.2, stop_s=2.0, end_s=10.0
+    BASELINE,
+    start=LogNormalTime(25.0, 25.0),
+    node_start=NormalTime(75.0),
+    create_s=0.1,
+    bind_s=0.2,
+    stop_s=2.0,
+    end_s=10.0,
 )
 
 
@@ -28,11 +34,11 @@ class Unused:
         raise AssertionError(f"drawn: {mu}, {sigma}")
 
 
-def world(**delays: Any) -> tuple[World, Controllers]:
+def world(**delays: Any) -> tuple[SpotWorld, Controllers]:
     """Without nodes; time begins at 1000."""
     timeline = Timeline(1000.0)
-    account = Account(1000.0, 0.7)
-    made = World(timeline, account, Unused(), replace(CERTAIN, **delays), Scheduler(), Shapes())
+    account = SpotAccount(1000.0, 0.7)
+    made = SpotWorld(timeline, account, Unused(), replace(CERTAIN, **delays), Scheduler(), Shapes())
     return made, Controllers(made)
 
 
@@ -40,15 +46,15 @@ def template(app: str = "web", **spec: Any) -> Template:
     return Template(app, spec, grace_s=0.0, surge=1, unavailable=0)
 
 
-def run(made: World, seconds: float) -> None:
+def run(made: SpotWorld, seconds: float) -> None:
     end = made.now + seconds
     while made.timeline.advance(end):
         pass
 
 
-def pods(made: World, name: str = "web") -> list[PodFacts]:
+def pods(made: SpotWorld, name: str = "web") -> list[PodFacts]:
     return list(made.pods_of(f"uid-{name}"))
 
 
-def serving(made: World) -> int:
+def serving(made: SpotWorld) -> int:
     return sum(pod.serving for pod in made.pods.values())

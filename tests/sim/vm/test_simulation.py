@@ -8,10 +8,10 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from situate.sim.vm.account import Outcome, Waited
-from situate.sim.vm.comparison import Comparison, compared
+from situate.sim.vm.account import RunOutcome, Wait
+from situate.sim.vm.comparison import Comparison, compare_traces
 from situate.sim.vm.scenarios import DAY_S, GIB_PER_CPU, SCENARIOS, cpus
-from situate.sim.vm.simulation import LOST_S, Simulation
+from situate.sim.vm.simulation import LOST_S, VMSimulation
 from situate.sim.vm.trace import Bounds, Change, Trace, Vector
 from situate.vm.model.policy import GIB, Rules
 
@@ -19,7 +19,7 @@ SETTLED_S = 600.0
 
 
 def node(name: str, size: int, time: float = 0, **labels: str) -> Change:
-    return Change(time=time, event="node-added", uid=name, allocatable=Vector.of(cpus(size)), labels=labels)
+    return Change(time=time, event="node-added", uid=name, allocatable=Vector.from_amounts(cpus(size)), labels=labels)
 
 
 def machine(name: str, size: float, at: str, time: float = 0, **affinity: str) -> Change:
@@ -28,26 +28,26 @@ def machine(name: str, size: float, at: str, time: float = 0, **affinity: str) -
         event="pod-added",
         uid=name,
         node=at,
-        resources=Vector.of(cpus(size)),
-        bounds=Bounds(min=Vector.of(cpus(0.25)), max=Vector.of(cpus(16))),
+        resources=Vector.from_amounts(cpus(size)),
+        bounds=Bounds(min=Vector.from_amounts(cpus(0.25)), max=Vector.from_amounts(cpus(16))),
         affinity=affinity,
         used_memory=GIB_PER_CPU * GIB,
     )
 
 
 def wish(time: float, name: str, size: float) -> Change:
-    return Change(time=time, event="pod-changed", uid=name, resources=Vector.of(cpus(size)))
+    return Change(time=time, event="pod-changed", uid=name, resources=Vector.from_amounts(cpus(size)))
 
 
-def played(*changes: Change, duration_s: float = 120, rules: Rules | None = None) -> Outcome:
-    return Simulation(Trace("test", duration_s, changes), rules or Rules()).play()
+def played(*changes: Change, duration_s: float = 120, rules: Rules | None = None) -> RunOutcome:
+    return VMSimulation(Trace("test", duration_s, changes), rules or Rules()).play()
 
 
 @pytest.mark.rule("vm:B27", "vm:I7")
 def test_a_day_of_steady_load_moves_nobody_once_it_has_settled() -> None:
     day = SCENARIOS["steady"](random.Random(1), 3)
     assert day.duration_s == DAY_S
-    found = Simulation(day, Rules(), tick_s=SETTLED_S).play()
+    found = VMSimulation(day, Rules(), tick_s=SETTLED_S).play()
     assert found.moves, "one node is over its watermark in the beginning"
     assert max(found.moves) <= SETTLED_S
     assert (found.short_s, found.overcommitted_s, found.claims_broken) == (0, 0, 0)
@@ -58,9 +58,9 @@ def test_a_day_of_steady_load_moves_nobody_once_it_has_settled() -> None:
 def test_a_load_is_borne_no_worse_than_by_the_reference_with_fewer_moves_and_shorter_waits(
     load: str, seeds: tuple[int, ...]
 ) -> None:
-    found = compared([begin_of(SCENARIOS[load](random.Random(seed), 4)) for seed in seeds], tick_s=60)
-    assert not found.worse()
-    assert found.waited
+    found = compare_traces([begin_of(SCENARIOS[load](random.Random(seed), 4)) for seed in seeds], tick_s=60)
+    assert not found.failing_rows()
+    assert found.waiting_requests
     assert found.default.frozen_s < found.compat.frozen_s / 5
 
 
@@ -69,17 +69,17 @@ def begin_of(trace: Trace, seconds: float = 1500) -> Trace:
 
 
 def test_who_is_granted_nothing_with_either_bears_no_bound_on_its_time() -> None:
-    lasting = Comparison(outcome(Waited(600, granted=False)), outcome(Waited(600, granted=False)))
-    assert "p99 s to grant, if waiting" not in {row.name for row in lasting.worse()}
-    granted = Comparison(outcome(Waited(600, granted=True)), outcome(Waited(600, granted=False)))
-    assert {row.name for row in granted.worse()} == {
+    lasting = Comparison(outcome(Wait(600, granted=False)), outcome(Wait(600, granted=False)))
+    assert "p99 s to grant, if waiting" not in {row.name for row in lasting.failing_rows()}
+    granted = Comparison(outcome(Wait(600, granted=True)), outcome(Wait(600, granted=False)))
+    assert {row.name for row in granted.failing_rows()} == {
         "p50 s to grant, if waiting",
         "p99 s to grant, if waiting",
     }
 
 
-def outcome(*waits: Waited) -> Outcome:
-    return Outcome({("a", float(at)): each for at, each in enumerate(waits)}, 0, (), 0, 0, 0.0, 0.0, 0.0, 0)
+def outcome(*waits: Wait) -> RunOutcome:
+    return RunOutcome({("a", float(at)): each for at, each in enumerate(waits)}, 0, (), 0, 0, 0.0, 0.0, 0.0, 0)
 
 
 @pytest.mark.rule("vm:B42", "vm:I10")
@@ -113,7 +113,9 @@ def test_machines_of_a_lost_node_begin_anew_where_their_affinity_lets_them() -> 
     nodes = (node("n1", 8, disk="fast"), node("n2", 8), node("n3", 8, disk="fast"))
     found = played(*nodes, machine("a", 2, "n1", disk="fast"), lost, duration_s=100)
     assert LOST_S + 2 < found.short_s < LOST_S + 5, "from when its node is lost until it runs on the third one"
-    back = Change(time=70, event="node-added", uid="n1", allocatable=Vector.of(cpus(8)), labels={"disk": "fast"})
+    back = Change(
+        time=70, event="node-added", uid="n1", allocatable=Vector.from_amounts(cpus(8)), labels={"disk": "fast"}
+    )
     waits = played(*nodes[:2], machine("a", 2, "n1", disk="fast"), lost, back, duration_s=100)
     assert 60 < waits.short_s < 66, "only the node itself would take it, once it is back"
 
@@ -127,7 +129,10 @@ def test_a_node_that_is_back_in_time_keeps_its_machines() -> None:
 @pytest.mark.rule("vm:B42")
 def test_bounds_that_change_alone_bind_the_wish_that_stands() -> None:
     narrower = Change(
-        time=40, event="pod-changed", uid="a", bounds=Bounds(min=Vector.of(cpus(1)), max=Vector.of(cpus(3)))
+        time=40,
+        event="pod-changed",
+        uid="a",
+        bounds=Bounds(min=Vector.from_amounts(cpus(1)), max=Vector.from_amounts(cpus(3))),
     )
     begin = (node("n0", 8), machine("a", 2, "n0"), machine("b", 6, "n0"), wish(20, "a", 4))
     assert played(*begin).short_s == 100
@@ -150,7 +155,9 @@ def test_names_of_a_trace_are_nobody_elses() -> None:
 @pytest.mark.rule("vm:B42")
 def test_a_machine_that_wishes_while_it_waits_for_a_node_asks_once_it_is_bound() -> None:
     later = (20.0, 20.01, 20.02, 20.03, 20.05, 20.06, 20.08, 20.1)
-    nodes = (Change(time=at, event="node-added", uid=f"n{at}", allocatable=Vector.of(cpus(4))) for at in later)
+    nodes = (
+        Change(time=at, event="node-added", uid=f"n{at}", allocatable=Vector.from_amounts(cpus(4))) for at in later
+    )
     asks = (each for number, at in enumerate(later) for each in _begins_small(f"a{number}", at))
     found = played(*sorted((*nodes, *asks), key=lambda change: change.time))
     assert all(waited.granted for waited in found.waits.values())

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from situate.sim.vm.scenarios import SCENARIOS
-from situate.sim.vm.trace import MOST_TOLD, lines, read_trace
+from situate.sim.vm.trace import MOST_MISTAKES, read_trace, trace_lines
 
 NODE = '{"time":0,"event":"node-added","uid":"n1","allocatable":{"cpu":"8","memory":"32Gi"}}'
 POD = '{"time":1,"event":"pod-added","uid":"a","node":"n1","resources":{"cpu":"250m","memory":"1Gi"}}'
@@ -21,7 +21,7 @@ CHANGED = '{{"time":2,"event":"pod-changed","uid":"a","{}":{}}}'
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_what_is_written_is_read(name: str) -> None:
     trace = SCENARIOS[name](random.Random(1), 2)
-    again, mistakes = read_trace("\n".join(lines(trace.changes)), name)
+    again, mistakes = read_trace("\n".join(trace_lines(trace.changes)), name)
     assert not mistakes
     assert again is not None
     assert again.changes == trace.changes
@@ -75,7 +75,7 @@ def test_a_line_ends_where_json_lines_do() -> None:
 
 def test_of_many_mistakes_the_first_are_told() -> None:
     _, mistakes = read_trace("\n".join([POD.replace('"250m"', "1")] * 1000), "load")
-    assert len(mistakes) <= MOST_TOLD + 1
+    assert len(mistakes) <= MOST_MISTAKES + 1
     assert "was not read" in str(mistakes[-1])
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from situate.sim.vpod.report import Report
-from situate.sim.vpod.scenario import Scenario, parse_scenario
-from situate.sim.vpod.simulation import Simulation
+from situate.sim.vpod.report import VariantReport
+from situate.sim.vpod.scenario import VPodScenario, parse_scenario
+from situate.sim.vpod.simulation import VPodSimulation
 
 
 def data(**changed: Any) -> dict[str, Any]:
@@ -21,24 +21,24 @@ def data(**changed: Any) -> dict[str, Any]:
     return base | changed
 
 
-def scenario(**changed: Any) -> Scenario:
+def scenario(**changed: Any) -> VPodScenario:
     parsed, mistakes = parse_scenario(data(**changed))
     assert parsed is not None, mistakes
     return parsed
 
 
-def reports(**changed: Any) -> dict[str, Report]:
+def reports(**changed: Any) -> dict[str, VariantReport]:
     """By variant."""
     parsed = scenario(**changed)
     found = {}
     for variant in parsed.variants:
-        simulation = Simulation(parsed, variant, Random)
+        simulation = VPodSimulation(parsed, variant, Random)
         for when in parsed.sample_times():
             simulation.advance(when)
         found[variant.name] = simulation.report()
     return found
 
 
-def only_report(**changed: Any) -> Report:
+def only_report(**changed: Any) -> VariantReport:
     (report,) = reports(**changed).values()
     return report

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from situate.objects.settings.section import parse_section
-from situate.sim.vpod.demand import Curve, demands, total
+from situate.sim.vpod.demand import Curve, demands, total_curve
 from situate.sim.vpod.settings import DemandSettings
 from tests.sim.vpod.scenarios import scenario
 
@@ -13,7 +13,7 @@ from tests.sim.vpod.scenarios import scenario
 def curve(duration: float = 3600.0, **shapes: Any) -> Curve:
     settings, mistakes = parse_section(shapes, DemandSettings)
     assert settings is not None, mistakes
-    return total(settings, duration, Random(1))
+    return total_curve(settings, duration, Random(1))
 
 
 def test_steps_begin_at_their_times() -> None:

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from situate.sim.timeline import Timeline
 from situate.sim.vpod.fleet import Fleet
-from situate.sim.vpod.settings import ClusterSettings
+from situate.sim.vpod.settings import FleetSettings
 
 
 def fleet(replicas: int = 0, pods_per_node: int | None = None) -> tuple[Timeline, Fleet]:
     """Two zones of one node; pods start after 10 s and stop after 5 s."""
     timeline = Timeline()
-    cluster = ClusterSettings(
+    cluster = FleetSettings(
         zones={"a": 1, "b": 1}, pods_per_node=pods_per_node, pod_start_delay=10.0, pod_stop_delay=5.0
     )
     made = Fleet(timeline, cluster, "set")
@@ -72,11 +72,11 @@ def test_what_finds_no_node_waits_for_room() -> None:
 
 def test_a_full_cluster_takes_nothing_until_it_is_not() -> None:
     timeline, made = fleet()
-    made.fill(True)
+    made.set_full(True)
     made.scale(1)
     let_pass(timeline, 60.0)
     assert nodes(made) == {0: ""}
-    made.fill(False)
+    made.set_full(False)
     let_pass(timeline, 10.0)
     assert running(made) == [0]
 

@@ -5,14 +5,14 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from situate.sim.vpod.picture import picture
+from situate.sim.vpod.picture import render_picture
 from tests.sim.vpod.scenarios import reports, scenario
 
 _SVG = "{http://www.w3.org/2000/svg}"
 
 
 def drawn(**changed: object) -> ElementTree.Element:
-    return ElementTree.fromstring(picture(scenario(**changed), list(reports(**changed).values())))
+    return ElementTree.fromstring(render_picture(scenario(**changed), list(reports(**changed).values())))
 
 
 def paths(root: ElementTree.Element, kind: str) -> list[str]:

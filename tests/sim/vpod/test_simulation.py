@@ -107,7 +107,7 @@ def test_an_unschedulable_pod_is_made_up_for() -> None:
 def test_a_cordoned_node_keeps_what_it_has() -> None:
     report = only_report(events=[{"at": "10m", "cordon": "a-0", "for": "10m"}])
     assert report.all_moves == 0
-    assert report.available == pytest.approx(1 - 10 / 3600)
+    assert report.available_share == pytest.approx(1 - 10 / 3600)
 
 
 def test_replicas_that_somebody_lowers_are_asked_for_again() -> None:

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from situate.objects.reviews.admission import NoReview
-from situate.spot.admission.admission_review import Passed, Question, read_review, reply
+from situate.spot.admission.admission_review import IgnoredReview, PodReview, encode_reply, read_review
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "web-", "namespace": "shop"}, "spec": {}}
 PODS = {"group": "", "version": "v1", "resource": "pods"}
@@ -33,13 +33,13 @@ def review(request: dict[str, Any] | None = None, **top: Any) -> dict[str, Any]:
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked, **top}
 
 
-def read(content: Any) -> Question | Passed | NoReview:
+def read(content: Any) -> PodReview | IgnoredReview | NoReview:
     return read_review(json.dumps(content).encode())
 
 
 def test_the_creation_of_a_pod_is_read() -> None:
     found = read(review({"dryRun": True}))
-    assert isinstance(found, Question)
+    assert isinstance(found, PodReview)
     assert (found.uid, found.request.namespace, found.request.dry_run) == ("u-1", "shop", True)
     assert found.request.pod == POD
     assert found.request.name == ""
@@ -70,10 +70,10 @@ def test_the_creation_of_a_pod_is_read() -> None:
 )
 def test_anything_else_is_passed_with_its_own_uid(content: Any, why: str) -> None:
     found = read(content)
-    assert isinstance(found, Passed)
+    assert isinstance(found, IgnoredReview)
     assert found.uid == "u-1"
     assert why in found.why
-    answer = json.loads(reply(found))
+    answer = json.loads(encode_reply(found))
     assert answer["response"] == {"uid": "u-1", "allowed": True}
 
 
@@ -81,7 +81,7 @@ def test_the_answer_is_of_the_version_that_was_asked() -> None:
     for version in ("admission.k8s.io/v1", "admission.k8s.io/v1beta1"):
         found = read(review(apiVersion=version))
         assert not isinstance(found, NoReview)
-        assert json.loads(reply(found))["apiVersion"] == version
+        assert json.loads(encode_reply(found))["apiVersion"] == version
 
 
 @pytest.mark.parametrize(
@@ -105,20 +105,20 @@ def test_what_names_no_question_is_no_review(body: bytes) -> None:
 def test_a_nested_object_in_a_whole_review_has_an_answer() -> None:
     deep = "[" * 100_000 + "]" * 100_000
     body = json.dumps(review({"object": "HERE"})).replace('"HERE"', deep).encode()
-    assert not isinstance(read_review(body), Question)
+    assert not isinstance(read_review(body), PodReview)
 
 
 def test_three_mebibytes_are_read() -> None:
     found = read(review({"object": {**POD, "metadata": {"annotations": {"a": "x" * 3 * 2**20}}}}))
-    assert isinstance(found, Question)
+    assert isinstance(found, PodReview)
 
 
 @pytest.mark.rule("spot:P27")
 def test_a_patch_is_sent_as_api_servers_read_it() -> None:
     found = read(review())
-    assert isinstance(found, Question)
+    assert isinstance(found, PodReview)
     operations = [{"op": "add", "path": "/metadata/labels", "value": {"spot.situate.dev/class": "spot"}}]
-    response = json.loads(reply(found, operations, ["mind this"]))["response"]
+    response = json.loads(encode_reply(found, operations, ["mind this"]))["response"]
     assert (response["uid"], response["allowed"], response["patchType"]) == ("u-1", True, "JSONPatch")
     assert json.loads(base64.b64decode(response["patch"])) == operations
     assert response["warnings"] == ["mind this"]
@@ -143,7 +143,7 @@ mutated = st.builds(
 def test_a_review_with_a_uid_is_always_answered(content: dict[str, Any]) -> None:
     found = read(content)
     assert not isinstance(found, NoReview)
-    answer = json.loads(reply(found))
+    answer = json.loads(encode_reply(found))
     assert answer["response"] == {"uid": "u-1", "allowed": True}
     assert answer["kind"] == "AdmissionReview"
 

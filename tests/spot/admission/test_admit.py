@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from situate.objects.selection.label_selectors import EVERYTHING
 from situate.spot.admission.admit import (
     UNREADABLE,
-    Admission,
-    Answer,
+    AdmissionAnswer,
+    AdmissionSettings,
+    AdmissionView,
     LiveRead,
     NeedsRead,
     PodRequest,
-    View,
     admit,
 )
-from situate.spot.admission.ledger import ARRIVED_S, Ledger, Reservation, Slot
-from situate.spot.admission.patch_check import applied
-from situate.spot.model.pods_nodes_workloads import TRIED, PodFacts
-from situate.spot.workloads.cluster_objects import Cluster, Memory
+from situate.spot.admission.ledger import ARRIVAL_S, Ledger, Reservation, Slot
+from situate.spot.admission.patch_check import apply_operations
+from situate.spot.model.pods_nodes_workloads import WEBHOOK_CHECK, PodFacts
+from situate.spot.workloads.cluster_objects import Cluster, WorkloadMemory
 from situate.spot.workloads.owners import KINDS, Controller, ReplicaSetFacts
 from tests.spot.builders import NODES, NOW, OD, SET, SPOT, UID, cluster, created_by, owner, pod, pods, settings
 
@@ -33,20 +33,20 @@ ON_DEMAND = {"spot.situate.dev/on-demand": "2"}
 SLOT = Slot(UID, "r1")
 
 
-def view(spec: str = "", replicas: int = 9, live: LiveRead | None = None, **more: Any) -> View:
+def view(spec: str = "", replicas: int = 9, live: LiveRead | None = None, **more: Any) -> AdmissionView:
     of = owner(replicas, **{"annotations": ON_DEMAND, **more})
-    return View(cluster(of, pods(spec)), settings(), {}, live)
+    return AdmissionView(cluster(of, pods(spec)), settings(), {}, live)
 
 
 def ask(
-    given: View,
+    given: AdmissionView,
     body: Any = None,
     ledger: Ledger | None = None,
     token: str = "t",
     namespace: str = "shop",
     asked_at: float = NOW - 1,
     **more: Any,
-) -> tuple[Answer, Ledger]:
+) -> tuple[AdmissionAnswer, Ledger]:
     """`asked_at`: before what others are promised now, as pods of one batch are."""
     request = PodRequest(namespace, created_by() if body is None else body, **more)
     found = admit(request, given, ledger or Ledger.empty(), NOW, token, asked_at)
@@ -54,7 +54,7 @@ def ask(
     return found
 
 
-def seen_live(given: View, began: float) -> View:
+def seen_live(given: AdmissionView, began: float) -> AdmissionView:
     """A live read that shows what the watch shows."""
     of = given.cluster
     return replace(given, live=LiveRead(of.owners[UID], of.replica_sets[SET], tuple(of.pods[UID]), began))
@@ -65,7 +65,7 @@ def test_a_pod_is_classed_and_reserved_in_one_step() -> None:
     answer, ledger = ask(view("od:1 spot:3"))
     assert (answer.pod_class, answer.target, answer.on_demand, answer.why) == (OD, 2, 1, "below-target")
     assert [entry.token for entry in ledger.reservations[SLOT]] == ["t"]
-    after = applied(created_by(), answer.operations)
+    after = apply_operations(created_by(), answer.operations)
     assert after["metadata"]["labels"]["spot.situate.dev/class"] == "on-demand"
     assert after["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"] == "200"
     decision = json.loads(after["metadata"]["annotations"]["spot.situate.dev/decision"])
@@ -74,16 +74,16 @@ def test_a_pod_is_classed_and_reserved_in_one_step() -> None:
     second, ledger = ask(view("od:1 spot:3"), ledger=ledger, token="u")
     assert (second.pod_class, second.on_demand) == (SPOT, 2)
     assert len(ledger.reservations[SLOT]) == 2, "a spot answer is kept for the slot rule"
-    assert ledger.open_on_demand(SLOT, (), NOW) == 1
+    assert ledger.open_on_demand_count(SLOT, (), NOW) == 1
 
 
 @pytest.mark.finding("S1")
 @pytest.mark.rule("spot:B17")
 def test_a_surge_hands_out_one_spot_pod_while_the_watch_is_behind() -> None:
     old = [pod(f"old-{n}", "od", OD, revision="r0", controller="uid-web-r0") for n in range(2)]
-    memory = Memory(surge_revision="r1", yielding="uid-old-0", surged="uid-new-1", surged_at=NOW)
+    memory = WorkloadMemory(surge_revision="r1", yielding="uid-old-0", surged="uid-new-1", surged_at=NOW)
     of = owner(2, annotations=ON_DEMAND, rolling=True)
-    behind = View(cluster(of, old), settings(), {UID: memory})
+    behind = AdmissionView(cluster(of, old), settings(), {UID: memory})
     first, ledger = ask(behind, token="t")
     assert (first.pod_class, first.why) == (SPOT, "surge-as-spot")
     dry, same = ask(behind, ledger=Ledger.empty(), dry_run=True)
@@ -98,7 +98,7 @@ def test_a_surge_hands_out_one_spot_pod_while_the_watch_is_behind() -> None:
 @pytest.mark.rule("spot:S2", "spot:S3", "spot:S21", "spot:P16")
 def test_a_statefulset_needs_no_reservation() -> None:
     of = owner(3, "StatefulSet", name="db", uid="uid-db")
-    given = View(cluster(of, []), settings(), {})
+    given = AdmissionView(cluster(of, []), settings(), {})
     for name, want in (("db-0", OD), ("db-1", OD), ("db-2", SPOT)):
         answer, ledger = ask(given, created_by("uid-db", "StatefulSet", name))
         assert (answer.pod_class, ledger) == (want, Ledger.empty())
@@ -108,13 +108,13 @@ def test_a_statefulset_needs_no_reservation() -> None:
 @pytest.mark.finding("N33")
 @pytest.mark.rule("spot:P19")
 def test_a_trial_of_check_is_marked_and_never_a_pod_that_is_created() -> None:
-    asked = created_by(annotations={TRIED: "asked"})
+    asked = created_by(annotations={WEBHOOK_CHECK: "asked"})
     answer, ledger = ask(view("od:1"), asked, dry_run=True)
-    assert applied(asked, answer.operations)["metadata"]["annotations"] == {TRIED: "answered"}
+    assert apply_operations(asked, answer.operations)["metadata"]["annotations"] == {WEBHOOK_CHECK: "answered"}
     assert ledger == Ledger.empty()
     real, _ = ask(view("od:1"), asked)
     assert real.pod_class is OD
-    assert applied(asked, real.operations)["metadata"]["annotations"][TRIED] == "asked"
+    assert apply_operations(asked, real.operations)["metadata"]["annotations"][WEBHOOK_CHECK] == "asked"
 
 
 @pytest.mark.rule("spot:S3", "spot:I8", "spot:P3", "spot:D9")
@@ -152,9 +152,9 @@ def test_other_kinds_of_workloads_take_part_when_they_are_configured() -> None:
     between = ReplicaSetFacts(SET, Controller("argoproj.io/v1alpha1", "Rollout", "web", UID), "shop", "web-r1", 4, "r1")
     known = replace(cluster(rollout, []), replica_sets={SET: between})
     body = created_by(labels={"rollouts-pod-template-hash": "r7"})
-    left, _ = ask(View(known, settings(), {}), body)
+    left, _ = ask(AdmissionView(known, settings(), {}), body)
     assert left.why == "spot ignores pods of a Rollout"
-    answer, ledger = ask(View(known, settings(owner_kinds=("Rollout",)), {}), body)
+    answer, ledger = ask(AdmissionView(known, settings(owner_kinds=("Rollout",)), {}), body)
     assert answer.pod_class is OD
     assert Slot(UID, "r7") in ledger.reservations, "by its own label of revisions"
     assert KINDS["CloneSet"].revision_label == "controller-revision-hash"
@@ -176,25 +176,25 @@ def test_a_dry_run_is_the_next_answer_and_leaves_no_trace(on_demand: int, spot: 
 @pytest.mark.rule("spot:P18", "spot:B3", "spot:F2")
 def test_a_reinvocation_repeats_itself() -> None:
     first, ledger = ask(view())
-    body = applied(created_by(), first.operations)
+    body = apply_operations(created_by(), first.operations)
     body["spec"]["affinity"]["nodeAffinity"].pop("requiredDuringSchedulingIgnoredDuringExecution")  # another webhook
     again, after = ask(view("od:5"), body, ledger, token="another")
     assert (again.pod_class, again.why) == (OD, "reserved")
     assert [entry.token for entry in after.reservations[SLOT]] == ["t"]
-    repaired = applied(body, again.operations)
-    assert repaired == applied(created_by(), first.operations), "identical to what was sent first"
+    repaired = apply_operations(body, again.operations)
+    assert repaired == apply_operations(created_by(), first.operations), "identical to what was sent first"
 
 
 @pytest.mark.rule("spot:P18", "spot:B3", "spot:B9")
 def test_a_token_that_somebody_copied_says_nothing() -> None:
     first, ledger = ask(view())
-    body = applied(created_by(), first.operations)
+    body = apply_operations(created_by(), first.operations)
     del body["spec"]["affinity"]
     seen = replace(view().cluster, pods={UID: [pod("a", "od", OD, token="t"), pod("b", "od", OD)]})
     copied, _ = ask(replace(view(), cluster=seen), body, ledger, token="new")
     assert (copied.pod_class, copied.why) == (SPOT, "target-met")
     elsewhere = owner(9, annotations={}, name="api", uid="uid-api")
-    moved, _ = ask(View(cluster(elsewhere, []), settings(), {}), body, token="new")
+    moved, _ = ask(AdmissionView(cluster(elsewhere, []), settings(), {}), body, token="new")
     assert (moved.pod_class, moved.why) == (SPOT, "target-met")
 
 
@@ -208,7 +208,7 @@ def test_the_same_name_keeps_its_class() -> None:
 
 @pytest.mark.rule("spot:P20", "spot:F1", "spot:P5")
 def test_what_the_watch_has_not_shown_yet_is_read() -> None:
-    unknown = View(Cluster(nodes=NODES), settings(), {})
+    unknown = AdmissionView(Cluster(nodes=NODES), settings(), {})
     request = PodRequest("shop", created_by())
     needed = admit(request, unknown, Ledger.empty(), NOW, "t")
     assert needed == NeedsRead("shop", Controller("apps/v1", "ReplicaSet", "web-r1", SET))
@@ -235,10 +235,10 @@ def test_a_stale_count_is_read_anew_with_the_present_target() -> None:
 @pytest.mark.rule("spot:B2", "spot:P20", "spot:P19", "spot:P5", "spot:K1", "spot:K3")
 def test_a_pod_that_is_spot_only_thanks_to_a_promise_waits_until_a_read_can_tell_whether_it_is_kept() -> None:
     given_, ledger = view("od:1 spot:1"), Ledger.empty()
-    for at in (NOW - 2, NOW - ARRIVED_S):
+    for at in (NOW - 2, NOW - ARRIVAL_S):
         ledger = ledger.with_reservation(SLOT, Reservation(f"t{at}", OD, at, replica_set=SET))
     request = PodRequest("shop", created_by())
-    needed = admit(request, given_, ledger, NOW - ARRIVED_S, "u")
+    needed = admit(request, given_, ledger, NOW - ARRIVAL_S, "u")
     assert isinstance(needed, NeedsRead)
     assert needed.not_before == NOW, "when the youngest had time to come"
 
@@ -271,10 +271,10 @@ def test_pinned_pods(selector: str, there: str, pod_class: object, why: str, war
     body = created_by(spec={"nodeSelector": {CAPACITY: selector}})
     answer, ledger = ask(view(there), body)
     assert (answer.pod_class, answer.why, bool(answer.warnings)) == (pod_class, why, warned)
-    after = applied(body, answer.operations)
+    after = apply_operations(body, answer.operations)
     touched = after["spec"] != body["spec"]
     assert touched == (why in ("below-target", "target-met"))
-    assert ledger.open_on_demand(SLOT, (), NOW) == (pod_class is OD)
+    assert ledger.open_on_demand_count(SLOT, (), NOW) == (pod_class is OD)
     assert all("spec.nodeSelector" in warning for warning in answer.warnings)
 
 
@@ -287,19 +287,21 @@ def test_in_strict_mode_a_pod_only_gets_a_gate() -> None:
         {"op": "add", "path": "/spec/schedulingGates", "value": [{"name": "spot.situate.dev/placement"}]},
     )
     assert ledger == Ledger.empty()
-    after = applied(created_by(), answer.operations)
+    after = apply_operations(created_by(), answer.operations)
     assert ask(replace(view(), settings=strict), after)[0].operations == (), "once is enough"
     other = created_by(spec={"schedulingGates": [{"name": "x"}]})
-    gates = applied(other, ask(replace(view(), settings=strict), other)[0].operations)["spec"]["schedulingGates"]
+    gates = apply_operations(other, ask(replace(view(), settings=strict), other)[0].operations)["spec"][
+        "schedulingGates"
+    ]
     assert [gate["name"] for gate in gates] == ["x", "spot.situate.dev/placement"]
 
 
 @pytest.mark.rule("spot:B18")
 def test_a_debt_is_not_asked_for_and_leaves_a_wish() -> None:
-    given = replace(view("od:1"), memories={UID: Memory(debt=1)})
+    given = replace(view("od:1"), memories={UID: WorkloadMemory(debt=1)})
     answer, _ = ask(given)
     assert (answer.pod_class, answer.why, answer.target) == (SPOT, "degraded", 2)
-    wishes = applied(created_by(), answer.operations)["spec"]["affinity"]["nodeAffinity"]
+    wishes = apply_operations(created_by(), answer.operations)["spec"]["affinity"]["nodeAffinity"]
     (wish,) = wishes["preferredDuringSchedulingIgnoredDuringExecution"]
     assert wish["preference"]["matchExpressions"][0]["values"] == ["on-demand"]
 
@@ -340,11 +342,14 @@ def test_any_object_gets_an_answer(spec: Any, labels: Any, annotations: Any) -> 
     body["spec"] = spec
     answer, _ = ask(view(), body)
     if answer.operations:
-        applied(body, answer.operations)
+        apply_operations(body, answer.operations)
 
 
 def test_the_kinds_that_are_ours_by_default() -> None:
-    assert [kind.kind for kind in Admission(view().settings.placing).kinds] == ["Deployment", "StatefulSet"]
+    assert [kind.kind for kind in AdmissionSettings(view().settings.placement_terms).kinds] == [
+        "Deployment",
+        "StatefulSet",
+    ]
 
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -372,7 +377,7 @@ def test_what_another_system_has_decided_before_us_stays_and_counts(
     body: dict[str, Any], there: str, pod_class: object, *, warned: bool
 ) -> None:
     answer, _ = ask(view(there), body)
-    after = applied(body, answer.operations)
+    after = apply_operations(body, answer.operations)
     (term,) = after["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
     assert term == body["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"][0]
     assert (answer.pod_class, bool(answer.warnings)) == (pod_class, warned)
@@ -381,7 +386,7 @@ def test_what_another_system_has_decided_before_us_stays_and_counts(
 @pytest.mark.rule("spot:F17", "spot:P18", "spot:F5")
 def test_what_another_system_adds_after_us_is_told_where_nothing_fits_any_more_and_never_undone() -> None:
     first, ledger = ask(view())
-    body = applied(created_by(), first.operations)
+    body = apply_operations(created_by(), first.operations)
     terms = body["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
     terms[0]["matchExpressions"].append(on("spot")["matchExpressions"][0])
     again, after = ask(view(), body, ledger, token="u")
@@ -390,14 +395,16 @@ def test_what_another_system_adds_after_us_is_told_where_nothing_fits_any_more_a
     del terms[0]["matchExpressions"][-1]
     terms.append(on("spot"))
     ored, _ = ask(view(), body, ledger, token="u")
-    repaired = applied(body, ored.operations)["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    repaired = apply_operations(body, ored.operations)["spec"]["affinity"]["nodeAffinity"][REQUIRED][
+        "nodeSelectorTerms"
+    ]
     assert all(on("on-demand")["matchExpressions"][0] in term["matchExpressions"] for term in repaired)
 
 
 @pytest.mark.rule("spot:F17", "spot:P18", "spot:B3")
 def test_two_installations_of_ours_give_one_pod_one_class() -> None:
     first, _ = ask(view("od:1"), token="theirs")
-    body = applied(created_by(), first.operations)
+    body = apply_operations(created_by(), first.operations)
     second, ledger = ask(view("od:2"), body, token="ours")
     assert (second.pod_class, second.why, second.operations) == (OD, "reserved", ())
     assert [entry.token for entry in ledger.reservations[SLOT]] == ["theirs"], "the pod carries that one"
@@ -408,7 +415,7 @@ def test_a_class_that_a_template_carries_decides_nothing_and_what_others_marked_
     theirs = {"spot.situate.dev/class": "spot", "example.com/lifecycle": "spot", "pod-template-hash": "r1"}
     body = created_by(labels=theirs, annotations={"controller.kubernetes.io/pod-deletion-cost": "7"})
     answer, _ = ask(view(), body)
-    metadata = applied(body, answer.operations)["metadata"]
+    metadata = apply_operations(body, answer.operations)["metadata"]
     assert answer.pod_class is OD
     assert metadata["labels"] == {**theirs, "spot.situate.dev/class": "on-demand"}
     assert metadata["annotations"]["controller.kubernetes.io/pod-deletion-cost"] == "7"
@@ -420,6 +427,6 @@ def test_which_scheduler_places_a_pod_and_how_it_spreads_is_left_alone(there: st
     spread = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]
     body = created_by(spec={"schedulerName": "theirs", "topologySpreadConstraints": spread, "priority": 3})
     answer, _ = ask(view(there), body)
-    after = applied(body, answer.operations)["spec"]
+    after = apply_operations(body, answer.operations)["spec"]
     assert after.keys() - body["spec"].keys() <= {"affinity", "tolerations"}
     assert {key: after[key] for key in body["spec"]} == body["spec"]

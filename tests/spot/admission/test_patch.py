@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from situate.framework.pod.node_selection import Term
 from situate.objects.kinds.pods import NodeSelectorTerm, Toleration
-from situate.plugins.taint_toleration import untolerated
-from situate.spot.admission.patch import Marks, Placing, class_patch
-from situate.spot.admission.patch_check import DoesNotApply, applied, faults
+from situate.plugins.taint_toleration import untolerated_taint
+from situate.spot.admission.patch import DecisionMarks, PlacementTerms, class_patch
+from situate.spot.admission.patch_check import DoesNotApply, apply_operations, patch_faults
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts
 from situate.spot.nodes.known_signals import SIGNALS, on_demand_requirement, pool_tolerations, spot_requirement
-from situate.spot.workloads.constraints import pinned, required_terms
+from situate.spot.workloads.constraints import capacity_constraint, required_terms
 from tests.spot.builders import OD, SPOT, node
 
 Json = Any
 CAPACITY = "node.kubernetes.io/capacity"
-PLACING = Placing(on_demand_requirement(SIGNALS), spot_requirement(SIGNALS), pool_tolerations(SIGNALS))
-MARKS = Marks('{"token":"t"}', 200)
+PLACING = PlacementTerms(on_demand_requirement(SIGNALS), spot_requirement(SIGNALS), pool_tolerations(SIGNALS))
+MARKS = DecisionMarks('{"token":"t"}', 200)
 NODES = {
     name: node(labels=labels, taints=taints)
     for name, labels, taints in (
@@ -56,9 +56,9 @@ def feasible(spec: Json) -> set[str]:
         labels = each.metadata.labels
         chosen = all(labels.get(key) == value for key, value in (spec.get("nodeSelector") or {}).items())
         wanted = terms is None or any(
-            Term.of(msgspec.convert(t, NodeSelectorTerm)).matches(labels, name) for t in terms
+            Term.from_selector_term(msgspec.convert(t, NodeSelectorTerm)).matches(labels, name) for t in terms
         )
-        if chosen and wanted and untolerated(each.spec.taints, tolerations) is None:
+        if chosen and wanted and untolerated_taint(each.spec.taints, tolerations) is None:
             found.add(name)
     return found
 
@@ -67,9 +67,9 @@ def patched(spec: Json, capacity: Capacity, **more: Any) -> Json:
     pod = {"metadata": {"name": "p"}, "spec": spec}
     operations = class_patch(pod, capacity, PLACING, MARKS, **more)
     assert all(operation["op"] == "add" for operation in operations)
-    after = applied(pod, operations)
-    assert not list(faults(pod, after))
-    assert applied(after, class_patch(after, capacity, PLACING, MARKS, **more)) == after, "twice is once"
+    after = apply_operations(pod, operations)
+    assert not list(patch_faults(pod, after))
+    assert apply_operations(after, class_patch(after, capacity, PLACING, MARKS, **more)) == after, "twice is once"
     return after
 
 
@@ -112,11 +112,14 @@ def test_on_demand_is_anded_into_whatever_is_there(spec: Json, want: set[str]) -
 def test_spot_is_a_wish_beside_the_users_own() -> None:
     own = {"weight": 3, "preference": {"matchExpressions": [said("zone", "In", "a")]}}
     spec = {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [own]}}}
-    placing = Placing(
-        PLACING.on_demand, PLACING.spot, avoided=("n2", "n1"), crowded=(("node.kubernetes.io/instance-type", ("m5",)),)
+    placing = PlacementTerms(
+        PLACING.on_demand,
+        PLACING.spot,
+        avoided_hosts=("n2", "n1"),
+        crowded_pools=(("node.kubernetes.io/instance-type", ("m5",)),),
     )
     pod = {"metadata": {}, "spec": spec}
-    after = applied(pod, class_patch(pod, SPOT, placing, MARKS))
+    after = apply_operations(pod, class_patch(pod, SPOT, placing, MARKS))
     wishes = after["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     assert wishes == [
         own,
@@ -124,8 +127,10 @@ def test_spot_is_a_wish_beside_the_users_own() -> None:
         {"weight": 100, "preference": {"matchExpressions": [said("kubernetes.io/hostname", "NotIn", "n1", "n2")]}},
         {"weight": 50, "preference": {"matchExpressions": [said("node.kubernetes.io/instance-type", "NotIn", "m5")]}},
     ]
-    later = Placing(PLACING.on_demand, PLACING.spot, avoided=("n3",))
-    assert applied(after, class_patch(after, SPOT, later, MARKS)) == after, "other nodes end: said once is enough"
+    later = PlacementTerms(PLACING.on_demand, PLACING.spot, avoided_hosts=("n3",))
+    assert apply_operations(after, class_patch(after, SPOT, later, MARKS)) == after, (
+        "other nodes end: said once is enough"
+    )
 
 
 @pytest.mark.rule("spot:P24", "spot:P26", "spot:I9", "spot:S14")
@@ -164,7 +169,7 @@ def test_the_defaults_of_a_lost_node_are_shortened_for_spot_pods_only() -> None:
 def test_a_deletion_cost_of_the_users_stays() -> None:
     annotations = {"controller.kubernetes.io/pod-deletion-cost": "-5"}
     pod = {"metadata": {"annotations": annotations}, "spec": {}}
-    after = applied(pod, class_patch(pod, OD, PLACING, MARKS))
+    after = apply_operations(pod, class_patch(pod, OD, PLACING, MARKS))
     assert after["metadata"]["annotations"] == {**annotations, "spot.situate.dev/decision": '{"token":"t"}'}
 
 
@@ -220,7 +225,7 @@ def test_feasible_nodes_narrow_to_the_class_and_widen_by_tolerated_pools_alone(s
 @pytest.mark.rule("spot:P25", "spot:B8")
 @given(specs)
 def test_pinned_is_what_the_nodes_say(spec: Json) -> None:
-    own = pinned(spec, SIGNALS)
+    own = capacity_constraint(spec, SIGNALS)
     kinds = {
         NODES[name].metadata.labels.get(CAPACITY)
         for name in feasible({**spec, "tolerations": [{"operator": "Exists"}]})
@@ -253,7 +258,7 @@ def test_pinned_is_what_the_nodes_say(spec: Json) -> None:
     ],
 )  # fmt: skip
 def test_what_users_pin(spec: Json, capacity: Capacity | None, placeable: bool, field: str) -> None:
-    own = pinned(spec, SIGNALS)
+    own = capacity_constraint(spec, SIGNALS)
     assert (own.capacity, own.placeable, own.field) == (capacity, placeable, field)
 
 
@@ -277,23 +282,23 @@ def test_nodes_that_are_named_are_what_they_are(
     by_field = required({"matchFields": [said("metadata.name", "In", *named)]})
     by_label = required({"matchExpressions": [said("kubernetes.io/hostname", "In", *named)]})
     for spec in (by_field, by_label):
-        own = pinned(spec, SIGNALS, nodes)
+        own = capacity_constraint(spec, SIGNALS, nodes)
         assert (own.capacity, own.placeable) == (capacity, placeable)
     both = {**by_field, "nodeSelector": {"kubernetes.io/hostname": "cheap"}}
-    assert pinned(both, SIGNALS, nodes).capacity in (None, SPOT)
+    assert capacity_constraint(both, SIGNALS, nodes).capacity in (None, SPOT)
 
 
 @pytest.mark.rule("spot:P2")
 def test_a_patch_that_has_no_place_is_noticed_before_it_is_sent() -> None:
     with pytest.raises(DoesNotApply, match="/spec/a/0"):
-        applied({"spec": {}}, [{"op": "add", "path": "/spec/a/0", "value": 1}])
+        apply_operations({"spec": {}}, [{"op": "add", "path": "/spec/a/0", "value": 1}])
     with pytest.raises(DoesNotApply, match="entry '7' not found"):
-        applied({"spec": {"a": [1]}}, [{"op": "add", "path": "/spec/a/7", "value": 1}])
+        apply_operations({"spec": {"a": [1]}}, [{"op": "add", "path": "/spec/a/7", "value": 1}])
     before = {"metadata": {}, "spec": {"priority": 1}}
-    assert list(faults(before, {"metadata": {}, "spec": {"priority": 2}})) == [
+    assert list(patch_faults(before, {"metadata": {}, "spec": {"priority": 2}})) == [
         "spec.priority: changed, allowed: affinity and tolerations"
     ]
     large = {"metadata": {"annotations": {"x": "y" * 300_000}}, "spec": {"priority": 1}}
-    assert any("262144" in fault for fault in faults(before, large))
+    assert any("262144" in fault for fault in patch_faults(before, large))
     labelled = {"metadata": {"labels": {"a b": "c"}}, "spec": {"priority": 1}}
-    assert any("metadata.labels[a b]" in fault for fault in faults(before, labelled))
+    assert any("metadata.labels[a b]" in fault for fault in patch_faults(before, labelled))

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.spot.admission.policy_admission import on_demand_policy
-from situate.spot.workloads.on_demand_policy import LONGEST, STRATEGIES, WEIGHTLESS, WRITTEN, BadPolicy, parse_policy
+from situate.spot.workloads.on_demand_policy import (
+    LONGEST_POLICY,
+    POLICY_PATTERN,
+    STRATEGIES,
+    ZERO_WEIGHTS_PATTERN,
+    BadPolicy,
+    parse_policy,
+)
 from situate.spot.workloads.owners import DEFAULT_KINDS, KINDS
 
 pytestmark = pytest.mark.finding("N19")
@@ -35,8 +42,8 @@ def test_the_expression_matches_what_the_parser_reads(text: str) -> None:
         readable = True
     except BadPolicy:
         readable = False
-    matched = re.fullmatch(WRITTEN, text) is not None and re.fullmatch(WEIGHTLESS, text) is None
-    assert (len(text) <= LONGEST and matched) == readable
+    matched = re.fullmatch(POLICY_PATTERN, text) is not None and re.fullmatch(ZERO_WEIGHTS_PATTERN, text) is None
+    assert (len(text) <= LONGEST_POLICY and matched) == readable
 
 
 @pytest.mark.rule("spot:P11", "spot:B42")

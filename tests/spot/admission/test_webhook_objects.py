@@ -8,7 +8,7 @@ import cel
 import pytest
 
 from situate.objects.kinds.selectors import LabelSelector, LabelSelectorRequirement
-from situate.spot.admission.webhook_objects import controlled, gating_policy, webhook_configuration
+from situate.spot.admission.webhook_objects import controller_expression, gating_policy, webhook_configuration
 from situate.spot.model.pods_nodes_workloads import GATE
 from situate.spot.workloads.owners import KINDS
 
@@ -17,7 +17,7 @@ def asked(kinds: tuple[str, ...], *references: dict[str, Any]) -> bool:
     metadata: dict[str, Any] = {"name": "p"}
     if references:
         metadata["ownerReferences"] = list(references)
-    expression = controlled(tuple(KINDS[kind] for kind in kinds))
+    expression = controller_expression(tuple(KINDS[kind] for kind in kinds))
     return bool(cel.evaluate(expression, {"object": {"metadata": metadata}}))
 
 
@@ -58,7 +58,7 @@ def test_the_webhook_never_stops_anybody() -> None:
         3,
         ["CREATE"],
     )
-    assert webhook["matchConditions"][0]["expression"] == controlled([KINDS["StatefulSet"]])
+    assert webhook["matchConditions"][0]["expression"] == controller_expression([KINDS["StatefulSet"]])
 
 
 @pytest.mark.rule("spot:P7")

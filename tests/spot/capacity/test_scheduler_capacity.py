@@ -12,7 +12,7 @@ from situate.framework.snapshot.cache import Cache
 from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import NodeSelectorRequirement, Pod
 from situate.objects.values.quantity import decode_quantity
-from situate.spot.capacity.scheduler_capacity import FilteredRoom, unclassed
+from situate.spot.capacity.scheduler_capacity import SchedulerCapacity, unclassified_copy
 from situate.spot.nodes.known_signals import SIGNALS, on_demand_requirement, pool_tolerations
 from situate.spot.nodes.node_signals import node_facts
 from situate.spot.workloads.owners import pod_facts
@@ -47,7 +47,7 @@ def classed(name: str, node: str, *values: str) -> Pod:
     return pod(name, node=node, affinity={"nodeAffinity": required})
 
 
-def room(nodes: list[Node], pods: list[Pod]) -> FilteredRoom:
+def room(nodes: list[Node], pods: list[Pod]) -> SchedulerCapacity:
     cache = Cache()
     for each in nodes:
         cache.set_node(each)
@@ -56,7 +56,7 @@ def room(nodes: list[Node], pods: list[Pod]) -> FilteredRoom:
             cache.set_pod(cache.reader.read(one), one.spec.node_name)
     facts = {each.metadata.name: node_facts(each, SIGNALS, NOW) for each in nodes}
     by_uid = {one.metadata.uid: one for one in pods}
-    return FilteredRoom(cache, default_profile(), facts, by_uid.get, OURS, pool_tolerations(SIGNALS))
+    return SchedulerCapacity(cache, default_profile(), facts, by_uid.get, OURS, pool_tolerations(SIGNALS))
 
 
 @pytest.mark.rule("spot:D17", "spot:P35", "spot:S10")
@@ -93,9 +93,11 @@ def test_only_our_own_expression_is_taken_out() -> None:
     both = classed("a", "", "on-demand")
     terms = both.spec.affinity.node_affinity
     assert terms is not None
-    assert unclassed(both, OURS, ()).spec.affinity.node_affinity == msgspec.structs.replace(terms, required=None)
+    assert unclassified_copy(both, OURS, ()).spec.affinity.node_affinity == msgspec.structs.replace(
+        terms, required=None
+    )
     theirs = classed("a", "", "on-demand", "spot")
-    assert unclassed(theirs, OURS, ()).spec.affinity == theirs.spec.affinity
+    assert unclassified_copy(theirs, OURS, ()).spec.affinity == theirs.spec.affinity
     assert NodeSelectorRequirement(CAPACITY, "In", ("on-demand",)) == OURS
 
 
@@ -106,16 +108,16 @@ def test_what_has_moved_takes_room_where_it_would_be_placed_and_leaves_room_wher
     facts = {each.metadata.name: pod_facts(each) for each in pods}
     asked = room(nodes, pods)
     assert not asked.fits(facts["a"], SPOT)
-    first, where = asked.moved(facts["a"], "a2", OD)
+    first, where = asked.after_move(facts["a"], "a2", OD)
     assert where == "od-2", "the emptier one has the better score"
     assert first.fits(facts["b"], SPOT)
-    again, back = first.moved(pod_facts(pod("a2", node="od-2", uid="a2")), "a3", SPOT)
+    again, back = first.after_move(pod_facts(pod("a2", node="od-2", uid="a2")), "a3", SPOT)
     assert back == "spot"
     assert not again.fits(facts["b"], SPOT)
     assert again.fits(facts["b"], SPOT, without=pod_facts(pod("a3", node="spot", uid="a3")))
     assert not asked.fits(facts["a"], SPOT), "the room that was asked stays as it was"
     large = pod("large", cpu="9", node="spot")
-    left, nowhere = room(nodes, [large]).moved(pod_facts(large), "x", OD)
+    left, nowhere = room(nodes, [large]).after_move(pod_facts(large), "x", OD)
     assert nowhere == ""
     assert left.fits(facts["a"], SPOT) is False, "a pod that is not known fits nowhere"
 
@@ -124,7 +126,7 @@ def test_a_pod_that_no_node_holds_leaves_nothing_behind() -> None:
     lost = pod("lost", node="gone")
     asked = room([node("od", "on-demand")], [lost])
     assert asked.fits(pod_facts(lost), OD, without=pod_facts(lost))
-    assert asked.moved(pod_facts(lost), "new", OD)[1] == "od"
+    assert asked.after_move(pod_facts(lost), "new", OD)[1] == "od"
 
 
 @pytest.mark.rule("spot:S24", "spot:D17")

@@ -10,7 +10,7 @@ from situate.objects.settings.section import parse_section
 from situate.spot.config.settings import SpotSettings
 from situate.spot.model.pods_nodes_workloads import Owner
 from situate.spot.workloads.on_demand_policy import Count
-from situate.spot.workloads.on_demand_target import Namespace, resolved
+from situate.spot.workloads.on_demand_target import Namespace, resolve_target
 
 
 def parsed(**data: Any) -> SpotSettings:
@@ -29,7 +29,7 @@ def test_the_defaults_are_those_of_the_reference() -> None:
     assert (evictions.cool_down, evictions.per_owner, evictions.per_cluster, evictions.per_hour) == (60.0, 1, 5, 60)
     assert (settings.pend_limit, settings.degrade_after, evictions.failures, evictions.stop) == (60, 120, 3, 3600)
     assert (back.node_age, back.calm, back.every) == (600.0, 1800.0, 600.0)
-    assert settings.admission().placing.eviction_s == 20
+    assert settings.admission_settings().placement_terms.eviction_s == 20
 
 
 @pytest.mark.rule("spot:P35")
@@ -70,15 +70,15 @@ def test_a_mistake_is_named_with_what_is_allowed(data: dict[str, Any], path: str
 def test_policies_for_many_are_chosen_by_labels() -> None:
     settings = parsed(policies=[{"policy": "2", "namespaceSelector": {"matchLabels": {"team": "shop"}}}])
     owner = Owner("Deployment", "n", "web", "u", replicas=5)
-    found = resolved(owner, Namespace("n", {"team": "shop"}), settings.rules())
+    found = resolve_target(owner, Namespace("n", {"team": "shop"}), settings.rules())
     assert (found.on_demand, found.policy) == (2, Count(2))
-    assert resolved(owner, Namespace("n"), settings.rules()).on_demand == 0
+    assert resolve_target(owner, Namespace("n"), settings.rules()).on_demand == 0
 
 
 @pytest.mark.rule("spot:P12", "spot:P23")
 def test_a_line_of_the_file_changes_what_on_demand_means() -> None:
     line = {"source": "label", "key": "pool", "value": "cheap", "capacity": "spot", "absent": "on-demand"}
-    placing = parsed(signals=[line]).admission().placing
+    placing = parsed(signals=[line]).admission_settings().placement_terms
     assert (placing.on_demand.key, placing.on_demand.operator, placing.on_demand.values) == (
         "pool",
         "NotIn",

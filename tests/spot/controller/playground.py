@@ -25,7 +25,7 @@ from situate.objects.kinds.events import ObjectReference
 from situate.objects.settings.section import parse_section
 from situate.spot.admission.webhook_objects import webhook_configuration
 from situate.spot.config.settings import SpotSettings
-from situate.spot.controller.controller import Place, SpotController
+from situate.spot.controller.controller import ProcessLocation, SpotController
 from situate.spot.model.object_names import WEBHOOK_PATH, configuration_name
 from situate.spot.model.pods_nodes_workloads import CLASS, ON_DEMAND
 from situate.spot.server.metrics import AdmissionMetrics
@@ -85,7 +85,7 @@ class Playground:
             parsed,
             client,
             Candidacy(OURS, identity, times),
-            Place(OURS, identity.partition("_")[0] if "_" in identity else ""),
+            ProcessLocation(OURS, identity.partition("_")[0] if "_" in identity else ""),
             record=self.record,
             metrics=AdmissionMetrics(self.registries.setdefault(identity, CollectorRegistry())),
             wall=lambda: datetime.now(UTC),

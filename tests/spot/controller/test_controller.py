@@ -8,7 +8,7 @@ import pytest
 
 from situate.objects.settings.section import parse_section
 from situate.spot.config.settings import SpotSettings
-from situate.spot.model.object_names import LEADS, WANTS
+from situate.spot.model.object_names import LEADER_LABEL, LEASE_REQUEST_ANNOTATION
 from situate.spot.model.pods_nodes_workloads import CLASS, ON_DEMAND
 from tests.spot.controller.playground import DEPLOYMENTS, OURS, PATIENT, SETS, Playground, workload
 
@@ -112,7 +112,7 @@ async def test_a_pod_of_a_newer_revision_asks_for_the_lease_and_gets_it(playgrou
 
     async def marked() -> list[str]:
         found = await playground.pods("situate-spot", OURS)
-        return [each["metadata"]["name"] for each in found if each["metadata"]["labels"].get(LEADS) == "true"]
+        return [each["metadata"]["name"] for each in found if each["metadata"]["labels"].get(LEADER_LABEL) == "true"]
 
     (old,) = await playground.eventually("the old pod is ready", ready_pods)
     async with playground.controller(f"{old}_x", port, PATIENT) as first:
@@ -137,7 +137,7 @@ async def test_a_pod_of_a_newer_revision_asks_for_the_lease_and_gets_it(playgrou
         async with playground.controller(f"{new}_x", port, PATIENT) as second:
             await playground.eventually("the new one answers", lambda: second.listener.listening)
             assert not first.listener.listening
-            assert not first.elector.leading()
+            assert not first.elector.is_leader()
 
             async def new_is_marked() -> bool:
                 return await marked() == [new]
@@ -146,7 +146,7 @@ async def test_a_pod_of_a_newer_revision_asks_for_the_lease_and_gets_it(playgrou
             await playground.call("POST", DEPLOYMENTS, workload("web", 4, "2"))
             assert await playground.classes_of("web", 4) == {"on-demand": 2, "spot": 2}
             assert first.not_ready() is None, "it stands by until it is stopped"
-            assert second.elector.leading()
+            assert second.elector.is_leader()
 
 
 @pytest.mark.rule("spot:P1")
@@ -165,11 +165,11 @@ async def test_a_pod_of_the_same_revision_leaves_the_lease_where_it_is(playgroun
         await playground.answers(first)
         async with playground.controller(f"{other}_x", port, PATIENT) as second:
             await playground.eventually("the second has seen everything", lambda: second.not_ready() is None)
-            await second._standing.ask(second._elections)
-            assert first.elector.leading()
+            await second._lease_requests.request_lease(second._elections)
+            assert first.elector.is_leader()
             assert not second.listener.listening
             lease = await playground.call("GET", f"/apis/coordination.k8s.io/v1/namespaces/{OURS}/leases/situate-spot")
-            assert WANTS not in lease["metadata"].get("annotations", {})
+            assert LEASE_REQUEST_ANNOTATION not in lease["metadata"].get("annotations", {})
 
 
 @pytest.mark.rule("spot:P35", "spot:B46")

@@ -8,21 +8,21 @@ from dataclasses import replace
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from situate.spot.controller.act.attempt import Attempt, Outcome
+from situate.spot.controller.act.attempt import Attempt, AttemptOutcome
 from situate.spot.controller.metrics import MOST_WORKLOADS, MoveMetrics
 from situate.spot.model.actions import Evict, Reason, SetCost
 from situate.spot.model.pods_nodes_workloads import PodKey
-from situate.spot.rebalance.decide import Situation, State, decide
+from situate.spot.rebalance.decide import ClusterView, State, decide
 from tests.spot.builders import NOW, OD, SPOT, cluster, owner, pod, pods
 from tests.spot.report.test_plan import Always
 
 KEY = "spot.situate.dev/on-demand"
 
 
-def observed(made: MoveMetrics, target: int, spec: str, at: float = NOW) -> Situation:
+def observed(made: MoveMetrics, target: int, spec: str, at: float = NOW) -> ClusterView:
     known = cluster(owner(5, annotations={KEY: str(target)}), pods(spec))
-    situation = Situation(known, Always())
-    deque(made.observed(decide(State(), situation, at), situation, at), maxlen=0)
+    situation = ClusterView(known, Always())
+    deque(made.observe_decision(decide(State(), situation, at), situation, at), maxlen=0)
     return situation
 
 
@@ -48,7 +48,7 @@ def test_what_is_shown_of_workloads_is_that_of_the_last_decision() -> None:
     assert found["situate_spot_wave_active"] == 0
     assert found["situate_spot_saving_ratio"] == pytest.approx(0.7 * 2 / 5)
     assert found["situate_spot_saving_achievable_ratio"] == pytest.approx(0.7 * 2 / 5)
-    made.ended()
+    made.clear()
     assert not any("od_effective" in name for name in shown(registry))
 
 
@@ -59,13 +59,13 @@ def test_only_what_a_decision_has_looked_at_anew_is_counted_anew() -> None:
     owners = {f"uid-{n}": owner(2, name=f"w{n}", uid=f"uid-{n}", annotations={KEY: "1"}) for n in range(20)}
     given = {uid: (pod(f"{uid}-a", "od", OD, cost=200), pod(f"{uid}-b", "spot", SPOT, cost=100)) for uid in owners}
     known = replace(cluster(owner(), []), owners=owners, pods=given)
-    first = Situation(known, Always())
+    first = ClusterView(known, Always())
     decision = decide(State(), first, NOW)
-    assert len(list(made.observed(decision, first, NOW))) == 20
+    assert len(list(made.observe_decision(decision, first, NOW))) == 20
     changed = {**given, "uid-7": (given["uid-7"][0], pod("uid-7-c", "spot", SPOT, cost=100))}
-    second = Situation(replace(known, pods=changed), Always())
+    second = ClusterView(replace(known, pods=changed), Always())
     again = decide(decision.state, second, NOW + 1)
-    assert len(list(made.observed(again, second, NOW + 1))) == 1
+    assert len(list(made.observe_decision(again, second, NOW + 1))) == 1
     assert made.last is not None
     assert len(made.last.workloads) == 20
 
@@ -80,7 +80,7 @@ def test_what_lacks_adds_up_over_time_and_each_pod_without_a_class_counts_once()
     observed(made, 1, "od:1 spot:4", NOW + 40)
     assert shown(registry)["situate_spot_deficit_seconds_total"] == 2 * 15
     assert shown(registry)["situate_spot_unclassified_total"] == 2
-    made.ended()
+    made.clear()
     observed(made, 3, "spot:5", NOW + 900)
     assert shown(registry)["situate_spot_deficit_seconds_total"] == 30, "time without leading does not count"
     observed(made, 3, "spot:5", NOW + 9000)
@@ -93,10 +93,10 @@ def test_moves_count_by_reason_and_what_was_not_carried_out_by_its_outcome() -> 
     made = MoveMetrics(registry)
     assert shown(registry)['situate_spot_evictions_total{reason="repair"}'] == 0
     move = Evict(PodKey("shop", "a"), "uid-a", "uid-web", Reason.REPAIR)
-    made.attempted(Attempt(move, Outcome.DONE))
-    made.attempted(Attempt(replace(move, reason=Reason.TO_SPOT), Outcome.DONE))
-    made.attempted(Attempt(move, Outcome.REFUSED))
-    made.attempted(Attempt(SetCost(move.pod, move.uid, move.owner, 90), Outcome.DONE))
+    made.count_attempt(Attempt(move, AttemptOutcome.DONE))
+    made.count_attempt(Attempt(replace(move, reason=Reason.TO_SPOT), AttemptOutcome.DONE))
+    made.count_attempt(Attempt(move, AttemptOutcome.REFUSED))
+    made.count_attempt(Attempt(SetCost(move.pod, move.uid, move.owner, 90), AttemptOutcome.DONE))
     found = shown(registry)
     assert found['situate_spot_evictions_total{reason="repair"}'] == 1
     assert found['situate_spot_evictions_total{reason="to-spot"}'] == 1
@@ -111,8 +111,8 @@ def test_the_number_of_series_is_bounded() -> None:
     count = MOST_WORKLOADS + 3
     owners = {f"uid-{n}": owner(2, name=f"w{n:05}", uid=f"uid-{n}", annotations={KEY: "1"}) for n in range(count)}
     given = {uid: (pod(f"{uid}-a", "od", OD), pod(f"{uid}-b", "spot", SPOT)) for uid in owners}
-    situation = Situation(replace(cluster(owner(), []), owners=owners, pods=given), Always())
-    deque(made.observed(decide(State(), situation, NOW), situation, NOW), maxlen=0)
+    situation = ClusterView(replace(cluster(owner(), []), owners=owners, pods=given), Always())
+    deque(made.observe_decision(decide(State(), situation, NOW), situation, NOW), maxlen=0)
     found = shown(registry)
     targets = {name: value for name, value in found.items() if name.startswith("situate_spot_target")}
     assert len(targets) == MOST_WORKLOADS + 1

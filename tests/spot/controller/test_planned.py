@@ -78,7 +78,7 @@ async def test_every_pod_that_was_planned_is_moved_in_that_order_and_no_other(
         await playground.answers(ours)
 
         async def nothing_left() -> bool:
-            decision = ours.moving.decision
+            decision = ours.decision_loop.decision
             return (
                 decision is not None
                 and all(report.need == 0 for report in decision.reports.values())

@@ -13,7 +13,7 @@ from situate.kube.client import Client
 from situate.kube.connect import connect
 from situate.kube.login.connection import Connection
 from situate.spot.admission.policy_admission import on_demand_policy
-from situate.spot.controller.webhook_check import Found, check_on_demand_policy, check_webhook
+from situate.spot.controller.webhook_check import CheckOutcome, check_on_demand_policy, check_webhook
 from situate.spot.model.object_names import configuration_name
 from situate.spot.workloads.owners import DEFAULT_KINDS, KINDS
 from tests.spot.controller.playground import GROUP, OURS, Playground
@@ -55,25 +55,25 @@ async def client(playground: Playground) -> AsyncIterator[Client]:
 @pytest.mark.rule("spot:P2", "spot:P6")
 async def test_check_proves_that_the_webhook_answers(playground: Playground, port: int, client: Client) -> None:
     missing = await check_webhook(client, OURS)
-    assert missing.found is Found.FAILS
-    assert missing.said.startswith("no MutatingWebhookConfiguration contains the webhook of spot")
+    assert missing.outcome is CheckOutcome.FAILS
+    assert missing.message.startswith("no MutatingWebhookConfiguration contains the webhook of spot")
     await playground.lead_to(port)
     untrusted = await check_webhook(client, OURS)
-    assert (untrusted.found, "has no caBundle" in untrusted.said) == (Found.FAILS, True)
+    assert (untrusted.outcome, "has no caBundle" in untrusted.message) == (CheckOutcome.FAILS, True)
     async with playground.controller("first", port) as ours:
         await playground.answers(ours)
-        assert (await check_webhook(client, OURS)).found is Found.WORKS
-        assert (await check_webhook(client, "elsewhere")).found is Found.WORKS, "it is found by its webhook"
+        assert (await check_webhook(client, OURS)).outcome is CheckOutcome.WORKS
+        assert (await check_webhook(client, "elsewhere")).outcome is CheckOutcome.WORKS, "it is found by its webhook"
         assert (await playground.call("GET", "/api/v1/namespaces/default/pods"))["items"] == []
     silent = await check_webhook(client, OURS)
-    assert (silent.found, "API servers get no answer" in silent.said) == (Found.FAILS, True)
+    assert (silent.outcome, "API servers get no answer" in silent.message) == (CheckOutcome.FAILS, True)
 
 
 @pytest.mark.finding("N19", "N33")
 async def test_check_proves_that_an_unreadable_value_is_refused(playground: Playground, client: Client) -> None:
-    assert (await check_on_demand_policy(client)).found is Found.FAILS
+    assert (await check_on_demand_policy(client)).outcome is CheckOutcome.FAILS
     plurals = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
     objects = on_demand_policy(OURS, {}, [KINDS[kind] for kind in DEFAULT_KINDS])
     for plural, content in zip(plurals, objects, strict=True):
         await playground.call("POST", f"{ADMISSION}/{plural}", content)
-    assert (await check_on_demand_policy(client)).found is Found.WORKS
+    assert (await check_on_demand_policy(client)).outcome is CheckOutcome.WORKS

@@ -15,8 +15,8 @@ from situate.objects.messages import Request, Response
 from situate.spot.model.pods_nodes_workloads import CLASS
 from situate.testing.spot.world.initial_objects import WorkloadPlan
 from situate.testing.spot.world.workloads import collection, workload
-from situate.testing.spot.world.world import SpotWorld, machinery, settings_of
-from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
+from situate.testing.spot.world.world import SpotWorld, machinery_settings, parse_settings
+from situate.testing.virtual_time.isolation import disable_collector, suppress_logs
 
 COUNTED_BY = ("pods", "replicasets", "deployments", "statefulsets", "nodes", "namespaces", "events")
 OWN = ("leases", "secrets", "configmaps", "mutatingwebhookconfigurations")
@@ -46,14 +46,14 @@ def started_again(replicas: int) -> tuple[Counter[str], float, Counter[str]]:
     """With so many pods in each of three workloads: what two new processes read, the seconds from the first one's start
     until questions are answered, and the classes of pods that come then."""
     plans = [WorkloadPlan(f"web-{number}", "Deployment", replicas, "1") for number in range(3)]
-    with collector_at_rest(), logs_off():
-        world = SpotWorld(1, settings_of(), machinery())
+    with disable_collector(), suppress_logs():
+        world = SpotWorld(1, parse_settings(), machinery_settings())
         try:
             for number in range(4):
                 world.add_node(f"node-{number}", ("on-demand", "spot")[number % 2])
-            assert world.lead_to()
+            assert world.wait_until_led()
             for plan in plans:
-                world.make(collection(plan), workload(plan))
+                world.create_object(collection(plan), workload(plan))
             world.let_pass(30.0)
             assert len(world.pods()) == 3 * replicas
             world.network.server = server = Withholding(world)
@@ -62,13 +62,13 @@ def started_again(replicas: int) -> tuple[Counter[str], float, Counter[str]]:
             assert world.let_pass(10.0, stop=lambda: bool(world.members))
             first, began = world.members[0].controller, world.now
             assert first.not_ready() is not None
-            assert world.lead_to()
+            assert world.wait_until_led()
             took = world.now - began
             assert [member.controller.not_ready() for member in world.members] == [None] * len(world.members)
             read = Counter(server.read)
-            assert all(member.controller.moving.decision is None for member in world.members)
+            assert all(member.controller.decision_loop.decision is None for member in world.members)
             more = WorkloadPlan("more", "Deployment", 4, "3")
-            world.make(collection(more), workload(more))
+            world.create_object(collection(more), workload(more))
             world.let_pass(5.0)
             classes = Counter(each["metadata"]["labels"].get(CLASS, "") for each in world.pods("more"))
             return read, took, classes

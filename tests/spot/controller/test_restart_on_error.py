@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from situate.spot.controller.restart_on_error import AGAIN_S, apart
+from situate.spot.controller.restart_on_error import AGAIN_S, restart_on_error
 
 
 @pytest.mark.looptime
@@ -19,13 +19,13 @@ async def test_a_part_that_fails_is_told_and_begun_anew() -> None:
             raise ZeroDivisionError("a defect")
 
     with capture_logs() as told:
-        await apart("wave capacity", run)
+        await restart_on_error("wave capacity", run)
     assert begun == [begun[0], begun[0] + AGAIN_S, begun[0] + 2 * AGAIN_S]
     assert [(line["service"], line["log_level"]) for line in told] == [("wave capacity", "error")] * 2
 
 
 async def test_a_part_ends_with_its_term() -> None:
-    task = asyncio.create_task(apart("node labels", asyncio.Event().wait))  # type: ignore[arg-type]  # waits
+    task = asyncio.create_task(restart_on_error("node labels", asyncio.Event().wait))  # type: ignore[arg-type]  # waits
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

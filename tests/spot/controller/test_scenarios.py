@@ -12,14 +12,14 @@ import pytest
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.spot.capacity.scheduler_capacity import FilteredRoom
-from situate.spot.controller.act.attempt import Attempt, Outcome
+from situate.spot.capacity.scheduler_capacity import SchedulerCapacity
+from situate.spot.controller.act.attempt import Attempt, AttemptOutcome
 from situate.spot.controller.act.conditions import CONDITION
 from situate.spot.model.actions import Evict, Reason
 from situate.spot.model.counts import Nodes
 from situate.spot.model.pods_nodes_workloads import ON_DEMAND, PodKey
-from situate.testing.spot.world.world import SHOP, SpotWorld, machinery, settings_of
-from situate.testing.virtual_time.isolation import logs_off
+from situate.testing.spot.world.world import SHOP, SpotWorld, machinery_settings, parse_settings
+from situate.testing.virtual_time.isolation import suppress_logs
 
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SHOP}/deployments"
 SETS = f"/apis/apps/v1/namespaces/{SHOP}/statefulsets"
@@ -30,7 +30,7 @@ class Scene(SpotWorld):
     """Three nodes of each kind, and a leader."""
 
     def __init__(self, *, on_demand: int, spot: int, pods: int, **settings: Any) -> None:
-        super().__init__(1, settings_of(**settings), machinery())
+        super().__init__(1, parse_settings(**settings), machinery_settings())
         self.moves: Counter[str] = Counter()
         """Answers to writes of moves: `evict 201`, `delete 200`, `patch 200`."""
         self.written: set[str] = set()
@@ -39,8 +39,8 @@ class Scene(SpotWorld):
             self.add_node(f"od-{number}", "on-demand", zone=f"z{number}", pods=pods)
         for number in range(spot):
             self.add_node(f"spot-{number}", "spot", zone=f"z{number}", pods=pods)
-        assert self.lead_to()
-        self.told.append(self._written)
+        assert self.wait_until_led()
+        self.request_listeners.append(self._written)
 
     def _written(self, request: Request, answer: Response | Watch, _: Identity) -> None:
         parts = request.path.split("/")
@@ -56,7 +56,7 @@ class Scene(SpotWorld):
         template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
         content = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template, **spec}
         metadata = {"name": name, "annotations": {ON_DEMAND: on_demand}}
-        self.make(collection, {"metadata": metadata, "spec": content})
+        self.create_object(collection, {"metadata": metadata, "spec": content})
 
     def want(self, name: str, on_demand: str) -> None:
         self.change(f"{DEPLOYMENTS}/{name}", {"metadata": {"annotations": {ON_DEMAND: on_demand}}})
@@ -94,7 +94,7 @@ def said(pod: dict[str, Any], condition: str) -> str:
 
 @contextmanager
 def scene(*, on_demand: int = 3, spot: int = 3, pods: int = 110, **settings: Any) -> Iterator[Scene]:
-    with logs_off():
+    with suppress_logs():
         made = Scene(on_demand=on_demand, spot=spot, pods=pods, **settings)
         try:
             yield made
@@ -158,7 +158,7 @@ def test_a_budget_that_allows_nothing_is_respected_until_the_node_ends() -> None
     with scene() as shop:
         shop.deploy("web", 4, "0")
         budget = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}}
-        shop.make(
+        shop.create_object(
             f"/apis/policy/v1/namespaces/{SHOP}/poddisruptionbudgets", {"metadata": {"name": "web"}, "spec": budget}
         )
         shop.let_pass(30)
@@ -182,7 +182,7 @@ def test_pods_that_two_budgets_select_are_never_asked_for() -> None:
         shop.deploy("web", 3, "0")
         for name in ("one", "two"):
             budget = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
-            shop.make(
+            shop.create_object(
                 f"/apis/policy/v1/namespaces/{SHOP}/poddisruptionbudgets", {"metadata": {"name": name}, "spec": budget}
             )
         shop.let_pass(30)
@@ -192,20 +192,20 @@ def test_pods_that_two_budgets_select_are_never_asked_for() -> None:
 
 
 @pytest.mark.rule("spot:F7", "spot:B13")
-@pytest.mark.parametrize("outcome", list(Outcome))
-def test_only_moves_that_were_made_are_counted_among_those_of_the_hour(outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", list(AttemptOutcome))
+def test_only_moves_that_were_made_are_counted_among_those_of_the_hour(outcome: AttemptOutcome) -> None:
     with scene() as shop:
         shop.deploy("web", 3, "0")
         shop.let_pass(70)
         shop.want("web", "1")
         leader = shop.leader()
         assert leader is not None
-        moving, memories = leader.controller.moving, leader.controller.cache.memories
+        moving, memories = leader.controller.decision_loop, leader.controller.cache.memories
         assert shop.let_pass(30, stop=lambda: any(each.moved for each in memories.values()))
         ((uid, memory),) = [(uid, each) for uid, each in memories.items() if each.moved]
-        before = moving.moved_lately
-        moving.attempted(Attempt(Evict(PodKey(SHOP, "web"), memory.moved, uid, Reason.TO_ON_DEMAND), outcome))
-        assert (before, moving.moved_lately) == (1, 1 if outcome is Outcome.DONE else 0)
+        before = moving.recent_policy_moves
+        moving.record_attempt(Attempt(Evict(PodKey(SHOP, "web"), memory.moved, uid, Reason.TO_ON_DEMAND), outcome))
+        assert (before, moving.recent_policy_moves) == (1, 1 if outcome is AttemptOutcome.DONE else 0)
 
 
 @pytest.mark.rule("spot:B14")
@@ -311,7 +311,7 @@ def test_pods_that_came_while_nobody_answered_are_put_right_within_a_minute() ->
 
 @pytest.mark.rule("spot:P2", "spot:B6")
 def test_a_defect_in_deciding_leaves_admission_alone_and_moves_go_on_after_it() -> None:
-    def broken(nodes: Nodes) -> FilteredRoom:
+    def broken(nodes: Nodes) -> SchedulerCapacity:
         raise ZeroDivisionError("on purpose")
 
     with scene() as shop:
@@ -319,8 +319,8 @@ def test_a_defect_in_deciding_leaves_admission_alone_and_moves_go_on_after_it() 
         shop.let_pass(70)
         leader = shop.leader()
         assert leader is not None
-        rooms = leader.controller.rooms
-        whole, rooms._filtered = rooms._filtered, broken  # type: ignore[method-assign]  # the defect
+        rooms = leader.controller.capacity
+        whole, rooms._scheduler_capacity = rooms._scheduler_capacity, broken  # type: ignore[method-assign]  # the defect
         shop.want("web", "2")
         shop.let_pass(30)
         shop.deploy("more", 3, "1")
@@ -328,6 +328,6 @@ def test_a_defect_in_deciding_leaves_admission_alone_and_moves_go_on_after_it() 
         assert shop.placed("more") == {"od": 1, "spot": 2}
         assert shop.placed("web") == {"spot": 4}
         assert shop.leader() is leader
-        rooms._filtered = whole  # type: ignore[method-assign]
+        rooms._scheduler_capacity = whole  # type: ignore[method-assign]
         assert shop.least("web", 200) == 3
         assert shop.placed("web") == {"od": 2, "spot": 2}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.spot.model.maintenance_windows import BadWindow, Window, any_open, parse_cron, time_zone
+from situate.spot.model.maintenance_windows import BadWindow, Window, any_window_open, parse_cron, parse_time_zone
 
 
 def at(text: str) -> float:
@@ -16,7 +16,7 @@ def at(text: str) -> float:
 
 
 def window(cron: str, hours: float = 2, zone: str = "UTC") -> Window:
-    return Window(parse_cron(cron), hours * 3600, time_zone(zone))
+    return Window(parse_cron(cron), hours * 3600, parse_time_zone(zone))
 
 
 @pytest.mark.rule("spot:B13")
@@ -37,22 +37,22 @@ def window(cron: str, hours: float = 2, zone: str = "UTC") -> Window:
     ],
 )
 def test_when_a_window_is_open(cron: str, moment: str, want: bool) -> None:
-    assert window(cron).open_at(at(moment)) is want
+    assert window(cron).is_open_at(at(moment)) is want
 
 
 @pytest.mark.rule("spot:B13", "spot:F15")
 def test_time_zones_and_their_clocks_are_followed() -> None:
     berlin = window("0 2 * * *", zone="Europe/Berlin")
-    assert berlin.open_at(at("2026-11-21T01:30:00"))
-    assert berlin.open_at(at("2026-07-21T00:30:00"))
-    assert not berlin.open_at(at("2026-07-21T02:30:00"))
+    assert berlin.is_open_at(at("2026-11-21T01:30:00"))
+    assert berlin.is_open_at(at("2026-07-21T00:30:00"))
+    assert not berlin.is_open_at(at("2026-07-21T02:30:00"))
 
 
 @pytest.mark.rule("spot:B13")
 def test_without_windows_it_is_always_open() -> None:
-    assert any_open((), 0)
-    assert not any_open([window("0 2 * * *")], at("2026-11-21T12:00:00"))
-    assert any_open([window("0 2 * * *"), window("0 12 * * *")], at("2026-11-21T12:00:00"))
+    assert any_window_open((), 0)
+    assert not any_window_open([window("0 2 * * *")], at("2026-11-21T12:00:00"))
+    assert any_window_open([window("0 2 * * *"), window("0 12 * * *")], at("2026-11-21T12:00:00"))
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ def test_mistakes_are_named(text: str, message: str) -> None:
     with pytest.raises(BadWindow, match=message):
         parse_cron(text)
     with pytest.raises(BadWindow, match="Nowhere"):
-        time_zone("Nowhere/Land")
+        parse_time_zone("Nowhere/Land")
 
 
 @pytest.mark.rule("spot:B13")
 @given(st.integers(0, 59), st.integers(0, 23), st.integers(1, 1440), st.integers(0, 1440))
 def test_a_daily_window_is_open_for_its_duration(minute: int, hour: int, minutes: int, later: int) -> None:
     opens = at(f"2026-11-20T{hour:02}:{minute:02}:00")
-    daily = Window(parse_cron(f"{minute} {hour} * * *"), minutes * 60, time_zone("UTC"))
-    assert daily.open_at(opens + later * 60) is (later % 1440 < minutes)
+    daily = Window(parse_cron(f"{minute} {hour} * * *"), minutes * 60, parse_time_zone("UTC"))
+    assert daily.is_open_at(opens + later * 60) is (later % 1440 < minutes)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from situate.spot.model.misplaced_pods import Blocked, Workload, gate, misplaced
+from situate.spot.model.misplaced_pods import BlockReason, Workload, blocking_reason, find_misplaced_pods
 from tests.spot.builders import NODES, NOW, OD, SPOT, owner, pod, pods, workload
 
 
 def names(found: Workload) -> list[str]:
-    return [each.key.name for each in misplaced(found, NODES).victims]
+    return [each.key.name for each in find_misplaced_pods(found, NODES).victims]
 
 
 @pytest.mark.rule("spot:S22", "spot:S34", "spot:P28", "spot:B10", "spot:B11", "spot:I13")
@@ -28,7 +28,7 @@ def names(found: Workload) -> list[str]:
     ],
 )
 def test_exactly_the_difference_is_moved(target: int, spec: str, need: int, total: int) -> None:
-    found = misplaced(workload(target, spec), NODES)
+    found = find_misplaced_pods(workload(target, spec), NODES)
     assert (found.need, found.total, len(found.victims)) == (need, total, total)
 
 
@@ -75,14 +75,14 @@ def test_what_would_come_back_as_it_was_stays_in_a_rollout_that_stands_still(
         for each in pods(spec)
     ]
     of = Workload(owner(len(given), rolling=True, paused=True), target, given)
-    candidates = misplaced(of, NODES).candidates
+    candidates = find_misplaced_pods(of, NODES).candidates
     assert sorted(each.revision for each in candidates) == want
 
 
 @pytest.mark.rule("spot:P15", "spot:B12")
 def test_pods_that_are_still_to_come_are_classed_by_admission() -> None:
-    assert misplaced(workload(3, "od:2 spot:2", replicas=5), NODES).need == 0
-    assert misplaced(workload(5, "od:2 spot:2", replicas=5), NODES).need == 2
+    assert find_misplaced_pods(workload(3, "od:2 spot:2", replicas=5), NODES).need == 0
+    assert find_misplaced_pods(workload(5, "od:2 spot:2", replicas=5), NODES).need == 2
 
 
 @pytest.mark.rule("spot:P16", "spot:B40", "spot:S29")
@@ -94,18 +94,23 @@ def test_statefulsets_move_ordinals_that_would_come_back_right() -> None:
     assert names(db(3, "spot", "od", "od", "spot", "spot")) == ["db-0"]
     assert names(db(2, "spot", "od", "od")) == [], "out of line, and the floor holds"
     assert names(db(1, "od", "od", "od")) == ["db-1", "db-2"]
-    assert misplaced(db(1, "od", "od", "od"), NODES).need == -2
+    assert find_misplaced_pods(db(1, "od", "od", "od"), NODES).need == -2
     growing = Workload(owner(5, "StatefulSet", name="db"), 3, db(2, "od", "od", "spot").pods)
-    assert (names(growing), misplaced(growing, NODES).need) == (["db-2"], 1), "new ordinals come as spot"
+    assert (names(growing), find_misplaced_pods(growing, NODES).need) == (["db-2"], 1), "new ordinals come as spot"
 
 
 @pytest.mark.rule("spot:B8", "spot:P25", "spot:B45")
 def test_pinned_pods_and_leaders_are_not_moved() -> None:
-    assert misplaced(workload(0, "od:3", pinned=OD), NODES).total == 0
-    assert misplaced(workload(2, "spot:3", pinned=SPOT), NODES) == misplaced(workload(2, "spot:3", pinned=SPOT), NODES)
-    assert misplaced(workload(2, "spot:3", pinned=SPOT), NODES).candidates == ()
+    assert find_misplaced_pods(workload(0, "od:3", pinned=OD), NODES).total == 0
+    assert find_misplaced_pods(workload(2, "spot:3", pinned=SPOT), NODES) == find_misplaced_pods(
+        workload(2, "spot:3", pinned=SPOT), NODES
+    )
+    assert find_misplaced_pods(workload(2, "spot:3", pinned=SPOT), NODES).candidates == ()
     led = workload(3, "spot:3")
-    assert [each.uid for each in misplaced(led, NODES, {"uid-spot-1"}).candidates] == ["uid-spot-0", "uid-spot-2"]
+    assert [each.uid for each in find_misplaced_pods(led, NODES, {"uid-spot-1"}).candidates] == [
+        "uid-spot-0",
+        "uid-spot-2",
+    ]
 
 
 @pytest.mark.rule("spot:I4", "spot:S34", "spot:S6", "spot:P30", "spot:B23", "spot:F16")
@@ -113,45 +118,45 @@ def test_pinned_pods_and_leaders_are_not_moved() -> None:
     ("changes", "arguments", "want"),
     [
         pytest.param({}, {}, None, id="open"),
-        pytest.param({"observed": False}, {}, Blocked.STALE, id="not seen by its controller"),
-        pytest.param({"rolling": True}, {}, Blocked.ROLLOUT, id="a rollout"),
+        pytest.param({"observed": False}, {}, BlockReason.STALE, id="not seen by its controller"),
+        pytest.param({"rolling": True}, {}, BlockReason.ROLLOUT, id="a rollout"),
         pytest.param({"rolling": True, "paused": True}, {}, None, id="a paused rollout is none"),
-        pytest.param({}, {"wave": True}, Blocked.WAVE, id="a wave"),
-        pytest.param({"replicas": 3}, {}, Blocked.IN_FLIGHT, id="a scale-down is awaited"),
+        pytest.param({}, {"wave": True}, BlockReason.WAVE, id="a wave"),
+        pytest.param({"replicas": 3}, {}, BlockReason.IN_FLIGHT, id="a scale-down is awaited"),
         pytest.param({"rolling": True}, {"overdue": True}, None, id="a rollout that was awaited for long enough"),
         pytest.param({"replicas": 3}, {"overdue": True}, None, id="a scale-down that was awaited for long enough"),
-        pytest.param({"replicas": 5}, {"overdue": True}, Blocked.NOT_READY, id="a pod is missing, however long"),
-        pytest.param({"replicas": 5}, {}, Blocked.NOT_READY, id="a pod is missing"),
-        pytest.param({}, {"disruptions_allowed": 0}, Blocked.PDB, id="a budget refuses"),
+        pytest.param({"replicas": 5}, {"overdue": True}, BlockReason.NOT_READY, id="a pod is missing, however long"),
+        pytest.param({"replicas": 5}, {}, BlockReason.NOT_READY, id="a pod is missing"),
+        pytest.param({}, {"disruptions_allowed": 0}, BlockReason.PDB, id="a budget refuses"),
         pytest.param({}, {"disruptions_allowed": 1}, None, id="a budget allows"),
-        pytest.param({"min_ready_s": 5000.0}, {}, Blocked.COOL_DOWN, id="minReadySeconds"),
+        pytest.param({"min_ready_s": 5000.0}, {}, BlockReason.COOL_DOWN, id="minReadySeconds"),
     ],
 )
-def test_the_gate(changes: dict[str, Any], arguments: dict[str, Any], want: Blocked | None) -> None:
+def test_the_gate(changes: dict[str, Any], arguments: dict[str, Any], want: BlockReason | None) -> None:
     of = replace(owner(4), **changes)
-    assert gate(Workload(of, 2, pods("od:2 spot:2")), NOW, **arguments) is want
+    assert blocking_reason(Workload(of, 2, pods("od:2 spot:2")), NOW, **arguments) is want
 
 
 @pytest.mark.rule("spot:I4", "spot:B13", "spot:B11")
 @pytest.mark.parametrize(
     ("last", "want"),
     [
-        pytest.param(pod("x", "spot", SPOT, terminating=True), Blocked.IN_FLIGHT, id="on its way out"),
-        pytest.param(pod("x", "spot", SPOT, released=True), Blocked.IN_FLIGHT, id="released and serving"),
-        pytest.param(pod("x", "", OD), Blocked.PENDING, id="without a node"),
-        pytest.param(pod("x", "spot", SPOT, ready=False), Blocked.NOT_READY, id="not ready"),
+        pytest.param(pod("x", "spot", SPOT, terminating=True), BlockReason.IN_FLIGHT, id="on its way out"),
+        pytest.param(pod("x", "spot", SPOT, released=True), BlockReason.IN_FLIGHT, id="released and serving"),
+        pytest.param(pod("x", "", OD), BlockReason.PENDING, id="without a node"),
+        pytest.param(pod("x", "spot", SPOT, ready=False), BlockReason.NOT_READY, id="not ready"),
         pytest.param(
-            pod("x", "spot", SPOT, ready_since=NOW - 59), Blocked.COOL_DOWN, id="ready for less than a minute"
+            pod("x", "spot", SPOT, ready_since=NOW - 59), BlockReason.COOL_DOWN, id="ready for less than a minute"
         ),
         pytest.param(pod("x", "spot", SPOT, ready_since=NOW - 60), None, id="ready for a minute"),
     ],
 )
-def test_nothing_is_moved_while_a_pod_is_on_its_way(last: Any, want: Blocked | None) -> None:
-    assert gate(Workload(owner(3), 2, [*pods("od:2"), last]), NOW) is want
-    late = gate(Workload(owner(3, rolling=True), 2, [*pods("od:2"), last]), NOW, overdue=True)
+def test_nothing_is_moved_while_a_pod_is_on_its_way(last: Any, want: BlockReason | None) -> None:
+    assert blocking_reason(Workload(owner(3), 2, [*pods("od:2"), last]), NOW) is want
+    late = blocking_reason(Workload(owner(3, rolling=True), 2, [*pods("od:2"), last]), NOW, overdue=True)
     assert late is want, "neither in a rollout that was awaited for long enough (I4)"
 
 
 @pytest.mark.rule("spot:I4")
 def test_pods_that_have_ended_disturb_nobody() -> None:
-    assert gate(Workload(owner(2), 2, [*pods("od:2"), pod("x", "od", phase="Succeeded")]), NOW) is None
+    assert blocking_reason(Workload(owner(2), 2, [*pods("od:2"), pod("x", "od", phase="Succeeded")]), NOW) is None

@@ -9,7 +9,14 @@ import pytest
 from situate.objects.settings.section import parse_section
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState
 from situate.spot.nodes.known_signals import SIGNALS, on_demand_requirement, pool_tolerations, spot_requirement
-from situate.spot.nodes.node_signals import DeadlineFrom, NodeEvent, Signal, capacity_of, node_facts, stated_in
+from situate.spot.nodes.node_signals import (
+    DeadlineFrom,
+    NodeEvent,
+    Signal,
+    capacity_of,
+    deadline_in_message,
+    node_facts,
+)
 from tests.spot.builders import NOW, node
 
 CAPACITY = "node.kubernetes.io/capacity"
@@ -118,8 +125,8 @@ def test_a_deadline_in_a_message_is_exact() -> None:
     vague = node(conditions=[{"type": "PreemptionScheduled", "status": "True", "message": "soon"}])
     assert node_facts(vague, SIGNALS, NOW).deadline == NOW + 30, "else the notice"
     source = DeadlineFrom(message="by (.*)", format="rfc3339")
-    assert stated_in("by 2026-01-01T00:00:00Z", source) == 1767225600
-    assert stated_in("by tomorrow", source) is None
+    assert deadline_in_message("by 2026-01-01T00:00:00Z", source) == 1767225600
+    assert deadline_in_message("by tomorrow", source) is None
 
 
 @pytest.mark.rule("spot:P33")

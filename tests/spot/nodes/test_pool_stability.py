@@ -8,8 +8,8 @@ import pytest
 
 from situate.spot.model.pods_nodes_workloads import NodeFacts, NodeState
 from situate.spot.model.policy_limits import Limits
-from situate.spot.nodes.interruptions import History, Return, Wave, from_text, noted, to_text
-from situate.spot.nodes.pool_stability import Pools, calm_pools, next_calm, observed, recalled
+from situate.spot.nodes.interruptions import InterruptionHistory, Return, Wave, from_text, observe_nodes, to_text
+from situate.spot.nodes.pool_stability import Pools, calm_pools, observe_pools, restore_pools, seconds_until_calm
 from tests.spot.builders import NOW, OD, SPOT
 
 LIMITS = Limits()
@@ -20,7 +20,7 @@ def node(name: str, age: float = 3600, now: float = NOW, **more: object) -> Node
 
 
 def look(pools: Pools, now: float, *nodes: NodeFacts) -> Pools:
-    return observed(pools, {each.name: each for each in nodes}, now, LIMITS)
+    return observe_pools(pools, {each.name: each for each in nodes}, now, LIMITS)
 
 
 def calm(pools: Pools, now: float, *nodes: NodeFacts) -> bool:
@@ -38,8 +38,8 @@ def test_a_pool_is_calm_with_a_node_of_some_age_and_no_interruption_for_a_while(
     gone = look(look(Pools(), NOW, node("a"), node("b")), NOW + 10, node("a"))
     assert not calm(gone, NOW + 10 + 1799, node("a"))
     assert calm(gone, NOW + 10 + 1800, node("a"))
-    assert next_calm(gone, NOW + 10, LIMITS) == 1800
-    assert next_calm(fresh, NOW, LIMITS) is None
+    assert seconds_until_calm(gone, NOW + 10, LIMITS) == 1800
+    assert seconds_until_calm(fresh, NOW, LIMITS) is None
 
 
 @pytest.mark.rule("spot:B26", "spot:F10")
@@ -86,11 +86,11 @@ def test_a_new_leader_finds_the_calm_that_the_one_before_knew() -> None:
         ("n2",),
         ("n2", "other"),
     ]
-    pools, history, now = Pools(), History(), NOW
+    pools, history, now = Pools(), InterruptionHistory(), NOW
     for names in steps:
         there = {name: node(name, 0 if name != "keeper" else now - NOW + 3600, now) for name in names}
-        pools, history = observed(pools, there, now, LIMITS), noted(history, there, now)
-        again = recalled(from_text(to_text(history)), there, LIMITS)
+        pools, history = observe_pools(pools, there, now, LIMITS), observe_nodes(history, there, now)
+        again = restore_pools(from_text(to_text(history)), there, LIMITS)
         assert again.memories == pools.memories, names
         assert again.usable is None
         now += 180
@@ -98,12 +98,14 @@ def test_a_new_leader_finds_the_calm_that_the_one_before_knew() -> None:
 
 @pytest.mark.rule("spot:B26", "spot:B27")
 def test_what_nobody_recorded_is_known_by_the_age_of_nodes() -> None:
-    history = History(NOW - 9000, (Wave(NOW - 1000, NOW - 1000, 1, 2, {"m5/a": 1}),))
+    history = InterruptionHistory(NOW - 9000, (Wave(NOW - 1000, NOW - 1000, 1, 2, {"m5/a": 1}),))
     fresh = {"a": node("a", age=400)}
-    assert recalled(history, fresh, LIMITS).memories["m5/a"].flaps == (NOW - 400,)
+    assert restore_pools(history, fresh, LIMITS).memories["m5/a"].flaps == (NOW - 400,)
     told = replace(history, returns=(Return(NOW - 390, "a", "m5/a"),))
-    assert recalled(told, fresh, LIMITS).memories["m5/a"].flaps == (NOW - 390,), "once"
-    assert recalled(history, {"a": node("a", age=50)}, LIMITS).memories["m5/a"].flaps == (), "not too soon"
-    assert recalled(History(), fresh, LIMITS).memories == {}
-    many = History(NOW - 9000, (Wave(NOW - 1000, NOW - 900, 9, 9, {"x": 8}),))
-    assert recalled(many, fresh, LIMITS).memories["m5/a"].interrupted_at == NOW - 900, "of more pools than were noted"
+    assert restore_pools(told, fresh, LIMITS).memories["m5/a"].flaps == (NOW - 390,), "once"
+    assert restore_pools(history, {"a": node("a", age=50)}, LIMITS).memories["m5/a"].flaps == (), "not too soon"
+    assert restore_pools(InterruptionHistory(), fresh, LIMITS).memories == {}
+    many = InterruptionHistory(NOW - 9000, (Wave(NOW - 1000, NOW - 900, 9, 9, {"x": 8}),))
+    assert restore_pools(many, fresh, LIMITS).memories["m5/a"].interrupted_at == NOW - 900, (
+        "of more pools than were noted"
+    )

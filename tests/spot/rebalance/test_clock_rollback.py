@@ -6,9 +6,9 @@ import pytest
 
 from situate.spot.model.policy_limits import Limits
 from situate.spot.nodes.pool_stability import PoolMemory, Pools
-from situate.spot.rebalance.clock_rollback import come
+from situate.spot.rebalance.clock_rollback import correct_future_times
 from situate.spot.rebalance.decision import State
-from situate.spot.workloads.cluster_objects import Memory
+from situate.spot.workloads.cluster_objects import WorkloadMemory
 
 NOW, AHEAD = 1_000.0, 100_000.0
 LIMITS = Limits(stop_s=300.0, distrust_s=600.0)
@@ -16,10 +16,12 @@ LIMITS = Limits(stop_s=300.0, distrust_s=600.0)
 
 @pytest.mark.rule("spot:F15")
 def test_what_lies_ahead_begins_now() -> None:
-    memory = Memory(moved="uid", moved_at=AHEAD, stopped_until=AHEAD, returned_at=AHEAD, awaited_since=AHEAD)
+    memory = WorkloadMemory(moved="uid", moved_at=AHEAD, stopped_until=AHEAD, returned_at=AHEAD, awaited_since=AHEAD)
     pool = PoolMemory(interrupted_at=AHEAD, flaps=(900.0, AHEAD), distrusted_until=AHEAD)
-    found = come(State({"web": memory}, Pools({"a": pool}, {"spot-1": "a"}), (900.0, AHEAD)), LIMITS, NOW)
-    since_now = Memory(moved="uid", moved_at=NOW, stopped_until=NOW + 300.0, returned_at=NOW, awaited_since=NOW)
+    found = correct_future_times(
+        State({"web": memory}, Pools({"a": pool}, {"spot-1": "a"}), (900.0, AHEAD)), LIMITS, NOW
+    )
+    since_now = WorkloadMemory(moved="uid", moved_at=NOW, stopped_until=NOW + 300.0, returned_at=NOW, awaited_since=NOW)
     assert found.memories == {"web": since_now}
     assert found.pools == Pools({"a": PoolMemory(NOW, (900.0, NOW), NOW + 600.0)}, {"spot-1": "a"})
     assert found.moved_at == (900.0, NOW)
@@ -27,7 +29,7 @@ def test_what_lies_ahead_begins_now() -> None:
 
 @pytest.mark.rule("spot:F15", "spot:I12")
 def test_what_is_over_or_lasts_as_long_as_it_may_stays() -> None:
-    memory = Memory(moved_at=NOW, stopped_until=NOW + 300.0, returned_at=None)
+    memory = WorkloadMemory(moved_at=NOW, stopped_until=NOW + 300.0, returned_at=None)
     pools = Pools({"a": PoolMemory(990.0, (900.0,), NOW + 600.0)}, {})
     state = State({"web": memory}, pools, (NOW,))
-    assert come(state, LIMITS, NOW) is state
+    assert correct_future_times(state, LIMITS, NOW) is state

@@ -8,32 +8,32 @@ from typing import Any
 
 import pytest
 
-from situate.spot.capacity.free_capacity import Room
+from situate.spot.capacity.free_capacity import FreeCapacity
 from situate.spot.model.actions import Action, Delete, Evict, Reason, Release, SetCost
-from situate.spot.model.maintenance_windows import Window, parse_cron, time_zone
-from situate.spot.model.misplaced_pods import Blocked
+from situate.spot.model.maintenance_windows import Window, parse_cron, parse_time_zone
+from situate.spot.model.misplaced_pods import BlockReason
 from situate.spot.model.pods_nodes_workloads import MIX, Capacity, NodeState, Owner, PodFacts
 from situate.spot.model.policy_limits import Limits
 from situate.spot.nodes.pool_stability import PoolMemory, Pools
 from situate.spot.nodes.prices import Price, Prices
-from situate.spot.rebalance.decide import Decision, Phase, Situation, State, decide
-from situate.spot.rebalance.node_termination import Surroundings
-from situate.spot.workloads.cluster_objects import Cluster, Memory
-from situate.spot.workloads.on_demand_target import Namespace, Rules
+from situate.spot.rebalance.decide import ClusterView, Decision, Phase, State, decide
+from situate.spot.rebalance.node_termination import MoveConstraints
+from situate.spot.workloads.cluster_objects import Cluster, WorkloadMemory
+from situate.spot.workloads.on_demand_target import Namespace, TargetRules
 from situate.spot.workloads.owners import Controller, ReplicaSetFacts
 from tests.spot.builders import NODES, NOW, OD, SPOT, UID, owner, pod, pods
 
 KEY = "spot.situate.dev/on-demand"
 
 
-class Rooms(Room):
+class Rooms(FreeCapacity):
     begun = False
 
     def __init__(self, *, on_demand: bool = True, spot: bool = True, calm: bool = True) -> None:
         self.answers = {OD: on_demand, SPOT: spot}
         self.calm = calm
 
-    def beginning(self) -> Generator[None, None, None]:
+    def prepare_in_steps(self) -> Generator[None, None, None]:
         self.begun = True
         yield
 
@@ -71,7 +71,7 @@ def decided(
     now: float = NOW,
     **more: Any,
 ) -> Decision:
-    situation = Situation(cluster(*workloads), room or Rooms(), Rules(), limits or Limits(), **more)
+    situation = ClusterView(cluster(*workloads), room or Rooms(), TargetRules(), limits or Limits(), **more)
     return decide(state or State(), situation, now)
 
 
@@ -92,7 +92,7 @@ def test_one_pod_of_a_workload_at_a_time_and_those_that_fit_not_at_all() -> None
     assert (found.reports["uid-fine"].phase, found.reports["uid-fine"].need) == (Phase.SETTLED, 0)
     assert decided(wrong, right) == found, "the same state, the same decision"
     again = decided(wrong, right, state=found.state, now=NOW + 1)
-    assert (moves(again), again.reports["uid-web"].blocked) == ([], Blocked.IN_FLIGHT), "the watch may lag"
+    assert (moves(again), again.reports["uid-web"].blocked) == ([], BlockReason.IN_FLIGHT), "the watch may lag"
     late = decided(wrong, right, state=found.state, now=NOW + 15)
     assert len(moves(late)) == 1, "the API has refused"
 
@@ -104,11 +104,11 @@ def test_the_next_move_waits_until_the_replacement_is_ready_and_has_been_for_a_w
     rest = [each for each in given if each.uid != moves(first)[0].uid]
     starting = pod("new", "od", OD, ready=False, created=NOW + 1)
     assert decided((of, [*rest, starting]), state=first.state, now=NOW + 30).reports["uid-web"].blocked is (
-        Blocked.IN_FLIGHT
+        BlockReason.IN_FLIGHT
     )
     ready = replace(starting, ready=True, ready_since=NOW + 40)
     soon = decided((of, [*rest, ready]), state=first.state, now=NOW + 50)
-    assert soon.reports["uid-web"].blocked is Blocked.COOL_DOWN
+    assert soon.reports["uid-web"].blocked is BlockReason.COOL_DOWN
     assert soon.state.memories["uid-web"].moved == ""
     assert len(moves(decided((of, [*rest, ready]), state=soon.state, now=NOW + 100))) == 1
 
@@ -127,7 +127,7 @@ def test_three_failures_stop_a_workload_for_an_hour() -> None:
         state, now = failed.state, now + 120
     assert [notice.reason for notice in failed.notices] == ["MovesStopped", "NoOnDemandRoom"]
     stopped = decided((of, given), state=state, now=now)
-    assert (moves(stopped), stopped.reports["uid-web"].blocked) == ([], Blocked.STOPPED)
+    assert (moves(stopped), stopped.reports["uid-web"].blocked) == ([], BlockReason.STOPPED)
     assert len(moves(decided((of, given), state=state, now=now + 3600))) == 1
 
 
@@ -143,7 +143,7 @@ def test_replacements_that_never_get_ready_do_not_hold_up_other_workloads_for_ev
         for of, given in ill
     ]
     soon = decided(*broken, well, state=first.state, now=NOW + 599)
-    assert (moves(soon), soon.reports["uid-well"].blocked) == ([], Blocked.BUDGET)
+    assert (moves(soon), soon.reports["uid-well"].blocked) == ([], BlockReason.BUDGET)
     later = decided(*broken, well, state=soon.state, now=NOW + 600)
     assert [move.owner for move in moves(later)] == ["uid-well"]
 
@@ -163,7 +163,7 @@ def test_pods_that_nobody_classes_are_not_replaced_for_ever() -> None:
         state = found.state
     assert evicted == 3
     assert ["the last one because the new pod has no class" in message for message in told] == [True]
-    assert found.reports["uid-web"].blocked is Blocked.STOPPED
+    assert found.reports["uid-web"].blocked is BlockReason.STOPPED
 
 
 @pytest.mark.rule("spot:B13", "spot:P35")
@@ -172,7 +172,7 @@ def test_the_budgets_of_the_cluster_hold_and_who_lacks_most_goes_first() -> None
     needy = deployment(3, "spot:4", "needy")
     found = decided(*many, needy, limits=Limits(per_cluster=2))
     assert [action.owner for action in moves(found)] == ["uid-needy", "uid-w0"]
-    assert found.reports["uid-w1"].blocked is Blocked.BUDGET
+    assert found.reports["uid-w1"].blocked is BlockReason.BUDGET
     hourly = decided(*many, state=State(moved_at=(NOW - 3599,) * 59), limits=Limits())
     assert len(moves(hourly)) == 1
     assert len(moves(decided(*many, state=State(moved_at=(NOW - 3600,) * 60)))) == 4
@@ -180,9 +180,9 @@ def test_the_budgets_of_the_cluster_hold_and_who_lacks_most_goes_first() -> None
 
 @pytest.mark.rule("spot:B13")
 def test_outside_of_its_windows_nothing_is_moved() -> None:
-    never = Window(parse_cron("0 0 31 2 *"), 60, time_zone("UTC"))
+    never = Window(parse_cron("0 0 31 2 *"), 60, parse_time_zone("UTC"))
     closed = decided(deployment(1, "spot:2"), limits=Limits(windows=(never,)))
-    assert (moves(closed), closed.reports["uid-web"].blocked) == ([], Blocked.WINDOW)
+    assert (moves(closed), closed.reports["uid-web"].blocked) == ([], BlockReason.WINDOW)
     of, given = deployment(0, "spot:2")
     doomed = [replace(given[0], node="doomed"), given[1]]
     assert len(moves(decided((of, doomed), limits=Limits(windows=(never,))))) == 1, "waves wait for no window"
@@ -203,9 +203,12 @@ def test_read_only_says_what_it_would_do() -> None:
     given = deployment(1, "spot:2")
     told = decided(given, limits=Limits(read_only=True))
     assert told.actions == ()
-    assert [each for each in told.would if isinstance(each, Evict)] == moves(decided(given))
+    assert [each for each in told.read_only_actions if isinstance(each, Evict)] == moves(decided(given))
     assert told.state.memories["uid-web"].moved == ""
-    assert decided(given, state=told.state, limits=Limits(read_only=True), now=NOW + 1).would == told.would
+    assert (
+        decided(given, state=told.state, limits=Limits(read_only=True), now=NOW + 1).read_only_actions
+        == told.read_only_actions
+    )
 
 
 @pytest.mark.rule("spot:S22", "spot:D17", "spot:B26", "spot:P35")
@@ -213,14 +216,16 @@ def test_read_only_says_what_it_would_do() -> None:
     ("room", "limits", "want"),
     [
         pytest.param(Rooms(), Limits(), None, id="room and calm"),
-        pytest.param(Rooms(spot=False), Limits(), Blocked.NO_SPOT_ROOM, id="no room"),
-        pytest.param(Rooms(calm=False), Limits(), Blocked.NOT_CALM, id="not calm"),
+        pytest.param(Rooms(spot=False), Limits(), BlockReason.NO_SPOT_ROOM, id="no room"),
+        pytest.param(Rooms(calm=False), Limits(), BlockReason.NOT_CALM, id="not calm"),
         pytest.param(Rooms(spot=False), Limits(spot_autoscaling=True), None, id="nodes come when pods wait"),
-        pytest.param(Rooms(calm=False), Limits(spot_autoscaling=True), Blocked.NOT_CALM, id="nodes that are not calm"),
-        pytest.param(Rooms(), Limits(returns=False), Blocked.NOT_CALM, id="returns switched off"),
+        pytest.param(
+            Rooms(calm=False), Limits(spot_autoscaling=True), BlockReason.NOT_CALM, id="nodes that are not calm"
+        ),
+        pytest.param(Rooms(), Limits(returns=False), BlockReason.NOT_CALM, id="returns switched off"),
     ],
 )
-def test_a_surplus_goes_to_spot_only_if_spot_can_take_it(room: Rooms, limits: Limits, want: Blocked | None) -> None:
+def test_a_surplus_goes_to_spot_only_if_spot_can_take_it(room: Rooms, limits: Limits, want: BlockReason | None) -> None:
     found = decided(deployment(1, "od:2 spot:1"), room=room, limits=limits)
     assert (found.reports["uid-web"].blocked, len(moves(found))) == (want, int(want is None))
 
@@ -228,7 +233,7 @@ def test_a_surplus_goes_to_spot_only_if_spot_can_take_it(room: Rooms, limits: Li
 @pytest.mark.rule("spot:P35", "spot:B18")
 def test_nobody_is_moved_to_on_demand_without_room_there() -> None:
     found = decided(deployment(1, "spot:2"), room=Rooms(on_demand=False))
-    assert (moves(found), found.reports["uid-web"].blocked) == ([], Blocked.NO_ON_DEMAND_ROOM)
+    assert (moves(found), found.reports["uid-web"].blocked) == ([], BlockReason.NO_ON_DEMAND_ROOM)
     scaled = decided(deployment(1, "spot:2"), room=Rooms(on_demand=False), limits=Limits(on_demand_autoscaling=True))
     assert len(moves(scaled)) == 1
 
@@ -241,7 +246,7 @@ def test_returns_are_spaced_and_a_failed_one_doubles_the_wait() -> None:
     assert [action.reason for action in moves(first) if isinstance(action, Evict)] == [Reason.RETURN]
     back = pod("back", "spot", SPOT, created=NOW, ready_since=NOW + 10)
     settled = decided((of, [*over[1:], back]), state=first.state, now=NOW + 599)
-    assert (moves(settled), settled.reports["uid-web"].blocked) == ([], Blocked.COOL_DOWN)
+    assert (moves(settled), settled.reports["uid-web"].blocked) == ([], BlockReason.COOL_DOWN)
     assert len(moves(decided((of, [*over[1:], back]), state=settled.state, now=NOW + 600))) == 1
     pending = replace(back, node="", ready=False, ready_since=None, created=NOW + 1)
     failed = decided((of, [*over[1:], pending]), state=first.state, now=NOW + 61)
@@ -258,13 +263,13 @@ def test_a_return_has_to_pay_within_a_day() -> None:
     nodes = {**NODES, "od": replace(NODES["od"], instance_type="m5", cpu_milli=2000)}
 
     def ask(price: float) -> Decision:
-        situation = Situation(
+        situation = ClusterView(
             cluster((of, over), nodes=nodes), Rooms(), prices=Prices({("m5", ""): Price(price, price / 2)})
         )
         return decide(State(), situation, NOW)
 
     assert len(moves(ask(0.1))) == 1
-    assert ask(0.001).reports["uid-web"].blocked is Blocked.NOT_CALM, "0.002 for a restart is a month's saving"
+    assert ask(0.001).reports["uid-web"].blocked is BlockReason.NOT_CALM, "0.002 for a restart is a month's saving"
 
 
 @pytest.mark.rule("spot:F17", "spot:B11")
@@ -278,7 +283,7 @@ def test_pods_that_another_system_keeps_on_spot_are_not_moved_for_ever() -> None
         pods_now = [each for each in pods_now if each.uid != move.uid] + [back]
         state, now = moved.state, now + 200
     stopped = decided((of, pods_now), state=state, now=now)
-    assert (moves(stopped), stopped.reports["uid-web"].blocked) == ([], Blocked.STOPPED)
+    assert (moves(stopped), stopped.reports["uid-web"].blocked) == ([], BlockReason.STOPPED)
     assert [notice.reason for notice in stopped.notices] == ["MovesStopped"]
     lower = replace(of, annotations={KEY: "0"})
     met = decided((lower, pods_now), state=state, now=now)
@@ -319,15 +324,15 @@ def test_a_rollout_or_scale_down_is_awaited_for_ten_minutes(more: dict[str, Any]
         pytest.param("CloneSet", {}, Limits(), Evict, id="nor can be"),
         pytest.param("StatefulSet", {}, Limits(), None, id="a StatefulSet waits"),
         pytest.param("StatefulSet", {"spot.situate.dev/allow-restart": "true"}, Limits(), Evict, id="until allowed"),
-        pytest.param("StatefulSet", {}, Limits(windows=(Window(parse_cron("* * * * *"), 60, time_zone("UTC")),)), Evict,
-                     id="or a window is open"),
+        pytest.param("StatefulSet", {}, Limits(windows=(Window(parse_cron("* * * * *"), 60, parse_time_zone("UTC")),)),
+                     Evict, id="or a window is open"),
     ],
 )  # fmt: skip
 def test_an_only_pod(kind: str, annotations: dict[str, str], limits: Limits, want: type | None) -> None:
     of = owner(1, kind, name="web", annotations={KEY: "1", **annotations})
     found = decided((of, [pod("web-0", "spot", SPOT)]), limits=limits)
     assert [type(each) for each in moves(found)] == ([want] if want else [])
-    assert found.reports[UID].blocked is (None if want else Blocked.RESTART_NOT_ALLOWED)
+    assert found.reports[UID].blocked is (None if want else BlockReason.RESTART_NOT_ALLOWED)
 
 
 @pytest.mark.rule("spot:B23", "spot:F9")
@@ -337,7 +342,7 @@ def test_during_a_wave_only_the_wave_moves() -> None:
     found = decided((of, hit), deployment(2, "spot:3", "api"))
     assert [type(each) for each in moves(found)] == [Release]
     assert found.wave
-    assert (found.reports["uid-web"].phase, found.reports["uid-api"].blocked) == (Phase.WAVE, Blocked.WAVE)
+    assert (found.reports["uid-web"].phase, found.reports["uid-api"].blocked) == (Phase.WAVE, BlockReason.WAVE)
 
 
 @pytest.mark.rule("spot:B22")
@@ -348,7 +353,9 @@ def test_a_pod_at_risk_moves_make_before_break_under_the_same_limits() -> None:
     assert [(type(each), each.reason) for each in moves(found) if isinstance(each, Release)] == [
         (Release, Reason.AT_RISK)
     ]
-    assert moves(decided((of, risky), limits=Limits(per_cluster=1), state=State({"x": Memory()}))) == moves(found)
+    assert moves(decided((of, risky), limits=Limits(per_cluster=1), state=State({"x": WorkloadMemory()}))) == moves(
+        found
+    )
     recent = [replace(each, ready_since=NOW - 5) for each in risky]
     assert moves(decided((of, recent))) == []
     assert moves(decided((of, risky), room=Rooms(on_demand=False, spot=False))) == []
@@ -360,7 +367,7 @@ def test_mistakes_are_reported_and_the_last_valid_policy_stays() -> None:
     of, given = deployment(2, "od:2 spot:1")
     wrong = replace(of, annotations={KEY: "-3"})
     found = decided((wrong, given), state=first.state)
-    assert (moves(found), found.reports["uid-web"].asked) == ([], 2)
+    assert (moves(found), found.reports["uid-web"].effective_target) == ([], 2)
     assert [(notice.reason, notice.owner) for notice in found.notices] == [("InvalidPolicy", "uid-web")]
     assert 'found "-3"' in found.notices[0].message
     assert found.notices[0].message.endswith("the last valid value, 2, stays in force until it is corrected")
@@ -374,7 +381,7 @@ def test_without_a_valid_value_no_pod_is_moved_either_way(spec: str) -> None:
     report = found.reports["uid-web"]
     assert moves(found) == []
     assert (report.target.on_demand, report.target.unreadable) == (5, True)
-    assert report.blocked is (Blocked.INVALID_POLICY if report.need else None)
+    assert report.blocked is (BlockReason.INVALID_POLICY if report.need else None)
     assert [notice.reason for notice in found.notices] == ["InvalidPolicy"]
     assert found.notices[0].message.endswith(
         "no valid value is known, so new Pods are created on demand and no Pod is moved until it is corrected"
@@ -393,7 +400,7 @@ def test_a_workload_that_is_switched_off_is_left_as_it_is() -> None:
 @pytest.mark.rule("spot:B8", "spot:P25")
 def test_a_conflict_is_reported_with_its_field() -> None:
     found = decided(deployment(2, "spot:3", pinned=SPOT, conflict="spec.nodeSelector"))
-    assert (moves(found), found.reports["uid-web"].blocked) == ([], Blocked.PINNED)
+    assert (moves(found), found.reports["uid-web"].blocked) == ([], BlockReason.PINNED)
     assert [(n.reason, n.message) for n in found.notices] == [
         ("PolicyConflict", "more pods must be on demand, but spec.nodeSelector allows only spot nodes")
     ]
@@ -402,11 +409,11 @@ def test_a_conflict_is_reported_with_its_field() -> None:
 @pytest.mark.rule("spot:B45")
 def test_a_leader_is_never_moved_by_policy_and_told_of_on_spot() -> None:
     of, given = deployment(2, "od:1 spot:1")
-    around = Surroundings(leaders=frozenset({"web-spot-0"}))
+    around = MoveConstraints(leaders=frozenset({"web-spot-0"}))
     found = decided((of, given), around=around)
-    assert (moves(found), found.reports["uid-web"].blocked) == ([], Blocked.HELD)
+    assert (moves(found), found.reports["uid-web"].blocked) == ([], BlockReason.HELD)
     assert [notice.reason for notice in found.notices] == ["LeaderOnSpot"]
-    assert decided((of, given[::-1]), around=Surroundings(leaders=frozenset({"web-od-0"}))).notices == ()
+    assert decided((of, given[::-1]), around=MoveConstraints(leaders=frozenset({"web-od-0"}))).notices == ()
 
 
 @pytest.mark.rule("spot:B41")
@@ -416,7 +423,7 @@ def test_a_floor_that_one_zone_could_take_away_is_told_of() -> None:
         of, given = deployment(2, "od:2")
         stood = [replace(each, node=f"n{n}") for n, each in enumerate(given)]
         known = cluster((of, stood), nodes={**places, "far": replace(NODES["od"], name="far", zone="z")})
-        return [notice.reason for notice in decide(State(), Situation(known, Rooms()), NOW).notices]
+        return [notice.reason for notice in decide(State(), ClusterView(known, Rooms()), NOW).notices]
 
     assert told("a", "a") == ["OneZone"]
     assert told("a", "b") == []
@@ -451,7 +458,7 @@ def test_what_is_done_for_a_pod_without_room() -> None:
     assert (moves(again), again.state.memories["uid-web"].debt) == ([], 1), "the watch may lag"
     less = [*given, pod("back", "spot", SPOT, created=NOW + 2, ready_since=NOW + 10)]
     settled = decided((of, less), room=full, state=owed.state, now=NOW + 100)
-    assert (settled.reports["uid-web"].asked, settled.reports["uid-web"].phase) == (1, Phase.SETTLED)
+    assert (settled.reports["uid-web"].effective_target, settled.reports["uid-web"].phase) == (1, Phase.SETTLED)
     repaid = decided((of, less), state=settled.state, now=NOW + 200)
     assert len(moves(decided((of, less), state=repaid.state, now=NOW + 205))) == 1
 
@@ -511,7 +518,7 @@ def test_who_is_on_its_way_keeps_its_place() -> None:
     going = [replace(each, terminating=each.uid == move.uid) for each in first[1]]
     later = decided((first[0], going), second, state=begun.state, room=OnePlace(), now=NOW + 5)
     assert moves(later) == []
-    assert later.reports["uid-second"].blocked is Blocked.NO_ON_DEMAND_ROOM
+    assert later.reports["uid-second"].blocked is BlockReason.NO_ON_DEMAND_ROOM
 
 
 @pytest.mark.rule("spot:B4", "spot:P2")
@@ -520,11 +527,11 @@ def test_a_pod_that_slipped_through_lately_is_put_right_without_a_cool_down() ->
     young = [replace(each, created=NOW - 30, ready_since=NOW - 5) for each in given]
     assert [each.reason for each in decided((of, young)).actions if isinstance(each, Evict)] == [Reason.REPAIR]
     classed = [replace(each, pod_class=each.pod_class or SPOT, cost=100) for each in young]
-    assert decided((of, classed)).reports[of.uid].blocked is Blocked.COOL_DOWN
+    assert decided((of, classed)).reports[of.uid].blocked is BlockReason.COOL_DOWN
     old = [replace(each, ready_since=NOW - 5) for each in given]
-    assert decided((of, old)).reports[of.uid].blocked is Blocked.COOL_DOWN, "what ran before us can wait"
+    assert decided((of, old)).reports[of.uid].blocked is BlockReason.COOL_DOWN, "what ran before us can wait"
     patient = replace(of, min_ready_s=20.0)
-    assert decided((patient, young)).reports[of.uid].blocked is Blocked.COOL_DOWN
+    assert decided((patient, young)).reports[of.uid].blocked is BlockReason.COOL_DOWN
 
 
 @pytest.mark.rule("spot:B8", "spot:P25")
@@ -541,9 +548,9 @@ def test_a_cool_down_is_no_block_and_ends_at_a_known_time() -> None:
     of, given = deployment(3, "od:1 spot:4")
     steady = [replace(given[0], ready_since=NOW - 20), *given[1:]]
     report = decided((of, steady)).reports[of.uid]
-    assert (report.phase, report.blocked, report.until) == (Phase.CONVERTING, Blocked.COOL_DOWN, NOW + 40)
+    assert (report.phase, report.blocked, report.until) == (Phase.CONVERTING, BlockReason.COOL_DOWN, NOW + 40)
     full = decided((of, given), room=Rooms(on_demand=False)).reports[of.uid]
-    assert (full.phase, full.blocked, full.until) == (Phase.BLOCKED, Blocked.NO_ON_DEMAND_ROOM, None)
+    assert (full.phase, full.blocked, full.until) == (Phase.BLOCKED, BlockReason.NO_ON_DEMAND_ROOM, None)
 
 
 @pytest.mark.finding("N30")
@@ -553,6 +560,6 @@ def test_a_pool_that_is_not_calm_says_from_when_on_it_is() -> None:
     over = [replace(given[0], pod_class=SPOT), *given[1:]]
     pools = Pools({"m5/a": PoolMemory(interrupted_at=NOW - 600)})
     report = decided((of, over), room=Rooms(calm=False), state=State(pools=pools)).reports[of.uid]
-    assert (report.blocked, report.until) == (Blocked.NOT_CALM, NOW + 1200), "calm for 30 min"
+    assert (report.blocked, report.until) == (BlockReason.NOT_CALM, NOW + 1200), "calm for 30 min"
     off = decided((of, over), limits=Limits(returns=False)).reports[of.uid]
-    assert (off.blocked, off.until) == (Blocked.NOT_CALM, None), "going back is switched off"
+    assert (off.blocked, off.until) == (BlockReason.NOT_CALM, None), "going back is switched off"

@@ -14,25 +14,25 @@ from situate.spot.model.pods_nodes_workloads import NodeFacts, NodeState, PodFac
 from situate.spot.model.policy_limits import Limits
 from situate.spot.rebalance.node_termination import (
     Guard,
-    Surroundings,
-    avoided,
-    endings,
+    MoveConstraints,
     evacuations,
-    leaving,
-    next_end,
-    orphans,
-    release_refused,
-    running,
-    shorter_tolerations,
+    has_leaving_pods,
+    is_wave_in_progress,
+    nodes_to_avoid,
+    orphan_deletions,
+    release_refusal,
+    released_pod_deletions,
+    seconds_until_next_end,
+    toleration_changes,
 )
 from tests.spot.builders import NODES, NOW, OD, SPOT, UID, owner, pod
 
 SHOP = "shop"
-AROUND = Surroundings()
+AROUND = MoveConstraints()
 
 
 def leave(
-    given: list[PodFacts], now: float = NOW, around: Surroundings = AROUND, room: bool = True, **more: Any
+    given: list[PodFacts], now: float = NOW, around: MoveConstraints = AROUND, room: bool = True, **more: Any
 ) -> Any:
     kind = more.pop("kind", "Deployment")
     limits = more.pop("limits", Limits())
@@ -61,20 +61,21 @@ def test_a_serving_pod_leaves_its_replicaset_and_serves_on() -> None:
     [
         pytest.param({"ready": False}, AROUND, "the pod is not ready", id="not ready"),
         pytest.param({"owners": 2}, AROUND, "the pod has other owners", id="other owners"),
-        pytest.param({}, Surroundings(full_quotas=frozenset({SHOP})), "the quota of namespace shop is full",
+        pytest.param({}, MoveConstraints(full_quotas=frozenset({SHOP})), "the quota of namespace shop is full",
                      id="quota"),
-        pytest.param({}, Surroundings((Guard("Service", SHOP, "s", parse_selector("pod-template-hash=r1")),)),
+        pytest.param({}, MoveConstraints((Guard("Service", SHOP, "s", parse_selector("pod-template-hash=r1")),)),
                      "Service shop/s selects the pod", id="a Service by that label"),
-        pytest.param({}, Surroundings((Guard("Service", SHOP, "s", parse_selector("app=web")),)), "", id="a Service"),
-        pytest.param({}, Surroundings((Guard("PodDisruptionBudget", SHOP, "b", parse_selector("app=web"), 1),)),
+        pytest.param({}, MoveConstraints((Guard("Service", SHOP, "s", parse_selector("app=web")),)), "",
+                     id="a Service"),
+        pytest.param({}, MoveConstraints((Guard("PodDisruptionBudget", SHOP, "b", parse_selector("app=web"), 1),)),
                      "PodDisruptionBudget shop/b selects the pod", id="a budget"),
-        pytest.param({}, Surroundings((Guard("NetworkPolicy", "other", "n", parse_selector("pod-template-hash")),)), "",
-                     id="of another namespace"),
+        pytest.param({}, MoveConstraints((Guard("NetworkPolicy", "other", "n", parse_selector("pod-template-hash")),)),
+                     "", id="of another namespace"),
     ],
 )  # fmt: skip
-def test_who_cannot_be_released(change: dict[str, Any], around: Surroundings, why: str) -> None:
+def test_who_cannot_be_released(change: dict[str, Any], around: MoveConstraints, why: str) -> None:
     found = pod("a", "doomed", SPOT, **change)
-    assert release_refused(owner(3), found, NOW + 120, NOW, around, Limits()) == why
+    assert release_refusal(owner(3), found, NOW + 120, NOW, around, Limits()) == why
     (move,) = leave([found], around=around)
     assert isinstance(move, Evict if why else Release)
 
@@ -84,7 +85,7 @@ def test_without_time_for_a_replacement_it_is_evicted_at_once() -> None:
     found = pod("a", "doomed", SPOT, grace_s=5.0)
     assert isinstance(leave([found], now=NOW + 95)[0], Release)
     assert isinstance(leave([found], now=NOW + 96)[0], Evict)
-    assert "disabled" in release_refused(owner(3), found, None, NOW, AROUND, Limits(make_before_break=False))
+    assert "disabled" in release_refusal(owner(3), found, None, NOW, AROUND, Limits(make_before_break=False))
     assert isinstance(leave([found], releasable=False)[0], Evict)
 
 
@@ -108,7 +109,7 @@ def test_pods_on_dead_nodes_are_deleted_at_once() -> None:
 def test_a_statefulset_leaves_with_its_highest_ordinals_first_and_its_leader_last() -> None:
     given = [pod(f"web-{n}", "doomed", SPOT) for n in range(3)]
     assert [move.pod.name for move in leave(given, kind="StatefulSet")] == ["web-2", "web-1", "web-0"]
-    led = Surroundings(leaders=frozenset({"uid-web-2"}))
+    led = MoveConstraints(leaders=frozenset({"uid-web-2"}))
     assert [move.pod.name for move in leave(given, around=led, kind="StatefulSet")] == ["web-1", "web-0"]
     assert [move.pod.name for move in leave(given[2:], around=led, kind="StatefulSet")] == ["web-2"]
     assert leave(given, kind="StatefulSet", room=False) == [], "nowhere to go: it serves while it can"
@@ -128,7 +129,7 @@ def test_without_room_pods_are_released_once_and_their_replacements_left_alone()
 
 
 def ending(*given: PodFacts, replicas: int = 2, now: float = NOW) -> list[str]:
-    return [move.pod.name for move in endings(Workload(owner(replicas), 0, given), NODES, now)]
+    return [move.pod.name for move in released_pod_deletions(Workload(owner(replicas), 0, given), NODES, now)]
 
 
 @pytest.mark.rule("spot:B20", "spot:I5")
@@ -147,7 +148,7 @@ def test_a_released_pod_goes_when_its_replacement_serves_or_its_time_is_up() -> 
 @pytest.mark.rule("spot:B20", "spot:P30")
 def test_when_the_time_of_the_next_pod_is_up() -> None:
     def ahead(*given: PodFacts, now: float = NOW) -> float | None:
-        return next_end(Workload(owner(2), 0, given), NODES, now)
+        return seconds_until_next_end(Workload(owner(2), 0, given), NODES, now)
 
     released = pod("a", "spot", SPOT, released=True, deadline=NOW + 100, grace_s=30.0)
     doomed = pod("b", "doomed", SPOT, grace_s=10.0)
@@ -162,7 +163,7 @@ def test_when_the_time_of_the_next_pod_is_up() -> None:
 @pytest.mark.rule("spot:B20", "spot:B9")
 def test_released_pods_whose_workload_is_gone_are_deleted() -> None:
     left = pod("a", "od", released=True)
-    assert orphans({"gone": (left, pod("b", "od")), UID: (left,)}, {UID}) == [
+    assert orphan_deletions({"gone": (left, pod("b", "od")), UID: (left,)}, {UID}) == [
         Delete(left.key, "uid-a", "gone", Reason.ORPHANED)
     ]
 
@@ -171,7 +172,9 @@ def test_released_pods_whose_workload_is_gone_are_deleted() -> None:
 def test_when_a_wave_is_on() -> None:
     def wave(*given: PodFacts) -> tuple[bool, bool]:
         found = Workload(owner(1), 0, given)
-        return running([found], {**NODES, "drained": NodeFacts("drained", OD, NodeState.DOOMED)}), leaving(found, NODES)
+        return is_wave_in_progress(
+            [found], {**NODES, "drained": NodeFacts("drained", OD, NodeState.DOOMED)}
+        ), has_leaving_pods(found, NODES)
 
     assert wave(pod("a", "spot")) == (False, False)
     assert wave(pod("a", "doomed")) == (True, True)
@@ -190,7 +193,7 @@ def test_nodes_that_new_pods_should_not_choose() -> None:
         NodeFacts("dead", SPOT, NodeState.DEAD),
         *(NodeFacts(f"r{n:02}", SPOT, NodeState.AT_RISK) for n in range(40)),
     ]
-    found = avoided(nodes)
+    found = nodes_to_avoid(nodes)
     assert len(found) == 20
     assert "ends" in found
     assert not {"fine", "tainted", "dead"} & set(found)
@@ -205,9 +208,9 @@ def test_running_spot_pods_get_shorter_tolerations() -> None:
         pod("c", "od", OD, evicting=((key, 300),)),
     ]
     found = Workload(owner(3, tolerated=frozenset({other})), 1, given)
-    assert shorter_tolerations(found, 20) == [ShortenTolerations(given[0].key, "uid-a", UID, (key,), 20)]
-    assert shorter_tolerations(found, None) == []
-    assert shorter_tolerations(Workload(owner(3, tolerated=frozenset({""})), 1, given), 20) == []
+    assert toleration_changes(found, 20) == [ShortenTolerations(given[0].key, "uid-a", UID, (key,), 20)]
+    assert toleration_changes(found, None) == []
+    assert toleration_changes(Workload(owner(3, tolerated=frozenset({""})), 1, given), 20) == []
 
 
 @pytest.mark.rule("spot:S6", "spot:P30")
@@ -216,11 +219,11 @@ def test_the_least_that_budgets_allow() -> None:
         Guard("PodDisruptionBudget", SHOP, f"b{n}", parse_selector(text), allowed)
         for n, (text, allowed) in enumerate((("app=web", 2), ("app=db", 1), ("app=api", 0)))
     )
-    around = Surroundings(budgets)
+    around = MoveConstraints(budgets)
     assert around.disruptions_allowed([pod("a"), pod("b", labels={"app": "db"})]) == 1
     assert around.disruptions_allowed([pod("a", labels={"app": "none"})]) is None
-    assert Surroundings().disruptions_allowed([pod("a")]) is None
+    assert MoveConstraints().disruptions_allowed([pod("a")]) is None
     twice = Guard("PodDisruptionBudget", SHOP, "b9", parse_selector("app"), 5)
-    assert Surroundings((*budgets, twice)).disruptions_allowed([pod("a")]) == 0, "the server refuses such a pod"
+    assert MoveConstraints((*budgets, twice)).disruptions_allowed([pod("a")]) == 0, "the server refuses such a pod"
     elsewhere = Guard("PodDisruptionBudget", "other", "b9", parse_selector("app"), 5)
-    assert Surroundings((*budgets, elsewhere)).disruptions_allowed([pod("a")]) == 2
+    assert MoveConstraints((*budgets, elsewhere)).disruptions_allowed([pod("a")]) == 2

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from situate.objects.kinds.pods import Pod
-from situate.spot.admission.patch_check import applied
+from situate.spot.admission.patch_check import apply_operations
 from situate.spot.model.actions import Action, Delete, Evict, Reason, Release, SetCost, ShortenTolerations
-from situate.spot.model.maintenance_windows import Window, parse_cron, time_zone
+from situate.spot.model.maintenance_windows import Window, parse_cron, parse_time_zone
 from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import PodFacts
 from situate.spot.model.policy_limits import Limits
-from situate.spot.rebalance.preconditions import barred, shortened, void
+from situate.spot.rebalance.preconditions import move_refusal, obsolete_reason, toleration_patch
 from tests.spot.builders import NODES, NOW, OD, SPOT, UID, owner, pod, pods
 
 LIMITS = Limits()
@@ -72,7 +72,7 @@ KEYS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
     ],
 )
 def test_an_action_stands_while_its_pod_is_what_it_was(action: Action, now: dict[str, Any], stands: bool) -> None:
-    assert (void(action, replace(PLAIN, **now), NODES) == "") == stands
+    assert (obsolete_reason(action, replace(PLAIN, **now), NODES) == "") == stands
 
 
 def whole(spec: str, target: int, **more: Any) -> Workload:
@@ -92,7 +92,7 @@ def test_a_policy_move_needs_a_workload_that_is_whole_and_still_lacks_it() -> No
     move = evict(Reason.TO_ON_DEMAND, workload.pods[-1])
 
     def why(of: Workload, of_move: Evict = move, **more: Any) -> str:
-        return barred(of_move, of, NODES, NOW, LIMITS, **more)
+        return move_refusal(of_move, of, NODES, NOW, LIMITS, **more)
 
     assert why(workload) == ""
     assert why(without_node(workload)) == "Pending"
@@ -117,20 +117,20 @@ def test_a_policy_move_needs_a_workload_that_is_whole_and_still_lacks_it() -> No
 @pytest.mark.rule("spot:B13")
 def test_a_policy_move_that_was_held_up_does_not_leave_after_its_window() -> None:
     workload = whole("od:1 spot:3", 2)
-    closed = replace(LIMITS, windows=(Window(parse_cron("0 0 1 1 *"), 60, time_zone("UTC")),))
+    closed = replace(LIMITS, windows=(Window(parse_cron("0 0 1 1 *"), 60, parse_time_zone("UTC")),))
     move = evict(Reason.TO_ON_DEMAND, workload.pods[-1])
-    assert barred(move, workload, NODES, NOW, closed) == "Window"
-    assert barred(evict(Reason.EVACUATE, workload.pods[-1]), workload, NODES, NOW, closed) == ""
+    assert move_refusal(move, workload, NODES, NOW, closed) == "Window"
+    assert move_refusal(evict(Reason.EVACUATE, workload.pods[-1]), workload, NODES, NOW, closed) == ""
 
 
 @pytest.mark.rule("spot:B19", "spot:B20")
 def test_what_ends_anyway_is_not_barred_and_who_makes_room_leaves_beside_one_that_waits() -> None:
     lacking = without_node(whole("od:2 spot:2", 2))
     limits = LIMITS
-    assert barred(delete(Reason.EVACUATE, lacking.pods[1]), lacking, NODES, NOW, limits, wave=True) == ""
-    assert barred(evict(Reason.MAKE_ROOM, lacking.pods[1]), lacking, NODES, NOW, limits) == ""
+    assert move_refusal(delete(Reason.EVACUATE, lacking.pods[1]), lacking, NODES, NOW, limits, wave=True) == ""
+    assert move_refusal(evict(Reason.MAKE_ROOM, lacking.pods[1]), lacking, NODES, NOW, limits) == ""
     unready = replace(lacking, pods=(replace(lacking.pods[1], ready=False, ready_since=None), *lacking.pods[1:]))
-    assert barred(evict(Reason.MAKE_ROOM, lacking.pods[1]), unready, NODES, NOW, limits) != ""
+    assert move_refusal(evict(Reason.MAKE_ROOM, lacking.pods[1]), unready, NODES, NOW, limits) != ""
 
 
 @pytest.mark.rule("spot:B25")
@@ -141,12 +141,12 @@ def test_only_the_seconds_of_default_tolerations_change() -> None:
         {"key": KEYS[1], "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},
     ]
     content = {"metadata": {"name": "a", "uid": "u"}, "spec": {"tolerations": tolerations}}
-    found = shortened(msgspec.convert(content, Pod), ShortenTolerations(PLAIN.key, "u", UID, KEYS, 20))
-    after = applied(content, found)["spec"]["tolerations"]
+    found = toleration_patch(msgspec.convert(content, Pod), ShortenTolerations(PLAIN.key, "u", UID, KEYS, 20))
+    after = apply_operations(content, found)["spec"]["tolerations"]
     assert after == [{**tolerations[0], "tolerationSeconds": 20}, *tolerations[1:]]
 
 
 def test_on_demand_pods_count_as_what_they_are() -> None:
     workload = whole("od:2 spot:1", 1)
-    assert barred(evict(Reason.TO_SPOT, workload.pods[1]), workload, NODES, NOW, LIMITS) == ""
+    assert move_refusal(evict(Reason.TO_SPOT, workload.pods[1]), workload, NODES, NOW, LIMITS) == ""
     assert workload.pods[1].pod_class is OD

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.spot.capacity.free_capacity import Room
+from situate.spot.capacity.free_capacity import FreeCapacity
 from situate.spot.model.actions import Evict
 from situate.spot.model.pods_nodes_workloads import MIX, ON_DEMAND, Capacity, NodeFacts, NodeState, Owner, PodFacts
 from situate.spot.model.policy_limits import Limits
-from situate.spot.rebalance.decide import Decision, Situation, State, decide
-from situate.spot.rebalance.node_termination import Surroundings
+from situate.spot.rebalance.decide import ClusterView, Decision, State, decide
+from situate.spot.rebalance.node_termination import MoveConstraints
 from situate.spot.rebalance.settled_cache import NOTHING_SETTLED
-from situate.spot.workloads.cluster_objects import Cluster, Memory
-from situate.spot.workloads.on_demand_target import Namespace, Rules
+from situate.spot.workloads.cluster_objects import Cluster, WorkloadMemory
+from situate.spot.workloads.on_demand_target import Namespace, TargetRules
 from tests.spot.builders import NODES, NOW, OD, SPOT, owner, pod
 
 
-class Rooms(Room):
+class Rooms(FreeCapacity):
     def fits(self, pod: PodFacts, capacity: Capacity, *, without: object = None, pools: object = None) -> bool:
         return True
 
@@ -35,7 +35,7 @@ def workload(number: int) -> tuple[Owner, tuple[PodFacts, ...]]:
     return owner(4, name=name, uid=f"uid-{name}", annotations={ON_DEMAND: "2"}), pods
 
 
-def situation(count: int = 3) -> Situation:
+def situation(count: int = 3) -> ClusterView:
     made = [workload(number) for number in range(count)]
     cluster = Cluster(
         {of.uid: of for of, _ in made},
@@ -44,10 +44,10 @@ def situation(count: int = 3) -> Situation:
         dict(NODES),
         {"shop": Namespace("shop")},
     )
-    return Situation(cluster, Rooms(), Rules(), Limits())
+    return ClusterView(cluster, Rooms(), TargetRules(), Limits())
 
 
-def with_pod(was: Situation, index: int, change: Callable[[PodFacts], PodFacts | None]) -> Situation:
+def with_pod(was: ClusterView, index: int, change: Callable[[PodFacts], PodFacts | None]) -> ClusterView:
     uid = f"uid-web{index}"
     first, *others = was.cluster.pods[uid]
     changed = change(first)
@@ -55,20 +55,20 @@ def with_pod(was: Situation, index: int, change: Callable[[PodFacts], PodFacts |
     return replace(was, cluster=replace(was.cluster, pods={**was.cluster.pods, uid: pods}))
 
 
-def with_owner(was: Situation, index: int, **fields: object) -> Situation:
+def with_owner(was: ClusterView, index: int, **fields: object) -> ClusterView:
     uid = f"uid-web{index}"
     changed = replace(was.cluster.owners[uid], **fields)  # type: ignore[arg-type]  # fields of Owner
     return replace(was, cluster=replace(was.cluster, owners={**was.cluster.owners, uid: changed}))
 
 
-def with_node(was: Situation, name: str, facts: NodeFacts | None) -> Situation:
+def with_node(was: ClusterView, name: str, facts: NodeFacts | None) -> ClusterView:
     nodes = {each: known for each, known in was.cluster.nodes.items() if each != name}
     if facts is not None:
         nodes[name] = facts
     return replace(was, cluster=replace(was.cluster, nodes=nodes))
 
 
-CHANGES: dict[str, Callable[[Situation, int], Situation]] = {
+CHANGES: dict[str, Callable[[ClusterView, int], ClusterView]] = {
     "nothing": lambda was, index: was,
     "a pod goes": lambda was, index: with_pod(was, index, lambda pod: None),
     "a pod ends": lambda was, index: with_pod(was, index, lambda pod: replace(pod, terminating=True)),
@@ -91,9 +91,9 @@ CHANGES: dict[str, Callable[[Situation, int], Situation]] = {
         was, cluster=replace(was.cluster, namespaces={"shop": Namespace("shop", annotations={ON_DEMAND: "1"})})
     ),
     "others lead": lambda was, index: replace(
-        was, around=Surroundings(leaders=frozenset({was.cluster.pods[f"uid-web{index}"][-1].uid}))
+        was, constraints=MoveConstraints(leaders=frozenset({was.cluster.pods[f"uid-web{index}"][-1].uid}))
     ),
-    "other rules": lambda was, _: replace(was, rules=Rules(safe_deployments=True)),
+    "other rules": lambda was, _: replace(was, rules=TargetRules(safe_deployments=True)),
     "zones": lambda was, _: with_node(was, "far", NodeFacts("far", OD, zone="b")),
     "read only": lambda was, _: replace(was, limits=Limits(read_only=True)),
 }
@@ -145,7 +145,7 @@ def test_a_debt_that_was_repaid_is_seen_to_though_nothing_else_has_changed() -> 
     """A soak found it: seed 284, a pod on demand too few for ever."""
     uid = "uid-web1"
     owes = with_pod(situation(), 1, lambda pod: replace(pod, node="spot", pod_class=SPOT, cost=100))
-    first = decide(State({uid: Memory(debt=1)}), owes, NOW)
-    assert (first.reports[uid].asked, first.state.memories[uid].debt, first.actions) == (1, 0, ())
+    first = decide(State({uid: WorkloadMemory(debt=1)}), owes, NOW)
+    assert (first.reports[uid].effective_target, first.state.memories[uid].debt, first.actions) == (1, 0, ())
     later = decide(first.state, owes, NOW + 5)
     assert [(type(each), each.owner) for each in later.actions] == [(Evict, uid)]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from situate.spot.report.alternatives import compared, spread_on_demand
+from situate.spot.report.alternatives import compare_methods, spread_on_demand
 from situate.spot.workloads.on_demand_policy import Count, Default, Percent, Policy
 
 
 def figures(policy: Policy, replicas: int, *, stateful: bool = False) -> dict[str, tuple[int, int, int]]:
     return {
         each.name: (each.on_demand, each.on_demand_doubled, each.placed_without_spot)
-        for each in compared(policy, replicas, stateful=stateful)
+        for each in compare_methods(policy, replicas, stateful=stateful)
     }
 
 
@@ -36,7 +36,7 @@ def test_what_each_means_gives(
 
 @pytest.mark.rule("spot:S18")
 def test_a_skew_that_was_right_once_gives_47_of_99() -> None:
-    (_, spread, _) = compared(Count(2), 10, stateful=False)
+    (_, spread, _) = compare_methods(Count(2), 10, stateful=False)
     assert "maxSkew 6" in spread.remark
     assert spread_on_demand(10, 6) == 2
     assert spread_on_demand(99, 6) == 47

@@ -10,7 +10,7 @@ from situate.spot.model.misplaced_pods import Workload
 from situate.spot.nodes import savings
 from situate.spot.nodes.prices import NO_PRICES, parse_prices
 from situate.spot.report.cost_report import cost_report
-from situate.spot.report.wave_impact import Loss, Pace, loss
+from situate.spot.report.wave_impact import Pace, WaveLoss, wave_loss
 from tests.spot.builders import NODES, owner, pods, workload
 
 TEXT = """
@@ -108,25 +108,25 @@ def test_risk() -> None:
     hazard = savings.hazard_per_hour(0.10)
     assert hazard == pytest.approx(1.443e-4, rel=1e-3)
     assert savings.mean_hours_between(hazard) == pytest.approx(6929, rel=1e-3)
-    assert savings.any_interruption(0.10, 8) == pytest.approx(0.57, abs=0.005)
+    assert savings.any_interruption_probability(0.10, 8) == pytest.approx(0.57, abs=0.005)
     assert savings.hazard_per_hour(1) == float("inf")
     assert savings.mean_hours_between(0) == float("inf")
     assert savings.break_even_hours(1, 1, 0, 1) == float("inf")
-    assert savings.worth_it(2, 1)
-    assert not savings.worth_it(1, 1)
+    assert savings.outages_exceed_premium(2, 1)
+    assert not savings.outages_exceed_premium(1, 1)
 
 
 @pytest.mark.rule("spot:B32", "spot:I2", "spot:I3")
 @pytest.mark.parametrize(
     ("spec", "fit", "want"),
     [
-        ("od:2 spot:8", 8, Loss(10, 2, 0, 80, 8)),
-        ("od:6 spot:4", 4, Loss(10, 6, 0, 0, 4)),
-        ("spot:3", 3, Loss(3, 0, 80, 80, 3)),
-        ("spot:3", 1, Loss(3, 0, 80, 155, 1)),
-        ("spot:3", 0, Loss(3, 0, 155, 155, 0)),
-        ("", 0, Loss(0, 0, 0, 0, 0)),
+        ("od:2 spot:8", 8, WaveLoss(10, 2, 0, 80, 8)),
+        ("od:6 spot:4", 4, WaveLoss(10, 6, 0, 0, 4)),
+        ("spot:3", 3, WaveLoss(3, 0, 80, 80, 3)),
+        ("spot:3", 1, WaveLoss(3, 0, 80, 155, 1)),
+        ("spot:3", 0, WaveLoss(3, 0, 155, 155, 0)),
+        ("", 0, WaveLoss(0, 0, 0, 0, 0)),
     ],
 )
-def test_if_all_spot_ended_now(spec: str, fit: int, want: Loss) -> None:
-    assert loss(workload(2, spec), NODES, Pace(), fit=fit) == want
+def test_if_all_spot_ended_now(spec: str, fit: int, want: WaveLoss) -> None:
+    assert wave_loss(workload(2, spec), NODES, Pace(), fit=fit) == want

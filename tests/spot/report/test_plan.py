@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from situate.spot.admission.ledger import Ledger, Reservation, Slot
-from situate.spot.capacity.free_capacity import Places
+from situate.spot.capacity.free_capacity import PlanningCapacity
 from situate.spot.model.actions import Reason
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState, PodFacts
 from situate.spot.model.policy_limits import Limits
-from situate.spot.rebalance.decide import Phase, Situation, State
+from situate.spot.rebalance.decide import ClusterView, Phase, State
 from situate.spot.report.explain import explain_pod, explain_workload
 from situate.spot.report.plan import Plan, plan
 from situate.spot.workloads.cluster_objects import Cluster
@@ -29,16 +29,16 @@ class Always(Rooms):
 
     begun = True  # plans keep nobody waiting
 
-    def moved(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[Always, str]:
+    def after_move(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[Always, str]:
         nodes = {OD: "od", SPOT: "spot"}
         return self, nodes[capacity] if self.fits(pod, capacity) else ""
 
 
-def situation(known: Cluster, room: Rooms | None = None) -> Situation:
-    return Situation(known, room or Rooms())
+def situation(known: Cluster, room: Rooms | None = None) -> ClusterView:
+    return ClusterView(known, room or Rooms())
 
 
-def planned(given: Situation, places: Places | None = None, state: State | None = None) -> Plan:
+def planned(given: ClusterView, places: PlanningCapacity | None = None, state: State | None = None) -> Plan:
     return plan(state or State(), given, places or Always(), NOW)
 
 
@@ -50,10 +50,10 @@ def test_all_moves_in_their_order() -> None:
         (1, "bare-0", Reason.REPAIR, OD), (2, "bare-1", Reason.REPAIR, OD), (3, "bare-2", Reason.REPAIR, OD),
     ]  # fmt: skip
     assert found.restarts == {"Deployment shop/web": 3}
-    assert (found.on_demand_room, found.complete, found.blocked) == (3, True, {})
+    assert (found.extra_on_demand_places, found.complete, found.blocked) == (3, True, {})
     assert (found.share_before, found.share_after) == (1, 1), "what is on unknown nodes is reckoned in full"
     lowered = planned(situation(cluster(owner(4, annotations={KEY: "1"}), pods("od:3 spot:1"))))
-    assert (len(lowered.moves), lowered.on_demand_room) == (2, 0)
+    assert (len(lowered.moves), lowered.extra_on_demand_places) == (2, 0)
     assert lowered.share_before == pytest.approx(1 - 0.7 / 4)
     assert lowered.share_after == pytest.approx(1 - 3 * 0.7 / 4)
 
@@ -67,7 +67,7 @@ def test_what_stays_wrong_is_said_with_its_reason() -> None:
     too_many = cluster(owner(3, annotations={KEY: "1"}), pods("od:3"))
     over = planned(situation(too_many), Always(spot=False))
     assert (over.blocked, over.short) == ({"Deployment shop/web": "NoSpotRoom"}, frozenset())
-    read_only = Situation(known, Rooms(), limits=Limits(read_only=True))
+    read_only = ClusterView(known, Rooms(), limits=Limits(read_only=True))
     assert len(planned(read_only).moves) == 2
 
 
@@ -104,8 +104,8 @@ def test_one_place_is_not_given_to_two_pods() -> None:
             super().__init__(on_demand=left > 0)
             self.left = left
 
-        def moved(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[Always, str]:
-            return One(self.left - 1), super().moved(pod, uid, capacity)[1]
+        def after_move(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[Always, str]:
+            return One(self.left - 1), super().after_move(pod, uid, capacity)[1]
 
     web = owner(3, annotations={KEY: "2"})
     api = owner(2, annotations={KEY: "1"}, name="api", uid="uid-api")
@@ -144,7 +144,7 @@ def test_the_plan_is_what_the_controller_then_does(
     for uid in changed:
         world.annotate(uid, on_demand=after)
     room = SlotRoom(world)
-    told = plan(world.state, Situation(world.cluster(), room, world.settings.rules()), room, world.now)
+    told = plan(world.state, ClusterView(world.cluster(), room, world.settings.rules()), room, world.now)
     done = len(world.moved)
     world.settle()
     moved = [each.action for each in world.moved[done:] if each.action.reason is not Reason.REPLACED]

@@ -13,23 +13,23 @@ from typing import Any
 import aiohttp
 import pytest
 
-from situate.runtime.serving.certificates.issue import generation, host_names
+from situate.runtime.serving.certificates.issue import create_generation, host_names
 from situate.runtime.serving.certificates.renewal_schedule import Generation
-from situate.runtime.serving.webhook_server import Answers, Reply, Webhook
+from situate.runtime.serving.webhook_server import AnswerReview, Reply, Webhook
 from situate.spot.model.object_names import WEBHOOK_PATH
 
 WITHIN_S = 60.0
 
 
 def made() -> Generation:
-    return generation(host_names("situate-spot", "situate"), datetime.now(UTC), 3600.0)
+    return create_generation(host_names("situate-spot", "situate"), datetime.now(UTC), 3600.0)
 
 
 def trusting(*generations: Generation) -> ssl.SSLContext:
     return ssl.create_default_context(cadata=b"".join(each.authority for each in generations).decode())
 
 
-def on(address: str, answer: Answers) -> Webhook:
+def on(address: str, answer: AnswerReview) -> Webhook:
     return Webhook(address, answer, path=WEBHOOK_PATH, setting="spot.webhook.address")
 
 
@@ -110,7 +110,7 @@ async def test_the_end_closes_connections_that_are_open() -> None:
 
 
 @asynccontextmanager
-async def asked(answer: Answers) -> AsyncIterator[tuple[Webhook, asyncio.Task[None], asyncio.Task[Any]]]:
+async def asked(answer: AnswerReview) -> AsyncIterator[tuple[Webhook, asyncio.Task[None], asyncio.Task[Any]]]:
     """A webhook, its life, and a question of which it has begun the answer."""
     one, begun = made(), asyncio.Event()
 

@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from situate.objects.kinds.events import CoreEvent, ObjectReference
-from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead, View
+from situate.spot.admission.admit import UNREADABLE, AdmissionView, LiveRead, NeedsRead
 from situate.spot.admission.ledger import Ledger
 from situate.spot.config.settings import SpotSettings
-from situate.spot.controller.act.refused_creates import Refusals
+from situate.spot.controller.act.refused_creates import RefusedCreates
 from situate.spot.model.pods_nodes_workloads import DECISION, Capacity, Owner, PodFacts, PodKey
 from situate.spot.server.metrics import AdmissionMetrics
-from situate.spot.server.webhook_handler import Answering
+from situate.spot.server.webhook_handler import AdmissionHandler
 from situate.spot.workloads.cluster_objects import Cluster
 from situate.spot.workloads.on_demand_target import Namespace
 from situate.spot.workloads.owners import Controller, ReplicaSetFacts
@@ -71,7 +71,7 @@ class Shop:
         self.longest_s = 0.0
         self.loop = asyncio.get_running_loop()
         tokens = itertools.count()
-        self.answering = Answering(
+        self.answering = AdmissionHandler(
             self._view,
             self._read,
             may_answer=lambda: True,
@@ -80,7 +80,7 @@ class Shop:
             ledger=Ledger.empty(),
             metrics=AdmissionMetrics(CollectorRegistry()),
         )
-        self._refusals = Refusals(self._read, self.loop.time)
+        self._refusals = RefusedCreates(self._read, self.loop.time)
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -132,7 +132,7 @@ class Shop:
         if self.refuses():
             self.refused += 1
             was = event(self.refused - 1) if self.refused > 1 else None
-            self.loop.call_later(self.delays.event, self._refusals.noted, was, event(self.refused))
+            self.loop.call_later(self.delays.event, self._refusals.observe_event, was, event(self.refused))
             return False
         decision = decision_in(response)
         pod = PodFacts(
@@ -147,14 +147,14 @@ class Shop:
         self.loop.call_later(self.delays.watch, self.seen.append, pod)
         return True
 
-    def _view(self, live: LiveRead | None) -> View:
+    def _view(self, live: LiveRead | None) -> AdmissionView:
         cluster = Cluster(
             owners={"d-1": self._owner()},
             replica_sets={"r-1": self._replica_set()},
             pods={"d-1": tuple(self.seen)},
             namespaces={"shop": Namespace("shop")},
         )
-        return View(cluster, SpotSettings().admission(namespace="situate"), {}, live)
+        return AdmissionView(cluster, SpotSettings().admission_settings(namespace="situate"), {}, live)
 
     async def _read(self, _: NeedsRead) -> LiveRead:
         began = self.loop.time()

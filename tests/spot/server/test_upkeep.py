@@ -28,8 +28,8 @@ from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import NAMESPACES, SECRETS
 from situate.runtime.reconcile.outcomes import Retriable
 from situate.runtime.serving.certificates.issue import host_names
-from situate.runtime.serving.certificates.secret_controller import MUTATING, Upkeep, published
-from situate.runtime.serving.certificates.secret_controller import Kept as Names
+from situate.runtime.serving.certificates.secret_controller import MUTATING, CertificateController, published_bundle
+from situate.runtime.serving.certificates.secret_controller import CertificateTarget as Names
 from situate.runtime.serving.webhook_server import Reply, Webhook
 from situate.spot.admission.webhook_objects import webhook_configuration
 from situate.spot.model.object_names import CERTIFICATES, WEBHOOK, WEBHOOK_PATH, configuration_name
@@ -67,7 +67,7 @@ class Kept:
         self.configurations = Reflector(client, MUTATING, Store("w"), rng=rng)
         self.listener = Webhook("127.0.0.1:0", self._answer, path=WEBHOOK_PATH, setting="spot.webhook.address")
         self.generations = 0
-        self._upkeep = Upkeep(
+        self._upkeep = CertificateController(
             Names(MUTATING, configuration_name(OURS), WEBHOOK, CERTIFICATES, OURS),
             client,
             self.secrets,
@@ -91,7 +91,7 @@ class Kept:
                 group.create_task(each.run())
 
     def bundle(self) -> bytes | None:
-        return published(self.configurations.store.get(configuration_name(OURS)), WEBHOOK)
+        return published_bundle(self.configurations.store.get(configuration_name(OURS)), WEBHOOK)
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ async def published_to(client: Client, text: bytes) -> Unstructured:
     """The configuration, once the server has a bundle with this text in it."""
     while True:
         found = await client.get(MUTATING, configuration_name(OURS))
-        if text in (published(found, WEBHOOK) or b""):
+        if text in (published_bundle(found, WEBHOOK) or b""):
             return found
         await asyncio.sleep(0.01)
 
@@ -177,7 +177,7 @@ async def test_the_bundle_is_put_back_when_somebody_takes_it_away(client: Client
             found = await published_to(client, b"BEGIN CERTIFICATE")
         other = found.content["webhooks"][0]["clientConfig"]["caBundle"]
         assert base64.b64decode(other) == b"nonsense", "what is somebody else's is left alone"
-        assert await asked(kept.listener.port, published(found, WEBHOOK) or b"") == b"{}"
+        assert await asked(kept.listener.port, published_bundle(found, WEBHOOK) or b"") == b"{}"
     finally:
         running.cancel()
         await asyncio.wait([running])
@@ -193,7 +193,7 @@ async def test_who_may_not_write_tries_again_later(client: Client) -> None:
             refused.set()
             raise Retriable("another process may lead by now")
 
-    kept = Kept(client.guarded(may_write), Clock())
+    kept = Kept(client.with_write_check(may_write), Clock())
     running = asyncio.create_task(kept.run())
     try:
         async with asyncio.timeout(WITHIN_S):

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead, View
+from situate.spot.admission.admit import UNREADABLE, AdmissionView, LiveRead, NeedsRead
 from situate.spot.admission.ledger import Ledger
 from situate.spot.config.settings import SpotSettings
 from situate.spot.model.pods_nodes_workloads import CLASS, DECISION, Capacity, Owner, PodFacts, PodKey
 from situate.spot.server.metrics import AdmissionMetrics
-from situate.spot.server.webhook_handler import Answering
-from situate.spot.workloads.cluster_objects import Cluster, Memory
+from situate.spot.server.webhook_handler import AdmissionHandler
+from situate.spot.workloads.cluster_objects import Cluster, WorkloadMemory
 from situate.spot.workloads.on_demand_target import Namespace
 from situate.spot.workloads.owners import Controller, ReplicaSetFacts
 
@@ -30,7 +30,7 @@ OWNER = Owner("Deployment", "shop", "web", "d-1", replicas=50, annotations={"spo
 
 
 class Rig:
-    """An `Answering` over a view that the test changes."""
+    """An `AdmissionHandler` over a view that the test changes."""
 
     def __init__(self) -> None:
         self.cluster = Cluster(
@@ -44,7 +44,7 @@ class Rig:
         clock = asyncio.get_running_loop().time
         self.registry = CollectorRegistry()
         tokens = itertools.count()
-        self.answering = Answering(
+        self.answering = AdmissionHandler(
             self.view,
             self.read,
             may_answer=self.may_answer,
@@ -57,8 +57,10 @@ class Rig:
     def may_answer(self) -> bool:
         return self.leads
 
-    def view(self, live: LiveRead | None) -> View:
-        return View(self.cluster, SpotSettings().admission(namespace="situate"), dict[str, Memory](), live)
+    def view(self, live: LiveRead | None) -> AdmissionView:
+        return AdmissionView(
+            self.cluster, SpotSettings().admission_settings(namespace="situate"), dict[str, WorkloadMemory](), live
+        )
 
     async def read(self, needed: NeedsRead) -> LiveRead:
         self.reads.append(needed)
@@ -215,7 +217,7 @@ async def test_pods_of_nobody_leave_admission_as_they_came() -> None:
 async def test_a_defect_of_ours_costs_a_pod_its_class_and_nobody_its_pod() -> None:
     rig = Rig()
 
-    def broken(_: LiveRead | None) -> View:
+    def broken(_: LiveRead | None) -> AdmissionView:
         raise RuntimeError("a defect")
 
     rig.answering._view = broken

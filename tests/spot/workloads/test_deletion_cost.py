@@ -14,9 +14,9 @@ from situate.spot.workloads.deletion_cost import (
     admission_cost,
     cost_changes,
     deletion_costs,
+    removal_candidates,
     removal_order,
     subset_costs,
-    victims,
 )
 from tests.spot.builders import NODES, NOW, OD, SPOT, owner, pod, pods, workload
 
@@ -46,8 +46,8 @@ def test_a_surplus_on_demand_goes_first_and_of_it_what_overflowed() -> None:
     costs = deletion_costs(shrinking, NODES, NOW)
     assert costs["uid-over"] == -100
     assert sorted(costs.values()) == [-100, -100, 100, 200]
-    assert victims(shrinking, 1, NODES, NOW)[0].pod_class in (OD, SPOT)
-    assert {each.key.name for each in victims(shrinking, 2, NODES, NOW)} & {"s"} == set()
+    assert removal_candidates(shrinking, 1, NODES, NOW)[0].pod_class in (OD, SPOT)
+    assert {each.key.name for each in removal_candidates(shrinking, 2, NODES, NOW)} & {"s"} == set()
 
 
 @pytest.mark.rule("spot:P31", "spot:B15", "spot:D13")
@@ -102,7 +102,7 @@ def test_the_order_of_replicasets() -> None:
 def test_a_statefulset_gives_up_its_highest_ordinals() -> None:
     given = [pod(f"db-{n}", "od") for n in range(12)]
     found = Workload(owner(10, "StatefulSet", name="db"), 6, given)
-    assert [each.key.name for each in victims(found, 2, NODES, NOW)] == ["db-11", "db-10"]
+    assert [each.key.name for each in removal_candidates(found, 2, NODES, NOW)] == ["db-11", "db-10"]
 
 
 @pytest.mark.rule("spot:S22", "spot:P31", "spot:P32", "spot:S34")
@@ -114,7 +114,7 @@ def test_shrinking_keeps_as_many_on_demand_as_the_target_asks_for(
     left = max(0, len(given) - less)
     goal = min(target, left)
     shrinking = Workload(owner(left), goal, given)
-    gone = {each.uid for each in victims(shrinking, len(given) - left, NODES, NOW)}
+    gone = {each.uid for each in removal_candidates(shrinking, len(given) - left, NODES, NOW)}
     kept = sum(each.pod_class is OD for each in given if each.uid not in gone)
     assert kept >= min(goal, on_demand)
     surplus = max(0, on_demand - goal)

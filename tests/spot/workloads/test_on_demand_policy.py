@@ -14,8 +14,8 @@ from situate.spot.workloads.on_demand_policy import (
     Default,
     LeastAndShare,
     Percent,
+    on_demand_target,
     parse_policy,
-    target,
 )
 
 
@@ -47,7 +47,7 @@ from situate.spot.workloads.on_demand_policy import (
     ],
 )
 def test_targets(text: str, replicas: int, stateful: bool, want: int) -> None:
-    assert target(parse_policy(text), replicas, stateful=stateful) == want
+    assert on_demand_target(parse_policy(text), replicas, stateful=stateful) == want
 
 
 @pytest.mark.rule("spot:P11", "spot:D11")
@@ -65,17 +65,17 @@ def test_what_is_no_policy_is_named_and_never_guessed(text: str) -> None:
 @given(st.integers(0, 2000), st.integers(0, 3000), st.integers(0, 100), st.booleans())
 def test_a_target_is_between_none_and_all(replicas: int, count: int, percent: int, stateful: bool) -> None:
     for policy in (Default(), Count(count), Percent(percent), AllOnDemand(), AllSpot(), LeastAndShare(count, percent)):
-        assert 0 <= target(policy, replicas, stateful=stateful) <= replicas
-    share = target(Percent(percent), replicas, stateful=stateful)
+        assert 0 <= on_demand_target(policy, replicas, stateful=stateful) <= replicas
+    share = on_demand_target(Percent(percent), replicas, stateful=stateful)
     assert share * 100 >= replicas * percent > (share - 1) * 100 or replicas * percent == 0
-    majority = target(Default(), replicas, stateful=True)
+    majority = on_demand_target(Default(), replicas, stateful=True)
     assert 2 * majority > replicas or replicas == 0
 
 
 @pytest.mark.rule("spot:S35")
 def test_one_switch_keeps_one_pod_of_larger_deployments() -> None:
-    assert [target(Default(), r, stateful=False, safe_deployments=True) for r in (0, 1, 2, 9)] == [0, 0, 1, 1]
-    assert target(Default(), 5, stateful=True, safe_deployments=True) == 3
+    assert [on_demand_target(Default(), r, stateful=False, safe_deployments=True) for r in (0, 1, 2, 9)] == [0, 0, 1, 1]
+    assert on_demand_target(Default(), 5, stateful=True, safe_deployments=True) == 3
 
 
 def test_a_policy_reads_back_as_it_was_written() -> None:

@@ -8,7 +8,14 @@ import pytest
 
 from situate.objects.selection.label_selectors import EVERYTHING, parse_selector
 from situate.spot.workloads.on_demand_policy import AllSpot, Count, Percent
-from situate.spot.workloads.on_demand_target import Namespace, PolicyRule, Rules, participation, resolved, unchanged
+from situate.spot.workloads.on_demand_target import (
+    Namespace,
+    PolicyRule,
+    TargetRules,
+    is_target_unchanged,
+    participation,
+    resolve_target,
+)
 from tests.spot.builders import owner
 
 KEY = "spot.situate.dev/on-demand"
@@ -18,7 +25,7 @@ SHOP = Namespace("shop", labels={"team": "a"})
 
 @pytest.mark.rule("spot:S26", "spot:S30", "spot:B46")
 def test_the_most_specific_says_how_many() -> None:
-    rules = Rules(
+    rules = TargetRules(
         policies=(
             PolicyRule(parse_selector("team=b"), EVERYTHING, Count(4)),
             PolicyRule(EVERYTHING, parse_selector("tier=web"), Percent(50)),
@@ -26,36 +33,36 @@ def test_the_most_specific_says_how_many() -> None:
         )
     )
     plain, web = owner(10), owner(10, labels={"tier": "web"})
-    assert resolved(plain, SHOP, rules).source == "policies[2] of the configuration"
-    assert (resolved(web, SHOP, rules).on_demand, resolved(web, SHOP, rules).spot) == (5, 5)
-    by_namespace = resolved(web, replace(SHOP, annotations={KEY: "3"}), rules)
+    assert resolve_target(plain, SHOP, rules).source == "policies[2] of the configuration"
+    assert (resolve_target(web, SHOP, rules).on_demand, resolve_target(web, SHOP, rules).spot) == (5, 5)
+    by_namespace = resolve_target(web, replace(SHOP, annotations={KEY: "3"}), rules)
     assert (by_namespace.on_demand, by_namespace.source) == (3, f"annotation {KEY} of the namespace")
-    own = resolved(replace(web, annotations={KEY: "1"}), replace(SHOP, annotations={KEY: "3"}), rules)
+    own = resolve_target(replace(web, annotations={KEY: "1"}), replace(SHOP, annotations={KEY: "3"}), rules)
     assert (own.on_demand, own.source) == (1, f"annotation {KEY} of the Deployment")
-    assert resolved(plain, SHOP, Rules()).source == "the default"
+    assert resolve_target(plain, SHOP, TargetRules()).source == "the default"
 
 
 @pytest.mark.rule("spot:P11")
 def test_a_mistake_is_named_and_the_last_valid_value_stays() -> None:
     wrong = owner(10, annotations={KEY: "many"})
-    first = resolved(wrong, SHOP, Rules())
+    first = resolve_target(wrong, SHOP, TargetRules())
     assert (first.on_demand, first.unreadable, first.source) == (10, True, "no valid value is known")
     assert [str(fault) for fault in first.faults] == [
         f'Deployment shop/web: {KEY}: found "many", allowed: a number of pods such as 3, a percentage from 0% to 100%, '
         "base=2,weight=1:3 (on demand : spot), all-on-demand, all-spot, majority or default"
     ]
-    later = resolved(wrong, SHOP, Rules(), last=Count(4))
+    later = resolve_target(wrong, SHOP, TargetRules(), last=Count(4))
     assert (later.on_demand, later.source, len(later.faults)) == (4, "the last valid value", 1)
     assert not later.unreadable
 
 
 @pytest.mark.rule("spot:P11")
 def test_results_are_compared_not_texts() -> None:
-    two = resolved(owner(4, annotations={KEY: "2"}), SHOP, Rules())
-    half = resolved(owner(4, annotations={KEY: "50%"}), SHOP, Rules())
-    assert unchanged(two, half)
-    assert not unchanged(two, resolved(owner(5, annotations={KEY: "50%"}), SHOP, Rules()))
-    assert not unchanged(None, two)
+    two = resolve_target(owner(4, annotations={KEY: "2"}), SHOP, TargetRules())
+    half = resolve_target(owner(4, annotations={KEY: "50%"}), SHOP, TargetRules())
+    assert is_target_unchanged(two, half)
+    assert not is_target_unchanged(two, resolve_target(owner(5, annotations={KEY: "50%"}), SHOP, TargetRules()))
+    assert not is_target_unchanged(None, two)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +85,10 @@ def test_who_takes_part(
         return {} if value is None else {MIX: value}
 
     found = participation(
-        owner(3, annotations=given(workload)), Namespace("shop", labels=given(namespace)), Rules(mode=mode), given(pod)
+        owner(3, annotations=given(workload)),
+        Namespace("shop", labels=given(namespace)),
+        TargetRules(mode=mode),
+        given(pod),
     )
     assert found.enabled is want
     assert found.source.startswith(source)
@@ -100,8 +110,8 @@ def test_who_takes_part(
 )  # fmt: skip
 def test_annotations_of_other_tools_are_read_on_request(annotations: dict[str, str], want: int) -> None:
     of = owner(10, annotations=annotations)
-    assert resolved(of, SHOP, Rules(import_keys=True)).on_demand == want
-    assert resolved(of, SHOP, Rules()).on_demand == (1 if KEY in annotations else 0)
+    assert resolve_target(of, SHOP, TargetRules(import_keys=True)).on_demand == want
+    assert resolve_target(of, SHOP, TargetRules()).on_demand == (1 if KEY in annotations else 0)
 
 
 @pytest.mark.rule("spot:B43", "spot:P11")
@@ -118,12 +128,12 @@ def test_annotations_of_other_tools_are_read_on_request(annotations: dict[str, s
     ],
 )
 def test_mistakes_in_them_are_named(annotations: dict[str, str], field: str) -> None:
-    found = resolved(owner(10, annotations=annotations), SHOP, Rules(import_keys=True), last=Count(6))
+    found = resolve_target(owner(10, annotations=annotations), SHOP, TargetRules(import_keys=True), last=Count(6))
     assert (found.on_demand, [fault.field for fault in found.faults]) == (6, [field])
 
 
 @pytest.mark.rule("spot:B43")
 def test_the_authors_switch_is_read_on_request() -> None:
     of = owner(3, annotations={"vacant.sh/optimize-scheduling": "false"})
-    assert not participation(of, SHOP, Rules(import_keys=True)).enabled
-    assert participation(of, SHOP, Rules()).enabled
+    assert not participation(of, SHOP, TargetRules(import_keys=True)).enabled
+    assert participation(of, SHOP, TargetRules()).enabled

@@ -11,7 +11,7 @@ import pytest
 from situate.objects.decoding.codec import decode
 from situate.objects.kinds.pods import Pod
 from situate.objects.values.quantity import decode_quantity
-from situate.spot.controller.observe.trimmed_objects import WORKLOADS, plain
+from situate.spot.controller.observe.trimmed_objects import WORKLOADS, to_plain_json
 from situate.spot.model.pods_nodes_workloads import Capacity, Owner
 from situate.spot.nodes.known_signals import SIGNALS
 from situate.spot.workloads.cluster_objects import Cluster
@@ -20,11 +20,11 @@ from situate.spot.workloads.owners import (
     Controller,
     ReplicaSetFacts,
     controller_of,
+    is_intermediate_controller,
     kind_of,
     owner_facts,
     pod_facts,
     replica_set_facts,
-    stands_between,
 )
 
 
@@ -125,10 +125,10 @@ def test_whose_a_pod_is_is_a_matter_of_uids() -> None:
 def test_which_controllers_matter() -> None:
     kinds = (KINDS["Deployment"], KINDS["StatefulSet"])
     replica = Controller("apps/v1", "ReplicaSet", "x", "u")
-    assert (stands_between(replica, kinds), kind_of(replica, kinds)) == (True, None)
+    assert (is_intermediate_controller(replica, kinds), kind_of(replica, kinds)) == (True, None)
     assert kind_of(Controller("apps/v1", "Deployment", "x", "u"), kinds) is KINDS["Deployment"]
     assert kind_of(Controller("apps.kruise.io/v1", "StatefulSet", "x", "u"), kinds) is None
-    assert not stands_between(Controller("extensions/v1", "ReplicaSet", "x", "u"), kinds)
+    assert not is_intermediate_controller(Controller("extensions/v1", "ReplicaSet", "x", "u"), kinds)
     two = {"ownerReferences": [{"kind": "A", "uid": "a"}, {"kind": "B", "uid": "b", "controller": True}, "x"]}
     found = controller_of(two)
     assert found is not None
@@ -194,7 +194,7 @@ def test_a_rollout_says_its_generation_as_text_and_lets_go_of_no_pod() -> None:
     made = {"metadata": {"name": "web", "generation": 3}, "spec": {"replicas": 4}, "status": status}
     found = owner_facts(made, KINDS["Rollout"], SIGNALS)
     assert (found.observed, found.revision, found.rolling, found.releasable) == (True, "h7", False, False)
-    assert plain(decode(WORKLOADS["Rollout"], json.dumps(made).encode()))["status"] == status
+    assert to_plain_json(decode(WORKLOADS["Rollout"], json.dumps(made).encode()))["status"] == status
     behind = {**made, "metadata": {"name": "web", "generation": 4}}
     assert not owner_facts(behind, KINDS["Rollout"], SIGNALS).observed
 

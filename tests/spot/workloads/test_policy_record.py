@@ -16,11 +16,11 @@ from situate.spot.workloads.on_demand_policy import (
     Percent,
     Policy,
     Ratio,
-    kept_text,
-    read_kept,
-    target,
+    decode_policy,
+    encode_policy,
+    on_demand_target,
 )
-from situate.spot.workloads.on_demand_target import Rules, stricter
+from situate.spot.workloads.on_demand_target import TargetRules, stricter_policy
 from situate.spot.workloads.policy_record import MOST_BYTES, from_text, to_text
 from tests.spot.builders import owner
 
@@ -38,11 +38,11 @@ pytestmark = pytest.mark.finding("N19")
 @pytest.mark.rule("spot:P11")
 @given(POLICIES, st.integers(0, 2**31 - 1), st.booleans())
 def test_a_recorded_policy_asks_for_as_many_pods(policy: Policy, replicas: int, stateful: bool) -> None:
-    text = kept_text(policy)
-    found = read_kept(text)
+    text = encode_policy(policy)
+    found = decode_policy(text)
     assert found is not None
     assert len(text) <= 44
-    assert target(found, replicas, stateful=stateful) == target(policy, replicas, stateful=stateful)
+    assert on_demand_target(found, replicas, stateful=stateful) == on_demand_target(policy, replicas, stateful=stateful)
 
 
 @pytest.mark.rule("spot:P11")
@@ -71,8 +71,8 @@ def test_ten_thousand_of_the_longest_policies_fit_and_new_ones_push_none_out() -
 @pytest.mark.rule("spot:P11")
 def test_of_two_valid_values_the_stricter_holds() -> None:
     web = owner(10)
-    assert stricter(Count(3), Percent(50), web, Rules()) == Percent(50)
-    assert stricter(Count(5), Percent(50), web, Rules()) == Count(5), "of equals the first"
-    assert stricter(None, Count(1), web, Rules()) == Count(1)
-    assert stricter(Count(1), None, web, Rules()) == Count(1)
-    assert stricter(None, None, web, Rules()) is None
+    assert stricter_policy(Count(3), Percent(50), web, TargetRules()) == Percent(50)
+    assert stricter_policy(Count(5), Percent(50), web, TargetRules()) == Count(5), "of equals the first"
+    assert stricter_policy(None, Count(1), web, TargetRules()) == Count(1)
+    assert stricter_policy(Count(1), None, web, TargetRules()) == Count(1)
+    assert stricter_policy(None, None, web, TargetRules()) is None

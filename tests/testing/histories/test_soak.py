@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from situate.testing.histories import play as playing
 from situate.testing.histories import soak
-from situate.testing.histories.play import Played, Product, command_line
+from situate.testing.histories.play import HistoryResult, Product, command_line
 
 ROOT = Path(__file__).parents[3]
 BREAKS = 105
@@ -33,7 +33,7 @@ class Numbers(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self)
 
 
-class Totals(playing.Totals):
+class Totals(playing.HistoryTotals):
     PREFIX: ClassVar[str] = "numbers-"
 
 
@@ -45,12 +45,12 @@ def read(data: bytes) -> Numbers:
     return msgspec.json.decode(data, type=Numbers)
 
 
-def play(history: Numbers) -> Played:
+def play(history: Numbers) -> HistoryResult:
     breach = "there is a 3" if 3 in history.steps else None
-    return Played(breach, happened=Counter(map(str, history.steps)), writes=len(history.steps))
+    return HistoryResult(breach, happened=Counter(map(str, history.steps)), writes=len(history.steps))
 
 
-def play_seed(seed: int) -> Played:
+def play_seed(seed: int) -> HistoryResult:
     return play(generate(seed))
 
 
@@ -73,7 +73,7 @@ def counted(seeds: range) -> None:
     """As an earlier run has left it."""
     totals = Totals("unversioned")
     for seed in seeds:
-        totals.add(seed, Played(happened=Counter({"1": 1, "2": 1})))
+        totals.add(seed, HistoryResult(happened=Counter({"1": 1, "2": 1})))
     totals.save()
 
 
@@ -187,19 +187,21 @@ def test_a_fault_that_never_happened_fails_the_run() -> None:
     ],
 )
 def test_progress(done: int, before: int, spent_s: float, left_s: float, said: str) -> None:
-    assert soak.progress("x", done, before, 100_000, spent_s, left_s) == said
+    assert soak.progress_line("x", done, before, 100_000, spent_s, left_s) == said
 
 
 @pytest.mark.parametrize(
     ("seconds", "said"), [(89.0, "89 s"), (90.0, "2 min"), (5940.0, "99 min"), (9000.0, "2 h 30 min")]
 )
 def test_durations(seconds: float, said: str) -> None:
-    assert soak.duration(seconds) == said
+    assert soak.duration_text(seconds) == said
 
 
 def test_what_has_held_for_a_commit_is_not_run_again() -> None:
     def once(word: str) -> int:
-        return soak.once("checks", (sys.executable, "-c", f"import sys; open('ran', 'a').write('x'); sys.exit({word})"))
+        return soak.run_once_per_commit(
+            "checks", (sys.executable, "-c", f"import sys; open('ran', 'a').write('x'); sys.exit({word})")
+        )
 
     assert [once("3"), once("0"), once("3")] == [3, 0, 0]
     assert Path("ran").read_text() == "xx"
@@ -216,12 +218,12 @@ def test_a_changed_source_is_another_commit(folder: Path) -> None:
     source.write_text("1")
     git("add", "src")
     git("commit", "-m", "one")
-    names = [soak.present_commit()]
+    names = [soak.current_commit()]
     for text in ("2", "3"):
         source.write_text(text)
-        names.append(soak.present_commit())
+        names.append(soak.current_commit())
     (folder / "src" / "more.py").write_text("4")
-    names.append(soak.present_commit())
+    names.append(soak.current_commit())
     assert len(set(names)) == 4
     assert all(name.startswith(f"{names[0]}-changed-") for name in names[1:])
 

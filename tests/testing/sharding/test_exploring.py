@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from situate.testing.sharding.exploring.search import Broken, Guard, explore
+from situate.testing.sharding.exploring.search import InvariantBroken, SafetyGuard, explore
 from situate.testing.sharding.exploring.worlds import QUICK, Explorable
 
 WORLDS = {world.name: world for world in QUICK}
@@ -28,24 +28,24 @@ def test_every_order_of_events(world: Explorable) -> None:
     found = world.explore(frozenset())
     assert (found.breach, found.path) == ("", ())
     assert found.states > ENOUGH.get(world.name, 500)
-    assert world.missing(found.ends) == ""
+    assert world.unfinished_work(found.ends) == ""
 
 
 @pytest.mark.rule("sharding:B12")
 @pytest.mark.parametrize(
     ("guard", "world", "invariant"),
     [
-        pytest.param(Guard.EPOCH, "hand-over: messages under way", "S2"),
-        pytest.param(Guard.ACK, "hand-over: messages under way", "S5"),
-        pytest.param(Guard.MONOTONIC, "hand-over: one pause", "S5"),
-        pytest.param(Guard.INCARNATION, "hand-over: the same name again", "S1"),
-        pytest.param(Guard.READ_BACK, "archive: by age", "S7"),
-        pytest.param(Guard.FINALIZER, "archive: by age", "S7"),
-        pytest.param(Guard.UID, "archive: by age", "S9"),
+        pytest.param(SafetyGuard.EPOCH, "hand-over: messages under way", "S2"),
+        pytest.param(SafetyGuard.ACK, "hand-over: messages under way", "S5"),
+        pytest.param(SafetyGuard.MONOTONIC, "hand-over: one pause", "S5"),
+        pytest.param(SafetyGuard.INCARNATION, "hand-over: the same name again", "S1"),
+        pytest.param(SafetyGuard.READ_BACK, "archive: by age", "S7"),
+        pytest.param(SafetyGuard.FINALIZER, "archive: by age", "S7"),
+        pytest.param(SafetyGuard.UID, "archive: by age", "S9"),
     ],
-    ids=lambda value: value.value if isinstance(value, Guard) else None,
+    ids=lambda value: value.value if isinstance(value, SafetyGuard) else None,
 )
-def test_a_guard_that_is_left_out_is_noticed(guard: Guard, world: str, invariant: str) -> None:
+def test_a_guard_that_is_left_out_is_noticed(guard: SafetyGuard, world: str, invariant: str) -> None:
     assert WORLDS[world].explore(frozenset({guard})).breach.startswith(invariant)
 
 
@@ -57,7 +57,7 @@ def test_a_search_finds_all_states_once_and_the_shortest_way_to_a_breach() -> No
 
     def fragile(number: int) -> Iterator[tuple[str, int]]:
         if number == 3:
-            raise Broken("S0: it is three")
+            raise InvariantBroken("S0: it is three")
         yield from moves(number)
 
     whole = explore(12, moves)

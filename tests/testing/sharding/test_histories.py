@@ -16,7 +16,14 @@ import pytest
 
 from situate.testing.sharding import steps
 from situate.testing.sharding.faults import FAULTS
-from situate.testing.sharding.history import FENCINGS, LEAST_FAULTS, Fencing, History, Settings, generate
+from situate.testing.sharding.history import (
+    FENCINGS,
+    LEAST_FAULTS,
+    Fencing,
+    ShardingHistory,
+    ShardingHistorySettings,
+    generate,
+)
 from situate.testing.sharding.run import play
 from situate.testing.sharding.scenes import SCENES
 from situate.testing.sharding.soak import PRODUCT
@@ -55,7 +62,7 @@ def test_one_of_the_two_fences_is_needed_and_enough(seed: int) -> None:
         assert play(_fenced(history, fencing)).breach is None
 
 
-def _fenced(history: History, fencing: Fencing) -> History:
+def _fenced(history: ShardingHistory, fencing: Fencing) -> ShardingHistory:
     return msgspec.structs.replace(history, settings=msgspec.structs.replace(history.settings, fencing=fencing))
 
 
@@ -67,7 +74,9 @@ def test_writes_that_arrive_long_after_their_executors_were_stopped_are_kept_out
     told: dict[Fencing, list[str]] = {"none": [], "clients": [], "policy": []}
     for fencing, breaches in told.items():
         for seed in (0, 1):
-            history = History(seed, Settings(fencing), (steps.Pass(8.0), *stormy, steps.Pass(40.0)))
+            history = ShardingHistory(
+                seed, ShardingHistorySettings(fencing), (steps.Pass(8.0), *stormy, steps.Pass(40.0))
+            )
             breaches.append((play(history).breach or "")[:2])
     assert "S2" in told["none"], "else nothing of this is noticed"
     assert (told["clients"], told["policy"]) == (["", ""], ["", ""])
@@ -90,12 +99,12 @@ def test_one_seed_gives_one_story_whatever_the_interpreter_hashes_with() -> None
         check=True,
     )
     play(generate(2, 3))
-    assert ran.stdout == play(generate(1, 6)).story + "\n"
+    assert ran.stdout == play(generate(1, 6)).digest + "\n"
 
 
 def test_a_history_can_be_written_down_and_read_again() -> None:
     history = generate(5)
-    assert History.from_json(history.to_json()) == history
+    assert ShardingHistory.from_json(history.to_json()) == history
 
 
 def test_no_history_is_without_faults() -> None:

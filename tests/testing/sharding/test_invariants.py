@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from situate.testing.sharding.events import read_events
-from situate.testing.sharding.invariants import Limits, breaches, broken
+from situate.testing.sharding.invariants import Limits, breaches, broken_invariants
 
 Log = list[dict[str, Any]]
 LIMITS = Limits(first_assignment_s=5, reassignment_s=17, lease_duration_s=15)
@@ -126,7 +126,7 @@ ARCHIVED: Log = [archive("archive_put", 5), archive("archive_verified", 6), arch
     ],
 )  # fmt: skip
 def test_safety(log: Log, want: set[str]) -> None:
-    assert broken(read_events(log)) == want
+    assert broken_invariants(read_events(log)) == want
 
 
 TICK = eligible(100, "z")
@@ -159,11 +159,11 @@ TICK = eligible(100, "z")
     ],
 )  # fmt: skip
 def test_liveness(log: Log, want: set[str]) -> None:
-    assert broken(read_events(log), LIMITS) == want
+    assert broken_invariants(read_events(log), LIMITS) == want
 
 
 def test_liveness_is_not_judged_without_limits() -> None:
-    assert broken(read_events([*AB, TICK])) == set()
+    assert broken_invariants(read_events([*AB, TICK])) == set()
 
 
 def test_a_breach_tells_when_and_what() -> None:

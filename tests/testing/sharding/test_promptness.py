@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from situate.testing.sharding.world.executor_world import Place
-from situate.testing.sharding.world.holder_history import Standing, Standings
+from situate.testing.sharding.world.executor_world import ExecutorWorld
+from situate.testing.sharding.world.holder_history import EligibilityHistory, IncarnationState
 from situate.testing.sharding.world.promptness import Promptness
-from situate.testing.sharding.world.supervisor_world import LABELS, PODS, Town
+from situate.testing.sharding.world.supervisor_world import LABELS, PODS, SupervisorWorld
 
 LEASE_S, DRAIN_S = 15.0, 8.0
 
@@ -19,23 +19,23 @@ class Told:
     """A place whose executors stand as the story says."""
 
     def __init__(self) -> None:
-        self.place = Place()
-        self.standings = Standings(LABELS, LEASE_S)
+        self.place = ExecutorWorld()
+        self.standings = EligibilityHistory(LABELS, LEASE_S)
         self.happened: Counter[str] = Counter()
         self.prompt = Promptness(
             self.standings, self.happened, lease_s=LEASE_S, drain_s=DRAIN_S, now=lambda: self.place.world.now
         )
-        self.place.api.store.subscribe(self.prompt.saw)
-        self.a, self.b = (self.place.executor(pod) for pod in "ab")
+        self.place.api.store.subscribe(self.prompt.record_change)
+        self.a, self.b = (self.place.start_executor(pod) for pod in "ab")
         for member in (self.a, self.b):
             member.pause()
-            self.standings.of[member.uid] = Standing(None, None, renewed_at=1e9)
+            self.standings.states[member.uid] = IncarnationState(None, None, renewed_at=1e9)
         self.place.run(1.0)
 
     def passes(self, seconds: float) -> list[str]:
         """The kinds of what is too late after that."""
         self.place.run(seconds)
-        self.prompt.look()
+        self.prompt.check_waits()
         return [said.partition(" at ")[0] for said in self.prompt.breaches]
 
     def held(self, name: str = "r") -> Told:
@@ -48,7 +48,7 @@ class Told:
 def told() -> Iterator[Told]:
     story = Told()
     yield story
-    story.place.end_all()
+    story.place.close_processes()
 
 
 def _new(told: Told) -> None:
@@ -57,15 +57,15 @@ def _new(told: Told) -> None:
 
 def _new_while_one_falls_silent(told: Told) -> None:
     _new(told)
-    told.standings.of[told.b.uid].renewed_at = told.place.world.now + 0.5 - LEASE_S
+    told.standings.states[told.b.uid].renewed_at = told.place.world.now + 0.5 - LEASE_S
 
 
 def _ended(told: Told) -> None:
-    told.held().standings.of[told.a.uid].ended_at = told.place.world.now
+    told.held().standings.states[told.a.uid].ended_at = told.place.world.now
 
 
 def _silent(told: Told) -> None:
-    told.held().standings.of[told.a.uid].renewed_at = told.place.world.now
+    told.held().standings.states[told.a.uid].renewed_at = told.place.world.now
 
 
 def _taken_back(told: Told) -> None:
@@ -74,7 +74,7 @@ def _taken_back(told: Told) -> None:
 
 def _taken_back_from_one_who_ends(told: Told) -> None:
     _taken_back(told)
-    told.standings.of[told.a.uid].ended_at = told.place.world.now
+    told.standings.states[told.a.uid].ended_at = told.place.world.now
 
 
 def _asked(told: Told) -> None:
@@ -107,7 +107,7 @@ def test_what_waits_for_longer_than_it_may_is_named(
 def test_who_is_disturbed_meanwhile_or_shortly_before_is_not_judged(
     told: Told, begins: Callable[[Told], None], kind: str, limit_s: float
 ) -> None:
-    told.prompt.disturbed(0.5)
+    told.prompt.record_disturbance(0.5)
     begins(told)
     told.passes(limit_s / 2)
     assert told.passes(limit_s) == []
@@ -128,8 +128,8 @@ def test_what_is_placed_in_time_is_counted_and_what_is_placed_too_late_named(
 def test_a_user_who_writes_the_assignment_waits_for_whatever_he_has_done(told: Told) -> None:
     told.held()
     uid = told.place.get("r")["metadata"]["uid"]
-    told.standings.of[told.a.uid].ended_at = told.place.world.now
-    told.prompt.edited(uid)
+    told.standings.states[told.a.uid].ended_at = told.place.world.now
+    told.prompt.record_edit(uid)
     assert told.passes(60.0) == []
 
 
@@ -138,17 +138,17 @@ def test_a_user_who_writes_the_assignment_waits_for_whatever_he_has_done(told: T
     "cause", ["cordoned", "unready", "another label", "being deleted", "gone", "released", "silent"]
 )
 def test_who_may_not_be_given_work_is_seen_whatever_the_cause(cause: str) -> None:
-    town = Town(seed=1)
+    town = SupervisorWorld(seed=1)
     try:
-        member = town.work("e0")
+        member = town.create_executor("e0")
         town.run(2.0)
         uid, now = member.uid, town.world.now
-        assert town.standings.ineligible_since(uid, now) is None
+        assert town.eligibility.ineligible_since(uid, now) is None
         match cause:
             case "cordoned":
                 town.cordon("e0")
             case "unready":
-                town.tell_pod("e0", ready=False)
+                town.write_pod_status("e0", ready=False)
             case "another label":
                 pod = town.call("GET", f"{PODS}/e0")
                 town.call("PUT", f"{PODS}/e0", pod | {"metadata": pod["metadata"] | {"labels": {}}})
@@ -162,18 +162,18 @@ def test_who_may_not_be_given_work_is_seen_whatever_the_cause(cause: str) -> Non
             case "silent":
                 member.crash()
                 town.run(20.0)
-        assert not town.standings.anybody(town.world.now)
-        since = town.standings.ineligible_since(uid, town.world.now)
+        assert not town.eligibility.is_any_eligible(town.world.now)
+        since = town.eligibility.ineligible_since(uid, town.world.now)
         assert since is not None
         assert now <= since <= town.world.now
     finally:
-        town.end_all()
+        town.close_processes()
 
 
 def test_who_is_full_or_says_so_is_nobody() -> None:
-    standings = Standings(LABELS, LEASE_S)
-    standings.of["a"], standings.of["b"] = (Standing(None, None, renewed_at=1e9) for _ in "ab")
-    assert standings.anybody(0.0)
-    standings.of["a"].full = True
-    assert standings.anybody(0.0)
-    assert not standings.anybody(0.0, ["b"])
+    standings = EligibilityHistory(LABELS, LEASE_S)
+    standings.states["a"], standings.states["b"] = (IncarnationState(None, None, renewed_at=1e9) for _ in "ab")
+    assert standings.is_any_eligible(0.0)
+    standings.states["a"].full = True
+    assert standings.is_any_eligible(0.0)
+    assert not standings.is_any_eligible(0.0, ["b"])

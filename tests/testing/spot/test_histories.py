@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from situate.testing.spot.generate import generate
-from situate.testing.spot.history import History
+from situate.testing.spot.history import SpotHistory
 from situate.testing.spot.run import play
 from situate.testing.spot.soak import PRODUCT
 from tests import histories
@@ -25,7 +25,7 @@ from tests import histories
 @histories.seeds
 def test_invariants_hold_under_faults(seeds: range) -> None:
     happened = histories.played(PRODUCT, seeds)
-    assert PRODUCT.empty(happened) == []
+    assert PRODUCT.empty_rows(happened) == []
 
 
 _STORY = """
@@ -47,11 +47,11 @@ def test_one_seed_gives_one_story_whatever_the_interpreter_hashes_with() -> None
             check=True,
         )
         stories.add(ran.stdout)
-    stories.add(play(generate(3, 10)).story + "\n")
+    stories.add(play(generate(3, 10)).digest + "\n")
     assert len(stories) == 1
 
 
 def test_a_history_can_be_written_down_and_read_again() -> None:
     history = generate(5)
-    assert History.from_json(history.to_json()) == history
+    assert SpotHistory.from_json(history.to_json()) == history
     assert len({type(step) for step in history.steps}) >= 10

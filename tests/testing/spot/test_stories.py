@@ -22,14 +22,14 @@ from situate.spot.workloads.on_demand_policy import Count, Default, Policy
 from situate.spot.workloads.policy_record import KEY, from_text
 from situate.testing.spot import steps
 from situate.testing.spot.invariants.object_rows import OwnerRow
-from situate.testing.spot.invariants.rules import unfinished
-from situate.testing.spot.run import Stage
+from situate.testing.spot.invariants.rules import unfinished_work
+from situate.testing.spot.run import SpotHistoryRun
 from situate.testing.spot.world.initial_objects import WorkloadPlan
-from situate.testing.spot.world.webhooks import Passage
+from situate.testing.spot.world.webhooks import ReviewFaults
 from situate.testing.spot.world.workloads import workload
-from situate.testing.spot.world.world import OURS, SHOP, SpotWorld, settings_of
-from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
-from situate.testing.virtual_time.network import Weather
+from situate.testing.spot.world.world import OWN_NAMESPACE, SHOP, SpotWorld, parse_settings
+from situate.testing.virtual_time.isolation import disable_collector, suppress_logs
+from situate.testing.virtual_time.network import NetworkFaults
 
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SHOP}/deployments"
 WEB = WorkloadPlan("web", "Deployment", 10, "2")
@@ -38,10 +38,10 @@ WEB = WorkloadPlan("web", "Deployment", 10, "2")
 @contextmanager
 def stage(
     *plans: WorkloadPlan, seed: int = 1, events: bool = False, settings: SpotSettings | None = None
-) -> Iterator[Stage]:
+) -> Iterator[SpotHistoryRun]:
     """Nodes of both kinds, a leader that answers, and workloads that have come up."""
-    with collector_at_rest(), logs_off():
-        made = Stage.of(seed, settings or settings_of(), events=events)
+    with disable_collector(), suppress_logs():
+        made = SpotHistoryRun.create(seed, settings or parse_settings(), events=events)
         try:
             made.begin(plans)
             yield made
@@ -50,47 +50,47 @@ def stage(
             made.world.close()
 
 
-def owner(of: Stage, name: str = "web") -> OwnerRow:
+def owner(of: SpotHistoryRun, name: str = "web") -> OwnerRow:
     return next(each for each in of.recorder.owners.values() if each.name == name)
 
 
-def classes(of: Stage, name: str = "web") -> Counter[str]:
+def classes(of: SpotHistoryRun, name: str = "web") -> Counter[str]:
     alive = [each for each in of.world.pods(name) if not each["metadata"].get("deletionTimestamp")]
     return Counter(each["metadata"]["labels"].get(CLASS, "") for each in alive)
 
 
-def answers_again(of: Stage) -> bool:
+def answers_again(of: SpotHistoryRun) -> bool:
     leader = of.world.leader()
     return leader is not None and any(
-        door.listening and door.process is leader.process for door in of.world.doors.values()
+        door.listening and door.process is leader.process for door in of.world.endpoints.values()
     )
 
 
-def least(of: Stage, what: Callable[[str], int], name: str = "web") -> list[int]:
+def least(of: SpotHistoryRun, what: Callable[[str], int], name: str = "web") -> list[int]:
     """The list grows by what is found of the workload whenever one of its pods changes."""
     uid = owner(of, name).uid
     found: list[int] = []
-    of.recorder.changed.append(lambda changed: found.append(what(uid)) if changed == uid else None)
+    of.recorder.change_listeners.append(lambda changed: found.append(what(uid)) if changed == uid else None)
     return found
 
 
-def want(of: Stage, policy: str, name: str = "web") -> None:
+def want(of: SpotHistoryRun, policy: str, name: str = "web") -> None:
     change = {"metadata": {"annotations": {ON_DEMAND: policy}}}
     of.world.call("PATCH", f"{DEPLOYMENTS}/{name}", change, patch=True)
 
 
-def recorded(of: Stage) -> dict[str, Policy]:
+def recorded(of: SpotHistoryRun) -> dict[str, Policy]:
     """The policies on the ConfigMap, by uid of the workload."""
-    found = of.world.call("GET", f"/api/v1/namespaces/{OURS}/configmaps/{POLICIES}")
+    found = of.world.call("GET", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/{POLICIES}")
     return from_text(found["data"][KEY])
 
 
-def settle(of: Stage, seconds: float = 600.0) -> None:
+def settle(of: SpotHistoryRun, seconds: float = 600.0) -> None:
     """Until every workload stands as it should."""
     for _ in range(int(seconds / 5)):
         of.world.let_pass(5.0)
         of.watchdog.check()
-        if (missing := unfinished(of.watchdog)) is None:
+        if (missing := unfinished_work(of.watchdog)) is None:
             return
     pytest.fail(f"after {seconds:g} s: {missing}")
 
@@ -99,14 +99,14 @@ def settle(of: Stage, seconds: float = 600.0) -> None:
 @pytest.mark.parametrize(("every", "floor"), [(2, 5), (3, 20), (5, 12)])
 def test_refused_creations_leave_the_floor_exact(every: int, floor: int) -> None:
     with stage(events=True) as of:
-        of.world.network.weather = Weather(event_delay_s=0.5, event_jitter_s=1.5)
+        of.world.network.faults = NetworkFaults(event_delay_s=0.5, event_jitter_s=1.5)
         of.performer.perform(steps.RefuseCreations(0.0, every))
         of.performer.create(WorkloadPlan("web", "Deployment", 40, str(floor)))
         of.world.let_pass(60.0)
-        of.world.network.weather = Weather()
+        of.world.network.faults = NetworkFaults()
         settle(of)
         assert of.happened["creation refused"] >= 40 // every
-        assert of.recorder.on_demand(owner(of).uid) == floor
+        assert of.recorder.on_demand_count(owner(of).uid) == floor
         assert len(of.watchdog.policy_moves) <= 1
 
 
@@ -114,8 +114,8 @@ def test_refused_creations_leave_the_floor_exact(every: int, floor: int) -> None
 @pytest.mark.parametrize("seed", range(4))
 def test_repeated_and_reordered_reviews_are_counted_once(seed: int) -> None:
     with stage(seed=seed) as of:
-        of.world.network.weather = Weather(event_delay_s=2.0)
-        of.world.calls.passage = Passage(latency_s=(0.001, 0.4), repeat=0.5)
+        of.world.network.faults = NetworkFaults(event_delay_s=2.0)
+        of.world.webhook_calls.faults = ReviewFaults(latency_s=(0.001, 0.4), repeat=0.5)
         of.performer.create(WorkloadPlan("web", "Deployment", 50, "20"))
         of.world.let_pass(20.0)
         assert of.world.network.happened["review repeated"] >= 10
@@ -136,18 +136,18 @@ def test_a_leader_that_is_lost_in_a_burst_leaves_the_floor(answers: int, end: st
             leader = of.world.leader()
             if given == answers and leader is not None:
                 act = of.world.end if end == "killed" else lambda member: member.process.pause()
-                of.world.timeline.after(0.0, lambda: act(leader))
+                of.world.timeline.call_after(0.0, lambda: act(leader))
 
-        of.world.answers.append(lose)
-        of.world.network.weather = Weather(event_delay_s=1.0)
-        of.world.calls.passage = Passage(latency_s=(0.001, 0.05))
+        of.world.answer_listeners.append(lose)
+        of.world.network.faults = NetworkFaults(event_delay_s=1.0)
+        of.world.webhook_calls.faults = ReviewFaults(latency_s=(0.001, 0.05))
         of.performer.create(WorkloadPlan("web", "Deployment", 30, "10"))
         assert of.world.let_pass(5.0, stop=lambda: given >= answers)
         lost = of.world.now
         of.world.let_pass(0.01)
         assert of.world.let_pass(20.0, stop=lambda: answers_again(of)), "somebody answers again within 20 s"
         of.world.let_pass(max(0.0, lost + 85.0 - of.world.now))
-        assert of.recorder.on_demand(owner(of).uid) >= 10, "put right within a minute after that"
+        assert of.recorder.on_demand_count(owner(of).uid) >= 10, "put right within a minute after that"
         for member in of.world.members:
             member.process.resume()
         of.watchdog.check()
@@ -164,7 +164,7 @@ def test_a_leader_that_slept_gives_no_answer_to_what_was_asked_meanwhile() -> No
         of.world.let_pass(30.0)
         assert of.world.network.happened["review timed out"] >= 1
         told: list[tuple[str, int]] = []
-        of.world.answers.append(lambda identity, reply: told.append((identity, reply.status)))
+        of.world.answer_listeners.append(lambda identity, reply: told.append((identity, reply.status)))
         sleeper.process.resume()
         of.world.let_pass(5.0)
         assert {status for identity, status in told if identity == sleeper.identity} == {503}
@@ -190,12 +190,12 @@ def test_nothing_is_moved_while_a_pod_is_missing_or_does_not_serve(trouble: str)
 
 @pytest.mark.rule("spot:P13", "spot:B26", "spot:B28", "spot:D7")
 def test_pods_that_found_no_room_on_spot_count_where_they_are_and_go_back() -> None:
-    quick = settings_of(**{"return": {"every": "15s", "nodeAge": "30s", "calm": "60s"}})
+    quick = parse_settings(**{"return": {"every": "15s", "nodeAge": "30s", "calm": "60s"}})
     with stage(settings=quick) as of:
         of.performer.perform(steps.Fill(0.0, "spot"))
         of.performer.create(WEB)
         of.world.let_pass(40.0)
-        assert (classes(of)["spot"], of.recorder.on_demand(owner(of).uid)) == (8, 10)
+        assert (classes(of)["spot"], of.recorder.on_demand_count(owner(of).uid)) == (8, 10)
         of.performer.perform(steps.RestoreNodes(0.0))
         settle(of, 1200.0)
 
@@ -203,12 +203,12 @@ def test_pods_that_found_no_room_on_spot_count_where_they_are_and_go_back() -> N
 @pytest.mark.rule("spot:I10", "spot:P12", "spot:D6", "spot:F12")
 def test_pods_on_a_node_that_loses_its_label_are_not_on_demand_any_more() -> None:
     with stage(WEB) as of:
-        of.watchdog.disturbed()
+        of.watchdog.record_disturbance()
         held = {pod.node for pod in of.recorder.pods.values() if pod.pod_class == "on-demand"}
         for name in held:
             change = {"metadata": {"labels": {"node.kubernetes.io/capacity": None}}}
             of.world.call("PATCH", f"/api/v1/nodes/{name}", change, patch=True)
-        assert of.recorder.on_demand(owner(of).uid) == 0
+        assert of.recorder.on_demand_count(owner(of).uid) == 0
         settle(of)
 
 
@@ -218,7 +218,7 @@ def test_what_a_user_asks_of_nodes_still_holds() -> None:
         nodes = of.recorder.nodes
         zones = {nodes[pod.node].labels["topology.kubernetes.io/zone"] for pod in of.recorder.pods.values()}
         assert zones == {"zone-0"}
-        assert of.recorder.on_demand(owner(of, "zonal").uid) == 3
+        assert of.recorder.on_demand_count(owner(of, "zonal").uid) == 3
 
 
 @pytest.mark.rule("spot:B10", "spot:I5", "spot:P2", "spot:D14")
@@ -232,8 +232,8 @@ def test_installed_onto_a_running_cluster_it_moves_what_lacks_and_nothing_else()
         of.world.let_pass(50.0)
         of.performer.perform(steps.RestoreNodes(0.0))
         rows = [owner(of, plan.name) for plan in plans]
-        assert [of.recorder.serving(row.uid) for row in rows] == [10, 4, 3]
-        serving = {row.name: least(of, of.recorder.serving, row.name) for row in rows}
+        assert [of.recorder.serving_count(row.uid) for row in rows] == [10, 4, 3]
+        serving = {row.name: least(of, of.recorder.serving_count, row.name) for row in rows}
         before = {pod.uid for pod in of.recorder.pods.values()}
         of.world.let_pass(600.0)
         assert Counter(name for _, name, _ in of.watchdog.policy_moves) == {"web": 2, "db": 2}
@@ -247,7 +247,7 @@ def test_installed_onto_a_running_cluster_it_moves_what_lacks_and_nothing_else()
 def test_rollouts_keep_the_floor_at_every_moment_and_end_exact(surge: bool) -> None:
     plan = WorkloadPlan("web", "Deployment", 10, "4", surge=surge)
     with stage(plan) as of:
-        found = least(of, of.recorder.on_demand_serving)
+        found = least(of, of.recorder.on_demand_serving_count)
         for version in (1, 2, 0):
             change = {"spec": {"template": {"metadata": {"annotations": {"version": str(version)}}}}}
             of.world.call("PATCH", f"{DEPLOYMENTS}/web", change, patch=True)
@@ -273,7 +273,7 @@ def test_a_typo_leaves_the_floor_in_force_whoever_leads(end: str) -> None:
         assert of.world.let_pass(60.0, stop=lambda: answers_again(of))
         of.world.let_pass(120.0)
         assert {each["metadata"]["uid"] for each in of.world.pods("web")} == before, "a typo moves no Pod"
-        found = least(of, of.recorder.on_demand_serving)
+        found = least(of, of.recorder.on_demand_serving_count)
         change = {"spec": {"template": {"metadata": {"annotations": {"version": "1"}}}}}
         of.world.call("PATCH", f"{DEPLOYMENTS}/web", change, patch=True)
         of.world.let_pass(300.0)
@@ -281,7 +281,7 @@ def test_a_typo_leaves_the_floor_in_force_whoever_leads(end: str) -> None:
         assert classes(of) == {"on-demand": 3, "spot": 7}, "the webhook goes by the same value"
         want(of, "2")
         settle(of, 1800.0)
-        assert of.recorder.on_demand(owner(of).uid) == 2
+        assert of.recorder.on_demand_count(owner(of).uid) == 2
 
 
 class WithoutRights:
@@ -292,7 +292,7 @@ class WithoutRights:
         self.refused = 0
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
-        if request.path.startswith(f"/api/v1/namespaces/{OURS}/configmaps"):
+        if request.path.startswith(f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps"):
             self.refused += 1
             status = {"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "no"}
             return Response(403, msgspec.json.encode(status), {"content-type": "application/json"})
@@ -327,7 +327,7 @@ def test_a_value_that_never_was_readable_moves_nothing_and_new_pods_are_on_deman
         assert classes(of) == {"on-demand": 4}
         want(of, "1")
         settle(of, 1800.0)
-        assert of.recorder.on_demand(owner(of).uid) == 1
+        assert of.recorder.on_demand_count(owner(of).uid) == 1
 
 
 @pytest.mark.finding("N19")
@@ -365,11 +365,11 @@ def test_a_workload_that_is_made_again_has_no_record_of_the_one_before() -> None
 def test_when_all_spot_ends_without_a_word_the_floor_serves(silent: bool) -> None:
     plans = (WEB, WorkloadPlan("db", "StatefulSet", 5))
     with stage(*plans) as of:
-        web, db = least(of, of.recorder.serving), least(of, of.recorder.serving, "db")
+        web, db = least(of, of.recorder.serving_count), least(of, of.recorder.serving_count, "db")
         of.performer.perform(steps.Wave(0.0, 0.0, silent))
         ended = of.world.now
         of.world.let_pass(15.0)
-        assert of.world.let_pass(240.0, stop=lambda: of.recorder.serving(owner(of).uid) == 10)
+        assert of.world.let_pass(240.0, stop=lambda: of.recorder.serving_count(owner(of).uid) == 10)
         assert min(web) >= 2
         assert min(db) >= 3
         assert of.world.now - ended <= 90.0
@@ -378,14 +378,14 @@ def test_when_all_spot_ends_without_a_word_the_floor_serves(silent: bool) -> Non
 @pytest.mark.rule("spot:B20", "spot:B22", "spot:S5", "spot:F9")
 def test_two_announced_waves_one_in_the_recovery_of_the_other_cost_nobody_a_pod() -> None:
     with stage(WEB) as of:
-        found = least(of, of.recorder.serving)
+        found = least(of, of.recorder.serving_count)
         of.performer.perform(steps.Wave(0.0, 120.0, silent=False))
         of.world.let_pass(60.0)
         of.performer.perform(steps.AddSpot(0.0, 6))
         of.world.let_pass(20.0)
         of.performer.perform(steps.Wave(0.0, 120.0, silent=False))
         of.world.let_pass(200.0)
-        settle_floor = of.recorder.on_demand(owner(of).uid)
+        settle_floor = of.recorder.on_demand_count(owner(of).uid)
         assert settle_floor >= 2
         assert min(found) >= 10
 
@@ -400,14 +400,14 @@ def test_spot_that_comes_and_goes_moves_each_pod_at_most_once_in_two_hours() -> 
             of.world.let_pass(180.0)
             of.performer.perform(steps.AddSpot(0.0, 6))
             of.world.let_pass(180.0)
-        assert of.recorder.serving(owner(of).uid) == 6
+        assert of.recorder.serving_count(owner(of).uid) == 6
         assert len(of.watchdog.policy_moves) <= 6
 
 
 @pytest.mark.rule("spot:B26", "spot:B27", "spot:P22", "spot:F3")
 @pytest.mark.parametrize("end", ["kill", "stop"])
 def test_a_new_leader_waits_for_the_calm_that_the_one_before_waited_for(end: str) -> None:
-    patient = settings_of(**{"return": {"every": "15s", "nodeAge": "30s", "calm": "300s", "flap": "10s"}})
+    patient = parse_settings(**{"return": {"every": "15s", "nodeAge": "30s", "calm": "300s", "flap": "10s"}})
     with stage(WorkloadPlan("web", "Deployment", 4, "1"), settings=patient) as of:
         of.performer.perform(steps.Fill(0.0, "spot"))
         of.world.call("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": 8}}, patch=True)
@@ -421,7 +421,7 @@ def test_a_new_leader_waits_for_the_calm_that_the_one_before_waited_for(end: str
         (of.world.end if end == "kill" else of.world.stop)(leader)
         of.performer.perform(steps.RestoreNodes(0.0))
         of.world.let_pass(ended + 299.0 - of.world.now)
-        assert of.recorder.on_demand(owner(of).uid) > 1
+        assert of.recorder.on_demand_count(owner(of).uid) > 1
         assert of.watchdog.policy_moves == []
         assert of.world.let_pass(120.0, stop=lambda: bool(of.watchdog.policy_moves))
 
@@ -433,24 +433,24 @@ def test_an_autoscaler_and_spot_do_not_move_pods_to_and_fro() -> None:
             of.world.call("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": replicas}}, patch=True)
             of.world.let_pass(100.0)
         assert of.watchdog.policy_moves == []
-        assert of.recorder.on_demand(owner(of).uid) == 3
+        assert of.recorder.on_demand_count(owner(of).uid) == 3
 
 
-def evict(of: Stage, name: str) -> bool:
+def evict(of: SpotHistoryRun, name: str) -> bool:
     """As a descheduler, a vertical autoscaler or a drain does."""
-    row = of.recorder.named(name)
+    row = of.recorder.pod_named(name)
     if row is None or not row.live:
         return False
-    of.watchdog.disturbed(of.recorder.owner_of(row))
+    of.watchdog.record_disturbance(of.recorder.owner_of(row))
     eviction = {"metadata": {"name": name, "namespace": SHOP}}
     answer = of.world.call("POST", f"/api/v1/namespaces/{SHOP}/pods/{name}/eviction", eviction)
     return bool(answer["status"] == "Success")
 
 
-def take_away(of: Stage, node: str) -> None:
+def take_away(of: SpotHistoryRun, node: str) -> None:
     """As a cluster autoscaler does with a node that is not worth its price, and another one comes soon after."""
     pods = [pod.name for pod in of.recorder.pods.values() if pod.node == node]
-    of.watchdog.disturbed()
+    of.watchdog.record_disturbance()
     of.performer.clouds.taint(node, "ToBeDeletedByClusterAutoscaler")
     for name in pods:
         evict(of, name)
@@ -479,7 +479,7 @@ def test_two_hours_beside_autoscalers_and_a_descheduler_are_no_tug_of_war() -> N
             of.world.let_pass(60.0)
             if number % 4 == 3:
                 kinds = of.performer.clouds
-                take_away(of, (kinds.spot() if number % 8 == 3 else kinds.on_demand())[0])
+                take_away(of, (kinds.spot_nodes() if number % 8 == 3 else kinds.on_demand_nodes())[0])
             of.world.let_pass(begun + 300.0 - of.world.now)
             of.watchdog.check()
         assert (evicted, of.world.now) == (24, ends)
@@ -493,7 +493,7 @@ def test_two_hours_beside_autoscalers_and_a_descheduler_are_no_tug_of_war() -> N
 
 @pytest.mark.rule("spot:B37", "spot:P6", "spot:F15")
 def test_certificates_that_live_for_a_minute_fail_no_admission() -> None:
-    with stage(WEB, settings=settings_of(webhook={"certificateLife": "60s"})) as of:
+    with stage(WEB, settings=parse_settings(webhook={"certificateLife": "60s"})) as of:
         for number in range(20):
             of.world.call("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": 10 + number % 2 * 5}}, patch=True)
             of.world.let_pass(9.0)
@@ -512,14 +512,14 @@ def test_without_the_system_pods_start_and_drain() -> None:
         of.performer.perform(steps.BothDown(0.0, 300.0))
         of.world.call("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": 16}}, patch=True)
         of.world.let_pass(20.0)
-        assert of.recorder.serving(owner(of).uid) == 16
+        assert of.recorder.serving_count(owner(of).uid) == 16
         name = next(pod.name for pod in of.recorder.pods.values())
         eviction = {"metadata": {"name": name, "namespace": SHOP}}
         answer = of.world.call("POST", f"/api/v1/namespaces/{SHOP}/pods/{name}/eviction", eviction)
         assert answer["status"] == "Success"
         of.world.let_pass(20.0)
-        assert of.recorder.named(name) is None
-        assert of.recorder.serving(owner(of).uid) == 16
+        assert of.recorder.pod_named(name) is None
+        assert of.recorder.serving_count(owner(of).uid) == 16
 
 
 @pytest.mark.rule("spot:I8", "spot:S3")
@@ -527,13 +527,13 @@ def test_pods_of_nobody_and_of_others_are_left_as_they_are() -> None:
     with stage() as of:
         plain = workload(WEB)["spec"]["template"]
         plain["metadata"] = {"name": "bare", "labels": {"app": "bare"}}
-        of.world.make(f"/api/v1/namespaces/{SHOP}/pods", plain)
+        of.world.create_object(f"/api/v1/namespaces/{SHOP}/pods", plain)
         alone = {"metadata": {"name": "alone"}, "spec": {**workload(WEB)["spec"], "replicas": 2}}
         alone["spec"].pop("strategy")
-        of.world.make(f"/apis/apps/v1/namespaces/{SHOP}/replicasets", alone)
+        of.world.create_object(f"/apis/apps/v1/namespaces/{SHOP}/replicasets", alone)
         out = workload(WEB)
         out["spec"]["template"]["metadata"]["labels"]["spot.situate.dev/mix"] = "disabled"
-        of.world.make(DEPLOYMENTS, out)
+        of.world.create_object(DEPLOYMENTS, out)
         of.world.let_pass(20.0)
         found = of.world.pods()
         assert len(found) == 13

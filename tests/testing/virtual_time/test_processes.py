@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from situate.testing.virtual_time.processes import ProcessState, Stuck, World
+from situate.testing.virtual_time.processes import ProcessesStuck, ProcessState, World
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_timers_of_processes_and_what_is_planned_come_in_order_of_time_and_then_
 
     world.start("a", lambda: ticking("a", 2))
     world.start("b", lambda: ticking("b", 3))
-    world.timeline.at(4, lambda: story.append((world.now, "heap")))
+    world.timeline.call_at(4, lambda: story.append((world.now, "heap")))
     world.run_until(100)
 
     assert story == [(2, "a"), (3, "b"), (4, "heap"), (4, "a"), (6, "b"), (6, "a"), (9, "b")]
@@ -67,8 +67,8 @@ def test_a_paused_process_finds_its_timers_late(world: World) -> None:
             seen.append(world.now)
 
     process = world.start("p", ticking)
-    world.timeline.at(1.5, process.pause)
-    world.timeline.at(10, process.resume)
+    world.timeline.call_at(1.5, process.pause)
+    world.timeline.call_at(10, process.resume)
     world.run_until(20)
 
     assert seen == [1.0, 10.0, 11.0]
@@ -84,7 +84,7 @@ def test_a_killed_process_runs_no_finally_while_the_world_goes_on(world: World) 
             seen.append("cleaned up")
 
     process = world.start("p", main)
-    world.timeline.at(1, process.kill)
+    world.timeline.call_at(1, process.kill)
     world.run_until(100)
     assert seen == []
     assert process.state is ProcessState.KILLED
@@ -127,7 +127,7 @@ def test_an_answer_from_the_heap_wakes_the_one_who_waits(world: World) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[int] = loop.create_future()
-        world.timeline.after(0.2, lambda: loop.call_soon_threadsafe(answer.set_result, 7))
+        world.timeline.call_after(0.2, lambda: loop.call_soon_threadsafe(answer.set_result, 7))
         assert await asyncio.wait_for(answer, 1) == 7
         assert world.now == pytest.approx(0.2)
 
@@ -158,7 +158,7 @@ def test_processes_that_never_rest_are_reported(world: World) -> None:
         await asyncio.Event().wait()
 
     world.start("spinning", main)
-    with pytest.raises(Stuck, match="spinning"):
+    with pytest.raises(ProcessesStuck, match="spinning"):
         world.run_until(1)
 
 

@@ -16,7 +16,7 @@ import sys
 
 import pytest
 
-from situate.testing.vm.history import ABOUT, BLOCK, History, generate
+from situate.testing.vm.history import BLOCK, THEMES, VmHistory, generate
 from situate.testing.vm.product import PRODUCT
 from tests import histories
 
@@ -54,11 +54,11 @@ def test_one_seed_gives_one_story_whatever_the_interpreter_hashes_with() -> None
 
 def test_a_history_can_be_written_down_and_read_again() -> None:
     history = generate(5)
-    assert History.from_json(history.to_json()) == history
+    assert VmHistory.from_json(history.to_json()) == history
 
 
 def test_each_history_is_about_one_thing_and_each_block_about_all_of_them() -> None:
     for first in (0, BLOCK):
         histories = [generate(seed) for seed in range(first, first + BLOCK)]
-        assert all(any(about in history.steps for history in histories) for about in ABOUT)
-        assert all(set(history.steps) & set(ABOUT) for history in histories)
+        assert all(any(about in history.steps for history in histories) for about in THEMES)
+        assert all(set(history.steps) & set(THEMES) for history in histories)

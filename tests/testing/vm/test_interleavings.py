@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.testing.vm.ledger import PRODUCT, LedgerHistory, generate, play
+from situate.testing.vm.ledger import PRODUCT, VmLedgerHistory, generate, play
 from tests import histories
 
 BLOCK = 238
@@ -45,5 +45,5 @@ def test_whatever_happens_in_whatever_order_every_invariant_holds(seeds: range) 
 
 def test_an_interleaving_can_be_written_down_and_read_again() -> None:
     history = generate(5)
-    assert LedgerHistory.from_json(history.to_json()) == history
-    assert play(history).happened == play(LedgerHistory.from_json(history.to_json())).happened
+    assert VmLedgerHistory.from_json(history.to_json()) == history
+    assert play(history).happened == play(VmLedgerHistory.from_json(history.to_json())).happened

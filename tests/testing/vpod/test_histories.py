@@ -17,26 +17,26 @@ import pytest
 
 from situate.cluster.storage.effects import Identity
 from situate.objects.messages import Request
-from situate.testing.histories.play import Totals
+from situate.testing.histories.play import HistoryTotals
 from situate.testing.histories.steps import Pass
 from situate.testing.virtual_time.world import EPOCH
-from situate.testing.vpod.builders import placed, state, vpod
+from situate.testing.vpod.builders import make_placements, state, vpod
 from situate.testing.vpod.history import (
     CAPACITY,
     SOURCES,
     DeletePod,
-    History,
     HoldPods,
     ResetReplicas,
     SetSource,
-    Settings,
+    VpodHistory,
+    VpodHistorySettings,
     generate,
 )
 from situate.testing.vpod.invariants.decisions import breach_of
-from situate.testing.vpod.invariants.rules import Breach, Watchdog, unused
+from situate.testing.vpod.invariants.rules import VpodBreach, VpodWatchdog, unused_pod
 from situate.testing.vpod.run import count_write, perform, play
 from situate.testing.vpod.soak import PRODUCT
-from situate.testing.vpod.world.world import BEAT_S, GROUPS_PATH, NAMESPACE, STATEFULSET, VPodWorld
+from situate.testing.vpod.world.world import GROUPS_PATH, NAMESPACE, ROUND_S, STATEFULSET, VPodWorld
 from situate.vpod.model.options import PolicyName, RebalanceOptions
 from situate.vpod.model.records import DrainGoal
 from situate.vpod.model.vpod import Key, Placements
@@ -65,21 +65,23 @@ def test_invariants_hold_under_faults(seeds: range) -> None:
 
 @pytest.mark.rule("vpod:V15", "vpod:V16")
 def test_what_a_cut_left_is_evicted_as_soon_as_the_evictor_can() -> None:
-    world = VPodWorld(1, Settings(drain=False))
+    world = VPodWorld(1, VpodHistorySettings(drain=False))
     try:
-        watchdog = Watchdog(world)
-        world.told.append(lambda request, answer, _: count_write(world.happened, request, answer, watchdog))
+        watchdog = VpodWatchdog(world)
+        world.request_listeners.append(
+            lambda request, answer, _: count_write(world.happened, request, answer, watchdog)
+        )
         for source in range(3):
             perform(world, watchdog, SetSource(0.0, source, 3))
         world.let_pass(30.0)
-        world.network.failing = "/consumergroups/"  # until each is tried again so seldom that a beat comes before
+        world.network.failing_path = "/consumergroups/"  # until each is tried again so seldom that a beat comes before
         for source in range(3):
             perform(world, watchdog, SetSource(0.0, source, 0))
         assert world.let_pass(60.0, stop=lambda: watchdog.replicas() == 0)
-        world.let_pass(BEAT_S + 1.0)
+        world.let_pass(ROUND_S + 1.0)
         assert world.happened["eviction failed"] == 3
-        world.network.failing = ""
-        world.let_pass(2 * BEAT_S)  # a beat that failed is made up for by one that may not evict
+        world.network.failing_path = ""
+        world.let_pass(2 * ROUND_S)  # a beat that failed is made up for by one that may not evict
         assert world.happened["placement evicted"] == 3
         assert not watchdog.load()
         watchdog.check()
@@ -98,7 +100,7 @@ def test_what_the_evictor_takes_out_is_not_put_back_meanwhile() -> None:
 def test_a_pod_that_is_pending_for_less_than_the_grace_keeps_what_it_holds() -> None:
     load = tuple(SetSource(0.01, source, 5) for source in range(2))
     full = (Pass(10.0), HoldPods(0.5, held=True), DeletePod(4.0, 0), HoldPods(5.0, held=False))
-    went = play(History(1, Settings(), (*load, *full)))
+    went = play(VpodHistory(1, VpodHistorySettings(), (*load, *full)))
     assert went.breach is None
     assert went.happened["pending inside podGrace"] == 1
     assert went.happened["pending beyond podGrace"] == 0
@@ -123,28 +125,28 @@ def test_one_seed_gives_one_story_whatever_the_interpreter_hashes_with() -> None
             check=True,
         )
         stories.add(ran.stdout)
-    stories.add(play(generate(3, 25)).story + "\n")
+    stories.add(play(generate(3, 25)).digest + "\n")
     assert len(stories) == 1
 
 
 @pytest.mark.rule("vpod:S9")
 def test_one_seed_gives_one_story_whatever_was_played_before() -> None:
-    first = play(generate(1, 80)).story
+    first = play(generate(1, 80)).digest
     play(generate(2, 40))
-    assert play(generate(1, 80)).story == first
+    assert play(generate(1, 80)).digest == first
 
 
 @pytest.mark.rule("vpod:L4")
 def test_a_pod_that_nobody_needs_is_named_until_it_goes() -> None:
-    world = VPodWorld(1, Settings())
+    world = VPodWorld(1, VpodHistorySettings())
     try:
-        watchdog = Watchdog(world)
+        watchdog = VpodWatchdog(world)
         perform(world, watchdog, SetSource(0.0, 0, 2 * CAPACITY))
         world.let_pass(30.0)
-        assert (watchdog.replicas(), unused(watchdog)) == (2, None)
+        assert (watchdog.replicas(), unused_pod(watchdog)) == (2, None)
         perform(world, watchdog, ResetReplicas(0.0, 5))
-        assert unused(watchdog) == "dispatcher-4 has no vreplicas"
-        assert world.let_pass(60.0, stop=lambda: unused(watchdog) is None), "it goes within a few beats"
+        assert unused_pod(watchdog) == "dispatcher-4 has no vreplicas"
+        assert world.let_pass(60.0, stop=lambda: unused_pod(watchdog) is None), "it goes within a few beats"
         assert watchdog.replicas() == 2
     finally:
         world.close()
@@ -152,12 +154,12 @@ def test_a_pod_that_nobody_needs_is_named_until_it_goes() -> None:
 
 @pytest.mark.rule("vpod:B6")
 def test_a_cut_soon_after_a_rise_is_a_breach() -> None:
-    world = VPodWorld(1, Settings())
+    world = VPodWorld(1, VpodHistorySettings())
     try:
-        Watchdog(world)
+        VpodWatchdog(world)
         world.let_pass(30.0)
         scale(world, 2)
-        with pytest.raises(Breach, match=r"^B6: the scale is cut from 2 to 1 0\.000 s after 2 were needed$"):
+        with pytest.raises(VpodBreach, match=r"^B6: the scale is cut from 2 to 1 0\.000 s after 2 were needed$"):
             scale(world, 1)
     finally:
         world.close()
@@ -165,14 +167,16 @@ def test_a_cut_soon_after_a_rise_is_a_breach() -> None:
 
 @pytest.mark.rule("vpod:S8")
 def test_a_cut_of_what_is_only_reserved_is_a_breach() -> None:
-    world = VPodWorld(1, Settings())
+    world = VPodWorld(1, VpodHistorySettings())
     try:
-        watchdog = Watchdog(world)
+        watchdog = VpodWatchdog(world)
         perform(world, watchdog, SetSource(0.0, 0, 2 * CAPACITY))
         world.let_pass(30.0)
         path = f"{GROUPS_PATH}/namespaces/red/consumergroups/s0/status"
         world.call("PATCH", path, {"status": {"placements": []}}, patch=True)
-        with pytest.raises(Breach, match=r"^S8: the scale is cut from 2 to 1 while ordinal 1 is reserved for red/s0$"):
+        with pytest.raises(
+            VpodBreach, match=r"^S8: the scale is cut from 2 to 1 while ordinal 1 is reserved for red/s0$"
+        ):
             scale(world, 1)
     finally:
         world.close()
@@ -190,18 +194,18 @@ def scale(world: VPodWorld, replicas: int) -> None:
 
 @pytest.mark.rule("vpod:S6")
 def test_a_reservation_that_is_not_the_last_result_is_a_breach() -> None:
-    world = VPodWorld(1, Settings())
+    world = VPodWorld(1, VpodHistorySettings())
     try:
-        watchdog = Watchdog(world)
+        watchdog = VpodWatchdog(world)
         perform(world, watchdog, SetSource(0.0, 0, 4))
         world.let_pass(30.0)
         watchdog.check()
         leader = world.leader()
         assert leader is not None
-        state = leader.controller.placing.state
+        state = leader.controller.reconciler.state
         assert state is not None
         state.reserve(Key("red", "s0"), {0: 1})
-        remembered = watchdog.remembered.breach_in(leader.identity, state)
+        remembered = watchdog.reservations.breach_in(leader.identity, state)
         assert remembered == f"S6: {leader.identity} decided {{0: 4}} for red/s0 and has reserved {{0: 1}}"
     finally:
         world.close()
@@ -209,7 +213,7 @@ def test_a_reservation_that_is_not_the_last_result_is_a_breach() -> None:
 
 @pytest.mark.rule("vpod:B4", "vpod:S5")
 def test_more_moves_than_have_to_be_are_a_breach() -> None:
-    kept = state(3, 10, [vpod("a/b", 5, placed(2, 2, 2))])
+    kept = state(3, 10, [vpod("a/b", 5, make_placements(2, 2, 2))])
     one_less = replaced(kept, {0: 2, 1: 2, 2: 1})
     assert breach_of(kept, one_less) is None
     said = "3 of a/b leave {0: 2, 1: 2, 2: 2} for {0: 4, 1: 1}, 1 must"
@@ -230,7 +234,7 @@ def replaced(kept: State, after: dict[int, int]) -> Decision:
 @pytest.mark.rule("vpod:S3")
 def test_predicates_refuse_only_what_they_say() -> None:
     placing = Policy((Predicate("NoMaxResourceCount", '{"NumPartitions": 2}'),))
-    kept = state(3, 2, [vpod("a/b", 3, placed(2, 1))], policy=PolicyName.POLICY, placing=placing)
+    kept = state(3, 2, [vpod("a/b", 3, make_placements(2, 1))], policy=PolicyName.POLICY, placing=placing)
     decision = decide(kept, kept.vpods[Key("a", "b")].as_vpod(), 0.0)
     short = msgspec.structs.replace(decision, reservation={0: 2}, left=1, shortage=refused("pods beyond partitions"))
     assert breach_of(kept, short) == "S3: a/b is left 1 short while ordinal 1 has capacity"
@@ -244,7 +248,7 @@ def refused(why: str) -> Shortage:
 
 @pytest.mark.rule("vpod:S2")
 def test_more_than_the_target_needs_a_drain() -> None:
-    kept = state(2, 10, [vpod("a/b", 4, placed(2, 2))])
+    kept = state(2, 10, [vpod("a/b", 4, make_placements(2, 2))])
     calm = decide(kept, kept.vpods[Key("a", "b")].as_vpod(), 0.0)
     twice = msgspec.structs.replace(calm, reservation={0: 4, 1: 2})
     kept.vpods[Key("a", "b")].surge = 2
@@ -265,7 +269,7 @@ def test_more_than_the_target_needs_a_drain() -> None:
     ],
 )
 def test_evening_out_takes_few_moves(after: dict[int, int], said: str | None) -> None:
-    kept = state(2, 10, [vpod("a/b", 4, placed(4))], rebalance=RebalanceOptions(enabled=True))
+    kept = state(2, 10, [vpod("a/b", 4, make_placements(4))], rebalance=RebalanceOptions(enabled=True))
     found = breach_of(kept, moved(kept, after))
     assert (found is None) if said is None else (found is not None and said in found)
 
@@ -274,9 +278,15 @@ def test_evening_out_takes_few_moves(after: dict[int, int], said: str | None) ->
 @pytest.mark.parametrize(
     ("enabled", "before", "others", "said"),
     [
-        pytest.param(False, placed(3, 1), (), "rebalancing is off", id="not asked for"),
-        pytest.param(True, placed(2, 2), (), "which is no more even", id="even before"),
-        pytest.param(True, placed(4), placed(0, 10), "ordinal 1 has no capacity", id="a pod that others have filled"),
+        pytest.param(False, make_placements(3, 1), (), "rebalancing is off", id="not asked for"),
+        pytest.param(True, make_placements(2, 2), (), "which is no more even", id="even before"),
+        pytest.param(
+            True,
+            make_placements(4),
+            make_placements(0, 10),
+            "ordinal 1 has no capacity",
+            id="a pod that others have filled",
+        ),
     ],
 )
 def test_evening_out_what_must_stay_is_a_breach(
@@ -303,9 +313,9 @@ def moved(kept: State, after: dict[int, int]) -> Decision:
 
 @pytest.mark.rule("vpod:D18")
 def test_a_shortage_that_is_told_without_what_was_placed_is_a_breach() -> None:
-    world = VPodWorld(1, Settings(max_replicas=1))
+    world = VPodWorld(1, VpodHistorySettings(max_replicas=1))
     try:
-        watchdog = Watchdog(world)
+        watchdog = VpodWatchdog(world)
         perform(world, watchdog, SetSource(0.0, 0, 2 * CAPACITY))
         world.let_pass(30.0)
         watchdog.check()
@@ -316,7 +326,9 @@ def test_a_shortage_that_is_told_without_what_was_placed_is_a_breach() -> None:
         headers = {"content-type": "application/merge-patch+json"}
         path = f"{GROUPS_PATH}/namespaces/red/consumergroups/s0/status"
         request = Request("PATCH", path, (), headers, b'{"status": {"placements": []}}')
-        with pytest.raises(Breach, match=r"^D18: red/s0 is short, \{'dispatcher-0': 6\} are placed and \{\} are pub"):
+        with pytest.raises(
+            VpodBreach, match=r"^D18: red/s0 is short, \{'dispatcher-0': 6\} are placed and \{\} are pub"
+        ):
             world.answer(request, EPOCH + world.now, writer)
     finally:
         world.close()
@@ -324,26 +336,26 @@ def test_a_shortage_that_is_told_without_what_was_placed_is_a_breach() -> None:
 
 def test_a_history_can_be_written_down_and_read_again() -> None:
     history = generate(5)
-    assert History.from_json(history.to_json()) == history
+    assert VpodHistory.from_json(history.to_json()) == history
     assert len({type(step) for step in history.steps if not isinstance(step, SetSource)}) >= 3
 
 
 def test_totals_are_kept_for_a_commit(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
-    totals = Totals.load("abc", folder)
+    totals = HistoryTotals.load("abc", folder)
     assert totals.next_seed == 0
     totals.add(1, play(generate(1, 26)))
     totals.save(folder)
-    again = Totals.load("abc", folder)
+    again = HistoryTotals.load("abc", folder)
     assert again == totals
     assert again.next_seed == 2
     assert again.histories == 1
     assert again.happened["SetSource"] >= SOURCES
-    assert Totals.load("def", folder).histories == 0
+    assert HistoryTotals.load("def", folder).histories == 0
     (folder / "abc.json").write_text("{")
-    assert Totals.load("abc", folder).histories == 0
+    assert HistoryTotals.load("abc", folder).histories == 0
 
 
 def test_a_row_that_never_occurs_is_named() -> None:
-    assert "LoseZone" in PRODUCT.missing(Counter({"KillLeader": 1}))
-    assert "KillLeader" not in PRODUCT.missing(Counter({"KillLeader": 1}))
+    assert "LoseZone" in PRODUCT.missing_names(Counter({"KillLeader": 1}))
+    assert "KillLeader" not in PRODUCT.missing_names(Counter({"KillLeader": 1}))

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from situate.vm.agent.decide.goal import SystemMetrics
-from situate.vm.agent.model.state import Config, Guest, State
+from situate.vm.agent.model.state import AgentState, Config, Guest
 from situate.vm.model.resource_amounts import Amounts
 
 GIB = 2**30
-UNIT = Amounts.of(250, GIB)
+UNIT = Amounts.from_values(250, GIB)
 
 
 def units(number: int) -> Amounts:
-    return Amounts.of(250 * number, GIB * number)
+    return Amounts.from_values(250 * number, GIB * number)
 
 
 def guest(use: int = 1, least: int = 1, most: int = 4, **more: Any) -> Guest:
     return Guest(units(least), units(use), units(most), GIB, **more)
 
 
-def agent_state(use: int = 1, *, compat: bool = False, least: int = 1, most: int = 4, **more: Any) -> State:
-    return State(Config(UNIT, compat=compat), guest(use, least, most), **more)
+def agent_state(use: int = 1, *, compat: bool = False, least: int = 1, most: int = 4, **more: Any) -> AgentState:
+    return AgentState(Config(UNIT, compat=compat), guest(use, least, most), **more)
 
 
 def needs(number: float) -> SystemMetrics:

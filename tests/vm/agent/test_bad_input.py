@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.kinds.unstructured import Unstructured
 from situate.vm.agent.decide.goal import SystemMetrics, goal
-from situate.vm.agent.decide.scaling import Scaling, overridden
-from situate.vm.agent.protocol.machines import read
-from situate.vm.agent.protocol.monitor_protocol import Heard, NotUnderstood, heard, opened
-from situate.vm.agent.protocol.permits import BadAnswer, Permit, answer
-from situate.vm.agent.protocol.samples import NoMetrics, load
+from situate.vm.agent.decide.scaling import Scaling, scaling_with_overrides
+from situate.vm.agent.protocol.machines import parse_machine
+from situate.vm.agent.protocol.monitor_protocol import InvalidMessage, MonitorMessage, handshake_error, parse_message
+from situate.vm.agent.protocol.permits import BadAnswer, PermitResponse, parse_answer
+from situate.vm.agent.protocol.samples import NoMetrics, parse_load
 from situate.vm.api.parse_errors import Place
 from tests.vm.agent.builders import UNIT, vm_content
 
@@ -38,27 +38,27 @@ def mappings(*keys: str) -> st.SearchStrategy[dict[str, Any]]:
     st.integers(100, 599), st.one_of(st.binary(max_size=80), st.builds(lambda body: json.dumps(body).encode(), JSON))
 )
 def test_any_answer_of_a_scheduler(status: int, body: bytes) -> None:
-    assert isinstance(answer(status, body), Permit | BadAnswer)
+    assert isinstance(parse_answer(status, body), PermitResponse | BadAnswer)
 
 
 @pytest.mark.rule("vm:F5")
 @given(mappings("vCPUs", "mem"), mappings("migrate", "reason", "retryAfterMs", "plan", "expires"))
 def test_any_permit_of_a_scheduler(permit: dict[str, Any], more: dict[str, Any]) -> None:
-    found = answer(200, json.dumps({"permit": permit, **more}).encode())
+    found = parse_answer(200, json.dumps({"permit": permit, **more}).encode())
     assert isinstance(found, BadAnswer) or found.retry_after_ms is None or 0 <= found.retry_after_ms <= 60_000
 
 
 @pytest.mark.rule("vm:C35")
 @given(st.one_of(st.text(max_size=60), st.builds(json.dumps, mappings("type", "id", "content", "version", "error"))))
 def test_any_message_of_a_monitor(text: str) -> None:
-    assert isinstance(heard(text), Heard | NotUnderstood)
-    assert isinstance(opened(text), str)
+    assert isinstance(parse_message(text), MonitorMessage | InvalidMessage)
+    assert isinstance(handshake_error(text), str)
 
 
 @pytest.mark.rule("vm:C36")
 @given(mappings("load1", "load5", "memoryUsed", "memoryCached", "workingSetPages"))
 def test_any_load_can_be_reckoned_with_or_is_named(value: dict[str, Any]) -> None:
-    found = load(value, Place("VirtualMachine a/b", "load"))
+    found = parse_load(value, Place("VirtualMachine a/b", "load"))
     assert isinstance(found, NoMetrics) or goal(Scaling(), UNIT, found.system, found.cache).units >= 0
 
 
@@ -70,7 +70,7 @@ def test_any_load_has_a_goal(load1: float, load5: float, used: float) -> None:
 
 @given(st.one_of(JSON, mappings("loadAverageFractionTarget", "enableLFCMetrics", "lfcWindowSizeMinutes")))
 def test_any_overrides_of_a_machine(overrides: Any) -> None:
-    scaling, mistakes = overridden(Scaling(), overrides, "here")
+    scaling, mistakes = scaling_with_overrides(Scaling(), overrides, "here")
     assert (scaling is None) == bool(mistakes)
 
 
@@ -89,5 +89,5 @@ def test_any_machine_is_read_or_named(path: tuple[str, ...], value: Any, annotat
     inner[path[-1]] = value
     annotations = {f"autoscaling.neon.tech/{name}": annotation for name in ("bounds", "config")}
     meta = ObjectMeta(name="a", namespace="default", annotations=annotations)
-    found = read(Unstructured(meta, json.dumps(content).encode()), Scaling())
-    assert found.value is not None or found.wrong
+    found = parse_machine(Unstructured(meta, json.dumps(content).encode()), Scaling())
+    assert found.value is not None or found.errors

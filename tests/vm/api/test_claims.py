@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.vm.api.claims import claim_text, handover_text, moved_text, read_claim, read_handover, read_moved
-from situate.vm.api.parse_errors import Place, Unreadable
+from situate.vm.api.claims import (
+    claim_text,
+    handover_text,
+    migration_times_text,
+    read_claim,
+    read_handover,
+    read_migration_times,
+)
+from situate.vm.api.parse_errors import ParseError, Place
 from situate.vm.model.events import WrittenClaim, WrittenHandOver
 from situate.vm.model.migrations import Beneficiary, BeneficiaryKind
 from situate.vm.model.pods_and_nodes import Ref
@@ -15,7 +22,7 @@ from situate.vm.model.resource_amounts import Amounts
 
 HERE = Place.annotation("VirtualMachineMigration default/m", "vm.situate.dev/claim")
 NAMES = st.text(min_size=1, max_size=10)
-AMOUNTS = st.builds(Amounts.of, st.integers(0, 10**6), st.integers(0, 2**50))
+AMOUNTS = st.builds(Amounts.from_values, st.integers(0, 10**6), st.integers(0, 2**50))
 REFS = st.builds(Ref, NAMES, NAMES, st.text(max_size=5))
 TIMES = st.integers(0, 4 * 10**9).map(float)
 CLAIMS = st.builds(
@@ -34,7 +41,7 @@ CLAIM = WrittenClaim(
     node="n1",
     beneficiary=Beneficiary(BeneficiaryKind.VM, Ref("default", "a-xyz", "uid-a")),
     source_uid="uid-b",
-    amount=Amounts.of(1500, 3 * 2**30),
+    amount=Amounts.from_values(1500, 3 * 2**30),
     deadline=1_767_225_600.25,
 )
 TEXT = (
@@ -69,7 +76,7 @@ def test_a_claim_survives_its_annotation(claim: WrittenClaim) -> None:
 )
 def test_a_broken_claim_is_named(old: str, new: str, field: str, allowed: str) -> None:
     read = read_claim(TEXT.replace(old, new), HERE)
-    assert isinstance(read, Unreadable)
+    assert isinstance(read, ParseError)
     assert read.field.endswith(field)
     assert read.allowed == allowed
     assert str(read).startswith("VirtualMachineMigration default/m: ")
@@ -83,23 +90,25 @@ def test_a_handover_survives_its_annotation(handover: WrittenHandOver) -> None:
 
 @pytest.mark.rule("vm:B10")
 def test_a_handover_is_canonical_text_and_a_broken_one_is_named() -> None:
-    handover = WrittenHandOver(Ref("default", "b", "uid-b"), Ref("default", "a", "uid-a"), Amounts.of(1000, 2**30))
+    handover = WrittenHandOver(
+        Ref("default", "b", "uid-b"), Ref("default", "a", "uid-a"), Amounts.from_values(1000, 2**30)
+    )
     assert handover_text(handover) == (
         '{"source":{"namespace":"default","name":"b","uid":"uid-b"},'
         '"beneficiary":{"namespace":"default","name":"a","uid":"uid-a"},"amount":{"cpu":1,"mem":"1Gi"}}'
     )
     read = read_handover('{"source":{"namespace":"default"}}', HERE)
-    assert isinstance(read, Unreadable)
+    assert isinstance(read, ParseError)
     assert read.field.endswith(".source.name")
 
 
 @pytest.mark.rule("vm:B25")
 @given(st.lists(TIMES, max_size=4))
 def test_moves_are_kept_oldest_first(at: list[float]) -> None:
-    assert read_moved(moved_text(at), HERE) == tuple(sorted(at))
+    assert read_migration_times(migration_times_text(at), HERE) == tuple(sorted(at))
 
 
 @given(st.text(max_size=40))
 def test_no_text_gives_a_traceback(text: str) -> None:
-    for read in (read_claim, read_handover, read_moved):
+    for read in (read_claim, read_handover, read_migration_times):
         read(text, HERE)

@@ -13,7 +13,17 @@ from situate.kube.patches import JsonPatch
 from situate.objects.resources import PODS
 from situate.vm.api.claims import claim_text, read_claim
 from situate.vm.api.parse_errors import Place
-from situate.vm.api.patches import CONFLICT, LATER, OK, REFUSED, Change, Moot, approval, invalid, resized
+from situate.vm.api.patches import (
+    CONFLICT,
+    LATER,
+    OK,
+    REFUSED,
+    NothingToWrite,
+    PatchObject,
+    approval_patch,
+    invalid_outcome,
+    resize_patch,
+)
 from situate.vm.api.well_known import APPROVED, CLAIM, CLAIM_CLOSED, REQUESTED, SCALING_UNIT, TARGET_AMOUNT, TARGET_NODE
 from situate.vm.backends.neonvm import MACHINES, NeonVM
 from situate.vm.model.actions import Approve, ResizePod
@@ -30,9 +40,9 @@ UNIT, REQUEST = '{"vCPUs":"250m","mem":"1Gi"}', '{"vCPUs":3,"mem":"12Gi"}'
 APPROVE = Approve(
     MACHINE,
     Ref("default", "a-xyz", "uid-a-xyz"),
-    Amounts.of(2000, 8 * GIB),
-    Amounts.of(250, GIB),
-    Amounts.of(3000, 12 * GIB),
+    Amounts.from_values(2000, 8 * GIB),
+    Amounts.from_values(250, GIB),
+    Amounts.from_values(3000, 12 * GIB),
 )
 
 
@@ -40,13 +50,13 @@ def path(key: str) -> str:
     return "/metadata/annotations/" + key.replace("/", "~1")
 
 
-def operations(change: Change | Moot) -> list[Any]:
-    assert isinstance(change, Change)
+def operations(change: PatchObject | NothingToWrite) -> list[Any]:
+    assert isinstance(change, PatchObject)
     assert isinstance(change.patch, JsonPatch)
     return list(change.patch.body)
 
 
-def conditions_of(change: Change | Moot) -> dict[str, Any]:
+def conditions_of(change: PatchObject | NothingToWrite) -> dict[str, Any]:
     return {each["path"]: each["value"] for each in operations(change) if each["op"] == "test"}
 
 
@@ -58,7 +68,7 @@ def test_an_approval_tests_the_texts_that_the_machine_has(compat: bool, there: b
     spaced = '{"mem": "12Gi", "vCPUs": "3000m"}'  # an agent's own words for what was decided on
     annotations = {SCALING_UNIT: UNIT, REQUESTED: spaced, **({APPROVED: UNIT} if there else {})}
     action = replace(APPROVE, closed_claim="c-1")
-    change = approval(action, vm(annotations=annotations, resourceVersion="7"), MACHINES, Rules(compat=compat))
+    change = approval_patch(action, vm(annotations=annotations, resourceVersion="7"), MACHINES, Rules(compat=compat))
     texts = {"/metadata/uid": "uid-vm-a", path(SCALING_UNIT): UNIT, path(REQUESTED): spaced}
     assert conditions_of(change) == (texts if compat else {**texts, "/metadata/resourceVersion": "7"})
     assert operations(change)[-2:] == [
@@ -71,9 +81,9 @@ def test_an_approval_tests_the_texts_that_the_machine_has(compat: bool, there: b
 def test_an_approval_says_nothing_of_further_resources_which_its_pod_asks_for() -> None:
     rules = Rules(resources=("cpu", "memory", "hugepages-2Mi"))
     machine = vm(annotations={SCALING_UNIT: UNIT, REQUESTED: REQUEST}, resourceVersion="7")
-    amount, requested = Amounts.of(2000, 8 * GIB, 8), Amounts.of(3000, 12 * GIB, 8)
-    action = replace(APPROVE, amount=amount, unit=Amounts.of(250, GIB, 0), requested=requested)
-    assert operations(approval(action, machine, MACHINES, rules))[-1]["value"] == '{"vCPUs":2,"mem":"8Gi"}'
+    amount, requested = Amounts.from_values(2000, 8 * GIB, 8), Amounts.from_values(3000, 12 * GIB, 8)
+    action = replace(APPROVE, amount=amount, unit=Amounts.from_values(250, GIB, 0), requested=requested)
+    assert operations(approval_patch(action, machine, MACHINES, rules))[-1]["value"] == '{"vCPUs":2,"mem":"8Gi"}'
 
 
 @pytest.mark.rule("vm:B44", "vm:F1", "vm:I1", "vm:I2")
@@ -81,7 +91,7 @@ def test_an_approval_that_comes_late_finds_no_request_of_its_time_in_the_same_wo
     """Its agent has asked for less since, others got the room, and it has asked for as much again."""
     annotations = {SCALING_UNIT: UNIT, REQUESTED: REQUEST, APPROVED: UNIT}
     then, now = (vm(annotations=annotations, resourceVersion=version) for version in ("7", "9"))
-    sent = operations(approval(APPROVE, then, MACHINES, Rules()))
+    sent = operations(approval_patch(APPROVE, then, MACHINES, Rules()))
     assert not isinstance(json_patch(then.content, sent), Refused)
     assert isinstance(json_patch(now.content, sent), Refused)
 
@@ -89,36 +99,36 @@ def test_an_approval_that_comes_late_finds_no_request_of_its_time_in_the_same_wo
 @pytest.mark.rule("vm:C26")
 def test_an_approval_of_something_that_was_asked_for_otherwise_by_now_is_moot() -> None:
     other = vm(annotations={SCALING_UNIT: UNIT, REQUESTED: '{"vCPUs":4,"mem":"12Gi"}'})
-    found = approval(APPROVE, other, MACHINES, Rules())
-    assert isinstance(found, Moot)
+    found = approval_patch(APPROVE, other, MACHINES, Rules())
+    assert isinstance(found, NothingToWrite)
     assert found.outcome == CONFLICT
 
 
 @pytest.mark.rule("vm:I1", "vm:B44")
 def test_what_one_pod_is_granted_never_counts_for_the_next_pod_of_its_machine() -> None:
     annotations = {SCALING_UNIT: UNIT, REQUESTED: REQUEST}
-    here = approval(APPROVE, vm(annotations=annotations, status={"podName": "a-xyz"}), MACHINES, Rules())
+    here = approval_patch(APPROVE, vm(annotations=annotations, status={"podName": "a-xyz"}), MACHINES, Rules())
     assert conditions_of(here)["/status/podName"] == "a-xyz"
     elsewhere = vm(annotations=annotations, status={"podName": "a-next"})
-    found = approval(APPROVE, elsewhere, MACHINES, Rules())
-    assert isinstance(found, Moot)
+    found = approval_patch(APPROVE, elsewhere, MACHINES, Rules())
+    assert isinstance(found, NothingToWrite)
     assert found.outcome == CONFLICT
-    as_reference = approval(APPROVE, elsewhere, MACHINES, Rules(compat=True))
+    as_reference = approval_patch(APPROVE, elsewhere, MACHINES, Rules(compat=True))
     assert "/status/podName" not in conditions_of(as_reference)
 
 
 @pytest.mark.parametrize("status", [None, {"podName": 5}, {"podName": None}])
 def test_a_status_that_names_no_pod_hinders_no_approval(status: Any) -> None:
     there = vm(annotations={SCALING_UNIT: UNIT, REQUESTED: REQUEST}, status=status)
-    assert "/status/podName" not in conditions_of(approval(APPROVE, there, MACHINES, Rules()))
+    assert "/status/podName" not in conditions_of(approval_patch(APPROVE, there, MACHINES, Rules()))
 
 
 @pytest.mark.rule("vm:D20")
 def test_without_annotations_the_version_stands_for_them() -> None:
-    bare = approval(APPROVE, vm(resourceVersion="7"), MACHINES, Rules())
+    bare = approval_patch(APPROVE, vm(resourceVersion="7"), MACHINES, Rules())
     assert conditions_of(bare) == {"/metadata/uid": "uid-vm-a", "/metadata/resourceVersion": "7"}
     assert operations(bare)[-1]["path"] == "/metadata/annotations"
-    others = approval(APPROVE, vm(resourceVersion="7", annotations={"note": "x"}), MACHINES, Rules())
+    others = approval_patch(APPROVE, vm(resourceVersion="7", annotations={"note": "x"}), MACHINES, Rules())
     assert conditions_of(others) == {"/metadata/uid": "uid-vm-a", "/metadata/resourceVersion": "7"}
     assert operations(others)[-1] == {"op": "add", "path": path(APPROVED), "value": '{"vCPUs":2,"mem":"8Gi"}'}
 
@@ -126,13 +136,13 @@ def test_without_annotations_the_version_stands_for_them() -> None:
 @pytest.mark.rule("vm:B34", "vm:B47", "vm:N12", "vm:N8")
 def test_a_resize_raises_limits_by_what_requests_rise() -> None:
     limited = {"name": "main", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1500m"}}}
-    found = resized(
-        ResizePod(Ref("default", "web", "uid-web"), Amounts.of(3500, GIB)),
+    found = resize_patch(
+        ResizePod(Ref("default", "web", "uid-web"), Amounts.from_values(3500, GIB)),
         pod("web", limited, metadata={"resourceVersion": "7"}),
         PODS,
         Rules(),
     )
-    assert isinstance(found, Change)
+    assert isinstance(found, PatchObject)
     assert found.subresource == "resize"
     resources = "/spec/containers/0/resources"
     assert conditions_of(found) == {
@@ -151,8 +161,10 @@ def test_a_resize_raises_limits_by_what_requests_rise() -> None:
 def test_a_resize_is_of_the_container_that_is_named_and_a_sidecar_may_be() -> None:
     side = {**container("side"), "restartPolicy": "Always"}
     web = pod("web", container("main"), initContainers=[container("first"), side])
-    action = ResizePod(Ref("default", "web"), Amounts.of(4000, 2 * GIB), "side", own=Amounts.of(3000, GIB))
-    (last,) = [each for each in operations(resized(action, web, PODS, Rules())) if each["op"] == "replace"]
+    action = ResizePod(
+        Ref("default", "web"), Amounts.from_values(4000, 2 * GIB), "side", own=Amounts.from_values(3000, GIB)
+    )
+    (last,) = [each for each in operations(resize_patch(action, web, PODS, Rules())) if each["op"] == "replace"]
     assert (last["path"], last["value"]) == ("/spec/initContainers/1/resources/requests/cpu", "3")
 
 
@@ -166,28 +178,30 @@ def test_a_resize_is_of_the_container_that_is_named_and_a_sidecar_may_be() -> No
     ],
 )
 def test_what_a_422_means(causes: list[str], outcome: str) -> None:
-    assert invalid(causes) == outcome
+    assert invalid_outcome(causes) == outcome
 
 
 @pytest.mark.rule("vm:B36")
 @pytest.mark.parametrize(
     ("containers", "action", "outcome"),
     [
-        pytest.param((container(),), ResizePod(Ref("default", "web"), Amounts.of(1000, GIB)), OK, id="has it already"),
+        pytest.param(
+            (container(),), ResizePod(Ref("default", "web"), Amounts.from_values(1000, GIB)), OK, id="has it already"
+        ),
         pytest.param(
             ({"name": "main", "resources": {}},),
-            ResizePod(Ref("default", "web"), Amounts.of(1, 1)),
+            ResizePod(Ref("default", "web"), Amounts.from_values(1, 1)),
             REFUSED,
             id="no request",
         ),
         pytest.param(
-            (container(),), ResizePod(Ref("default", "web"), Amounts.of(2, 2), "x"), REFUSED, id="no such one"
+            (container(),), ResizePod(Ref("default", "web"), Amounts.from_values(2, 2), "x"), REFUSED, id="no such one"
         ),
     ],
 )
 def test_a_resize_of_what_cannot_be_resized_is_moot(containers: Any, action: ResizePod, outcome: str) -> None:
-    found = resized(action, pod("web", *containers), PODS, Rules())
-    assert isinstance(found, Moot)
+    found = resize_patch(action, pod("web", *containers), PODS, Rules())
+    assert isinstance(found, NothingToWrite)
     assert found.outcome == outcome
 
 
@@ -199,10 +213,12 @@ def test_a_migration_is_created_with_its_claim_its_target_and_all_of_its_spec() 
         "n1",
         Beneficiary(BeneficiaryKind.VM, Ref("default", "b-x", "u")),
         "uid-a-xyz",
-        Amounts.of(1000, GIB),
+        Amounts.from_values(1000, GIB),
         9e8,
     )
-    move = Move("schedplugin-a-xyz", "p", MACHINE, Ref("default", "a-xyz"), "n1", "n2", Amounts.of(1000, GIB), 0.0)
+    move = Move(
+        "schedplugin-a-xyz", "p", MACHINE, Ref("default", "a-xyz"), "n1", "n2", Amounts.from_values(1000, GIB), 0.0
+    )
     backend = NeonVM(Rules())
     made = backend.create(move, claim).content
     notes = made["metadata"]["annotations"]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.vm.api.machines import read_machine
-from situate.vm.api.pods import by_requests, ended, machine_ref, read_pod, role_of
+from situate.vm.api.pods import has_ended, machine_ref, pod_from_requests, read_pod, role_of
 from situate.vm.api.quantities import amounts_text
 from situate.vm.api.well_known import API_VERSION, MACHINE_KIND
 from situate.vm.model.pods_and_nodes import Phase, Role
@@ -35,7 +35,7 @@ def two(cores: float) -> str:
 
 
 def amounts(cores: float) -> Amounts:
-    return Amounts.of(round(cores * 1000), round(cores * GIB))
+    return Amounts.from_values(round(cores * 1000), round(cores * GIB))
 
 
 @pytest.mark.rule("vm:C3")
@@ -98,7 +98,7 @@ def test_who_may_move(label: str, owners: tuple[Json, ...], text: str, wanted: b
 def test_a_machine_without_autoscaling_holds_what_it_uses() -> None:
     read = read_pod(runner(annotations={APPROVED: two(3), ASKED: two(3)}), OURS).value
     assert read is not None
-    use = Amounts.of(1000, 2 * GIB)
+    use = Amounts.from_values(1000, 2 * GIB)
     assert (read.reserved, read.requested, read.factor, read.approved) == (use, use, Amounts.zero(), False)
 
 
@@ -108,7 +108,7 @@ def test_a_machine_with_autoscaling_holds_what_is_approved_and_wants_what_is_req
     read = read_pod(each, OURS).value
     assert read is not None
     assert (read.reserved, read.requested, read.approved) == (amounts(3), amounts(4), True)
-    assert read.factor == Amounts.of(250, GIB)
+    assert read.factor == Amounts.from_values(250, GIB)
     assert read.machine is not None
     assert read.machine.autoscaled
 
@@ -117,7 +117,7 @@ def test_a_machine_with_autoscaling_holds_what_is_approved_and_wants_what_is_req
 def test_what_is_neither_approved_nor_requested_is_what_is_used() -> None:
     read = read_pod(runner(labels=ENABLED), OURS).value
     assert read is not None
-    assert read.reserved == read.requested == Amounts.of(1000, 2 * GIB)
+    assert read.reserved == read.requested == Amounts.from_values(1000, 2 * GIB)
     assert not read.approved
 
 
@@ -125,7 +125,7 @@ def test_what_is_neither_approved_nor_requested_is_what_is_used() -> None:
 def test_a_request_without_a_unit_is_an_error() -> None:
     read = read_pod(runner(annotations={ASKED: two(4)}, labels=ENABLED), OURS)
     assert read.value is None
-    assert str(read.wrong[0]) == (
+    assert str(read.errors[0]) == (
         f'pod default/a-xyz: metadata.annotations["{SCALING}"]: missing, allowed: a compute unit; '
         f"the writer of {ASKED} must write this annotation too"
     )
@@ -135,18 +135,18 @@ def test_a_request_without_a_unit_is_an_error() -> None:
 def test_a_runner_without_its_resources_is_named() -> None:
     read = read_pod(pod("a-xyz", owners=(VM_OWNER,)), OURS)
     assert read.value is None
-    assert 'pod default/a-xyz: metadata.annotations["vm.neon.tech/resources"]: missing' in str(read.wrong[0])
+    assert 'pod default/a-xyz: metadata.annotations["vm.neon.tech/resources"]: missing' in str(read.errors[0])
 
 
 @pytest.mark.rule("vm:I2")
 def test_a_runner_that_cannot_be_read_counts_for_what_it_may_grow_to() -> None:
     broken = runner(annotations={APPROVED: "{", SCALING: UNIT}, labels=ENABLED)
     assert read_pod(broken, OURS).value is None
-    assert by_requests(broken, OURS).reserved == Amounts.of(1500, 3 * GIB)
+    assert pod_from_requests(broken, OURS).reserved == Amounts.from_values(1500, 3 * GIB)
     nothing = pod("a-xyz", container(cpu="100m"), owners=(VM_OWNER,))
-    assert by_requests(nothing, OURS).reserved == Amounts.of(100, GIB)
+    assert pod_from_requests(nothing, OURS).reserved == Amounts.from_values(100, GIB)
     machine = read_machine(vm(status={"cpus": "4", "memorySize": "1Gi"}), OURS).value
-    assert by_requests(nothing, OURS, machine).reserved == Amounts.of(4000, 3 * GIB)
+    assert pod_from_requests(nothing, OURS, machine).reserved == Amounts.from_values(4000, 3 * GIB)
 
 
 @pytest.mark.rule("vm:I2", "vm:D18")
@@ -154,7 +154,7 @@ def test_a_runner_that_cannot_be_read_counts_for_what_its_machine_is_approved_wh
     broken = runner(annotations={APPROVED: two(1), ASKED: "{", SCALING: UNIT}, labels=ENABLED)
     assert read_pod(broken, OURS).value is None
     machine = read_machine(vm(annotations={APPROVED: two(1.25)}, labels=ENABLED), OURS).value
-    assert by_requests(broken, OURS, machine).reserved == Amounts.of(1250, 2 * GIB), "it uses 2 GiB"
+    assert pod_from_requests(broken, OURS, machine).reserved == Amounts.from_values(1250, 2 * GIB), "it uses 2 GiB"
 
 
 @pytest.mark.rule("vm:I2", "vm:I8", "vm:B43")
@@ -185,8 +185,8 @@ def test_the_larger_of_spec_and_status_is_used_and_never_less_is_booked() -> Non
     annotations = {"vm.neon.tech/usage": '{"cpu":2,"memory":"1Gi"}', APPROVED: two(1), SCALING: UNIT}
     read = read_pod(runner(annotations=annotations, labels=ENABLED), OURS).value
     assert read is not None
-    assert read.used == Amounts.of(2000, 2 * GIB)
-    assert read.reserved == Amounts.of(2000, 2 * GIB)
+    assert read.used == Amounts.from_values(2000, 2 * GIB)
+    assert read.reserved == Amounts.from_values(2000, 2 * GIB)
     compat = read_pod(runner(annotations=annotations, labels=ENABLED), COMPAT).value
     assert compat is not None
     assert compat.reserved == amounts(1), "the reference takes what is approved"
@@ -197,7 +197,7 @@ def test_what_the_machine_itself_says_counts_too() -> None:
     machine = read_machine(vm(status={"phase": "PreMigrating", "cpus": "3", "memorySize": "1Gi"}), OURS).value
     read = read_pod(runner(), OURS, machine).value
     assert read is not None
-    assert read.used == read.reserved == read.requested == Amounts.of(3000, 2 * GIB)
+    assert read.used == read.reserved == read.requested == Amounts.from_values(3000, 2 * GIB)
     assert read.machine is not None
     assert read.machine.phase is Phase.FROZEN
 
@@ -206,8 +206,8 @@ def test_what_the_machine_itself_says_counts_too() -> None:
 def test_overcommit_is_a_machine_s_own() -> None:
     read = read_pod(runner(annotations={"vm.neon.tech/overcommit": '{"cpu":2}'}), OURS).value
     assert read is not None
-    assert read.counted(read.reserved) == Amounts.of(500, 2 * GIB)
-    assert by_requests(pod(), OURS).overcommit == Amounts.of(1000, 1000)
+    assert read.counted_amount(read.reserved) == Amounts.from_values(500, 2 * GIB)
+    assert pod_from_requests(pod(), OURS).overcommit == Amounts.from_values(1000, 1000)
 
 
 @pytest.mark.rule("vm:C5")
@@ -216,12 +216,12 @@ def test_bounds_lie_inside_the_hard_ones_and_bad_ones_are_told_of() -> None:
     read = read_pod(runner(annotations={name: '{"min":{"cpu":1,"mem":"1Gi"},"max":{"cpu":8,"mem":"2Gi"}}'}), OURS)
     assert read.value is not None
     assert read.value.machine is not None
-    assert (read.value.machine.minimum, read.value.machine.maximum) == (amounts(1), Amounts.of(1500, 2 * GIB))
+    assert (read.value.machine.minimum, read.value.machine.maximum) == (amounts(1), Amounts.from_values(1500, 2 * GIB))
     bad = read_pod(runner(annotations={name: "{}"}), OURS)
     assert bad.value is not None
     assert bad.value.machine is not None
-    assert bad.value.machine.maximum == Amounts.of(1500, 3 * GIB)
-    assert len(bad.wrong) == 4
+    assert bad.value.machine.maximum == Amounts.from_values(1500, 3 * GIB)
+    assert len(bad.errors) == 4
 
 
 def test_whose_machine_it_is_and_what_is_remembered_of_it() -> None:
@@ -238,7 +238,7 @@ def test_whose_machine_it_is_and_what_is_remembered_of_it() -> None:
 def test_a_plain_pod_holds_the_sum_of_its_requests() -> None:
     read = read_pod(pod("web", container("a", "250m", "256Mi"), container("b", "500m", "1Gi")), OURS).value
     assert read is not None
-    assert read.reserved == read.requested == read.used == Amounts.of(750, 1280 * 2**20)
+    assert read.reserved == read.requested == read.used == Amounts.from_values(750, 1280 * 2**20)
     assert read.machine is None
 
 
@@ -248,13 +248,13 @@ def test_sidecars_init_containers_overhead_and_the_pod_s_own_requests_count() ->
     spec: Json = {"initContainers": [container("init", "3", "1Gi"), side], "overhead": {"cpu": "100m"}}
     read = read_pod(pod("web", container(), **spec), OURS).value
     assert read is not None
-    assert read.reserved == Amounts.of(3100, 1536 * 2**20)
+    assert read.reserved == Amounts.from_values(3100, 1536 * 2**20)
     compat = read_pod(pod("web", container(), **spec), COMPAT).value
     assert compat is not None
-    assert compat.reserved == Amounts.of(1000, GIB), "the reference sums containers"
+    assert compat.reserved == Amounts.from_values(1000, GIB), "the reference sums containers"
     whole = read_pod(pod("web", container(), resources={"requests": {"cpu": "4"}}), OURS).value
     assert whole is not None
-    assert whole.reserved == Amounts.of(4000, GIB)
+    assert whole.reserved == Amounts.from_values(4000, GIB)
 
 
 def resizing(reason: str, *, observed: int = 3, generation: int = 3, status: str = "True") -> Json:
@@ -304,19 +304,19 @@ def test_nobody_makes_room_for_a_pod_that_is_being_deleted() -> None:
 
 @pytest.mark.rule("vm:B16", "vm:D11")
 def test_nobody_makes_room_for_a_machine_that_is_being_deleted() -> None:
-    has, wants = Amounts.of(1000, 2 * GIB), Amounts.of(1500, 3 * GIB)
+    has, wants = Amounts.from_values(1000, 2 * GIB), Amounts.from_values(1500, 3 * GIB)
     annotations = {APPROVED: amounts_text(has), ASKED: amounts_text(wants), SCALING: UNIT}
     for going, wish in ((None, wants), ("2026-01-02T00:00:00Z", has)):
         metadata = {"labels": ENABLED, "deletionTimestamp": going}
         read = read_pod(runner(annotations=annotations, metadata=metadata), OURS).value
         assert read is not None
-        assert (read.reserved, read.requested, read.wish) == (has, wants, wish)
+        assert (read.reserved, read.requested, read.limited_request) == (has, wants, wish)
 
 
 @pytest.mark.rule("vm:B16", "vm:I8")
 def test_nobody_makes_room_for_a_pod_that_its_machine_has_left() -> None:
     """Seed 406146 of the ledger: whose migration is gone, that is nobody's source any more."""
-    has, wants = Amounts.of(1000, 2 * GIB), Amounts.of(1500, 3 * GIB)
+    has, wants = Amounts.from_values(1000, 2 * GIB), Amounts.from_values(1500, 3 * GIB)
     annotations = {APPROVED: amounts_text(has), ASKED: amounts_text(wants), SCALING: UNIT}
     pod_ = runner(annotations=annotations, metadata={"labels": ENABLED})
     for runs_in, wish in (("", wants), (pod_.metadata.name, wants), ("a-next", has)):
@@ -324,7 +324,7 @@ def test_nobody_makes_room_for_a_pod_that_its_machine_has_left() -> None:
         assert seen is not None
         read = read_pod(pod_, OURS, seen).value
         assert read is not None
-        assert (read.reserved, read.requested, read.wish) == (has, wants, wish)
+        assert (read.reserved, read.requested, read.limited_request) == (has, wants, wish)
 
 
 @pytest.mark.rule("vm:B34")
@@ -335,12 +335,12 @@ def test_a_plain_pod_s_wish_is_requested_as_a_whole() -> None:
     read = read_pod(each, OURS).value
     assert read is not None
     assert read.reserved == amounts(2)
-    assert read.requested == Amounts.of(4000, GIB + GIB // 2)
-    assert read.factor == Amounts.of(2000, 0)
+    assert read.requested == Amounts.from_values(4000, GIB + GIB // 2)
+    assert read.factor == Amounts.from_values(2000, 0)
     for text, said in (('{"cpu":3}', "one of a, b"), ('{"container":"c","cpu":3}', "one of a, b"), ("{", "JSON")):
         refused = read_pod(pod("web", container("a"), container("b"), annotations={name: text}, nodeName="n1"), OURS)
         assert refused.value == replace(read, requested=read.reserved, factor=Amounts.zero(), resize=None)
-        assert said in str(refused.wrong[0])
+        assert said in str(refused.errors[0])
 
 
 @pytest.mark.rule("vm:B45")
@@ -349,7 +349,7 @@ def test_further_resources_are_what_the_containers_ask_for() -> None:
     more = container(**{"hugepages-2Mi": "8Mi"})
     plain = read_pod(pod("web", more), rules).value
     assert plain is not None
-    assert plain.reserved == Amounts.of(1000, GIB, 8 * 2**20)
+    assert plain.reserved == Amounts.from_values(1000, GIB, 8 * 2**20)
     machine = read_pod(
         runner(
             containers=None,
@@ -360,21 +360,21 @@ def test_further_resources_are_what_the_containers_ask_for() -> None:
         rules,
     ).value
     assert machine is not None
-    assert machine.reserved == machine.requested == Amounts.of(2000, 2 * GIB, 8 * 2**20)
+    assert machine.reserved == machine.requested == Amounts.from_values(2000, 2 * GIB, 8 * 2**20)
     assert (len(machine.factor), len(machine.overcommit)) == (3, 3)
 
 
 @pytest.mark.rule("vm:B45")
 def test_what_a_machine_is_approved_counts_for_cpu_and_memory_alone() -> None:
     rules = Rules(resources=("cpu", "memory", "hugepages-2Mi"))
-    said = amounts_text(Amounts.of(2000, 2 * GIB, 8 * 2**20), rules.resources)
+    said = amounts_text(Amounts.from_values(2000, 2 * GIB, 8 * 2**20), rules.resources)
     annotations = {APPROVED: said, ASKED: said, SCALING: UNIT}
     seen = read_machine(vm(annotations=annotations, labels=ENABLED, status={"podName": "a-xyz"}), rules).value
     found = read_pod(
         runner(annotations=annotations, labels=ENABLED, overhead={"hugepages-2Mi": "8Mi"}), rules, seen
     ).value
     assert found is not None
-    assert found.reserved == found.requested == Amounts.of(2000, 2 * GIB, 8 * 2**20), "not counted twice"
+    assert found.reserved == found.requested == Amounts.from_values(2000, 2 * GIB, 8 * 2**20), "not counted twice"
 
 
 @pytest.mark.rule("vm:C28")
@@ -396,8 +396,8 @@ def test_pods_of_ignored_namespaces_are_known_by_it() -> None:
 )
 def test_a_pod_has_ended_once_none_of_its_containers_runs(phase: str, state: Json, wanted: bool) -> None:
     status = {"phase": phase, "containerStatuses": [{"name": "main", "state": state}]}
-    assert ended(pod(status=status)) is wanted
-    assert not ended(pod(status={"phase": "Running"}, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
+    assert has_ended(pod(status=status)) is wanted
+    assert not has_ended(pod(status={"phase": "Running"}, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
 
 
 NAMES = st.sampled_from(
@@ -425,8 +425,8 @@ def test_annotations_of_any_text_give_a_pod_or_a_reason(annotations: dict[str, s
     each = runner(annotations=annotations, labels=labels, owners=owners if mine else ())
     read = read_pod(each, OURS)
     if read.value is None:
-        assert all(str(wrong).startswith("pod default/a-xyz: metadata.annotations[") for wrong in read.wrong)
-        assert read.wrong
+        assert all(str(wrong).startswith("pod default/a-xyz: metadata.annotations[") for wrong in read.errors)
+        assert read.errors
     else:
         assert not read.value.used.exceeds(read.value.reserved)
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.vm.api.parse_errors import Place, Unreadable
+from situate.vm.api.parse_errors import ParseError, Place
 from situate.vm.api.quantities import (
-    REMEMBERED,
+    MAX_CACHED_TEXT,
     Bounds,
-    ResizeWish,
+    ContainerResizeRequest,
     amounts_text,
     read_amounts,
     read_bounds,
@@ -28,7 +28,7 @@ from tests.vm.objects import GUEST
 GIB = 2**30
 HERE = Place.annotation("pod default/web", "x")
 FURTHER = ("cpu", "memory", "hugepages-2Mi")
-AMOUNTS = st.builds(Amounts.of, st.integers(0, 2**53), st.integers(0, 2**53))
+AMOUNTS = st.builds(Amounts.from_values, st.integers(0, 2**53), st.integers(0, 2**53))
 
 
 @pytest.mark.rule("vm:C4")
@@ -43,7 +43,7 @@ AMOUNTS = st.builds(Amounts.of, st.integers(0, 2**53), st.integers(0, 2**53))
     ],
 )
 def test_amounts_are_written_in_one_way_only(cpu: int, memory: int, text: str) -> None:
-    assert amounts_text(Amounts.of(cpu, memory)) == text
+    assert amounts_text(Amounts.from_values(cpu, memory)) == text
 
 
 @pytest.mark.rule("vm:C4")
@@ -62,16 +62,16 @@ def test_what_was_written_is_read_back(amounts: Amounts) -> None:
     ],
 )
 def test_any_quantity_is_read(text: str, cpu: int, memory: int) -> None:
-    assert read_amounts(text, HERE) == Amounts.of(cpu, memory)
+    assert read_amounts(text, HERE) == Amounts.from_values(cpu, memory)
 
 
 @pytest.mark.rule("vm:B45")
 def test_further_resources_have_their_own_names() -> None:
-    amounts = Amounts.of(1000, GIB, 4 * 2**20)
+    amounts = Amounts.from_values(1000, GIB, 4 * 2**20)
     text = amounts_text(amounts, FURTHER)
     assert text == '{"vCPUs":1,"mem":"1Gi","hugepages-2Mi":"4Mi"}'
     assert read_amounts(text, HERE, FURTHER) == amounts
-    assert amounts_text(Amounts.of(1000, GIB, 0), FURTHER) == '{"vCPUs":1,"mem":"1Gi"}'
+    assert amounts_text(Amounts.from_values(1000, GIB, 0), FURTHER) == '{"vCPUs":1,"mem":"1Gi"}'
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_further_resources_have_their_own_names() -> None:
 )
 def test_hostile_amounts_are_named(text: str, said: str) -> None:
     read = read_amounts(text, HERE)
-    assert isinstance(read, Unreadable)
+    assert isinstance(read, ParseError)
     assert str(read).startswith("pod default/web: metadata.annotations")
     assert said in str(read)
 
@@ -119,31 +119,31 @@ def test_no_text_gives_a_traceback(text: str) -> None:
 @pytest.mark.rule("vm:C14")
 @pytest.mark.parametrize("text", ['{"vCPUs":0,"mem":"1Gi"}', '{"vCPUs":1,"mem":0}'])
 def test_a_unit_has_no_zero(text: str) -> None:
-    assert isinstance(read_unit(text, HERE), Unreadable)
+    assert isinstance(read_unit(text, HERE), ParseError)
     assert isinstance(read_amounts(text, HERE), Amounts)
 
 
 def test_the_machine_s_resources() -> None:
     guest = read_guest(GUEST, HERE)
-    assert not isinstance(guest, Unreadable)
-    assert guest.minimum == Amounts.of(500, GIB)
-    assert guest.use == Amounts.of(1000, 2 * GIB)
-    assert guest.maximum == Amounts.of(1500, 3 * GIB)
+    assert not isinstance(guest, ParseError)
+    assert guest.minimum == Amounts.from_values(500, GIB)
+    assert guest.use == Amounts.from_values(1000, 2 * GIB)
+    assert guest.maximum == Amounts.from_values(1500, 3 * GIB)
     assert guest.slot_size == GIB
 
 
 def test_usage_and_overcommit_may_name_one_of_two() -> None:
-    assert read_usage('{"cpu":"250m"}', HERE) == Amounts.of(250, 0)
-    assert read_overcommit('{"memory":"1.5"}', HERE) == Amounts.of(1000, 1500)
+    assert read_usage('{"cpu":"250m"}', HERE) == Amounts.from_values(250, 0)
+    assert read_overcommit('{"memory":"1.5"}', HERE) == Amounts.from_values(1000, 1500)
     refused = read_overcommit('{"cpu":0}', HERE)
-    assert isinstance(refused, Unreadable)
+    assert isinstance(refused, ParseError)
     assert refused.field.endswith(".cpu")
 
 
 @pytest.mark.rule("vm:C5")
 def test_bounds_are_read() -> None:
     text = '{"min":{"cpu":"50m","mem":"1Gi"},"max":{"cpu":512,"mem":"4Gi"}}'
-    assert read_bounds(text, HERE, GIB) == Bounds(Amounts.of(50, GIB), Amounts.of(512_000, 4 * GIB))
+    assert read_bounds(text, HERE, GIB) == Bounds(Amounts.from_values(50, GIB), Amounts.from_values(512_000, 4 * GIB))
 
 
 @pytest.mark.rule("vm:C5")
@@ -178,12 +178,12 @@ def test_bounds_are_ordered_and_whole(text: str, field: str) -> None:
 
 @pytest.mark.rule("vm:B34")
 def test_a_plain_pod_s_wish() -> None:
-    assert read_resize('{"container":"main","cpu":"2"}', HERE) == ResizeWish("main", 2000, None)
-    assert isinstance(read_resize('{"container":"main"}', HERE), Unreadable)
+    assert read_resize('{"container":"main","cpu":"2"}', HERE) == ContainerResizeRequest("main", 2000, None)
+    assert isinstance(read_resize('{"container":"main"}', HERE), ParseError)
 
 
 def test_short_texts_are_remembered_and_long_ones_take_no_memory() -> None:
-    short, long = (f'{{"container":"{"x" * length}","cpu":1}}' for length in (8, 2 * REMEMBERED))
+    short, long = (f'{{"container":"{"x" * length}","cpu":1}}' for length in (8, 2 * MAX_CACHED_TEXT))
     assert read_resize(short, HERE) is read_resize(short, HERE)
     assert read_resize(long, HERE) == read_resize(long, HERE)
     assert read_resize(long, HERE) is not read_resize(long, HERE)

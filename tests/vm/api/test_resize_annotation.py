@@ -10,7 +10,7 @@ import pytest
 
 from situate.vm.api.nodes import read_node
 from situate.vm.api.pods import read_pod
-from situate.vm.api.resize_annotation import quality
+from situate.vm.api.resize_annotation import qos_class
 from situate.vm.api.well_known import RESIZE_REQUESTED
 from situate.vm.model.pods_and_nodes import Pod
 from situate.vm.model.policy import Rules
@@ -26,7 +26,7 @@ def wishes(wish: Json, *containers: Json, rules: Rules = RULES, **more: Any) -> 
     annotations = {RESIZE_REQUESTED: json.dumps(wish), **more.pop("annotations", {})}
     read = read_pod(pod("web", *containers, annotations=annotations, **{"nodeName": "n1", **more}), rules)
     assert read.value is not None
-    assert read.wrong == ()
+    assert read.errors == ()
     return read.value
 
 
@@ -38,23 +38,25 @@ def reason(found: Pod) -> str:
 @pytest.mark.rule("vm:B34")
 def test_a_wish_is_of_one_container_and_counts_for_the_pod() -> None:
     found = wishes({"container": "b", "cpu": 3}, container("a"), container("b"), overhead={"cpu": "100m"})
-    assert (found.reserved, found.requested) == (Amounts.of(2100, 2 * GIB), Amounts.of(4100, 2 * GIB))
+    assert (found.reserved, found.requested) == (Amounts.from_values(2100, 2 * GIB), Amounts.from_values(4100, 2 * GIB))
     assert found.resize is not None
-    assert (found.resize.own, found.resize.done) == (Amounts.of(3000, GIB), False)
-    assert found.resize.own_of(Amounts.of(3100, 2 * GIB)) == Amounts.of(2000, GIB), "a part of it"
+    assert (found.resize.own, found.resize.done) == (Amounts.from_values(3000, GIB), False)
+    assert found.resize.container_amount(Amounts.from_values(3100, 2 * GIB)) == Amounts.from_values(2000, GIB), (
+        "a part of it"
+    )
 
 
 @pytest.mark.rule("vm:B34")
 def test_where_a_step_is_stated_a_part_is_of_use() -> None:
-    assert wishes({"cpu": 3}).factor == Amounts.of(2000, 0)
+    assert wishes({"cpu": 3}).factor == Amounts.from_values(2000, 0)
     stated = wishes({"cpu": 3, "memory": "3Gi", "step": {"cpu": "500m"}})
-    assert stated.factor == Amounts.of(500, 2 * GIB)
+    assert stated.factor == Amounts.from_values(500, 2 * GIB)
 
 
 @pytest.mark.rule("vm:B34", "vm:B33")
 def test_what_init_containers_reach_before_is_not_counted_twice() -> None:
     found = wishes({"cpu": 2}, initContainers=[container("first", "4")])
-    assert found.reserved == found.requested == Amounts.of(4000, GIB)
+    assert found.reserved == found.requested == Amounts.from_values(4000, GIB)
     assert found.resize is not None
     assert not found.resize.done
 
@@ -108,10 +110,10 @@ def test_the_class_of_service_stays(resources: Json, want: str) -> None:
 @pytest.mark.rule("vm:B36")
 def test_classes_of_service_are_upstream_s() -> None:
     both, half, none = {"cpu": 1, "memory": 1}, {"cpu": 1}, dict[str, int]()
-    assert quality([(none, none), ({"cpu": 0}, none)]) == "BestEffort"
-    assert quality([(both, both), (both, both)]) == "Guaranteed"
+    assert qos_class([(none, none), ({"cpu": 0}, none)]) == "BestEffort"
+    assert qos_class([(both, both), (both, both)]) == "Guaranteed"
     for containers in ([(both, both), (none, none)], [(half, half)], [(both, {"cpu": 2, "memory": 1})]):
-        assert quality(containers) == "Burstable"
+        assert qos_class(containers) == "Burstable"
 
 
 @pytest.mark.rule("vm:B36")
@@ -148,7 +150,7 @@ def test_what_the_kubelet_calls_infeasible_is_not_asked_for_again_and_something_
 @pytest.mark.parametrize(
     ("more", "rules", "want"),
     [
-        pytest.param({}, RULES, Amounts.of(1000, GIB), id="auto"),
+        pytest.param({}, RULES, Amounts.from_values(1000, GIB), id="auto"),
         pytest.param({}, replace(RULES, grow_pod=False), None, id="never"),
         pytest.param({}, replace(RULES, server_resizes=False), None, id="server below 1.33"),
         pytest.param({}, replace(RULES, compat=True), None, id="compat"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from situate.objects.kinds import pods
-from situate.objects.kinds.unstructured import Unstructured, with_content
+from situate.objects.kinds.unstructured import Unstructured, unstructured_from
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL
 from tests.vm.objects import container, pod
 
@@ -21,7 +21,7 @@ LIVE = {"type": "LiveMigratable", "status": "True"}
 
 def instance(status: Any = None, *, labels: Any = None, **metadata: Any) -> Unstructured:
     wanted = {AUTO_MIGRATION_LABEL: "true"} if labels is None else labels
-    return with_content(
+    return unstructured_from(
         {
             "apiVersion": "kubevirt.io/v1",
             "kind": "VirtualMachineInstance",
@@ -48,7 +48,7 @@ def launcher(name: str = "virt-launcher-db-1", node: str = "n1", made_for: str =
 
 
 def migration(status: Any = None, name: str = "schedplugin-virt-launcher-db-1", **metadata: Any) -> Unstructured:
-    return with_content(
+    return unstructured_from(
         {
             "apiVersion": "kubevirt.io/v1",
             "kind": "VirtualMachineInstanceMigration",

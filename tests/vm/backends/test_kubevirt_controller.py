@@ -13,15 +13,15 @@ from situate.cluster.controllers.node.nodes import node as node_object
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.builders.objects import pod as pod_object
-from situate.testing.vm.world.kubevirt import FAILS, STALLS, STAYS, KubeVirtController
+from situate.testing.vm.world.kubevirt import FAILS_ANNOTATION, STALLS_ANNOTATION, STAYS_ANNOTATION, KubeVirtController
 from situate.testing.vm.world.kubevirt_kinds import kubevirt_definitions
-from situate.testing.vm.world.processes import NAMESPACE, PODS, StandIn, VmWorld
+from situate.testing.vm.world.processes import NAMESPACE, PODS, VmSystemStandIn, VmWorld
 from situate.vm.api.well_known import (
     AUTO_MIGRATION_LABEL,
     CLAIM,
     CREATED_BY_SCHEDULER_LABEL,
     DRAIN,
-    MOVED,
+    MIGRATION_TIMES,
     RESIZE_REQUESTED,
     TARGET_NODE,
 )
@@ -37,7 +37,7 @@ class Stage:
         self.world = world
         self.writes: list[tuple[str, str, Any]] = []
         """Every write of vm that was carried out: method, path and body."""
-        world.told.append(self._note)
+        world.request_listeners.append(self._note)
 
     def _note(self, request: Request, answer: Response | Watch, identity: Any) -> None:
         if isinstance(answer, Response) and answer.status < 300 and "leases" not in request.path:
@@ -80,7 +80,7 @@ class Stage:
         return self.world.call("GET", f"{INSTANCES}/{name}").get("status") or {}
 
     def migrations(self) -> list[dict[str, Any]]:
-        return self.world.items(MIGRATIONS)
+        return self.world.list_items(MIGRATIONS)
 
     def made(self) -> list[Any]:
         return [body for method, path, body in self.writes if (method, path) == ("POST", MIGRATIONS)]
@@ -91,7 +91,7 @@ class Stage:
 
     def launchers(self) -> list[str]:
         """Nodes of the machines' pods that have not ended."""
-        found = [each for each in self.world.items(PODS) if each["metadata"]["name"].startswith("virt-launcher")]
+        found = [each for each in self.world.list_items(PODS) if each["metadata"]["name"].startswith("virt-launcher")]
         return [each["spec"].get("nodeName", "") for each in found if each["status"].get("phase") != "Succeeded"]
 
 
@@ -102,7 +102,7 @@ def stage(*, pin_target: bool = True, processes: int = 1) -> Iterator[Stage]:
         VmSetup(system=KubeVirtSystem(pin_target=pin_target)),
         nodes={"n1": "8", "n2": "8"},
         processes=processes,
-        stand_in=StandIn(kubevirt_definitions(), KubeVirtController),
+        stand_in=VmSystemStandIn(kubevirt_definitions(), KubeVirtController),
     )
     try:
         world.let_pass(3.0)
@@ -130,7 +130,7 @@ def test_a_machine_of_kubevirt_makes_room_for_a_pod_that_grows() -> None:
         assert ours.status("db")["nodeName"] == "n2"
         ours.wait(lambda: ours.launchers() == ["n2"])  # the resize is written before (B37)
         ours.wait(lambda: not ours.migrations())
-        assert MOVED in ours.world.call("GET", f"{INSTANCES}/db")["metadata"]["annotations"]
+        assert MIGRATION_TIMES in ours.world.call("GET", f"{INSTANCES}/db")["metadata"]["annotations"]
         ours.world.let_pass(60.0)
         assert len(ours.made()) == 1
         assert ours.launchers() == ["n2"]
@@ -154,7 +154,7 @@ def test_without_a_pinned_target_the_reserved_node_is_the_only_one_that_is_offer
 @pytest.mark.parametrize("why_not", ["DisksNotLiveMigratable", "HostDeviceNotLiveMigratable"])
 def test_what_kubevirt_cannot_move_is_no_candidate(why_not: str) -> None:
     with stage() as ours:
-        ours.create("db", "4", node="n1", **{STAYS: why_not})
+        ours.create("db", "4", node="n1", **{STAYS_ANNOTATION: why_not})
         ours.place("web", "2")
         ours.ask("web", "5")
         ours.world.annotate("/api/v1/nodes/n1", {DRAIN: ""})
@@ -179,7 +179,7 @@ def test_a_move_that_nobody_needs_any_more_is_cancelled_by_deletion() -> None:
 
 
 @pytest.mark.rule("vm:B49", "vm:B15", "vm:B25", "vm:F7")
-@pytest.mark.parametrize("fault", [{FAILS: "the guest went away"}, {STALLS: ""}])
+@pytest.mark.parametrize("fault", [{FAILS_ANNOTATION: "the guest went away"}, {STALLS_ANNOTATION: ""}])
 def test_a_move_that_breaks_or_does_not_end_leaves_the_machine_where_it_is(fault: dict[str, str]) -> None:
     """KubeVirt tells of no bytes: what copying may take is known by the guest's memory alone, 300 s for 2 GiB."""
     with stage() as ours:
@@ -194,7 +194,7 @@ def test_a_move_that_breaks_or_does_not_end_leaves_the_machine_where_it_is(fault
 
         began = ours.world.now
         ours.wait(ended, within_s=400.0)
-        assert (ours.world.now - began > 290.0) == (STALLS in fault)
+        assert (ours.world.now - began > 290.0) == (STALLS_ANNOTATION in fault)
         ours.wait(lambda: ours.launchers() == ["n1"])
         assert ours.status("db")["nodeName"] == "n1"
         assert ours.cpu("web") == "2"

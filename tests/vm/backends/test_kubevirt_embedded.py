@@ -23,7 +23,7 @@ from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES
 from situate.scheduler.metrics.metrics import SchedulerMetrics
 from situate.testing.vm.world.kubevirt import KubeVirtController, KubeVirtPace
 from situate.testing.vm.world.kubevirt_kinds import kubevirt_definitions
-from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, DRAIN, MOVED
+from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, DRAIN, MIGRATION_TIMES
 from situate.vm.backends.kubevirt import KubeVirtSystem
 from situate.vm.backends.kubevirt_names import INSTANCES
 from situate.vm.controller.controller import VmController
@@ -45,7 +45,7 @@ class _Nobody:
 async def where(client: Client) -> tuple[str, bool]:
     """The machine's node, and whether it is noted that it was moved."""
     found = await client.get(INSTANCES, "db", NAMESPACE)
-    return found.content.get("status", {}).get("nodeName", ""), MOVED in found.metadata.annotations
+    return found.content.get("status", {}).get("nodeName", ""), MIGRATION_TIMES in found.metadata.annotations
 
 
 @pytest.mark.rule("vm:B49", "vm:B46", "vm:N13")

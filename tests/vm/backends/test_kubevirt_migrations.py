@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from situate.kube.election.lease_record import LeaseName
-from situate.objects.kinds.unstructured import with_content
+from situate.objects.kinds.unstructured import unstructured_from
 from situate.objects.settings.section import Mistake
 from situate.vm.api.claims import claim_text, handover_text
-from situate.vm.api.patches import Remove
+from situate.vm.api.patches import DeleteObject
 from situate.vm.api.well_known import (
     CLAIM,
     CREATED_BY_SCHEDULER_LABEL,
@@ -24,7 +24,7 @@ from situate.vm.api.well_known import (
 )
 from situate.vm.backends.kubevirt_migrations import KubeVirtMigrations
 from situate.vm.backends.kubevirt_names import INSTANCE_MIGRATIONS
-from situate.vm.backends.systems import NEONVM, system_of
+from situate.vm.backends.systems import NEONVM, select_system
 from situate.vm.config.settings import KubeVirtSettings, VmSettings
 from situate.vm.controller.setup import vm_setup
 from situate.vm.model.events import WrittenHandOver
@@ -46,13 +46,13 @@ MOVE = Move(
     Ref("default", "virt-launcher-db-1", "uid-1"),
     "n1",
     "n2",
-    Amounts.of(500, GIB),
+    Amounts.from_values(500, GIB),
     0.0,
     bandwidth=100,
 )
 WEB = Ref("default", "web", "uid-web")
 CLAIMED = Claim(
-    "c", "plan", "n1", Beneficiary(BeneficiaryKind.POD, WEB), "uid-1", Amounts.of(500, GIB), 2_000_000_000.0
+    "c", "plan", "n1", Beneficiary(BeneficiaryKind.POD, WEB), "uid-1", Amounts.from_values(500, GIB), 2_000_000_000.0
 )
 
 
@@ -78,7 +78,7 @@ def test_a_migration_is_created_with_its_claim_and_its_target() -> None:
 
 @pytest.mark.rule("vm:B49", "vm:N13", "vm:B44")
 def test_cancelling_and_deleting_reach_the_one_object_that_was_decided_on() -> None:
-    gone = Remove(INSTANCE_MIGRATIONS, "default", "m", "uid-m")
+    gone = DeleteObject(INSTANCE_MIGRATIONS, "default", "m", "uid-m")
     assert BACKEND.cancel("default", "m", "uid-m") == gone
     assert BACKEND.delete("default", "m", "uid-m") == gone
 
@@ -104,7 +104,7 @@ def test_phases_are_told_apart_by_whether_anything_is_copied(phase: str, what: s
 
 @pytest.mark.rule("vm:B49", "vm:N13", "vm:B2", "vm:B10", "vm:B15")
 def test_what_stands_on_a_migration_of_ours_is_seen() -> None:
-    record = WrittenHandOver(MOVE.source, WEB, Amounts.of(500, GIB))
+    record = WrittenHandOver(MOVE.source, WEB, Amounts.from_values(500, GIB))
     notes = {
         CLAIM: claim_text(CLAIMED, RULES.resources),
         TARGET_NODE: "n2",
@@ -121,7 +121,7 @@ def test_what_stands_on_a_migration_of_ours_is_seen() -> None:
     assert seen.claim is not None
     assert seen.claim.id == "c"
     assert seen.handover == record
-    assert not seen.tells_progress
+    assert not seen.reports_progress
     assert (seen.rechosen_at, seen.for_node, seen.pinned) == (1769860800.25, True, False)
     assert seen.amount == MOVE.amount
 
@@ -129,7 +129,7 @@ def test_what_stands_on_a_migration_of_ours_is_seen() -> None:
 @pytest.mark.rule("vm:B49", "vm:B14")
 def test_a_migration_that_names_its_node_itself_is_pinned_to_it() -> None:
     spec = BACKEND.create(MOVE, CLAIMED).content["spec"]
-    seen = BACKEND.observe(with_content({**migration(labels=OURS).content, "spec": spec}), 1.0).value
+    seen = BACKEND.observe(unstructured_from({**migration(labels=OURS).content, "spec": spec}), 1.0).value
     assert seen is not None
     assert seen.pinned
 
@@ -150,11 +150,11 @@ def test_one_that_others_made_is_no_claim_of_ours() -> None:
 def test_what_cannot_be_read_is_told_of() -> None:
     odd = BACKEND.observe(migration({"phase": "Dreaming"}), 1.0)
     assert odd.value is None
-    assert "status.phase" in str(odd.wrong[0])
+    assert "status.phase" in str(odd.errors[0])
     claimed = BACKEND.observe(migration(labels=OURS, annotations={CLAIM: "{"}), 1.0)
     assert claimed.value is not None
     assert claimed.value.claim is None
-    assert CLAIM in str(claimed.wrong[0])
+    assert CLAIM in str(claimed.errors[0])
 
 
 @pytest.mark.rule("vm:B49")
@@ -165,11 +165,11 @@ def test_the_settings_choose_the_system_and_its_rights() -> None:
     assert vm_setup(of()).system is NEONVM
     chosen = of(system="kubevirt", kubevirt={"pinTarget": False})
     assert chosen.kubevirt == KubeVirtSettings(pin_target=False)
-    backend = system_of(chosen).backend(RULES)
+    backend = select_system(chosen).backend(RULES)
     assert "addedNodeSelector" not in backend.create(MOVE, None).content["spec"]
     rights = {
         (each.resource, verb)
-        for each in permissions(LeaseName("default", "vm"), RULES, system_of(chosen))
+        for each in permissions(LeaseName("default", "vm"), RULES, select_system(chosen))
         for verb in each.verbs
         if each.group == "kubevirt.io"
     }

@@ -8,15 +8,22 @@ from typing import Any
 import pytest
 
 from situate.objects.kinds import pods
-from situate.vm.api.quantities import ResizeWish
-from situate.vm.api.well_known import ALWAYS_MIGRATE_LABEL, CLAIM_CLOSED, MOVED
+from situate.vm.api.quantities import ContainerResizeRequest
+from situate.vm.api.well_known import ALWAYS_MIGRATE_LABEL, CLAIM_CLOSED, MIGRATION_TIMES
 from situate.vm.backends.kubevirt import KubeVirtSystem
-from situate.vm.backends.kubevirt_instances import InstanceSeen, read_instance
-from situate.vm.backends.kubevirt_pods import instance_of, made_for, read_launcher, role_in, runner, unmoved
+from situate.vm.backends.kubevirt_instances import ObservedInstance, read_instance
+from situate.vm.backends.kubevirt_pods import (
+    instance_of,
+    launcher_role,
+    migration_of_target,
+    read_launcher,
+    running_pod_name,
+    without_target_constraints,
+)
 from situate.vm.model.pods_and_nodes import Machine, Node, Phase, Ref, Role
 from situate.vm.model.policy import GIB, Rules
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.protocol.resize_request import ResizeRequest, refused
+from situate.vm.protocol.resize_request import ResizeRequest, resize_refusal
 from tests.vm.backends.kubevirt_objects import OWNER, instance, launcher
 from tests.vm.objects import pod
 
@@ -27,13 +34,13 @@ DONE = {**UNDER_WAY, "completed": True, "endTimestamp": "2026-01-01T01:00:00Z"}
 UNNAMED = {key: value for key, value in DONE.items() if key != "sourcePod"}
 
 
-def seen(status: Any = None, **metadata: Any) -> InstanceSeen:
+def seen(status: Any = None, **metadata: Any) -> ObservedInstance:
     read = read_instance(instance(status, **metadata), RULES)
-    assert read.value is not None, read.wrong
+    assert read.value is not None, read.errors
     return read.value
 
 
-def machine(of: pods.Pod, known: InstanceSeen | None) -> Machine:
+def machine(of: pods.Pod, known: ObservedInstance | None) -> Machine:
     found = read_launcher(of, RULES, known).machine
     assert found is not None
     return found
@@ -61,9 +68,9 @@ def test_a_launcher_is_known_by_its_owner_and_its_label(each: pods.Pod, ref: Ref
 
 
 def test_what_a_target_was_made_for_is_on_it() -> None:
-    assert made_for(launcher(made_for="m1")) == Ref("default", "m", "m1")
-    assert made_for(launcher()) is None
-    assert made_for(pod("web", labels={"kubevirt.io/migrationJobUID": "m1"})) is None
+    assert migration_of_target(launcher(made_for="m1")) == Ref("default", "m", "m1")
+    assert migration_of_target(launcher()) is None
+    assert migration_of_target(pod("web", labels={"kubevirt.io/migrationJobUID": "m1"})) is None
 
 
 @pytest.mark.rule("vm:B49", "vm:C3", "vm:C9")
@@ -120,12 +127,12 @@ def test_what_a_target_was_made_for_is_on_it() -> None:
     ],
 )
 def test_what_a_pod_is_to_a_move(each: pods.Pod, status: Any, role: Role) -> None:
-    assert role_in(each, seen(status)) is role
+    assert launcher_role(each, seen(status)) is role
 
 
 def test_of_a_machine_that_is_not_known_the_label_says_what_a_pod_is() -> None:
-    assert role_in(launcher(), None) is Role.IDLE
-    assert role_in(launcher(made_for="m1"), None) is Role.TARGET
+    assert launcher_role(launcher(), None) is Role.IDLE
+    assert launcher_role(launcher(made_for="m1"), None) is Role.TARGET
     assert not machine(launcher(), None).migratable
 
 
@@ -167,9 +174,9 @@ def test_a_machine_on_its_way_is_frozen(status: Any, phase: Phase) -> None:
 
 @pytest.mark.rule("vm:B49", "vm:C8", "vm:B25")
 def test_a_launcher_counts_for_what_it_requests_and_costs_what_its_guest_has() -> None:
-    notes = {MOVED: '["2026-01-01T00:00:00Z"]', CLAIM_CLOSED: "c"}
+    notes = {MIGRATION_TIMES: '["2026-01-01T00:00:00Z"]', CLAIM_CLOSED: "c"}
     read = read_launcher(launcher(), RULES, seen(annotations=notes))
-    assert read.reserved == read.requested == read.used == Amounts.of(500, 3 * GIB)
+    assert read.reserved == read.requested == read.used == Amounts.from_values(500, 3 * GIB)
     assert read.machine is not None
     assert read.machine.load.memory_used == 2 * GIB
     assert (read.machine.own, read.machine.autoscaled) == (True, False)
@@ -178,33 +185,33 @@ def test_a_launcher_counts_for_what_it_requests_and_costs_what_its_guest_has() -
 
 @pytest.mark.rule("vm:B49", "vm:B34")
 def test_nobody_resizes_a_launcher_by_the_permit_port() -> None:
-    nothing = Amounts.of(0, 0)
+    nothing = Amounts.from_values(0, 0)
     entry = read_launcher(launcher(), RULES, seen())
-    node = Node("n1", Amounts.of(8000, 32 * GIB), nothing, nothing, nothing, nothing, {entry.uid: entry})
-    request = ResizeRequest(entry.ref, ResizeWish("", 1000, None))
-    answer = refused(request, launcher(), node)
+    node = Node("n1", Amounts.from_values(8000, 32 * GIB), nothing, nothing, nothing, nothing, {entry.uid: entry})
+    request = ResizeRequest(entry.ref, ContainerResizeRequest("", 1000, None))
+    answer = resize_refusal(request, launcher(), node)
     assert answer is not None
     assert (answer.status, "runs a VM" in answer.text) == (400, True)
-    assert refused(request, launcher(), replace(node, pods={})) is None
+    assert resize_refusal(request, launcher(), replace(node, pods={})) is None
 
 
 def test_notes_that_cannot_be_read_are_told_of_and_left_out() -> None:
-    read = read_instance(instance(annotations={MOVED: "yesterday"}), RULES)
+    read = read_instance(instance(annotations={MIGRATION_TIMES: "yesterday"}), RULES)
     assert read.value is not None
     assert read.value.moved_at == ()
-    assert "vm.situate.dev/moved" in str(read.wrong[0])
+    assert "vm.situate.dev/moved" in str(read.errors[0])
     broken = read_instance(instance({"migrationState": {"endTimestamp": "soon"}}), RULES)
     assert broken.value is None
-    assert "status.migrationState.endTimestamp" in str(broken.wrong[0])
+    assert "status.migrationState.endTimestamp" in str(broken.errors[0])
 
 
 def test_a_machine_runs_in_the_youngest_pod_of_its_node_that_has_not_ended() -> None:
     target = launcher("t", node="n2", made_for="m1")
     younger = launcher("younger", metadata={"creationTimestamp": "2026-01-02T00:00:00Z"})
     ended = launcher("ended", status={"phase": "Succeeded"})
-    assert runner(seen(), (target, younger, launcher(), ended)) == "younger"
-    assert runner(seen(), (target, ended)) == ""
-    assert runner(seen({"nodeName": ""}), (launcher(node=""),)) == ""
+    assert running_pod_name(seen(), (target, younger, launcher(), ended)) == "younger"
+    assert running_pod_name(seen(), (target, ended)) == ""
+    assert running_pod_name(seen({"nodeName": ""}), (launcher(node=""),)) == ""
 
 
 @pytest.mark.rule("vm:B49", "vm:B12")
@@ -220,7 +227,7 @@ def test_the_next_target_is_asked_for_what_the_machine_asks_for_and_not_the_last
     selector = {"kubernetes.io/hostname": "n1", "cpu": "new"}
 
     def after(**more: Any) -> Any:
-        spec = unmoved(launcher(nodeSelector=selector, **more)).spec
+        spec = without_target_constraints(launcher(nodeSelector=selector, **more)).spec
         node = spec.affinity.node_affinity
         terms = () if node is None or node.required is None else node.required.node_selector_terms
         return dict(spec.node_selector), [[each.key for each in term.match_expressions] for term in terms]

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from situate.cli.input.configuration import load, vm_settings
+from situate.cli.input.configuration import load_configuration, vm_settings
 from situate.objects.settings.section import parse_section
 from situate.runtime.configuration.file import BadConfiguration
-from situate.vm.config.neon_settings import read_reference
+from situate.vm.config.neon_settings import read_neon_configuration
 from situate.vm.config.settings import VmSettings
-from situate.vm.model.policy import Calm, CostWeights, Deadlines, Rules, Scoring
+from situate.vm.model.policy import CostWeights, Deadlines, MigrationLimits, Rules, Scoring
 
 SHIPPED = {
     "watermark": 0.9,
@@ -69,7 +69,7 @@ def test_everything_can_be_set() -> None:
         targets_first=True,
         scoring=Scoring(score_peak=0.5, randomize=False),
         weights=CostWeights(load=3.0, downtime_s=1.0, dirty_rate=10.0 * 2**20, post_copy=True),
-        calm=Calm(cool_down_s=300.0, moves_in_cluster=7, link=10 * 2**30),
+        calm=MigrationLimits(cool_down_s=300.0, moves_in_cluster=7, link=10 * 2**30),
         deadlines=Deadlines(unbound_s=20.0, claim_s=0.0),
         permit_s=120.0,
         demand_after_s=1.0,
@@ -123,14 +123,14 @@ def test_mistakes_are_named(section: dict[str, Any], said: str) -> None:
 @pytest.mark.parametrize("missing", SHIPPED)
 def test_the_reference_s_file_has_fields_that_must_be_set(missing: str) -> None:
     document = {key: value for key, value in SHIPPED.items() if key != missing}
-    read, (mistake,) = read_reference(json.dumps(document), VmSettings())
+    read, (mistake,) = read_neon_configuration(json.dumps(document), VmSettings())
     assert read is None
     assert mistake.path == missing
 
 
 @pytest.mark.rule("vm:C31")
 def test_what_the_reference_s_file_does_not_say_is_zero() -> None:
-    read, mistakes = read_reference(json.dumps(SHIPPED), VmSettings(compat=True))
+    read, mistakes = read_neon_configuration(json.dumps(SHIPPED), VmSettings(compat=True))
     assert mistakes == ()
     assert read is not None
     assert read.rules().scoring == Scoring(0.0, 0.0, 0.0, randomize=False)
@@ -150,7 +150,7 @@ def test_what_the_reference_s_file_does_not_say_is_zero() -> None:
     ],
 )
 def test_mistakes_in_the_reference_s_file_are_named(text: str, said: str) -> None:
-    read, mistakes = read_reference(text, VmSettings())
+    read, mistakes = read_neon_configuration(text, VmSettings())
     assert read is None
     assert said in str(mistakes[0])
 
@@ -164,12 +164,12 @@ def test_the_file_beside_ours_is_read(tmp_path: Path) -> None:
     with pytest.raises(
         BadConfiguration, match=r"vm\.configuration neon\.json: .*found .*neon\.json.*, allowed: a readable file"
     ):
-        load(file)
+        load_configuration(file)
     (tmp_path / "neon.json").write_text(json.dumps({**SHIPPED, "watermark": 2}))
     with pytest.raises(BadConfiguration, match=r"vm\.configuration neon\.json: watermark: found 2"):
-        load(file)
+        load_configuration(file)
     (tmp_path / "neon.json").write_text(json.dumps({**SHIPPED, "watermark": 0.7}))
-    settings = vm_settings(load(file))
+    settings = vm_settings(load_configuration(file))
     assert settings is not None
     rules = settings.rules()
     assert (rules.watermark, rules.scheduler_name, rules.compat, rules.evict) == (

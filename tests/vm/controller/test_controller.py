@@ -17,7 +17,7 @@ from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.runtime.reconcile.outcomes import BrokenInvariant
 from situate.testing.builders.objects import pod as pod_object
-from situate.testing.virtual_time.network import Answering
+from situate.testing.virtual_time.network import RequestHandler
 from situate.testing.virtual_time.processes import ProcessState
 from situate.testing.vm.world.processes import MIGRATIONS, NAMESPACE, PODS, UNIT, VmWorld
 from situate.vm.api.quantities import GIB
@@ -25,7 +25,7 @@ from situate.vm.api.well_known import APPROVED, CLAIM, CLAIM_CLOSED, CREATED_BY_
 from situate.vm.controller.controller import VmController
 from situate.vm.controller.setup import VmSetup
 from situate.vm.ledger.migrations.planner import Planner
-from situate.vm.model.events import Asked, Event
+from situate.vm.model.events import Event, ResourcesRequested
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
 
@@ -38,7 +38,7 @@ class Stage:
         self.world = world
         self.requests: list[tuple[str, str, Json]] = []
         """Every write that was carried out: method, path and body."""
-        world.told.append(self._note)
+        world.request_listeners.append(self._note)
 
     def _note(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
         if isinstance(answer, Response) and answer.status < 300 and "leases" not in request.path:
@@ -57,7 +57,7 @@ class Stage:
     def run(self, *names: str, **more: Any) -> None:
         for name in names:
             self.world.create_machine(name, **more)
-        self.wait(lambda: self.world.runs(*names))
+        self.wait(lambda: self.world.all_running(*names))
 
     def tell(self, event: Event) -> None:
         """Something happens to the ledger that no watch shows: a request of an agent."""
@@ -80,7 +80,7 @@ class Stage:
 
 class Meddler:
     def __init__(
-        self, behind: Answering, method: str, part: str, answer: Callable[[Callable[[], Any]], Any], times: int
+        self, behind: RequestHandler, method: str, part: str, answer: Callable[[Callable[[], Any]], Any], times: int
     ) -> None:
         self._behind, self._method, self._part, self._answer, self.left = behind, method, part, answer, times
 
@@ -116,8 +116,8 @@ def test_runner_pods_are_placed_under_our_name_and_booked_with_what_they_use() -
     with stage() as ours:
         ours.run("a", cpus=2, slots=8)
         node = ours.controller.ledger.state.nodes[ours.world.node_of("a")]
-        assert node.reserved == Amounts.of(2000, 8 * GIB)
-        runner = ours.world.runner("a")["metadata"]["name"]
+        assert node.reserved == Amounts.from_values(2000, 8 * GIB)
+        runner = ours.world.runner_pod("a")["metadata"]["name"]
         assert any(note[:2] == (f"Pod {runner}", "Scheduled") for note in ours.world.notes)
 
 
@@ -126,7 +126,7 @@ def test_a_request_is_granted_by_a_patch_that_tests_what_was_decided_on() -> Non
     with stage() as ours:
         ours.run("a", cpus=2, slots=8)
         ours.requests.clear()
-        ours.world.ask("a", Amounts.of(3000, 12 * GIB))
+        ours.world.write_request("a", Amounts.from_values(3000, 12 * GIB))
         ours.wait(lambda: ours.approved("a") == {"vCPUs": 3, "mem": "12Gi"}, within_s=1.0)
         (patch,) = ours.writes("PATCH", f"/apis/vm.neon.tech/v1/namespaces/{NAMESPACE}/virtualmachines/a")
         machine, (version,) = ours.world.machine("a"), (each for each in patch if each["path"].endswith("Version"))
@@ -152,15 +152,15 @@ def test_a_neighbour_makes_room_and_what_it_leaves_goes_to_the_one_who_asked() -
     with stage() as ours:
         crowd(ours)
         gone: list[float] = []
-        source = ours.world.runner("b")["metadata"]["name"]
-        ours.world.ask("a", Amounts.of(6000, 24 * GIB))
-        ours.wait(lambda: bool(ours.world.items(MIGRATIONS)))
+        source = ours.world.runner_pod("b")["metadata"]["name"]
+        ours.world.write_request("a", Amounts.from_values(6000, 24 * GIB))
+        ours.wait(lambda: bool(ours.world.list_items(MIGRATIONS)))
         (made,) = ours.writes("POST", MIGRATIONS)
         assert made["metadata"]["name"] == f"schedplugin-{source}"
         assert made["metadata"]["labels"] == {CREATED_BY_SCHEDULER_LABEL: "true"}
         assert made["metadata"]["annotations"][TARGET_NODE] == "n2"
         claim = json.loads(made["metadata"]["annotations"][CLAIM])
-        assert (claim["node"], claim["beneficiary"]["name"]) == ("n1", ours.world.runner("a")["metadata"]["name"])
+        assert (claim["node"], claim["beneficiary"]["name"]) == ("n1", ours.world.runner_pod("a")["metadata"]["name"])
         assert made["spec"] == {
             "vmName": "b",
             "preventMigrationToSameHost": True,
@@ -185,10 +185,10 @@ def test_a_neighbour_makes_room_and_what_it_leaves_goes_to_the_one_who_asked() -
         assert noted
         assert noted[0] < ended[0], "whoever finds the note goes on where it was stopped (B10)"
         assert claim["id"] in ours.world.machine("a")["metadata"]["annotations"][CLAIM_CLOSED]
-        ours.wait(lambda: not ours.world.items(MIGRATIONS))
+        ours.wait(lambda: not ours.world.list_items(MIGRATIONS))
         ours.world.let_pass(30.0)
         assert len(ours.writes("POST", MIGRATIONS)) == 1
-        assert ours.world.runs("a", "b")
+        assert ours.world.all_running("a", "b")
 
 
 @pytest.mark.rule("vm:B12")
@@ -200,8 +200,8 @@ def test_a_target_is_chosen_by_all_filters_of_the_profile() -> None:
         taint = {"key": "example.com/gpu", "value": "yes", "effect": "NoSchedule"}
         ours.world.call("PATCH", "/api/v1/nodes/n2", {"spec": {"taints": [taint]}}, patch=True)
         ours.world.call("PATCH", "/api/v1/nodes/n3", {"spec": {"unschedulable": False}}, patch=True)
-        ours.world.ask("a", Amounts.of(6000, 24 * GIB))
-        ours.wait(lambda: bool(ours.world.items(MIGRATIONS)))
+        ours.world.write_request("a", Amounts.from_values(6000, 24 * GIB))
+        ours.wait(lambda: bool(ours.world.list_items(MIGRATIONS)))
         (made,) = ours.writes("POST", MIGRATIONS)
         assert made["metadata"]["annotations"][TARGET_NODE] == "n3"
 
@@ -210,8 +210,8 @@ def test_a_target_is_chosen_by_all_filters_of_the_profile() -> None:
 def test_another_process_goes_on_with_a_move_and_starts_none_twice() -> None:
     with stage(processes=2) as ours:
         crowd(ours)
-        ours.world.ask("a", Amounts.of(6000, 24 * GIB))
-        ours.wait(lambda: bool(ours.world.items(MIGRATIONS)))
+        ours.world.write_request("a", Amounts.from_values(6000, 24 * GIB))
+        ours.wait(lambda: bool(ours.world.list_items(MIGRATIONS)))
         leader = ours.world.leader()
         assert leader is not None
         ours.world.end(leader)
@@ -231,7 +231,7 @@ def test_a_migration_whose_creation_was_not_answered_is_not_made_again() -> None
             return UNAVAILABLE
 
         ours.meddle("POST", "virtualmachinemigrations", unanswered, times=1)
-        ours.world.ask("a", Amounts.of(6000, 24 * GIB))
+        ours.world.write_request("a", Amounts.from_values(6000, 24 * GIB))
         ours.wait(lambda: ours.approved("a") == {"vCPUs": 6, "mem": "24Gi"}, within_s=60.0)
         assert len(ours.writes("POST", MIGRATIONS)) == 1
 
@@ -245,7 +245,7 @@ def test_nothing_is_granted_or_placed_before_everything_is_listed() -> None:
             ours.world.network.server, "GET", "virtualmachinemigrations", lambda _: UNAVAILABLE, 10_000
         )
         ours.world.end(member)
-        ours.world.ask("a", Amounts.of(3000, 12 * GIB))
+        ours.world.write_request("a", Amounts.from_values(3000, 12 * GIB))
         ours.world.let_pass(40.0)
         assert ours.approved("a") is None
         assert ours.controller.not_ready() is not None
@@ -262,7 +262,7 @@ def test_a_leader_that_cannot_renew_writes_nothing_any_more() -> None:
         ours.meddle("PUT", "/leases/", lambda _: UNAVAILABLE)
         ours.world.let_pass(20.0)
         ours.requests.clear()
-        ours.world.ask("a", Amounts.of(3000, 12 * GIB))
+        ours.world.write_request("a", Amounts.from_values(3000, 12 * GIB))
         ours.world.let_pass(5.0)
         assert ours.approved("a") is None
         assert [each for each in ours.requests if "virtualmachine" in each[1] and each[0] != "GET"] == []
@@ -284,14 +284,14 @@ def test_a_process_that_was_paused_and_lost_the_lease_writes_nothing_when_it_goe
         assert first is not None
         first.process.pause()
         ours.wait(lambda: ours.world.leader() is not None, within_s=60.0)
-        ours.world.told.append(note)
+        ours.world.request_listeners.append(note)
         second = ours.world.leader()
         assert second is not None
         second.process.pause()  # so that there is something left to do when the first one goes on
-        ours.world.ask("a", Amounts.of(3000, 12 * GIB))
+        ours.world.write_request("a", Amounts.from_values(3000, 12 * GIB))
         ours.world.let_pass(0.5)
-        uid = ours.world.runner("a")["metadata"]["uid"]
-        asked = Asked(uid, UNIT, Amounts.of(3000, 12 * GIB), None)
+        uid = ours.world.runner_pod("a")["metadata"]["uid"]
+        asked = ResourcesRequested(uid, UNIT, Amounts.from_values(3000, 12 * GIB), None)
         # decided before the clocks are looked at that end its term: what is to be written is in its hands by then
         first.process.loop.call_soon_threadsafe(first.controller.ledger.apply, asked)
         first.process.resume()
@@ -320,7 +320,7 @@ def test_without_the_definitions_plain_pods_are_placed_and_it_is_said_once_what_
     assert all("situate crds vm | kubectl apply" in each["next_step"] for each in said)
 
 
-@pytest.mark.parametrize("point", ["plan", "ready"])
+@pytest.mark.parametrize("point", ["plan", "startable_migrations"])
 def test_a_defect_of_the_ledger_ends_the_process_with_its_story(point: str) -> None:
     """In a beat, or in the handler of a watch, whose exceptions stop nobody: a ledger that lacks an event is void."""
 
@@ -330,7 +330,7 @@ def test_a_defect_of_the_ledger_ends_the_process_with_its_story(point: str) -> N
     with stage() as ours:
         ours.run("a", cpus=2, slots=8)
         ours.controller.ledger.planner = replace(Planner(), **{point: broken})
-        ours.world.ask("a", Amounts.of(12000, 48 * GIB))
+        ours.world.write_request("a", Amounts.from_values(12000, 48 * GIB))
         process = ours.world.members[0].process
         ours.wait(lambda: process.state is ProcessState.ENDED)
         failure = process.failure()
@@ -355,7 +355,7 @@ def test_an_approval_that_nobody_answers_is_written_again_after_its_time() -> No
     with stage() as ours:
         ours.run("a", cpus=2, slots=8)
         ours.meddle("PATCH", "/virtualmachines/a", lambda _: None, times=1)
-        ours.world.ask("a", Amounts.of(3000, 12 * GIB))
+        ours.world.write_request("a", Amounts.from_values(3000, 12 * GIB))
         ours.wait(lambda: ours.approved("a") == {"vCPUs": 3, "mem": "12Gi"}, within_s=5.0)
 
 
@@ -364,7 +364,7 @@ def test_an_approval_that_nobody_answers_is_written_again_after_its_time() -> No
 def test_metrics_bear_our_names_and_in_compat_the_references(compat: bool) -> None:
     with stage(Rules(compat=compat)) as ours:
         ours.run("a", cpus=2, slots=8)
-        ours.world.ask("a", Amounts.of(3000, 12 * GIB))
+        ours.world.write_request("a", Amounts.from_values(3000, 12 * GIB))
         ours.wait(lambda: ours.approved("a") == {"vCPUs": 3, "mem": "12Gi"})
         ours.world.let_pass(1.0)
         text = generate_latest(ours.world.registry).decode()
@@ -392,7 +392,7 @@ def test_only_the_pod_of_the_one_that_leads_bears_the_name_that_agents_look_for(
             world.call("POST", PODS, made)
 
         def bearers() -> list[str]:
-            found = world.items(PODS)
+            found = world.list_items(PODS)
             return [each["metadata"]["name"] for each in found if "name" in each["metadata"].get("labels", {})]
 
         assert world.let_pass(30.0, stop=lambda: bearers() == ["vm-new"]), bearers()

@@ -162,12 +162,12 @@ async def test_a_neighbour_makes_room_and_the_command_line_shows_it(tmp_path: Pa
         for name in ("a", "b"):
             await eventually(lambda name=name: phase(client, name), lambda found: found == "Running")  # type: ignore[misc]
         await client.patch(NODES, "n2", MergePatch({"spec": {"unschedulable": False}}))
-        wanted = amounts_text(Amounts.of(6000, 24 * GIB))
-        await annotate(client, "a", {SCALING_UNIT: amounts_text(Amounts.of(250, GIB)), REQUESTED: wanted})
+        wanted = amounts_text(Amounts.from_values(6000, 24 * GIB))
+        await annotate(client, "a", {SCALING_UNIT: amounts_text(Amounts.from_values(250, GIB)), REQUESTED: wanted})
         await eventually(lambda: phase(client, "b"), lambda found: found == "Migrating")
         (move,) = (await client.list(MIGRATIONS, NAMESPACE)).items
         await eventually(lambda: migration_phase(client, move.metadata.name), lambda found: found == "Running")
-        partly = amounts_text(Amounts.of(4000, 16 * GIB))
+        partly = amounts_text(Amounts.from_values(4000, 16 * GIB))
         await eventually(lambda: approved(client, "a"), lambda found: found == [partly, partly])
         assert move.metadata.annotations[TARGET_NODE] == "n2"
         assert json.loads(move.metadata.annotations[CLAIM])["node"] == "n1"

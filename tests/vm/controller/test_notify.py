@@ -31,18 +31,18 @@ def test_a_broken_annotation_is_named_on_the_machine_that_has_it_and_the_machine
     """Whoever wrote it looks at the machine; its pod has a copy."""
     with stage() as ours:
         ours.run("a", cpus=2, slots=8)
-        ours.world.ask("a", Amounts.of(3000, 12 * GIB))
+        ours.world.write_request("a", Amounts.from_values(3000, 12 * GIB))
         ours.wait(lambda: ours.approved("a") == {"vCPUs": 3, "mem": "12Gi"})
         assert told(ours) == []
 
         ours.world.annotate(f"{MACHINES}/a", {annotation: text})
         ours.wait(lambda: bool(told(ours)))
         ours.world.let_pass(10.0)
-        runner = ours.world.runner("a")["metadata"]["name"]
+        runner = ours.world.runner_pod("a")["metadata"]["name"]
         assert [about for about, _ in told(ours)] == ["VirtualMachine a", f"Pod {runner}"], "once each"
         for _, message in told(ours):
             assert f'metadata.annotations["{annotation}"]' in message
             assert words in message
         assert ours.approved("a") == {"vCPUs": 3, "mem": "12Gi"}
-        assert ours.controller.ledger.state.nodes["n1"].reserved == Amounts.of(3000, 12 * GIB)
-        assert ours.world.runs("a")
+        assert ours.controller.ledger.state.nodes["n1"].reserved == Amounts.from_values(3000, 12 * GIB)
+        assert ours.world.all_running("a")

@@ -13,7 +13,7 @@ from situate.objects.kinds import nodes, pods
 from situate.objects.kinds.meta import KubernetesObject
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
-from situate.vm.api.parse_errors import Unreadable
+from situate.vm.api.parse_errors import ParseError
 from situate.vm.api.well_known import (
     APPROVED,
     CLAIM,
@@ -28,11 +28,11 @@ from situate.vm.api.well_known import (
 from situate.vm.api.well_known import RESOURCES as GUEST
 from situate.vm.backends.neonvm import NeonVM
 from situate.vm.backends.systems import NEONVM
-from situate.vm.controller.informers import VmWatched
-from situate.vm.controller.observe import Observing
+from situate.vm.controller.informers import VmInformers
+from situate.vm.controller.observe import Observer
 from situate.vm.ledger.ledger import Ledger
 from situate.vm.model.actions import Approve
-from situate.vm.model.events import Asked, Event, MigrationGone, MigrationSeen, Written
+from situate.vm.model.events import Event, MigrationObserved, MigrationRemoved, ResourcesRequested, WriteResult
 from situate.vm.model.pods_and_nodes import Phase, Pod, Ref
 from situate.vm.model.policy import GIB, Rules
 from situate.vm.model.resource_amounts import Amounts
@@ -67,21 +67,21 @@ class Watch:
 
     def __init__(self, rules: Rules) -> None:
         self.backend = NeonVM(rules)
-        self.watched = VmWatched.of(Client(_nowhere()), Random(1), NEONVM, self.backend)
+        self.watched = VmInformers.create(Client(_nowhere()), Random(1), NEONVM, self.backend)
         self.ledger = Recording(rules)
-        self.wrong: dict[str, tuple[Unreadable, ...]] = {}
+        self.wrong: dict[str, tuple[ParseError, ...]] = {}
         self.forgotten: list[tuple[str, str]] = []
-        self.observing = Observing(self.watched, NEONVM, self.backend, self.ledger, self)
+        self.observing = Observer(self.watched, NEONVM, self.backend, self.ledger, self)
 
-    def unreadable(self, resource: ResourceType[Any], each: KubernetesObject, wrong: tuple[Unreadable, ...]) -> None:
+    def unreadable(self, resource: ResourceType[Any], each: KubernetesObject, wrong: tuple[ParseError, ...]) -> None:
         self.wrong[f"{resource.plural} {each.metadata.name}"] = wrong
 
     def forget(self, resource: ResourceType[Any], uid: str) -> None:
         self.forgotten.append((resource.plural, uid))
 
     def begin(self) -> None:
-        self.observing.take_in()
-        self.observing.listed()
+        self.observing.load_objects()
+        self.observing.complete_listing()
 
     def put(self, *objects: pods.Pod | nodes.Node | Unstructured) -> None:
         for each in objects:
@@ -184,13 +184,13 @@ def test_how_large_a_machine_is_counts_whatever_cannot_be_read_any_more(watch: W
     labels = {ENABLED_LABEL: "true"}
     watch.put(vm(), runner("a-xyz", annotations, labels=labels, nodeName="n1"))
     watch.put(runner("a-xyz", {**annotations, broken: "broken"}, labels=labels, nodeName="n1"))
-    assert watch.ledger.state.nodes["n1"].reserved == Amounts.of(2000, 2 * GIB), "what was approved stays"
+    assert watch.ledger.state.nodes["n1"].reserved == Amounts.from_values(2000, 2 * GIB), "what was approved stays"
     watch.put(vm({"guest": guest(6)}, status={"cpus": 6, "memorySize": "1Gi"}))
-    assert watch.ledger.state.nodes["n1"].reserved == Amounts.of(6000, 2 * GIB)
+    assert watch.ledger.state.nodes["n1"].reserved == Amounts.from_values(6000, 2 * GIB)
     watch.put(vm({"guest": guest(1)}, status={"cpus": 1, "memorySize": "1Gi"}))
-    assert watch.ledger.state.nodes["n1"].reserved == Amounts.of(6000, 2 * GIB), "until it is read again"
+    assert watch.ledger.state.nodes["n1"].reserved == Amounts.from_values(6000, 2 * GIB), "until it is read again"
     watch.put(runner("a-xyz", annotations, labels=labels, nodeName="n1"))
-    assert watch.ledger.state.nodes["n1"].reserved == Amounts.of(2000, 2 * GIB)
+    assert watch.ledger.state.nodes["n1"].reserved == Amounts.from_values(2000, 2 * GIB)
 
 
 @pytest.mark.rule("vm:D18", "vm:D13", "vm:C3")
@@ -216,10 +216,12 @@ def test_what_is_being_written_is_not_taken_to_show_on_a_pod_that_cannot_be_read
     labels = {ENABLED_LABEL: "true"}
     before = runner("a-xyz", {SCALING_UNIT: UNIT, APPROVED: ONE}, labels=labels, nodeName="n1")
     watch.put(vm(), before)
-    two = Amounts.of(1500, 2 * GIB)
-    watch.ledger.apply(Asked("uid-a-xyz", Amounts.of(500, GIB), two, Amounts.of(1000, GIB)))
-    (approve,) = (each for each in watch.ledger.taken() if isinstance(each, Approve))
-    watch.ledger.apply(Written(approve, "ok"))
+    two = Amounts.from_values(1500, 2 * GIB)
+    watch.ledger.apply(
+        ResourcesRequested("uid-a-xyz", Amounts.from_values(500, GIB), two, Amounts.from_values(1000, GIB))
+    )
+    (approve,) = (each for each in watch.ledger.take_actions() if isinstance(each, Approve))
+    watch.ledger.apply(WriteResult(approve, "ok"))
     watch.put(runner("a-xyz", {SCALING_UNIT: "broken", APPROVED: ONE}, labels=labels, nodeName="n1"))
     watch.put(before)
     booked = watch.booked("a-xyz")
@@ -244,7 +246,7 @@ def test_a_migration_is_told_with_the_uids_that_its_object_lacks(watch: Watch) -
     status = {"phase": "Pending", "targetPodName": "a-new"}
     watch.put(migration(status, "m", annotations=notes, labels=labels))
     seen = watch.ledger.told[-1]
-    assert isinstance(seen, MigrationSeen)
+    assert isinstance(seen, MigrationObserved)
     assert (seen.machine.uid, seen.target_node, seen.source_node) == ("uid-vm-a", "n2", "n1")
     assert seen.claim is not None
     assert seen.source == Ref("default", "a-xyz", "uid-a-xyz")
@@ -252,10 +254,10 @@ def test_a_migration_is_told_with_the_uids_that_its_object_lacks(watch: Watch) -
     owners = ({**VM_OWNER, "controller": False}, migration_owner(controller=True))
     watch.put(runner("a-new", owners=owners))
     again = watch.ledger.told[-1]
-    assert isinstance(again, MigrationSeen)
+    assert isinstance(again, MigrationObserved)
     assert again.target == Ref("default", "a-new", "uid-a-new"), "only now the pod is there"
     watch.watched.migrations.store.remove("m", "default")
-    assert watch.ledger.told[-1] == MigrationGone(seen.machine, "m")
+    assert watch.ledger.told[-1] == MigrationRemoved(seen.machine, "m")
 
 
 @pytest.mark.rule("vm:B43", "vm:C30")

@@ -95,7 +95,7 @@ def test_a_pod_asks_for_its_room_before_the_machine_that_makes_it_is_deleted() -
         ours.run("b", cpus=4, slots=16)
         web(ours, "2")
         ours.world.call("PATCH", "/api/v1/nodes/n2", {"spec": {"unschedulable": False}}, patch=True)
-        source = f"{PODS}/{ours.world.runner('b')['metadata']['name']}"
+        source = f"{PODS}/{ours.world.runner_pod('b')['metadata']['name']}"
         ours.world.let_pass(1.0)
         seen: list[str | None] = []
 
@@ -117,13 +117,13 @@ def test_a_pod_asks_for_its_room_before_the_machine_that_makes_it_is_deleted() -
 def test_a_runner_pod_requests_what_its_machine_may_use_and_a_quota_stops_no_grant() -> None:
     with stage(n1="8") as ours:
         ours.run("a", cpus=2, slots=8)
-        ours.world.ask("a", Amounts.of(3000, 12 * GIB))
+        ours.world.write_request("a", Amounts.from_values(3000, 12 * GIB))
         ours.wait(lambda: ours.approved("a") == {"vCPUs": 3, "mem": "12Gi"})
-        assert requests(ours.world.runner("a")) == {"cpu": "3", "memory": "12Gi"}
+        assert requests(ours.world.runner_pod("a")) == {"cpu": "3", "memory": "12Gi"}
         ours.world.let_pass(1.0)
         ours.meddle("PATCH", "/resize", lambda _: QUOTA, times=1)
-        ours.world.ask("a", Amounts.of(4000, 16 * GIB))
+        ours.world.write_request("a", Amounts.from_values(4000, 16 * GIB))
         ours.wait(lambda: ours.approved("a") == {"vCPUs": 4, "mem": "16Gi"}, within_s=5.0)
-        assert requests(ours.world.runner("a"))["cpu"] == "3"
-        ours.wait(lambda: condition(ours.world.runner("a"), "PodNotResized") == ("True", "Denied"))
-        ours.wait(lambda: requests(ours.world.runner("a"))["cpu"] == "4", within_s=90.0)
+        assert requests(ours.world.runner_pod("a"))["cpu"] == "3"
+        ours.wait(lambda: condition(ours.world.runner_pod("a"), "PodNotResized") == ("True", "Denied"))
+        ours.wait(lambda: requests(ours.world.runner_pod("a"))["cpu"] == "4", within_s=90.0)

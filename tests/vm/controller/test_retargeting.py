@@ -31,7 +31,7 @@ def test_a_target_that_its_node_does_not_take_is_offered_another_and_the_claim_s
         ours.world.call("PATCH", "/api/v1/nodes/n3", {"spec": {"unschedulable": False}}, patch=True)
         ours.requests.clear()
         refusing = ours.meddle("POST", "/binding", lambda _: UNAVAILABLE, times=1)  # its pod waits a second then
-        ours.world.ask("a", Amounts.of(6000, 24 * GIB))
+        ours.world.write_request("a", Amounts.from_values(6000, 24 * GIB))
         ours.wait(lambda: bool(refusing.left == 0 and [each for each in _moves(ours) if each.waits_for_its_target]))
         if change is None:
             ours.world.call("DELETE", "/api/v1/nodes/n2")

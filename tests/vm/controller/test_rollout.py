@@ -24,7 +24,7 @@ class Rollout(VmWorld):
     def new_identity(self, product: str) -> tuple[str, Wire]:
         del product
         identity = f"{self.setup.pod}_x"
-        return identity, self.network.wire(Identity(identity, ("system:authenticated",)))
+        return identity, self.network.connect(Identity(identity, ("system:authenticated",)))
 
     def start(self, pod: str, revision: int, *, ready: bool = True) -> None:
         """A process in a pod of that revision."""
@@ -55,7 +55,7 @@ class Rollout(VmWorld):
         return WANTS in self.call("GET", LEASE)["metadata"].get("annotations", {})
 
     def marked(self) -> list[str]:
-        pods = self.items(PODS)
+        pods = self.list_items(PODS)
         return [each["metadata"]["name"] for each in pods if SCHEDULER_LABEL in each["metadata"].get("labels", {})]
 
     def wait(self, holds: object, within_s: float = 40.0) -> None:

@@ -14,7 +14,7 @@ from situate.testing.vm.world.processes import MIGRATIONS, PODS
 from situate.vm.api.quantities import GIB
 from situate.vm.api.well_known import TARGET_NODE
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.placement.plugin import HELD
+from situate.vm.placement.plugin import HELD_REASON
 from tests.vm.controller.test_controller import UNAVAILABLE, crowd, stage
 
 KIND = re.compile(r"/(?:api/v1|apis/[^/]+/[^/]+)/(?:namespaces/[^/]+/)?([^/]+)(?:/[^/]+(/[^/]+)?)?")
@@ -46,15 +46,15 @@ def test_whatever_is_decided_is_a_filter_over_nodes_or_a_binding_or_a_write() ->
                 assert found, request.path
                 done.add((request.method, found[1] + (found[2] or "")))
 
-        ours.world.told.append(note)
+        ours.world.request_listeners.append(note)
         ours.requests.clear()
         refused = ours.meddle("POST", "/binding", lambda _: UNAVAILABLE, times=1)  # its pod waits a second then
-        ours.world.ask("a", Amounts.of(6000, 24 * GIB))
+        ours.world.write_request("a", Amounts.from_values(6000, 24 * GIB))
         ours.wait(lambda: refused.left == 0)
         ours.world.call("POST", PODS, pod_object("web", cpu="5", scheduler="situate-vm"))
-        ours.wait(lambda: HELD in str(ours.world.call("GET", f"{PODS}/web")["status"]))
+        ours.wait(lambda: HELD_REASON in str(ours.world.call("GET", f"{PODS}/web")["status"]))
         ours.wait(lambda: ours.approved("a") == {"vCPUs": 6, "mem": "24Gi"}, within_s=60.0)
-        ours.wait(lambda: not ours.world.items(MIGRATIONS))
+        ours.wait(lambda: not ours.world.list_items(MIGRATIONS))
 
         (made,) = ours.writes("POST", MIGRATIONS)
         bound = [body["target"]["name"] for _, path, body in ours.requests if path.endswith("/binding")]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.vm.api.parse_errors import Unreadable
+from situate.vm.api.parse_errors import ParseError
 from situate.vm.emulator.hypervisor import Behaviour, Terms, amount, progress, read_behaviour, terms
 
 GIB = 2**30
@@ -127,7 +127,7 @@ def test_time_only_helps(behaviour: Behaviour, given_terms: Terms, moments: list
 )
 def test_what_cannot_be_read_is_named(text: str, field: str) -> None:
     found = read_behaviour(text, "VirtualMachine a/b")
-    assert isinstance(found, Unreadable)
+    assert isinstance(found, ParseError)
     assert str(found).startswith("VirtualMachine a/b: ")
     assert field in str(found)
 

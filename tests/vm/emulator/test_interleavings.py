@@ -78,7 +78,7 @@ class History:
                 pod = pods[number % len(pods)]
                 home = "node-1" if step == "pod up at home" else f"node-{2 + number % 3}"
                 node = town.pod(pod)["spec"].get("nodeName") or home
-                if not field.ended(town.pod(pod)):
+                if not field.has_ended(town.pod(pod)):
                     town.comes_up(pod, node, "Failed" if step == "pod ends" else "Running")
             case "pod gone" if pods:
                 town.delete(POD, pods[number % len(pods)])
@@ -100,7 +100,7 @@ class History:
                 town.change(MIGRATION, moves[number % len(moves)], change)
 
     def at_work(self) -> bool:
-        return any(field.phase(move) in field.AT_WORK for move in self.town.all(MIGRATION))
+        return any(field.phase(move) in field.ONGOING for move in self.town.all(MIGRATION))
 
     def perform(self, write: Write) -> None:
         vm = self.town.vm()
@@ -111,7 +111,7 @@ class History:
         except Refused:
             return
         if isinstance(write, Delete) and write.kind is POD and there is not None:
-            dead = field.ended(there)
+            dead = field.has_ended(there)
             assert dead or (POD, at_home) in self.town.objects, f"deleted {at_home}, in which the machine runs"
 
     def settle(self, kind: Kind, name: str) -> None:

@@ -37,7 +37,7 @@ def test_a_new_machine_gets_a_pod_and_runs_when_that_is_ready() -> None:
     looked = town.step(MACHINE, "vm")
     assert isinstance(looked.write, Create)
     assert looked.write.body["metadata"]["name"] == pod_name(town)
-    assert town.settle(MACHINE, "vm").again_at is None, "the pod's next change brings the next look"
+    assert town.settle(MACHINE, "vm").requeue_at is None, "the pod's next change brings the next look"
     assert town.vm()["status"]["phase"] == "Pending", "it is not ready"
     town.comes_up(pod_name(town), "node-2")
     town.settle(MACHINE, "vm")
@@ -123,7 +123,7 @@ def test_a_change_of_size_goes_through_scaling_and_is_told_as_the_larger_until_i
     town.running()
     town.settle(MACHINE, "vm")
     town.change(MACHINE, "vm", {"spec": {"guest": {"cpus": {"use": "2500m"}, "memorySlots": {"use": 3}}}})
-    due = town.settle(MACHINE, "vm").again_at
+    due = town.settle(MACHINE, "vm").requeue_at
     assert due == town.now + 5.0
     said = town.vm()["status"]
     assert (said["phase"], said["cpus"], said["memorySize"]) == ("Scaling", 1, "1Gi")
@@ -145,7 +145,7 @@ def test_a_machine_may_say_how_long_it_takes_to_scale() -> None:
     town = Town(Settings(scale_s=5.0))
     town.running(metadata={"annotations": {HYPERVISOR: '{"scaleMs": 250}'}})
     town.change(MACHINE, "vm", {"spec": {"guest": {"cpus": {"use": 2}}}})
-    assert town.settle(MACHINE, "vm").again_at == town.now + 0.25
+    assert town.settle(MACHINE, "vm").requeue_at == town.now + 0.25
 
 
 def test_a_change_that_is_taken_back_while_scaling() -> None:
@@ -295,7 +295,7 @@ def test_a_pod_of_somebody_else_is_left_alone_and_told_once() -> None:
     town.step(MACHINE, "vm")
     town.put(POD, pod_name(town), spec={}, status={"phase": "Running"})
     looked = town.settle(MACHINE, "vm")
-    assert looked.again_at is not None
+    assert looked.requeue_at is not None
     assert condition(town.vm(), "Degraded") == ("True", "PodNameTaken")
     assert [type(write) for write in town.writes] == [Patch, Patch]
 

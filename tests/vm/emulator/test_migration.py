@@ -67,7 +67,7 @@ def test_preparation_is_a_write_at_a_time() -> None:
     mark = ["vm.neon.tech/finalizer"]
     assert seen == [(mark, 0, 0, False), (mark, 1, 0, False), (mark, 1, 1, False), (mark, 1, 1, True)]
     assert condition(town.move(), "Available")[0] == "Unknown"
-    assert field.owned_by(town.move(), town.vm(), controller=True)
+    assert field.is_owned_by(town.move(), town.vm(), controller=True)
     assert target(town).startswith("vm-")
     assert phases(town) == ("Running", "")
 
@@ -98,7 +98,7 @@ def test_nothing_is_copied_before_the_target_is_at_work() -> None:
     assert owners(town, "vm-source") == {("VirtualMachine", True), ("VirtualMachineMigration", False)}
     assert owners(town, target(town)) == {("VirtualMachine", False), ("VirtualMachineMigration", True)}
     town.now += 20
-    assert town.settle(MIGRATION, "m").again_at == town.now + 1
+    assert town.settle(MIGRATION, "m").requeue_at == town.now + 1
     assert COPYING_SINCE not in field.annotations_of(town.move())
     town.change(POD, target(town), {"spec": {"nodeName": "node-2"}, "status": {"phase": "Running"}})
     town.step(MIGRATION, "m")
@@ -124,11 +124,11 @@ def test_cpus_are_plugged_into_the_target_only_where_they_are_plugged_at_all() -
 def test_a_move_that_succeeds() -> None:
     town = copying('{"bandwidth": "512Mi", "downtimeMs": 100}')
     town.now += 1
-    again_at = town.settle(MIGRATION, "m").again_at
+    again_at = town.settle(MIGRATION, "m").requeue_at
     ram = town.move()["status"]["info"]["ram"]
     assert (ram["remaining"], ram["total"], again_at) == (2**29, 2**30, town.now + 1), "asked about every second"
     town.now += 1
-    again_at = town.settle(MIGRATION, "m").again_at
+    again_at = town.settle(MIGRATION, "m").requeue_at
     assert again_at == pytest.approx(town.now + 0.1), "not later than it is done"
     town.now += 0.1001
     town.step(MIGRATION, "m")
@@ -232,7 +232,7 @@ def test_every_way_out_fails_the_migration_and_gives_the_machine_back(
     assert (phases(town)[1], condition(town.move(), "Degraded")) == ("Failed", ("True", reason))
     town.settle(MIGRATION, "m")
     assert phases(town) == ("Running", "Failed")
-    left = {pod["metadata"]["name"] for pod in town.all(POD) if field.owned_by(pod, town.move())}
+    left = {pod["metadata"]["name"] for pod in town.all(POD) if field.is_owned_by(pod, town.move())}
     assert not left, "the target is told to quit, and the source is no source any more"
     assert trouble is name_taken or (POD, target(town)) not in town.objects
     if (POD, "vm-source") in town.objects:
@@ -298,7 +298,7 @@ def test_as_the_reference_a_second_one_waits() -> None:
     town.migration("m")
     town.migration("m2")
     town.settle(MIGRATION, "m")
-    assert town.settle(MIGRATION, "m2").again_at == town.now + 1
+    assert town.settle(MIGRATION, "m2").requeue_at == town.now + 1
     assert field.phase(town.move("m2")) == ""
 
 
@@ -321,7 +321,7 @@ def test_one_that_others_hold_back_while_it_is_deleted_holds_up_nobody(phase: st
     town.running(phase="PreMigrating")
     held = {"finalizers": ["example.com/hold"], "deletionTimestamp": field.timestamp(town.now)}
     town.put(MIGRATION, "held", metadata=held, spec={"vmName": "vm"}, status={"phase": phase} if phase else {})
-    assert town.settle(MIGRATION, "held").again_at is None
+    assert town.settle(MIGRATION, "held").requeue_at is None
     town.settle(MACHINE, "vm")
     assert town.vm()["status"]["phase"] == "Running"
     town.migration()
@@ -368,7 +368,7 @@ def test_it_waits_for_a_machine_that_runs(phase: str) -> None:
     town = Town()
     town.machine(phase=phase)
     town.migration()
-    assert town.settle(MIGRATION, "m").again_at == town.now + 1
+    assert town.settle(MIGRATION, "m").requeue_at == town.now + 1
     assert phases(town) == (phase, "")
 
 

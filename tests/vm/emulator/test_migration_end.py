@@ -41,7 +41,7 @@ def test_with_a_claim_it_waits_for_the_hand_over_to_be_written() -> None:
     town = succeeded(claim=True)
     looked = town.settle(MIGRATION, "m")
     assert source_is_there(town)
-    assert looked.again_at == town.now + 10
+    assert looked.requeue_at == town.now + 10
     assert town.move()["status"]["sourcePodName"] == "vm-source"
     town.now += 9
     town.settle(MIGRATION, "m")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from situate.vm import emulator
-from situate.vm.emulator import Create, Delete, Key, Kind, Look, Patch, Settings, Write
+from situate.vm.emulator import Create, Delete, Key, Kind, Patch, ReconcileResult, Settings, Write
 from situate.vm.emulator import object_fields as field
 from situate.vm.emulator.decision import Obj
 from situate.vm.emulator.runner_pods import RECEIVE
@@ -109,8 +109,8 @@ class Town:
     def all(self, kind: Kind) -> list[dict[str, Json]]:
         return [obj for (each, _), obj in self.objects.items() if each is kind]
 
-    def look(self, kind: Kind, name: str) -> Look:
-        return emulator.look(self, Key(kind, NAMESPACE, name), self.now, self.settings)
+    def look(self, kind: Kind, name: str) -> ReconcileResult:
+        return emulator.reconcile_object(self, Key(kind, NAMESPACE, name), self.now, self.settings)
 
     def perform(self, write: Write) -> None:
         """Raises `Refused` where a precondition does not hold."""
@@ -136,18 +136,18 @@ class Town:
                 self.change(write.kind, write.name, {**body, "metadata": metadata})
         self.writes.append(write)
 
-    def step(self, kind: Kind, name: str) -> Look:
+    def step(self, kind: Kind, name: str) -> ReconcileResult:
         """One look and its write."""
         looked = self.look(kind, name)
         if looked.write is not None:
             self.perform(looked.write)
         return looked
 
-    def settle(self, kind: Kind, name: str, most: int = 40) -> Look:
+    def settle(self, kind: Kind, name: str, most: int = 40) -> ReconcileResult:
         """Looks until there is nothing to write; the last one."""
         for _ in range(most):
             if (kind, name) not in self.objects:
-                return Look()
+                return ReconcileResult()
             looked = self.step(kind, name)
             if looked.write is None:
                 return looked

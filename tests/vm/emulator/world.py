@@ -11,7 +11,7 @@ from situate.cluster.apiserver.assembly import Cluster
 from situate.cluster.controllers import MachinerySettings
 from situate.cluster.controllers.node.nodes import nodes
 from situate.cluster.storage.effects import ADMIN
-from situate.cluster.storage.names import Names
+from situate.cluster.storage.names import NameGenerator
 from situate.embedded.virtual_machines import VirtualMachineController
 from situate.objects.messages import Request, Response
 from situate.vm.emulator import Settings
@@ -61,7 +61,7 @@ class World:
         self.now = START
         chosen = settings or Settings()
         self.cluster = Cluster(
-            Names(random.Random(1)),
+            NameGenerator(random.Random(1)),
             random.Random(1),
             machinery,
             now=self.now,

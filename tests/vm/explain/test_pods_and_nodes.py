@@ -7,31 +7,31 @@ from typing import Any
 
 import pytest
 
-from situate.vm.explain.explanations import explanation
+from situate.vm.explain.explanations import build_explanation
 from situate.vm.explain.nodes import explain_node
-from situate.vm.explain.pods import NOTHING, explain_pod
-from situate.vm.explain.would_help import granted
-from situate.vm.model.migrations import ClaimState, Progress
+from situate.vm.explain.pods import NO_CHANGE_HELPS, explain_pod
+from situate.vm.explain.would_help import is_granted
+from situate.vm.model.migrations import ClaimState, CopyProgress
 from situate.vm.model.pods_and_nodes import Refusal, Resize
-from situate.vm.model.state import State, Waiter
+from situate.vm.model.state import LedgerState, Waiter
 from tests.vm.planning.shapes import NOW, RULES, claim, move, node, plain, state, units, vm
 
 A = vm("A", 4, 7, migratable=False)
 
 
-def told(seen: State, name: str = "A") -> dict[str, Any]:
+def told(seen: LedgerState, name: str = "A") -> dict[str, Any]:
     found = explain_pod(seen, A.ref.namespace, name, NOW, RULES)
     assert found is not None
     return found
 
 
-def waiting(seen: State, *uids: str) -> State:
+def waiting(seen: LedgerState, *uids: str) -> LedgerState:
     return replace(seen, waiters={uid: Waiter(uid, NOW - 9 + at) for at, uid in enumerate(uids)})
 
 
 @pytest.mark.rule("vm:B39")
 def test_a_pod_is_told_of_in_exactly_these_fields() -> None:
-    copying = replace(move("B", "n1", "n2", 6, claim="1"), progress=Progress(remaining=1, total=4, changed_at=NOW))
+    copying = replace(move("B", "n1", "n2", 6, claim="1"), progress=CopyProgress(remaining=1, total=4, changed_at=NOW))
     freed = replace(claim("7", "n1", "first", "gone", units(1)), state=ClaimState.FREED)
     pods = (A, vm("B", 3), vm("first", 1, 2), plain("p", 1))
     seen = state(
@@ -75,7 +75,7 @@ def test_a_plain_pod_is_told_what_its_kubelet_has_put_off(unanswered: bool, said
 def test_what_is_held_and_saved_up_for_others_is_named() -> None:
     freed = replace(claim("7", "n1", "first", "gone", units(1)), state=ClaimState.FREED)
     seen = state(node("n1", 10, A, vm("first", 2, 5), vm("second", 1, 3)), claims=(freed,))
-    seen = replace(seen, waiters={"second": Waiter("second", NOW - 9, overtaken=3, saving=units(2))})
+    seen = replace(seen, waiters={"second": Waiter("second", NOW - 9, overtaken_count=3, held_capacity=units(2))})
 
     found = told(seen)
 
@@ -106,22 +106,22 @@ def test_who_waits_is_told_whom_it_is_ahead_of() -> None:
         pytest.param(state(node("n1", 10, A, vm("B", 6)), node("n2", 10)), id="a plan"),
     ],
 )
-def test_what_would_help_does_when_it_is_applied(seen: State) -> None:
+def test_what_would_help_does_when_it_is_applied(seen: LedgerState) -> None:
     seen = waiting(seen, "A")
-    found = explanation(seen, "A", NOW, RULES)
+    found = build_explanation(seen, "A", NOW, RULES)
     assert found is not None
     assert found.would_help
     assert len(told(seen)["wouldHelp"]) == len(found.would_help)
     for change in found.would_help:
-        after, rules, at = change.applied(seen, RULES, NOW)
-        assert granted(after, "A", at, rules), change
+        after, rules, at = change.apply(seen, RULES, NOW)
+        assert is_granted(after, "A", at, rules), change
 
 
 @pytest.mark.rule("vm:B40")
 def test_where_nothing_helps_that_is_said() -> None:
     assert A.machine is not None
     moving = replace(A, machine=replace(A.machine, phase=type(A.machine.phase).FROZEN))
-    assert told(waiting(state(node("n1", 10, moving)), "A"))["wouldHelp"] == [NOTHING]
+    assert told(waiting(state(node("n1", 10, moving)), "A"))["wouldHelp"] == [NO_CHANGE_HELPS]
     content = vm("B", 2)
     assert told(state(node("n1", 10, content)), "B")["wouldHelp"] == []
 

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.vm.api.parse_errors import Unreadable
+from situate.vm.api.parse_errors import ParseError
 from situate.vm.api.quantities import json_text
 from situate.vm.explain.what_if import Changes, read_changes, what_if
-from situate.vm.model.state import State, Waiter
+from situate.vm.model.state import LedgerState, Waiter
 from tests.vm.planning.shapes import NOW, RULES, node, state, vm
 
 A, B = vm("A", 4, 7, migratable=False), vm("B", 6)
 
 
-def town() -> State:
+def town() -> LedgerState:
     seen = state(node("n1", 10, A, B), node("n2", 10))
-    return replace(seen, waiters={"A": Waiter("A", NOW - 9, look_at=NOW + 3600)}, started=True)
+    return replace(seen, waiters={"A": Waiter("A", NOW - 9, next_attempt_at=NOW + 3600)}, started=True)
 
 
 def asked(**changes: Any) -> dict[str, Any]:
@@ -89,8 +89,8 @@ def test_what_is_gone_or_new_is_told_of() -> None:
 )
 def test_what_cannot_be_understood_is_named(body: bytes, words: str) -> None:
     read = read_changes(body, RULES)
-    found = read if isinstance(read, Unreadable) else what_if(town(), read, NOW, RULES)
-    assert isinstance(found, Unreadable)
+    found = read if isinstance(read, ParseError) else what_if(town(), read, NOW, RULES)
+    assert isinstance(found, ParseError)
     assert words in str(found)
 
 
@@ -109,7 +109,7 @@ JSONS = st.recursive(
 def test_whatever_is_sent_is_answered(value: object) -> None:
     read = read_changes(json.dumps(value).encode(), RULES)
     if isinstance(read, Changes):
-        assert isinstance(what_if(town(), read, NOW, RULES), dict | Unreadable)
+        assert isinstance(what_if(town(), read, NOW, RULES), dict | ParseError)
 
 
 @pytest.mark.rule("vm:B41")
@@ -124,4 +124,4 @@ def test_whatever_is_sent_is_answered(value: object) -> None:
 def test_half_a_character_is_answered_with_a_sign_for_it(sent: bytes) -> None:
     read = read_changes(sent, RULES)
     found = what_if(town(), read, NOW, RULES) if isinstance(read, Changes) else read
-    assert "\ufffd" in (str(found) if isinstance(found, Unreadable) else json_text(found))
+    assert "\ufffd" in (str(found) if isinstance(found, ParseError) else json_text(found))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from situate.vm.model.actions import Action, Evict, StartMove, Tell
-from situate.vm.model.events import Beat, Written
+from situate.vm.model.actions import Action, Evict, Notify, StartMove
+from situate.vm.model.events import TimerFired, WriteResult
 from situate.vm.model.policy import Deadlines, Rules
 from tests.vm.ledger.grants.test_pod_resize import pending
 from tests.vm.objects import container, node, pod
@@ -17,7 +17,7 @@ from tests.vm.yard import Yard, running
 
 
 def told(actions: Iterable[Action]) -> list[tuple[str, str, str]]:
-    return [(each.about.name, each.reason, each.message) for each in only(actions, Tell)]
+    return [(each.about.name, each.reason, each.message) for each in only(actions, Notify)]
 
 
 def reasons(actions: Iterable[Action]) -> list[str]:
@@ -56,7 +56,7 @@ def test_what_concerns_the_pod_that_a_machine_runs_in_is_told_of_the_machine() -
 
     asked = town.ask("A", 7) + town.wait(5.0)
 
-    assert {each.reason: each.about for each in only(asked, Tell) if each.about.name == "A"} == {
+    assert {each.reason: each.about for each in only(asked, Notify) if each.about.name == "A"} == {
         "WaitsForRoom": machine.ref,
         "RoomIsMade": machine.ref,
     }
@@ -104,7 +104,7 @@ def test_a_resize_for_which_there_is_room_is_no_denial_before_the_kubelet_has_lo
 @pytest.mark.rule("vm:B41", "vm:D13")
 def test_who_is_being_moved_is_told_that() -> None:
     town = short_of_three()
-    town.live(town.world.start_by_hand("B", town.now))
+    town.live(town.world.start_manual_migration("B", town.now))
     town.live(town.world.freeze(next(iter(town.world.migrations))))
 
     assert [message for _, _, message in told(town.ask("B", 4))] == [
@@ -118,7 +118,7 @@ def test_who_may_not_have_what_is_free_is_told_that_others_may() -> None:
     town.ask("A", 7)
     move = town.made_room("A")
     town.moved(move)
-    town.live(town.world.start_by_hand("A", town.now))
+    town.live(town.world.start_manual_migration("A", town.now))
     town.live(town.world.freeze(next(name for name in town.world.migrations if name.startswith("by-hand"))))
     town.gone("B")
 
@@ -133,7 +133,7 @@ def test_a_move_is_told_to_who_moves_and_to_whom_it_makes_room_for() -> None:
     town.ask("A", 7)
 
     town.now += 5.0
-    assert told(town.tell(Beat())) == [
+    assert told(town.tell(TimerFired())) == [
         ("B", "MoveBegins", "The VM migrates from node n1 to node n2 to free capacity for default/A"),
         (
             "A",
@@ -142,7 +142,7 @@ def test_a_move_is_told_to_who_moves_and_to_whom_it_makes_room_for() -> None:
         ),
     ]
     town.now += 30.0
-    again = town.tell(Beat())
+    again = town.tell(TimerFired())
     assert only(again, StartMove), "it was not heard of, so it is asked for again"
     assert told(again) == []
 
@@ -185,15 +185,15 @@ def test_of_a_pod_that_had_to_go_both_are_told_when_that_is_done() -> None:
     town.vm("A", "n1", 4)
     town.plain("web", "n1", 6)
     town.world.pods["web"].priority = -1
-    town.tell(town.world.seen("web"))
+    town.tell(town.world.pod_event("web"))
     town.start()
     town.ask("A", 7)
     town.now += 5.0
-    (asked,) = only(town.tell(Beat()), Evict)
+    (asked,) = only(town.tell(TimerFired()), Evict)
     assert reasons(town.done) == []
-    assert reasons(town.tell(Written(asked, "later", "its budget keeps it"))) == []
-    assert reasons(town.tell(Written(asked, "ok", "it is gone, or goes"))) == []
-    assert told(town.tell(Written(asked, "ok"))) == [
+    assert reasons(town.tell(WriteResult(asked, "later", "its budget keeps it"))) == []
+    assert reasons(town.tell(WriteResult(asked, "ok", "it is gone, or goes"))) == []
+    assert told(town.tell(WriteResult(asked, "ok"))) == [
         (
             "web",
             "Evicted",

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from situate.vm.model.node_fit import fit, largest, score, usage_score
+from situate.vm.model.node_fit import fit, largest_total, score, usage_score
 from situate.vm.model.policy import Scoring
 from situate.vm.model.resource_amounts import Amounts
 from tests.vm.entries import amounts, node, pod
@@ -32,7 +32,7 @@ def test_pods_of_ignored_namespaces_count_where_a_pod_is_to_fit() -> None:
 def test_the_watermark_plays_no_part_and_every_resource_does() -> None:
     entry = node(10, [pod("a", 8)], watermark=0.1)
     assert fit(entry, entry.pods.values(), pod("c", 2)).fits
-    short = replace(pod("c"), reserved=Amounts.of(0, amounts(2).memory + 1))
+    short = replace(pod("c"), reserved=Amounts.from_values(0, amounts(2).memory + 1))
     assert not fit(entry, entry.pods.values(), short).fits
 
 
@@ -63,7 +63,7 @@ def test_nodes_are_best_at_the_peak(x: float, low: float, high: float, peak: flo
 
 @pytest.mark.rule("vm:C20")
 def test_the_worst_resource_and_the_node_s_size_count() -> None:
-    entry = node(10, [replace(pod("a", 7), reserved=Amounts.of(7000, 0))])
+    entry = node(10, [replace(pod("a", 7), reserved=Amounts.from_values(7000, 0))])
     made = score(entry, pod("c", 1), amounts(20), Scoring())
     assert made.fractions == pytest.approx((0.5, 0.5625 * 0.5), abs=1e-9)
     assert made.points == 28
@@ -76,7 +76,7 @@ def test_a_resource_of_which_a_node_has_none_says_nothing_about_it() -> None:
     wide = Amounts((*entry.total, 0))
     zero = Amounts.zero(3)
     entry = replace(entry, total=wide, watermark=wide, reserved=zero, committed=zero, migrating=zero)
-    plain = replace(pod("c", 8), reserved=Amounts((*amounts(8), 0)), overcommit=Amounts.of(1000, 1000, 1000))
+    plain = replace(pod("c", 8), reserved=Amounts((*amounts(8), 0)), overcommit=Amounts.from_values(1000, 1000, 1000))
     assert score(entry, plain, Amounts((*amounts(10), 64)), Scoring()).points == 100
     greedy = replace(plain, reserved=Amounts((*amounts(8), 1)))
     assert score(entry, greedy, Amounts((*amounts(10), 64)), Scoring()).points == 0
@@ -84,6 +84,6 @@ def test_a_resource_of_which_a_node_has_none_says_nothing_about_it() -> None:
 
 @pytest.mark.rule("vm:D17")
 def test_the_largest_total_falls_with_the_node_that_had_it() -> None:
-    small, big = node(10), replace(node(40), total=Amounts.of(40_000, 1))
-    assert largest([small, big]) == Amounts.of(40_000, small.total.memory)
-    assert largest([small]) == small.total
+    small, big = node(10), replace(node(40), total=Amounts.from_values(40_000, 1))
+    assert largest_total([small, big]) == Amounts.from_values(40_000, small.total.memory)
+    assert largest_total([small]) == small.total

@@ -18,7 +18,7 @@ from situate.vm.api.well_known import APPROVED, AUTO_MIGRATION_LABEL, ENABLED_LA
 from situate.vm.backends.systems import NEONVM
 from situate.vm.model.migrations import Move
 from situate.vm.model.policy import Rules, Scoring
-from situate.vm.placement.target_filter import Fitting, planner_with
+from situate.vm.placement.target_filter import TargetFilter, planner_with_filter
 from situate.vm.planning.plan import Plan, Way
 from tests.vm.ledgers import Bench
 from tests.vm.objects import GUEST, VM_OWNER, container, migration_owner, node, pod, runner
@@ -87,12 +87,12 @@ class Drawn:
         return pod(name, asked, metadata={"namespace": namespace}, nodeName=home)
 
     def plan(self) -> Plan:
-        fits = Fitting(self.bench.engine, self.bench.ledger, NEONVM)
-        return planner_with(fits).plan(self.bench.ledger.state, "uid-a", self.bench.now, RULES)
+        fits = TargetFilter(self.bench.engine, self.bench.ledger, NEONVM)
+        return planner_with_filter(fits).plan(self.bench.ledger.state, "uid-a", self.bench.now, RULES)
 
     def begin(self, plan: Plan) -> None:
         """The moves are under way, and their targets wait for a node."""
-        self.bench.hold(plan.claims, [replace(move, asked_at=self.bench.now) for move in plan.moves])
+        self.bench.hold(plan.claims, [replace(move, requested_at=self.bench.now) for move in plan.moves])
         for move in plan.moves:
             self.bench.add(self._target(move))
 

@@ -21,13 +21,13 @@ from situate.objects.kinds import nodes, pods
 from situate.vm.api.pods import read_pod
 from situate.vm.api.well_known import APPROVED, DRAIN, SCALING_UNIT
 from situate.vm.model import node_fit
-from situate.vm.model.events import NodeGone, PodSeen
+from situate.vm.model.events import NodeRemoved, PodObserved
 from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim, ClaimState, Move, Stage
-from situate.vm.model.node_accounting import with_exactly
+from situate.vm.model.node_accounting import with_pods
 from situate.vm.model.pods_and_nodes import Pod, Ref
 from situate.vm.model.policy import Rules, Scoring
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.placement.plugin import CANCEL_S, EMPTIED, HELD, Wanted
+from situate.vm.placement.plugin import CANCEL_S, DRAINED_REASON, HELD_REASON, PreFilterState
 from tests.vm.ledgers import Bench
 from tests.vm.objects import VM_OWNER, container, migration_owner, node, pod, runner
 
@@ -39,13 +39,13 @@ UNIT = {SCALING_UNIT: '{"vCPUs":"250m","mem":"1Gi"}'}
 
 def claim(node_name: str, cpu: int, gib: int, uid: str = "uid-somebody", name: str = "c") -> Claim:
     beneficiary = Beneficiary(BeneficiaryKind.VM, Ref("default", "somebody", uid))
-    amount = Amounts.of(cpu, gib * GIB)
+    amount = Amounts.from_values(cpu, gib * GIB)
     return Claim(name, "p", node_name, beneficiary, "uid-gone", amount, 9e9, ClaimState.FREED)
 
 
 def move(target: str, cpu: int = 1000, gib: int = 2, *, stage: Stage = Stage.STARTING, name: str = "m") -> Move:
     """Of the machine `a`, from n1."""
-    amount = Amounts.of(cpu, gib * GIB)
+    amount = Amounts.from_values(cpu, gib * GIB)
     machine, source = Ref("default", "a", "uid-vm-a"), Ref("default", "a-xyz", "uid-a-xyz")
     return Move(name, "p", machine, source, "n1", target, amount, 0.0, uid="uid-m", stage=stage)
 
@@ -100,9 +100,9 @@ def twins(bench: Bench, snapshot: Snapshot, new: Pod) -> Iterator[tuple[bool, in
         name = snapshot.name(index)
         entry = state.nodes[name]
         proposed = [read(bench, info) for info in snapshot.pods_on(index)]
-        kept = state.held(name, new.uid) + state.incoming(name, new.uid)
+        kept = state.held_for_others(name, new.uid) + state.incoming_amount(name, new.uid)
         fit = node_fit.fit(entry, proposed, new, kept)
-        without = with_exactly(entry, [entry.pods.get(each.uid, each) for each in proposed])
+        without = with_pods(entry, [entry.pods.get(each.uid, each) for each in proposed])
         yield fit.fits, node_fit.score(without, new, bench.ledger.largest, bench.rules.scoring, kept).points
 
 
@@ -119,20 +119,20 @@ def test_it_says_of_all_nodes_what_the_plain_rules_say_of_each(world: tuple[Benc
     bench, wire, rng = world
     info = bench.engine.cache.reader.read(wire)
     found = bench.plugin.pre_filter(info, bench.snapshot)
-    assert isinstance(found.state, Wanted), found.status
+    assert isinstance(found.state, PreFilterState), found.status
     whole = bench.snapshot
     row = rng.randrange(whole.count)
-    alone = whole.alone(row)
+    alone = whole.single_node(row)
     for gone in alone.pods_on(0)[:2]:
         alone = alone.forget(gone)
-    for snapshot in (whole, whole.at(np.arange(0, whole.count, 2)), alone, whole):
+    for snapshot in (whole, whole.select_nodes(np.arange(0, whole.count, 2)), alone, whole):
         verdict = bench.plugin.filter(found.state, info, snapshot)
         normalised = bench.plugin.pre_score(found.state, info, snapshot).state
         scores = bench.plugin.score(normalised, info, snapshot)
         expected = list(twins(bench, snapshot, found.state.pod))
         assert list(zip(verdict.passes.tolist(), scores.tolist(), strict=True)) == expected
         refused = verdict.refusals()
-        assert [not refused.of(index) for index in range(snapshot.count)] == verdict.passes.tolist()
+        assert [not refused.reasons_at(index) for index in range(snapshot.count)] == verdict.passes.tolist()
 
 
 @pytest.mark.rule("vm:C19")
@@ -150,7 +150,7 @@ def test_what_changed_on_a_node_counts_at_once() -> None:
     assert bench.plugin.filter(state, info, bench.snapshot).passes.tolist() == [True, False]
     grown = read_pod(pod("second", container(cpu="1"), nodeName="n2"), PLAIN).value
     assert grown is not None
-    bench.ledger.apply(PodSeen(grown, "n2"))  # the ledger alone knows: the framework's columns are as they were
+    bench.ledger.apply(PodObserved(grown, "n2"))  # the ledger alone knows: the framework's columns are as they were
     assert bench.plugin.filter(state, info, bench.snapshot).passes.tolist() == [True, True]
 
 
@@ -257,7 +257,7 @@ def test_room_that_is_held_or_reserved_for_others_is_nobody_elses() -> None:
     state = bench.plugin.pre_filter(info, bench.snapshot).state
     verdict = bench.plugin.filter(state, info, bench.snapshot)
     assert verdict.passes.tolist() == [False, False, True]
-    assert verdict.refusals().of(0) == verdict.refusals().of(1) == (HELD,)
+    assert verdict.refusals().reasons_at(0) == verdict.refusals().reasons_at(1) == (HELD_REASON,)
     own = bench.engine.cache.reader.read(target_pod())
     state = bench.plugin.pre_filter(own, bench.snapshot).state
     assert bench.plugin.filter(state, own, bench.snapshot).passes.tolist() == [True, True, True]
@@ -296,7 +296,7 @@ def test_a_node_that_is_emptied_takes_no_more_machines_until_that_is_over(draine
     bench.listed()
     refused, placed = bench.decide()
     assert isinstance(refused, Refused)
-    assert f"1 {EMPTIED}" in refusal(refused)
+    assert f"1 {DRAINED_REASON}" in refusal(refused)
     assert isinstance(placed, Placed), "a pod that is no machine is nobody's business"
     bench.now += 100.0
     bench.add(host("n1", **drained))
@@ -333,9 +333,9 @@ def test_a_denial_is_counted_and_explained_and_preemption_still_runs() -> None:
     bench.add(pod("new", container(cpu="2")))
     (decision,) = bench.decide()
     assert isinstance(decision, Refused)
-    assert f"1 {HELD}" in refusal(decision)
+    assert f"1 {HELD_REASON}" in refusal(decision)
     assert "1 node(s) have capacity that is reserved for others" in refusal(decision)
-    assert bench.ledger.counts.unplaced == bench.ledger.counts.unplaced_for_held_room == 1
+    assert bench.ledger.counts.unplaced == bench.ledger.counts.unplaced_for_held_capacity == 1
     bench.add(pod("important", container(cpu="4"), priority=10))
     (decision,) = [each for each in bench.decide() if each.pod.info.name == "important"]
     assert isinstance(decision, Refused)
@@ -442,7 +442,7 @@ def test_a_what_if_over_a_copy_books_nothing_into_the_ledger_at_work() -> None:
     bench = Bench(PLAIN)
     bench.add(host("n1"))
     bench.listed()
-    twin = bench.plugin.apart()
+    twin = bench.plugin.independent_copy()
     info = bench.engine.cache.reader.read(pod("web"))
     twin.reserve(info, "n1", bench.snapshot)
     assert bench.ledger.state.pod("uid-web") is None
@@ -454,5 +454,5 @@ def test_the_largest_node_is_forgotten_when_it_leaves_but_not_in_compat() -> Non
     for compat, cpu in ((False, 4000), (True, 16000)):
         bench = Bench(replace(PLAIN, compat=compat))
         bench.add(host("n1", cpu="4"), host("n2", cpu="16"))
-        bench.ledger.apply(NodeGone("n2"))
+        bench.ledger.apply(NodeRemoved("n2"))
         assert bench.ledger.largest.cpu == cpu

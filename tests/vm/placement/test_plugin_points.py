@@ -18,7 +18,7 @@ from situate.vm.api.well_known import AUTO_MIGRATION_LABEL
 from situate.vm.backends.systems import NEONVM
 from situate.vm.controller.setup import VmSetup, scheduler_setup
 from situate.vm.model.actions import StartMove
-from situate.vm.model.events import Beat, NodeSeen, PodReserved, PodSeen
+from situate.vm.model.events import NodeObserved, PodObserved, PodReserved, TimerFired
 from situate.vm.model.policy import Rules
 from situate.vm.placement.plugin import VirtualMachines
 from situate.vm.placement.queue_sort import TargetsFirst
@@ -37,8 +37,8 @@ def test_what_is_planned_reaches_the_queue_as_a_pod_of_the_api_and_by_no_other_w
     assert bench.ledger.handle is not None
     bench.ledger.handle.activate(["uid-a-new"])
     bench.now += LATER_S
-    bench.ledger.apply(Beat())
-    (started,) = [each for each in bench.ledger.taken() if isinstance(each, StartMove)]
+    bench.ledger.apply(TimerFired())
+    (started,) = [each for each in bench.ledger.take_actions() if isinstance(each, StartMove)]
     assert bench.engine.schedule(bench.now) is None, "the migration is asked of the API, and there is no pod yet"
     made_for = {**migration_owner(controller=True), "name": started.move.name}
     bench.add(runner("a-new", owners=({**VM_OWNER, "controller": False}, made_for)))
@@ -59,8 +59,8 @@ def test_pods_of_ignored_namespaces_bring_no_node_over_its_watermark(
     assert bench.place() == {"filler": "n1"}
     bench.add(host("n2"))
     bench.now += LATER_S
-    bench.ledger.apply(Beat())
-    moves = [each.move for each in bench.ledger.taken() if isinstance(each, StartMove)]
+    bench.ledger.apply(TimerFired())
+    moves = [each.move for each in bench.ledger.take_actions() if isinstance(each, StartMove)]
     assert [each.source.uid for each in moves] == leave
 
 
@@ -76,7 +76,7 @@ def test_the_next_pod_is_placed_while_the_last_one_is_still_being_bound() -> Non
     assert {first.node, second.node} == {"n1", "n2"}
     for placed in (second, first):
         assert bench.engine.binding(placed).bind
-        bench.engine.bound(placed)
+        bench.engine.binding_succeeded(placed)
     assert bench.engine.queue.being_bound == 0
 
 
@@ -138,11 +138,11 @@ def test_scores_are_shares_of_the_largest_node_as_it_was_when_the_cycle_began() 
     found = bench.plugin.pre_filter(info, bench.snapshot)
     before = bench.plugin.pre_score(found.state, info, bench.snapshot)
     both = bench.plugin.score(before.state, info, bench.snapshot)
-    smaller = bench.plugin.score(before.state, info, bench.snapshot.at(np.array([0])))
+    smaller = bench.plugin.score(before.state, info, bench.snapshot.select_nodes(np.array([0])))
     assert smaller.tolist() == both[:1].tolist(), "as well where the largest one is none of those to be scored"
     larger = read_node(host("n3", cpu="64", memory="256Gi"), PLAIN).value
     assert larger is not None
-    bench.ledger.apply(NodeSeen(larger))
+    bench.ledger.apply(NodeObserved(larger))
     assert bench.plugin.score(before.state, info, bench.snapshot).tolist() == both.tolist()
     after = bench.plugin.pre_score(found.state, info, bench.snapshot)
     assert (bench.plugin.score(after.state, info, bench.snapshot) < both).all()
@@ -180,10 +180,10 @@ def test_a_target_is_timed_from_its_binding_and_is_tentative_no_longer() -> None
     bench.ledger.apply(PodReserved(replace(read, tentative=True), "n2"))
     booked, paired = bench.ledger.state.pod(read.uid), bench.ledger.state.moves["default/m"]
     assert booked is not None
-    assert (booked.tentative, paired.target_booked, paired.target_bound_at) == (True, True, None)
+    assert (booked.tentative, paired.target_counted, paired.target_bound_at) == (True, True, None)
     bench.now += 1.0
     for _ in range(2):  # what repeats the news does not begin anew
-        bench.ledger.apply(PodSeen(read, "n2"))
+        bench.ledger.apply(PodObserved(read, "n2"))
         bench.now += 1.0
     booked, paired = bench.ledger.state.pod(read.uid), bench.ledger.state.moves["default/m"]
     assert booked is not None

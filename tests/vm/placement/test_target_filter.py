@@ -10,7 +10,7 @@ from situate.objects.kinds import nodes
 from situate.vm.api.well_known import RESOURCES
 from situate.vm.backends.systems import NEONVM
 from situate.vm.model.policy import Rules
-from situate.vm.placement.target_filter import Fitting
+from situate.vm.placement.target_filter import TargetFilter
 from tests.vm.ledgers import Bench
 from tests.vm.objects import GUEST, VM_OWNER, container, node, pod, runner
 
@@ -21,11 +21,11 @@ def host(name: str, cpu: str = "10", **more: Any) -> nodes.Node:
     return node(name, cpu=cpu, further={"pods": "110"}, **more)
 
 
-def fitting(*objects: Any, rules: Rules | None = None) -> tuple[Bench, Fitting]:
+def fitting(*objects: Any, rules: Rules | None = None) -> tuple[Bench, TargetFilter]:
     bench = Bench(rules or Rules())
     bench.add(*objects)
     bench.listed()
-    return bench, Fitting(bench.engine, bench.ledger, NEONVM)
+    return bench, TargetFilter(bench.engine, bench.ledger, NEONVM)
 
 
 @pytest.mark.rule("vm:B12")

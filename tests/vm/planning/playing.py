@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from situate.vm.ledger.grants.arithmetic import pod_within
+from situate.vm.ledger.grants.arithmetic import pod_after_grant
 from situate.vm.model.migrations import BeneficiaryKind
 from situate.vm.model.node_accounting import with_pod, without_pod
 from situate.vm.model.pods_and_nodes import Pod
 from situate.vm.model.resource_amounts import Amounts, total
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 from situate.vm.planning.plan import Plan
 
 
-def played(state: State, plan: Plan) -> State:
+def played(state: LedgerState, plan: Plan) -> LedgerState:
     """All machines where the plan brings them.
 
     Each target has room under its watermark when the move begins, with all that came before and without anybody having
@@ -30,11 +30,11 @@ def played(state: State, plan: Plan) -> State:
             for claim in plan.claims
             if claim.beneficiary.kind is BeneficiaryKind.TARGET and claim.beneficiary.ref.name == move.name
         }
-        left = total(pod.counted(pod.reserved) for uid, pod in node.pods.items() if uid in made)
+        left = total(pod.counted_amount(pod.reserved) for uid, pod in node.pods.items() if uid in made)
         came[node.name] = came.get(node.name, Amounts.zero()) + move.amount
         booked = node.reserved - left + came[node.name]
-        assert booked.within(node.watermark), f"{node.name} would be above its watermark"
-        assert booked.within(node.total)
+        assert booked.fits_within(node.watermark), f"{node.name} would be above its watermark"
+        assert booked.fits_within(node.total)
     for move in plan.moves:
         state = moved(state, move.source.uid, move.target_node)
     for pod in plan.evictions:
@@ -42,7 +42,7 @@ def played(state: State, plan: Plan) -> State:
     return state
 
 
-def moved(state: State, uid: str, target: str) -> State:
+def moved(state: LedgerState, uid: str, target: str) -> LedgerState:
     pod = state.pod(uid)
     assert pod is not None
     state = without(state, uid)
@@ -50,19 +50,19 @@ def moved(state: State, uid: str, target: str) -> State:
     return replace(state, nodes=nodes, where={**state.where, uid: target})
 
 
-def without(state: State, uid: str) -> State:
+def without(state: LedgerState, uid: str) -> LedgerState:
     node = state.nodes[state.where[uid]]
     where = {each: name for each, name in state.where.items() if each != uid}
     return replace(state, nodes={**state.nodes, node.name: without_pod(node, uid)}, where=where)
 
 
-def granted(state: State, uid: str) -> Pod:
+def granted(state: LedgerState, uid: str) -> Pod:
     """With all that it gets of the room that is free, asked for again until it gets no more (B30)."""
     pod = state.pod(uid)
     assert pod is not None
     node = state.where[uid]
     while True:
-        grown = pod_within(pod, state.avail(node, uid), joint=True)
+        grown = pod_after_grant(pod, state.available(node, uid), joint=True)
         if grown.reserved == pod.reserved:
             return pod
         pod = grown

@@ -6,19 +6,19 @@ from dataclasses import replace
 from random import Random
 
 from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim, Move, Stage
-from situate.vm.model.node_accounting import recounted
+from situate.vm.model.node_accounting import recount
 from situate.vm.model.pods_and_nodes import Load, Machine, Node, Phase, Pod, Ref, Role
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 
-UNIT = Amounts.of(1000, 2**30)
+UNIT = Amounts.from_values(1000, 2**30)
 NOW = 1_000_000.0
 RULES = Rules()
 
 
 def units(cpu: int, memory: int | None = None) -> Amounts:
-    return Amounts.of(cpu * 1000, (cpu if memory is None else memory) * 2**30)
+    return Amounts.from_values(cpu * 1000, (cpu if memory is None else memory) * 2**30)
 
 
 def vm(
@@ -55,7 +55,7 @@ def vm(
         requested,
         reserved,
         UNIT,
-        Amounts.of(overcommit, overcommit),
+        Amounts.from_values(overcommit, overcommit),
         created_at=created,
         priority=priority,
         machine=about,
@@ -72,11 +72,11 @@ def node(name: str, size: int | Amounts, *pods: Pod, watermark: float = 1.0) -> 
     total = units(size) if isinstance(size, int) else size
     below = Amounts(tuple(int(each * watermark) for each in total))
     nothing = Amounts.zero()
-    return recounted(Node(name, total, below, nothing, nothing, nothing, {pod.uid: pod for pod in pods}))
+    return recount(Node(name, total, below, nothing, nothing, nothing, {pod.uid: pod for pod in pods}))
 
 
-def state(*nodes: Node, moves: tuple[Move, ...] = (), claims: tuple[Claim, ...] = ()) -> State:
-    return State(
+def state(*nodes: Node, moves: tuple[Move, ...] = (), claims: tuple[Claim, ...] = ()) -> LedgerState:
+    return LedgerState(
         nodes={each.name: each for each in nodes},
         where={uid: each.name for each in nodes for uid in each.pods},
         moves={move.key: move for move in moves},
@@ -107,11 +107,11 @@ def move(
         created,
         stage=stage,
         claim=claim,
-        asked_at=None if stage is Stage.PLANNED else created,
+        requested_at=None if stage is Stage.PLANNED else created,
     )
 
 
-def cluster(rng: Random, nodes: int, on_first: int, *, asks: int | None = None, watermark: float = 0.9) -> State:
+def cluster(rng: Random, nodes: int, on_first: int, *, asks: int | None = None, watermark: float = 0.9) -> LedgerState:
     """Machines of all shapes; `short` on the first node wants more than is free there."""
     size = 16
     made = []
@@ -141,7 +141,7 @@ def _anybody(rng: Random, name: str, held: int) -> Pod:
     moved = rng.choice(((), (), (), (NOW - 7200.0,), (NOW - 60.0,)))
     return vm(
         name,
-        Amounts.of(held * 1000, rng.randint(1, held) * 2**30),
+        Amounts.from_values(held * 1000, rng.randint(1, held) * 2**30),
         created=float(rng.randint(0, 5)),
         priority=rng.choice((0, 0, 0, 2, 9)),
         migratable=rng.random() < 0.9,

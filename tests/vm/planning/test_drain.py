@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.vm.model.migrations import Stage
-from situate.vm.model.node_accounting import recounted
+from situate.vm.model.node_accounting import recount
 from situate.vm.model.pods_and_nodes import Load, Node, Pod
-from situate.vm.model.policy import Calm
+from situate.vm.model.policy import MigrationLimits
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.model.state import State, Waiter
-from situate.vm.planning.drain import drain
+from situate.vm.model.state import LedgerState, Waiter
+from situate.vm.planning.drain import plan_drain
 from situate.vm.planning.plan import Plan, Way
 from tests.vm.planning.playing import moved, played
 from tests.vm.planning.shapes import NOW, RULES, cluster, move, node, plain, state, vm
 
-WIDE = replace(RULES, calm=Calm(link=2**40))
+WIDE = replace(RULES, calm=MigrationLimits(link=2**40))
 THIN = replace(WIDE, consolidate=True)
 
 
@@ -34,7 +34,7 @@ def drained(name: str, size: int, *pods: Pod) -> Node:
 def test_the_cheapest_go_first_and_as_many_as_may() -> None:
     pods = (vm("big", 5), vm("busy", 1, load=Load(load1=9.0)), vm("small", 1), vm("mid", 2))
     seen = state(drained("n1", 10, *pods), node("n2", 10))
-    made = drain(seen, "n1", NOW, WIDE)
+    made = plan_drain(seen, "n1", NOW, WIDE)
     assert (made.way, whither(made), made.claims) == (Way.DRAIN, [("small", "n2"), ("mid", "n2")], ())
     assert made.reasons[0] == "shop/big waits: 2 migrations leave node n1, and at most 2 may"
     assert not made.unsolved, "the others leave when these have left"
@@ -44,18 +44,22 @@ def test_the_cheapest_go_first_and_as_many_as_may() -> None:
 def test_no_more_go_than_the_link_carries_and_others_leave() -> None:
     pods = (vm("a", 1), vm("b", 1), vm("c", 1))
     seen = state(drained("n1", 10, *pods), node("n2", 10))
-    assert whither(drain(seen, "n1", NOW, RULES)) == [("a", "n2")], "one uses all that moves may"
+    assert whither(plan_drain(seen, "n1", NOW, RULES)) == [("a", "n2")], "one uses all that moves may"
     others = {each.key: each for each in (move(f"x{index}", "n3", "n4") for index in range(4))}
-    assert whither(drain(replace(seen, moves=others), "n1", NOW, WIDE)) == [("a", "n2")], "the fifth in the cluster"
+    assert whither(plan_drain(replace(seen, moves=others), "n1", NOW, WIDE)) == [("a", "n2")], (
+        "the fifth in the cluster"
+    )
 
 
 @pytest.mark.rule("vm:B46")
 def test_who_stays_is_explained() -> None:
     pods = (plain("web", 1), vm("fixed", 1, migratable=False), vm("huge", 8), vm("hot", 1, moved_at=(NOW - 1,)))
     seen = state(drained("n1", 20, *pods), node("n2", 5))
-    made = drain(seen, "n1", NOW, WIDE)
+    made = plan_drain(seen, "n1", NOW, WIDE)
     assert (made.way, made.moves, made.unsolved) == (None, (), True)
-    assert not drain(state(drained("n1", 20, plain("web", 1))), "n1", NOW, WIDE).unsolved, "only machines are to leave"
+    assert not plan_drain(state(drained("n1", 20, plain("web", 1))), "n1", NOW, WIDE).unsolved, (
+        "only machines are to leave"
+    )
     assert [reason.split(" ", 1) for reason in made.reasons] == [
         ["shop/web", "is not a VM"],
         ["shop/fixed", "has no label that allows live migration"],
@@ -67,19 +71,19 @@ def test_who_stays_is_explained() -> None:
 @pytest.mark.rule("vm:B46", "vm:B48")
 def test_a_cordoned_node_is_not_emptied() -> None:
     cordoned = replace(node("n1", 10, vm("a", 1)), schedulable=False)
-    assert not drain(state(cordoned, node("n2", 10)), "n1", NOW, WIDE)
-    assert drain(state(cordoned), "none", NOW, WIDE).reasons == ("node none is not known",)
+    assert not plan_drain(state(cordoned, node("n2", 10)), "n1", NOW, WIDE)
+    assert plan_drain(state(cordoned), "none", NOW, WIDE).reasons == ("node none is not known",)
 
 
 @pytest.mark.rule("vm:B46")
 def test_a_drain_goes_on_until_the_node_is_empty() -> None:
     seen = state(drained("n1", 10, *(vm(f"a{number}", 1) for number in range(7))), node("n2", 4), node("n3", 3))
     for _ in range(4):
-        seen = played(seen, drain(seen, "n1", NOW, WIDE))
+        seen = played(seen, plan_drain(seen, "n1", NOW, WIDE))
     assert not seen.nodes["n1"].pods
 
 
-THINLY: dict[str, State] = {
+THINLY: dict[str, LedgerState] = {
     "thin": state(node("n1", 10, vm("a", 1), vm("b", 1)), node("n2", 10, vm("c", 5))),
     "not thin": state(node("n1", 10, vm("a", 3)), node("n2", 10, vm("c", 5))),
     "nobody fuller": state(node("n1", 10, vm("a", 2)), node("n2", 10, vm("c", 1))),
@@ -92,19 +96,19 @@ THINLY: dict[str, State] = {
 @pytest.mark.rule("vm:B46")
 @pytest.mark.parametrize("case", THINLY)
 def test_a_thin_node_is_emptied_into_fuller_ones_where_that_is_allowed(case: str) -> None:
-    made = drain(THINLY[case], "n1", NOW, THIN)
+    made = plan_drain(THINLY[case], "n1", NOW, THIN)
     assert whither(made) == ([("a", "n2"), ("b", "n2")] if case == "thin" else [])
     assert made.way is (Way.CONSOLIDATION if case == "thin" else None)
     assert made or made.reasons
-    assert not drain(THINLY[case], "n1", NOW, WIDE), "off by default"
+    assert not plan_drain(THINLY[case], "n1", NOW, WIDE), "off by default"
 
 
 @pytest.mark.rule("vm:B45", "vm:B46")
 def test_a_resource_of_which_a_node_has_nothing_does_not_keep_it_from_being_emptied() -> None:
-    assert drain(with_disk(THINLY["thin"]), "n1", NOW, replace(THIN, resources=("cpu", "memory", "disk")))
+    assert plan_drain(with_disk(THINLY["thin"]), "n1", NOW, replace(THIN, resources=("cpu", "memory", "disk")))
 
 
-def with_disk(seen: State) -> State:
+def with_disk(seen: LedgerState) -> LedgerState:
     """Of which nobody has any."""
 
     def one_more(amounts: Amounts, of_it: int = 0) -> Amounts:
@@ -124,7 +128,7 @@ def with_disk(seen: State) -> State:
         }
 
     nodes = {
-        name: recounted(replace(each, total=one_more(each.total), watermark=one_more(each.watermark), pods=on(each)))
+        name: recount(replace(each, total=one_more(each.total), watermark=one_more(each.watermark), pods=on(each)))
         for name, each in seen.nodes.items()
     }
     return replace(seen, nodes=nodes, resources=3)
@@ -133,13 +137,13 @@ def with_disk(seen: State) -> State:
 @pytest.mark.rule("vm:B46")
 def test_nothing_is_consolidated_while_somebody_waits() -> None:
     waits = replace(THINLY["thin"], waiters={"c": Waiter("c", 0.0)})
-    assert not drain(waits, "n1", NOW, THIN)
+    assert not plan_drain(waits, "n1", NOW, THIN)
 
 
 @pytest.mark.rule("vm:B46")
 def test_what_is_on_its_way_does_not_keep_a_thin_node_from_being_emptied() -> None:
     going = replace(THINLY["thin"], moves={"shop/schedplugin-a": move("a", "n1", "n2", stage=Stage.COPYING)})
-    assert whither(drain(going, "n1", NOW, THIN)) == [("b", "n2")]
+    assert whither(plan_drain(going, "n1", NOW, THIN)) == [("b", "n2")]
 
 
 @pytest.mark.rule("vm:B46", "vm:B27", "vm:I7")
@@ -150,12 +154,12 @@ def test_consolidation_comes_to_an_end(seed: int, nodes: int) -> None:
     seen, moves = state(*made), 0
     for _ in range(4 * nodes):
         for name in seen.nodes:
-            found = drain(seen, name, NOW, THIN)
+            found = plan_drain(seen, name, NOW, THIN)
             for each in found.moves:
                 seen = moved(seen, each.source.uid, each.target_node)
                 moves += 1
     assert moves <= nodes * 3 * nodes
-    assert not any(drain(seen, name, NOW, THIN) for name in seen.nodes)
+    assert not any(plan_drain(seen, name, NOW, THIN) for name in seen.nodes)
 
 
 @pytest.mark.rule("vm:I12", "vm:I13")
@@ -163,10 +167,10 @@ def test_consolidation_comes_to_an_end(seed: int, nodes: int) -> None:
 def test_a_drain_keeps_targets_under_their_watermarks(seed: int, nodes: int, pods: int) -> None:
     seen = cluster(Random(seed), nodes, pods)
     seen = replace(seen, nodes={**seen.nodes, "n000": replace(seen.nodes["n000"], draining=True)})
-    played(seen, drain(seen, "n000", NOW, WIDE))
+    played(seen, plan_drain(seen, "n000", NOW, WIDE))
 
 
 def test_a_machine_of_absurd_size_stays_and_the_others_go() -> None:
-    absurd = Amounts.of(2**63, 2**73)
+    absurd = Amounts.from_values(2**63, 2**73)
     seen = state(drained("n1", 10, vm("a", absurd), vm("b", 1)), node("n2", absurd))
-    assert whither(drain(seen, "n1", NOW, WIDE)) == [("b", "n2")]
+    assert whither(plan_drain(seen, "n1", NOW, WIDE)) == [("b", "n2")]

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from situate.vm.model.migrations import Stage
 from situate.vm.model.pods_and_nodes import Role
-from situate.vm.model.policy import Calm
+from situate.vm.model.policy import MigrationLimits
 from situate.vm.model.state import Permit, Waiter
-from situate.vm.planning.node_relief import excess, relief
+from situate.vm.planning.node_relief import excess, plan_relief
 from situate.vm.planning.plan import Plan, Way
 from tests.vm.planning.playing import played
 from tests.vm.planning.shapes import NOW, RULES, cluster, move, node, plain, state, units, vm
@@ -38,26 +38,26 @@ def test_relief_starts_above_the_watermark_and_stops_a_little_below(held: int, l
 @pytest.mark.rule("vm:B24", "vm:B18", "vm:B1")
 def test_the_cheapest_leave_and_nobody_claims_it() -> None:
     pods = (vm("a", 1), vm("b", 2), vm("c", 6), vm("d", 28, migratable=False), vm("e", 44, migratable=False))
-    made = relief(state(node("n1", 100, *pods, watermark=0.8), node("n2", 100, watermark=0.8)), "n1", NOW, RULES)
+    made = plan_relief(state(node("n1", 100, *pods, watermark=0.8), node("n2", 100, watermark=0.8)), "n1", NOW, RULES)
     assert (made.way, whither(made), made.claims) == (Way.RELIEF, [("c", "n2")], ())
 
 
 @pytest.mark.rule("vm:B24", "vm:B27")
 def test_it_goes_to_the_watermark_where_no_more_can_leave_and_else_as_near_as_it_can() -> None:
     just = state(node("n1", 100, vm("a", 3), plain("p", 80), watermark=0.8), node("n2", 100))
-    assert whither(relief(just, "n1", NOW, RULES)) == [("a", "n2")]
+    assert whither(plan_relief(just, "n1", NOW, RULES)) == [("a", "n2")]
     little = state(node("n1", 100, vm("a", 3), vm("b", 2), plain("p", 90), watermark=0.8), node("n2", 100))
-    assert sorted(whither(relief(little, "n1", NOW, RULES))) == [("a", "n2"), ("b", "n2")]
+    assert sorted(whither(plan_relief(little, "n1", NOW, RULES))) == [("a", "n2"), ("b", "n2")]
     one = replace(little, nodes={**little.nodes, "n2": node("n2", 3)})
-    assert whither(relief(one, "n1", NOW, RULES)) == [("a", "n2")]
+    assert whither(plan_relief(one, "n1", NOW, RULES)) == [("a", "n2")]
 
 
 @pytest.mark.rule("vm:D7")
 def test_a_machine_above_the_watermark_goes_to_a_node_that_is_larger_and_stays_otherwise() -> None:
     big = node("n1", 10, vm("big", 9), watermark=0.8)
     same, larger = node("n2", 10, watermark=0.8), node("n2", 40, watermark=0.8)
-    assert relief(state(big, same), "n1", NOW, RULES).moves == ()
-    assert whither(relief(state(big, larger), "n1", NOW, RULES)) == [("big", "n2")]
+    assert plan_relief(state(big, same), "n1", NOW, RULES).moves == ()
+    assert whither(plan_relief(state(big, larger), "n1", NOW, RULES)) == [("big", "n2")]
 
 
 @pytest.mark.rule("vm:C29", "vm:I9", "vm:C28")
@@ -75,7 +75,7 @@ def test_what_leaves_already_and_what_is_ignored_does_not_press() -> None:
 def test_nobody_leaves_for_relief_while_it_cools_down() -> None:
     arrived = vm("a", 10, moved_at=(NOW - 60,))
     seen = state(node("n1", 100, arrived, plain("p", 80), watermark=0.8), node("n2", 100))
-    made = relief(seen, "n1", NOW, RULES)
+    made = plan_relief(seen, "n1", NOW, RULES)
     assert made.moves == ()
     assert made.reasons[0] == "shop/a was migrated, and its cool-down lasts another 540 s"
     assert made.unsolved
@@ -93,7 +93,7 @@ def test_one_who_is_about_to_use_what_it_was_granted_is_not_frozen_for_the_nodes
     pods = (vm("a", 9), grown, plain("p", 65))
     seen = state(node("n1", 100, *pods, watermark=0.8), node("n2", 100, watermark=0.8))
     seen = replace(seen, permits={"c": Permit(units(8), NOW + 60, raised_at=NOW - after)})
-    assert whither(relief(seen, "n1", NOW, RULES)) == [(leaves, "n2")]
+    assert whither(plan_relief(seen, "n1", NOW, RULES)) == [(leaves, "n2")]
 
 
 @pytest.mark.rule("vm:B24", "vm:B1")
@@ -106,7 +106,7 @@ def test_those_who_wait_are_moved_for_the_nodes_sake_only_if_the_others_are_not_
     pods = (vm("a", other), vm("c", 6, 9), plain("p", 76 - other))
     seen = state(node("n1", 100, *pods, watermark=0.8), node("n2", 100, watermark=0.8))
     seen = replace(seen, waiters={"c": Waiter("c", NOW)})
-    assert [who for who, _ in whither(relief(seen, "n1", NOW, RULES))] == leaves
+    assert [who for who, _ in whither(plan_relief(seen, "n1", NOW, RULES))] == leaves
 
 
 @pytest.mark.rule("vm:B26")
@@ -114,9 +114,9 @@ def test_no_relief_while_no_move_may_leave() -> None:
     moves = (move("x", "n1", "n3"), move("y", "n1", "n4"))
     pods = (vm("a", 10), vm("b", 80))
     seen = state(node("n1", 100, *pods, watermark=0.8), node("n2", 100), moves=moves)
-    made = relief(seen, "n1", NOW, replace(RULES, calm=Calm(link=2**40)))
+    made = plan_relief(seen, "n1", NOW, replace(RULES, calm=MigrationLimits(link=2**40)))
     assert (made.reasons, made.unsolved) == (("2 migrations leave node n1, and at most 2 may",), False)
-    assert relief(seen, "none", NOW, RULES).reasons == ("node none is not known",)
+    assert plan_relief(seen, "none", NOW, RULES).reasons == ("node none is not known",)
 
 
 @pytest.mark.rule("vm:I13", "vm:I12", "vm:B27")
@@ -127,7 +127,7 @@ def test_relief_never_lifts_a_target_above_its_watermark_and_is_over_in_one_go(
     seen = cluster(Random(seed), nodes, pods, watermark=0.8)
     low = seen.nodes["n000"]
     seen = replace(seen, nodes={**seen.nodes, "n000": replace(low, watermark=units(6))})
-    made = relief(seen, "n000", NOW, RULES)
+    made = plan_relief(seen, "n000", NOW, RULES)
     after = played(seen, made)
     if not excess(after, "n000", RULES):
-        assert not relief(after, "n000", NOW, RULES)
+        assert not plan_relief(after, "n000", NOW, RULES)

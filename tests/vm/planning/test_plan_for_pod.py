@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.vm.model.migrations import BeneficiaryKind, ClaimState, Progress, Stage
-from situate.vm.model.node_accounting import recounted
+from situate.vm.model.migrations import BeneficiaryKind, ClaimState, CopyProgress, Stage
+from situate.vm.model.node_accounting import recount
 from situate.vm.model.pods_and_nodes import Load, Node, Phase, Pod, Ref, Role
-from situate.vm.model.policy import Calm, Rules
+from situate.vm.model.policy import MigrationLimits, Rules
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.model.state import Failures, Waiter
+from situate.vm.model.state import MigrationFailures, Waiter
 from situate.vm.planning.plan import Plan, Way
 from situate.vm.planning.plan_for_pod import plan
 from tests.vm.planning import twin
@@ -112,7 +112,7 @@ def test_a_plan_that_goes_well_gives_what_it_promises(seed: int, nodes: int, on_
         assert after.reserved == after.requested
     elif made.way is Way.PART:
         assert after.reserved != before.reserved
-        assert before.reserved.within(after.reserved)
+        assert before.reserved.fits_within(after.reserved)
     else:
         assert not made.moves
 
@@ -121,14 +121,18 @@ def test_a_plan_that_goes_well_gives_what_it_promises(seed: int, nodes: int, on_
 @pytest.mark.parametrize(
     ("asks", "overcommit", "claims"),
     [
-        pytest.param(Amounts.of(5500, 4 * 2**30), 1000, Amounts.of(2000, 0), id="a half unit takes a whole one"),
+        pytest.param(
+            Amounts.from_values(5500, 4 * 2**30), 1000, Amounts.from_values(2000, 0), id="a half unit takes a whole one"
+        ),
         pytest.param(units(8), 2000, units(2), id="half counts, of what is overcommitted twice"),
-        pytest.param(units(8), 3000, Amounts.of(1334, 1431655766), id="rounded up, or it would not be granted"),
+        pytest.param(
+            units(8), 3000, Amounts.from_values(1334, 1431655766), id="rounded up, or it would not be granted"
+        ),
     ],
 )
 def test_the_need_is_in_whole_units_as_it_counts_on_the_node(asks: Amounts, overcommit: int, claims: Amounts) -> None:
     asker = vm("A", 4, asks, migratable=False, overcommit=overcommit)
-    booked = asker.counted(asker.reserved)
+    booked = asker.counted_amount(asker.reserved)
     seen = state(node("n1", booked + units(4), asker, vm("B", 4)), node("n2", 10))
     assert [amount for _, amount in claimed(plan(seen, "A", NOW, RULES))] == [claims]
 
@@ -212,9 +216,9 @@ def test_no_target_is_chosen_in_room_that_is_held_or_reserved() -> None:
     held = replace(claim("1", "n2", "x", "gone", units(5)), state=ClaimState.FREED)
     assert plan(replace(SIMPLE, claims={"1": held}), "A", NOW, RULES).way is None
     coming = replace(SIMPLE, moves={"shop/schedplugin-y": move("y", "n3", "n2", 5)})
-    assert plan(coming, "A", NOW, replace(RULES, calm=Calm(link=2**40))).way is None
+    assert plan(coming, "A", NOW, replace(RULES, calm=MigrationLimits(link=2**40))).way is None
     saved = state(node("n1", 10, A, vm("B", 6)), node("n2", 10, vm("x", 0, 5)))
-    saved = replace(saved, waiters={"x": Waiter("x", 0.0, overtaken=3, saving=units(5))})
+    saved = replace(saved, waiters={"x": Waiter("x", 0.0, overtaken_count=3, held_capacity=units(5))})
     assert plan(saved, "A", NOW, RULES).way is None
 
 
@@ -257,7 +261,7 @@ def test_filters_are_asked_about_few_nodes_of_many() -> None:
 def test_a_target_where_it_failed_lately_is_avoided() -> None:
     seen = state(node("n1", 10, A, vm("B", 6)), node("n2", 10, vm("x", 1)), node("n3", 10))
     assert whither(plan(seen, "A", NOW, RULES)) == [("B", "n2")]
-    failed = replace(seen, failures={("vm-B", "n2"): Failures(1, NOW + 1)})
+    failed = replace(seen, failures={("vm-B", "n2"): MigrationFailures(1, NOW + 1)})
     assert whither(plan(failed, "A", NOW, RULES)) == [("B", "n3")]
     assert whither(plan(failed, "A", NOW + 1, RULES)) == [("B", "n2")]
 
@@ -310,10 +314,10 @@ def test_it_moves_itself_where_that_costs_less_and_ties_prefer_neighbours() -> N
 
 @pytest.mark.rule("vm:B19", "vm:B6")
 def test_it_waits_where_a_move_under_way_will_soon_leave_what_nobody_claims() -> None:
-    leaving = replace(move("B", "n1", "n3", 3), progress=Progress(remaining=1, total=100, changed_at=NOW))
+    leaving = replace(move("B", "n1", "n3", 3), progress=CopyProgress(remaining=1, total=100, changed_at=NOW))
     pods = (A, vm("B", 3, role=Role.SOURCE, phase=Phase.FROZEN), vm("C", 3))
     seen = state(node("n1", 10, *pods), node("n2", 10), node("n3", 10), moves=(leaving,))
-    wide = replace(RULES, calm=Calm(link=2**40))
+    wide = replace(RULES, calm=MigrationLimits(link=2**40))
     made = plan(seen, "A", NOW, wide)
     assert (made.way, made.moves) == (Way.WAITING, ())
     promised = replace(seen, moves={leaving.key: replace(leaving, claim="1")})
@@ -334,8 +338,8 @@ def test_where_not_all_can_be_had_most_whole_units_are() -> None:
 
 @pytest.mark.rule("vm:B19")
 def test_less_than_a_unit_moves_nobody() -> None:
-    small = vm("B", Amounts.of(500, 2**29))
-    seen = state(node("n1", Amounts.of(4500, 9 * 2**29), A, small), node("n2", 10))
+    small = vm("B", Amounts.from_values(500, 2**29))
+    seen = state(node("n1", Amounts.from_values(4500, 9 * 2**29), A, small), node("n2", 10))
     made = plan(seen, "A", NOW, RULES)
     assert made.way is None
     assert why_not(made, Way.PART) == "the capacity for one more unit cannot be freed"
@@ -382,7 +386,7 @@ def test_where_no_move_helps_it_says_how_big_a_node_would() -> None:
 def test_no_plan_is_made_while_no_move_may_leave() -> None:
     moves = (move("x", "n1", "n3", stage=Stage.STARTING), move("y", "n1", "n4", stage=Stage.STARTING))
     seen = replace(SIMPLE, moves={each.key: each for each in moves})
-    wide = replace(RULES, calm=Calm(link=2**40))
+    wide = replace(RULES, calm=MigrationLimits(link=2**40))
     made = plan(seen, "A", NOW, wide)
     assert made.reasons == ("2 migrations leave node n1, and at most 2 may",)
     assert not made.unsolved, "a move that ends is all that it waits for"
@@ -393,7 +397,7 @@ def test_no_plan_is_made_while_no_move_may_leave() -> None:
 @pytest.mark.rule("vm:B26", "vm:B50")
 def test_who_waits_for_a_place_needs_no_node_and_who_would_need_one_needs_it_all_the_same() -> None:
     arriving = (move("x", "n8", "n2", stage=Stage.STARTING), move("y", "n9", "n2", stage=Stage.STARTING))
-    wide = replace(RULES, calm=Calm(link=2**40))
+    wide = replace(RULES, calm=MigrationLimits(link=2**40))
     made = plan(replace(SIMPLE, moves={each.key: each for each in arriving}), "A", NOW, wide)
     assert (made.way, made.needs_node, made.unsolved) == (None, None, False)
     assert made.reasons == ("all possible targets have the maximum number of incoming migrations",)
@@ -406,7 +410,7 @@ def test_nothing_is_planned_for_a_frozen_machine_or_one_that_wants_nothing() -> 
     frozen = vm("A", 4, 7, phase=Phase.FROZEN)
     assert plan(state(node("n1", 10, frozen, vm("B", 6)), node("n2", 10)), "A", NOW, RULES).way is None
     leaving = state(node("n1", 10, vm("A", 4, 7), vm("B", 6)), node("n2", 10), moves=(move("A", "n1", "n3", 7),))
-    assert plan(leaving, "A", NOW, replace(RULES, calm=Calm(link=2**40))).way is None
+    assert plan(leaving, "A", NOW, replace(RULES, calm=MigrationLimits(link=2**40))).way is None
     assert plan(SIMPLE, "B", NOW, RULES).way is None
     assert plan(SIMPLE, "unknown", NOW, RULES).reasons == ("no pod with uid unknown is on a known node",)
 
@@ -425,7 +429,7 @@ def test_further_resources_count_as_cpu_and_memory_do() -> None:
 
     def three(name: str, disk: int, *pods: Pod) -> Node:
         nothing, size = Amounts.zero(3), Amounts((*units(10), disk))
-        return recounted(Node(name, size, size, nothing, nothing, nothing, {pod.uid: pod for pod in pods}))
+        return recount(Node(name, size, size, nothing, nothing, nothing, {pod.uid: pod for pod in pods}))
 
     first = three("n1", 10, with_disk(vm("A", 1, migratable=False), 4, 7), with_disk(vm("B", 1), 6, 6))
     seen = replace(state(first, three("n2", 5), three("n3", 6)), resources=3)
@@ -442,7 +446,7 @@ def test_a_neighbour_leaves_for_a_plain_pod_whose_resize_was_put_off() -> None:
     assert made.claims[0].beneficiary.kind is BeneficiaryKind.POD
 
 
-ABSURD = Amounts.of(2**63, 2**73)
+ABSURD = Amounts.from_values(2**63, 2**73)
 
 
 @pytest.mark.rule("vm:F5")

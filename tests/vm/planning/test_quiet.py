@@ -10,11 +10,11 @@ import pytest
 
 from situate.vm.model.node_accounting import with_pod
 from situate.vm.model.pods_and_nodes import Node, Pod
-from situate.vm.model.state import State
-from situate.vm.planning.node_relief import relief
+from situate.vm.model.state import LedgerState
+from situate.vm.planning.node_relief import plan_relief
 from situate.vm.planning.plan import Plan
 from situate.vm.planning.plan_for_pod import plan
-from situate.vm.planning.rules.cooldown import cools_until
+from situate.vm.planning.rules.cooldown import cooldown_end
 from tests.vm.planning.playing import granted, played
 from tests.vm.planning.shapes import NOW, RULES, node, state, vm
 
@@ -24,7 +24,7 @@ DAY = [*range(0, 3600, 120), *range(3600, 24 * 3600, 1800)]
 
 @dataclass
 class Day:
-    state: State
+    state: LedgerState
     moved: list[tuple[float, str]] = field(default_factory=list)
 
     def look(self, now: float) -> None:
@@ -33,7 +33,7 @@ class Day:
             self._carry_out(plan(self.state, uid, now, RULES), now)
             self._serve(uid)
         for name in sorted(self.state.nodes):
-            self._carry_out(relief(self.state, name, now, RULES), now)
+            self._carry_out(plan_relief(self.state, name, now, RULES), now)
 
     def _serve(self, uid: str) -> None:
         self._book(granted(self.state, uid))
@@ -44,7 +44,7 @@ class Day:
             pod = self.state.pod(each.source.uid)
             assert pod is not None
             assert pod.machine is not None
-            assert now >= cools_until(pod.machine, RULES.calm), f"{pod.uid} moves twice within its cool-down"
+            assert now >= cooldown_end(pod.machine, RULES.calm), f"{pod.uid} moves twice within its cool-down"
             self._book(replace(pod, machine=replace(pod.machine, moved_at=(*pod.machine.moved_at, now))))
             self.moved.append((now, pod.uid))
 
@@ -53,7 +53,7 @@ class Day:
         self.state = replace(self.state, nodes={**self.state.nodes, booked.name: booked})
 
 
-def crowded(rng: Random) -> State:
+def crowded(rng: Random) -> LedgerState:
     """Nodes of several sizes, on which most machines want to be larger than they are, and not all can."""
     return state(*(_node(rng, number) for number in range(rng.randint(3, 4))))
 

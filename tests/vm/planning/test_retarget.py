@@ -6,7 +6,7 @@ import pytest
 
 from situate.vm.model.migrations import Stage
 from situate.vm.model.pods_and_nodes import Phase, Role
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 from situate.vm.planning.retarget import another_target
 from tests.vm.planning.shapes import NOW, RULES, move, node, state, vm
 
@@ -14,7 +14,7 @@ FROZEN = vm("B", 6, role=Role.SOURCE, phase=Phase.FROZEN)
 BEGUN = move("B", "n1", "n2", 6, stage=Stage.STARTING)
 
 
-def lost(*nodes: tuple[str, int]) -> State:
+def lost(*nodes: tuple[str, int]) -> LedgerState:
     return state(node("n1", 10, FROZEN), *(node(name, size) for name, size in nodes), moves=(BEGUN,))
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
-from situate.vm.model.node_fit import largest, score
+from situate.vm.model.node_fit import largest_total, score
 from situate.vm.model.pods_and_nodes import Pod
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts, total
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 
 DAY = 24 * 3600
 
@@ -23,7 +23,7 @@ class Choice:
     targets: tuple[str, ...]
 
 
-def neighbours(state: State, uid: str, now: float, rules: Rules, most: int = 3) -> Choice | None:
+def neighbours(state: LedgerState, uid: str, now: float, rules: Rules, most: int = 3) -> Choice | None:
     """The least total cost of sets of up to `most` that cover the need and whose targets fit together."""
     asker = state.pod(uid)
     assert asker is not None
@@ -38,9 +38,9 @@ def neighbours(state: State, uid: str, now: float, rules: Rules, most: int = 3) 
     return None
 
 
-def missing(state: State, asker: Pod) -> Amounts:
+def missing(state: LedgerState, asker: Pod) -> Amounts:
     """Whole units, as they count on the node, beyond what is free for it."""
-    free = state.avail(state.where[asker.uid], asker.uid)
+    free = state.available(state.where[asker.uid], asker.uid)
     short = []
     for resource, unit in enumerate(asker.factor):
         units = -(-max(0, asker.requested[resource] - asker.reserved[resource]) // unit)
@@ -49,7 +49,7 @@ def missing(state: State, asker: Pod) -> Amounts:
     return Amounts(tuple(short))
 
 
-def candidates(state: State, asker: Pod, node: str, now: float, rules: Rules) -> list[Pod]:
+def candidates(state: LedgerState, asker: Pod, node: str, now: float, rules: Rules) -> list[Pod]:
     found = []
     for pod in state.nodes[node].pods.values():
         machine = pod.machine
@@ -68,7 +68,7 @@ def bandwidth(rules: Rules) -> float:
     return min(rules.max_bandwidth, rules.calm.link * rules.calm.link_share)
 
 
-def cost(state: State, pod: Pod, node: str, need: Amounts, now: float, rules: Rules) -> float:
+def cost(state: LedgerState, pod: Pod, node: str, need: Amounts, now: float, rules: Rules) -> float:
     machine = pod.machine
     assert machine is not None
     load, wide = machine.load, bandwidth(rules)
@@ -77,26 +77,26 @@ def cost(state: State, pod: Pod, node: str, need: Amounts, now: float, rules: Ru
     pause = 0.1 if load.last_downtime_s is None else load.last_downtime_s
     slo = min(10.0, 1 + max(0, pod.priority) / 1e6)
     moves = len([at for at in machine.moved_at if at > now - DAY])
-    freed, size = pod.counted(pod.reserved), state.nodes[node].total
+    freed, size = pod.counted_amount(pod.reserved), state.nodes[node].total
     surplus = max(max(0, f - n) / t for f, n, t in zip(freed, need, size, strict=True))
     return (copying * (1 + 2 * load.load1 / (pod.used.cpu / 1000)) + 50 * pause) * slo + 60 * moves + 10 * surplus
 
 
 def priced_sets(
-    state: State, able: Sequence[Pod], node: str, need: Amounts, now: float, rules: Rules, most: int
+    state: LedgerState, able: Sequence[Pod], node: str, need: Amounts, now: float, rules: Rules, most: int
 ) -> Iterator[tuple[int, int, tuple[int, ...]]]:
     """Of those that cover the need: price, size, members."""
     prices = [round(cost(state, pod, node, need, now, rules) * 1e6) for pod in able]
     for size in range(1, most + 1):
         for group in combinations(range(len(able)), size):
-            freed = total(able[number].counted(able[number].reserved) for number in group)
-            if need.within(freed):
+            freed = total(able[number].counted_amount(able[number].reserved) for number in group)
+            if need.fits_within(freed):
                 yield sum(prices[number] for number in group), size, group
 
 
-def assignment(state: State, pods: Sequence[Pod], node: str, rules: Rules) -> tuple[str, ...] | None:
+def assignment(state: LedgerState, pods: Sequence[Pod], node: str, rules: Rules) -> tuple[str, ...] | None:
     """The first one where each in turn has the best score, ties by name, as far as all of them find a node."""
-    most = largest(state.nodes.values())
+    most = largest_total(state.nodes.values())
     wishes = []
     for pod in pods:
         alone = [name for name in state.nodes if name != node and fits(state, [pod], [name])]
@@ -105,11 +105,13 @@ def assignment(state: State, pods: Sequence[Pod], node: str, rules: Rules) -> tu
     return next((chosen for chosen in product(*wishes) if fits(state, pods, chosen)), None)
 
 
-def fits(state: State, pods: Sequence[Pod], targets: Sequence[str]) -> bool:
+def fits(state: LedgerState, pods: Sequence[Pod], targets: Sequence[str]) -> bool:
     """Every node has room for all that come to it, and is at or under its watermark with them."""
     for name in set(targets):
         node = state.nodes[name]
-        come = total(pod.counted(pod.reserved) for pod, target in zip(pods, targets, strict=True) if target == name)
+        come = total(
+            pod.counted_amount(pod.reserved) for pod, target in zip(pods, targets, strict=True) if target == name
+        )
         if not node.schedulable or come.exceeds(node.total - node.reserved):
             return False
         if (node.reserved + come).exceeds(node.watermark):

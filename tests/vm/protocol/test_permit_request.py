@@ -15,41 +15,41 @@ from situate.vm.api.well_known import APPROVED, REQUESTED, SCALING_UNIT
 from situate.vm.model.pods_and_nodes import Ref
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.protocol.permit import Answer as Told
-from situate.vm.protocol.permit import Reason
+from situate.vm.protocol.permit import PermitDecision as Told
+from situate.vm.protocol.permit import PermitReason
 from situate.vm.protocol.permit_request import (
-    MOST_BODY,
-    Answer,
+    MAX_BODY,
+    HttpAnswer,
+    ObservedPod,
     PermitRequest,
-    Shown,
-    notes,
-    patch,
-    patch_failed,
+    patch_failure_answer,
+    permit_refusal,
     read_request,
-    refused,
+    request_annotations,
+    request_patch,
 )
 
 GIB = 2**30
 OURS, COMPAT = Rules(), Rules(compat=True)
 POD = Ref("default", "a-xyz")
-UNIT = Amounts.of(250, GIB)
+UNIT = Amounts.from_values(250, GIB)
 VM = Ref("default", "a")
 Json = Any
 
 
 def units(count: int) -> Amounts:
-    return Amounts.of(250 * count, GIB * count)
+    return Amounts.from_values(250 * count, GIB * count)
 
 
 def ask(count: int, last: int | None, **more: Any) -> PermitRequest:
     return PermitRequest(POD, UNIT, units(count), None if last is None else units(last), **more)
 
 
-def shown(wants: int | None, has: int | None, **more: Any) -> Shown:
+def shown(wants: int | None, has: int | None, **more: Any) -> ObservedPod:
     said = {SCALING_UNIT: UNIT, REQUESTED: None if wants is None else units(wants)}
     said[APPROVED] = None if has is None else units(has)
     texts = {key: amounts_text(each) for key, each in said.items() if each is not None}
-    return Shown(more.pop("node", "n1"), more.pop("machine", VM), texts, **more)
+    return ObservedPod(more.pop("node", "n1"), more.pop("machine", VM), texts, **more)
 
 
 def body(**more: Json) -> bytes:
@@ -125,21 +125,21 @@ def test_a_request() -> None:
         ("POST", body(run=7), "run: found 7, allowed: text"),
         ("POST", body(metrics={"loadAvg1M": -1}), "metrics.loadAvg1M: found -1"),
         ("POST", body(metrics={"loadAvg1M": 10**400}), "metrics.loadAvg1M"),
-        ("POST", body(padding="x" * MOST_BODY), "the body is not JSON of at most 1024 bytes"),
+        ("POST", body(padding="x" * MAX_BODY), "the body is not JSON of at most 1024 bytes"),
     ],
 )
 def test_a_wrong_request_is_named(method: str, sent: bytes, said: str) -> None:
     answer = read_request(method, sent)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, HttpAnswer)
     assert (answer.status, answer.content_type) == (400, "text/plain; charset=utf-8")
     assert said in answer.body(OURS).decode()
 
 
 @pytest.mark.rule("vm:C12")
 def test_what_follows_the_first_kibibyte_or_the_first_value_does_not_matter() -> None:
-    padding = MOST_BODY - len(body(padding=""))
+    padding = MAX_BODY - len(body(padding=""))
     full = body(padding="x" * padding)
-    assert len(full) == MOST_BODY
+    assert len(full) == MAX_BODY
     assert read_request("POST", full) == read_request("POST", full + b"}}") == ask(4, None)
     assert read_request("POST", b" \n" + body() + b"{") == ask(4, None)
 
@@ -152,7 +152,7 @@ DAMAGED = st.builds(
 
 @given(st.binary(max_size=60) | DAMAGED)
 def test_no_body_gives_a_traceback(sent: bytes) -> None:
-    assert isinstance(read_request("POST", sent), Answer | PermitRequest)
+    assert isinstance(read_request("POST", sent), HttpAnswer | PermitRequest)
 
 
 @pytest.mark.rule("vm:C14", "vm:C15")
@@ -165,37 +165,37 @@ def test_no_body_gives_a_traceback(sent: bytes) -> None:
         (shown(1, 1, machine=None), 400, "pod is not associated with a VM"),
     ],
 )
-def test_a_pod_that_is_unknown_unbound_or_no_runner_is_refused(pod: Shown | None, status: int, said: str) -> None:
-    answer = refused(ask(2, 1), pod)
+def test_a_pod_that_is_unknown_unbound_or_no_runner_is_refused(pod: ObservedPod | None, status: int, said: str) -> None:
+    answer = permit_refusal(ask(2, 1), pod)
     assert answer is not None
     assert answer.status == status
     assert answer.text.startswith(f"{said}: default/a-xyz ")
-    assert refused(ask(2, 1), shown(1, 1)) is None
+    assert permit_refusal(ask(2, 1), shown(1, 1)) is None
 
 
 @pytest.mark.rule("vm:C15")
 def test_the_machine_is_written_to_only_if_some_text_differs() -> None:
-    assert notes(ask(2, 1), shown(2, 1), COMPAT) is None
-    assert notes(ask(2, 1), shown(2, 3), COMPAT) == {
+    assert request_annotations(ask(2, 1), shown(2, 1), COMPAT) is None
+    assert request_annotations(ask(2, 1), shown(2, 3), COMPAT) == {
         SCALING_UNIT: '{"vCPUs":"250m","mem":"1Gi"}',
         REQUESTED: '{"vCPUs":"500m","mem":"2Gi"}',
         APPROVED: '{"vCPUs":"250m","mem":"1Gi"}',
     }
-    said = notes(ask(2, None), shown(1, 1), COMPAT)
+    said = request_annotations(ask(2, None), shown(1, 1), COMPAT)
     assert said is not None
     assert list(said) == [SCALING_UNIT, REQUESTED]
 
 
 @pytest.mark.rule("vm:C4", "vm:C15")
 def test_equal_amounts_in_other_words_are_another_text() -> None:
-    pod = Shown("n1", VM, {SCALING_UNIT: amounts_text(UNIT), REQUESTED: '{"vCPUs":0.5,"mem":"2Gi"}'})
-    assert notes(ask(2, 2), pod, OURS) is not None
+    pod = ObservedPod("n1", VM, {SCALING_UNIT: amounts_text(UNIT), REQUESTED: '{"vCPUs":0.5,"mem":"2Gi"}'})
+    assert request_annotations(ask(2, 2), pod, OURS) is not None
 
 
 @pytest.mark.rule("vm:D8")
 def test_what_is_approved_is_the_ledger_s_to_say() -> None:
     """A last permit that nobody ever gave must not become what is approved."""
-    said = notes(ask(2, 99), shown(1, 1), OURS)
+    said = request_annotations(ask(2, 99), shown(1, 1), OURS)
     assert said is not None
     assert APPROVED not in said
 
@@ -203,18 +203,20 @@ def test_what_is_approved_is_the_ledger_s_to_say() -> None:
 @pytest.mark.rule("vm:D20")
 def test_annotations_are_set_whether_or_not_they_are_there() -> None:
     meta = ObjectMeta(name="a", namespace="default", uid="u", resource_version="5", annotations={"x": "y"})
-    ours = patch({REQUESTED: "{}"}, meta, OURS)
+    ours = request_patch({REQUESTED: "{}"}, meta, OURS)
     pointer = "/metadata/annotations/internal.autoscaling.neon.tech~1resources-requested"
     assert {"op": "add", "path": pointer, "value": "{}"} in ours.body
-    assert list(patch({REQUESTED: "{}"}, meta, COMPAT).body) == [{"op": "replace", "path": pointer, "value": "{}"}]
-    bare = patch({REQUESTED: "{}"}, ObjectMeta(uid="u", resource_version="5"), OURS)
+    assert list(request_patch({REQUESTED: "{}"}, meta, COMPAT).body) == [
+        {"op": "replace", "path": pointer, "value": "{}"}
+    ]
+    bare = request_patch({REQUESTED: "{}"}, ObjectMeta(uid="u", resource_version="5"), OURS)
     assert {"op": "add", "path": "/metadata/annotations", "value": {REQUESTED: "{}"}} in bare.body
 
 
 @pytest.mark.rule("vm:B28")
 def test_what_an_answer_says_besides_its_permit() -> None:
-    told = Told(units(1), Reason.FROZEN, 5.0, "p1", 1_767_225_600.0, migrate=True)
-    answer = Answer(200, units(1), told=told)
+    told = Told(units(1), PermitReason.FROZEN, 5.0, "p1", 1_767_225_600.0, migrate=True)
+    answer = HttpAnswer(200, units(1), decision=told)
     assert answer.content_type == "application/json"
     assert json.loads(answer.body(OURS)) == {
         "permit": {"vCPUs": "250m", "mem": "1Gi"},
@@ -224,13 +226,13 @@ def test_what_an_answer_says_besides_its_permit() -> None:
         "plan": "p1",
         "expires": "2026-01-01T00:00:00Z",
     }
-    assert Answer(200, units(1)).body(COMPAT) == b'{"permit":{"vCPUs":"250m","mem":"1Gi"}}'
-    assert json.loads(Answer(200, units(1), told=Told(units(1), Reason.GRANTED)).body(OURS)) == {
+    assert HttpAnswer(200, units(1)).body(COMPAT) == b'{"permit":{"vCPUs":"250m","mem":"1Gi"}}'
+    assert json.loads(HttpAnswer(200, units(1), decision=Told(units(1), PermitReason.GRANTED)).body(OURS)) == {
         "permit": {"vCPUs": "250m", "mem": "1Gi"},
         "reason": "granted",
     }
 
 
 def test_a_patch_that_failed_is_an_error_of_the_server() -> None:
-    answer = patch_failed(ask(2, 1), "it says why")
+    answer = patch_failure_answer(ask(2, 1), "it says why")
     assert (answer.status, answer.text) == (500, "failed to patch VM object of pod default/a-xyz: it says why")

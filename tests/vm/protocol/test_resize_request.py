@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from situate.vm.api.nodes import read_node
-from situate.vm.api.quantities import ResizeWish
+from situate.vm.api.quantities import ContainerResizeRequest
 from situate.vm.model.pods_and_nodes import Ref
 from situate.vm.model.policy import Rules
-from situate.vm.protocol.permit_request import Answer
-from situate.vm.protocol.resize_request import ResizeRequest, note, read_request, refused
+from situate.vm.protocol.permit_request import HttpAnswer
+from situate.vm.protocol.resize_request import ResizeRequest, annotation_text, read_request, resize_refusal
 from tests.vm.objects import container, node, pod
 
 SIDECAR = {**container("side"), "restartPolicy": "Always"}
@@ -25,8 +25,8 @@ def asked(**wish: Any) -> ResizeRequest:
     return read
 
 
-def answer(request: ResizeRequest) -> Answer | None:
-    return refused(request, WEB, read_node(node("n1", "4", "16Gi"), Rules()).value)
+def answer(request: ResizeRequest) -> HttpAnswer | None:
+    return resize_refusal(request, WEB, read_node(node("n1", "4", "16Gi"), Rules()).value)
 
 
 @pytest.mark.rule("vm:B34", "vm:B33", "vm:B36")
@@ -54,9 +54,9 @@ def test_what_goes_on_and_what_is_refused_at_once(wish: dict[str, Any], words: s
 
 @pytest.mark.rule("vm:B34")
 def test_a_wish_is_noted_in_one_way() -> None:
-    wish = asked(cpu="1500m", memory="2048Mi", container="side", step={"memory": "512Mi"}).wish
-    assert wish == ResizeWish("side", 1500, 2 * 2**30, 0, 2**29)
-    assert note(wish) == '{"container":"side","cpu":"1500m","memory":"2Gi","step":{"memory":"512Mi"}}'
+    wish = asked(cpu="1500m", memory="2048Mi", container="side", step={"memory": "512Mi"}).container_request
+    assert wish == ContainerResizeRequest("side", 1500, 2 * 2**30, 0, 2**29)
+    assert annotation_text(wish) == '{"container":"side","cpu":"1500m","memory":"2Gi","step":{"memory":"512Mi"}}'
     assert asked(cpu=2).pod == Ref("default", "web")
 
 
@@ -95,7 +95,7 @@ BAD: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize(("body", "words"), BAD.values(), ids=BAD)
 def test_a_request_that_is_none_is_answered_with_what_is_wrong(body: bytes, words: str) -> None:
     read = read_request(body)
-    assert isinstance(read, Answer)
+    assert isinstance(read, HttpAnswer)
     assert read.status == 400
     assert words in read.text
     assert len(read.text) < 600
@@ -103,5 +103,5 @@ def test_a_request_that_is_none_is_answered_with_what_is_wrong(body: bytes, word
 
 @pytest.mark.rule("vm:B34")
 def test_half_a_character_is_noted_with_a_sign_for_it() -> None:
-    wish = asked(cpu=2, container="\ud800").wish
-    assert note(wish) == '{"container":"\ufffd","cpu":2}'
+    wish = asked(cpu=2, container="\ud800").container_request
+    assert annotation_text(wish) == '{"container":"\ufffd","cpu":2}'

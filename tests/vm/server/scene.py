@@ -15,7 +15,7 @@ from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
-from situate.testing.virtual_time.network import Answering as Behind
+from situate.testing.virtual_time.network import RequestHandler as Behind
 from situate.testing.vm.world.processes import NAMESPACE, VmWorld
 from situate.vm.agent.protocol.permits import VERSION
 from situate.vm.api.quantities import GIB, amounts_value
@@ -35,12 +35,12 @@ ACCOUNTS = {
     STRANGER: "system:serviceaccount:other:default",
     PERSON: "alice",
 }
-UNIT = Amounts.of(250, GIB)
+UNIT = Amounts.from_values(250, GIB)
 
 
 def cores(count: float) -> Amounts:
     """With 4 GiB for each."""
-    return Amounts.of(round(1000 * count), round(4 * GIB * count))
+    return Amounts.from_values(round(1000 * count), round(4 * GIB * count))
 
 
 class _Reviews:
@@ -79,7 +79,7 @@ class Stage:
         self.reviews = world.network.server = _Reviews(world.network.server)
         self.writes: list[str] = []
         """Paths of writes about machines and pods."""
-        world.told.append(self._note)
+        world.request_listeners.append(self._note)
         self.registry = CollectorRegistry()
         self.servers = [self._serve(number, settings) for number in range(len(world.members))]
 
@@ -117,9 +117,9 @@ class Stage:
     def run(self, name: str, **more: Any) -> str:
         """A machine that runs; its pod."""
         self.world.create_machine(name, **more)
-        self.wait(lambda: self.world.runs(name))
-        pod = self.world.runner(name)["metadata"]["name"]
-        self.wait(lambda: self.controller.watched.all.pods.store.get(pod, NAMESPACE) is not None)
+        self.wait(lambda: self.world.all_running(name))
+        pod = self.world.runner_pod(name)["metadata"]["name"]
+        self.wait(lambda: self.controller.informers.all.pods.store.get(pod, NAMESPACE) is not None)
         return str(pod)
 
     @property
@@ -133,7 +133,7 @@ class Stage:
     def begin(self, request: Request, peer: str = "10.0.0.9", server: int = 0) -> Any:
         """The answer to come, a future."""
         loop = self.world.members[server].process.loop
-        return asyncio.run_coroutine_threadsafe(self.servers[server].answering.answer(request, peer), loop)
+        return asyncio.run_coroutine_threadsafe(self.servers[server].router.answer(request, peer), loop)
 
     def run_there(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What comes of it in the first process, a future."""

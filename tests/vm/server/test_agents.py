@@ -7,7 +7,7 @@ import pytest
 
 from situate.objects.kinds.pods import Pod
 from situate.objects.reviews.authentication import UserInfo
-from situate.vm.server.agents import NODE_NAME, POD_NAME, POD_UID, AgentRules, refusal
+from situate.vm.server.agents import NODE_NAME, POD_NAME, POD_UID, AgentRules, agent_refusal
 
 RULES = AgentRules(frozenset({"situate/situate-vm-agent"}))
 
@@ -53,20 +53,20 @@ def find(name: str, namespace: str) -> Pod | None:
     ],
 )
 def test_a_permit_is_for_the_agent_of_the_node(asks: UserInfo, why: str | None) -> None:
-    found = refusal(asks, MACHINE, RULES, find)
+    found = agent_refusal(asks, MACHINE, RULES, find)
     assert found is None if why is None else found is not None and why in found
 
 
 @pytest.mark.finding("N27")
 @pytest.mark.parametrize("machine", [None, pod("db-y", "shop", "m2", "")], ids=["unknown", "not bound"])
 def test_of_a_pod_without_a_node_the_account_is_judged(machine: Pod | None) -> None:
-    assert refusal(user(), machine, RULES, find) is None
-    assert refusal(user("shop:default"), machine, RULES, find) is not None
+    assert agent_refusal(user(), machine, RULES, find) is None
+    assert agent_refusal(user("shop:default"), machine, RULES, find) is not None
 
 
 @pytest.mark.finding("N27")
 def test_one_agent_of_all_nodes_needs_its_account_alone() -> None:
     everywhere = AgentRules(RULES.accounts, same_node=False)
-    assert refusal(user(), MACHINE, everywhere, find) is None
-    assert refusal(user(node="n2"), MACHINE, everywhere, find) is None
-    assert refusal(user("shop:default"), MACHINE, everywhere, find) is not None
+    assert agent_refusal(user(), MACHINE, everywhere, find) is None
+    assert agent_refusal(user(node="n2"), MACHINE, everywhere, find) is None
+    assert agent_refusal(user("shop:default"), MACHINE, everywhere, find) is not None

@@ -90,7 +90,7 @@ def test_what_pods_may_be_resized_and_shown_in_changes_is_the_api_servers_to_say
 def test_with_compat_a_pods_own_node_needs_no_token_and_no_other_one() -> None:
     with stage(COMPAT) as ours:
         pod = ours.run("a", cpus=2, slots=8)
-        host = ours.world.runner("a")["status"]["hostIP"]
+        host = ours.world.runner_pod("a")["status"]["hostIP"]
         body = asking(pod, cores(3), cores(2))
         assert ours.send("POST", "/", body, token=None, peer="192.0.2.1").status == 401
         assert ours.send("POST", "/", body, token=None, peer=f"::ffff:{host}").status == 200
@@ -102,7 +102,7 @@ def test_with_compat_a_pods_own_node_needs_no_token_and_no_other_one() -> None:
 def test_a_token_may_be_asked_for_with_compat_too() -> None:
     with stage(COMPAT, PermitSettings(callers="token")) as ours:
         pod = ours.run("a", cpus=2, slots=8)
-        host = ours.world.runner("a")["status"]["hostIP"]
+        host = ours.world.runner_pod("a")["status"]["hostIP"]
         assert ours.send("POST", "/", asking(pod, cores(3), cores(2)), token=None, peer=host).status == 401
 
 
@@ -130,7 +130,7 @@ def ask(ours: Stage, pod: str, token: str) -> tuple[int, str]:
 def test_by_default_a_machine_is_raised_by_the_agent_of_its_node_alone() -> None:
     with stage(n1="8", n2="8") as ours, capture_logs() as logged:
         pod = ours.run("a", cpus=2, slots=8)
-        node = ours.world.runner("a")["spec"]["nodeName"]
+        node = ours.world.runner_pod("a")["spec"]["nodeName"]
         other = "n2" if node == "n1" else "n1"
         claims = ours.reviews.claims
         before = ours.state.nodes[node]

@@ -18,7 +18,7 @@ from situate.kube.login.connection import Connection, Pem
 from situate.runtime.serving.access import Access
 from situate.runtime.serving.status_answers import Declined
 from situate.vm.server.agents import AgentRules
-from situate.vm.server.authorization import Callers
+from situate.vm.server.authorization import CallerAuthorizer
 from tests.contract.waiting import eventually
 from tests.controlplane.certificates import signing_key
 from tests.controlplane.plane import ControlPlane
@@ -71,7 +71,7 @@ async def test_tokens_of_nobody_of_others_and_of_the_past_are_refused(
     own_key = servers_key(plane)
     connection = Connection(server=plane.url, source="the test", token=plane.token(), ca=Pem(data=plane.authority))
     client = connect(connection, Random(1))
-    callers = Callers(
+    callers = CallerAuthorizer(
         Access(client, asyncio.get_running_loop().time), "token", AgentRules(frozenset()), lambda name, namespace: None
     )
 
@@ -85,7 +85,7 @@ async def test_tokens_of_nobody_of_others_and_of_the_past_are_refused(
 
     async def forbidden(where: str) -> int:
         try:
-            await callers.may({"authorization": f"Bearer {token}"}, "patch", "resize", (where,))
+            await callers.check_permission({"authorization": f"Bearer {token}"}, "patch", "resize", (where,))
         except Declined as declined:
             return declined.code
         return 0

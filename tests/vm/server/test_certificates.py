@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from situate.runtime.serving.certificates.renewal_schedule import AUTHORITY, decoded
+from situate.runtime.serving.certificates.renewal_schedule import AUTHORITY, decode_data
 from situate.testing.vm.world.processes import NAMESPACE, VmWorld
 from situate.vm.config.settings import EvictionSettings
 from situate.vm.controller.setup import VmSetup
@@ -40,8 +40,8 @@ class Installation:
 
     def authorities(self) -> bytes:
         """Whom agents trust by what kubelets mount."""
-        held = [each for each in self.world.items(SECRETS) if each["metadata"]["name"] == CERTIFICATES]
-        content = decoded(held[0].get("data", {})) if held else {}
+        held = [each for each in self.world.list_items(SECRETS) if each["metadata"]["name"] == CERTIFICATES]
+        content = decode_data(held[0].get("data", {})) if held else {}
         return b"\n".join(content.get(key, b"") for key in AUTHORITY_KEYS)
 
     def wait(self, holds: Any, within_s: float = 30.0) -> None:
@@ -78,7 +78,7 @@ def trusted(context: ssl.SSLContext, authorities: bytes, name: str = NAME) -> bo
     return ends[0].version() is not None and bool(ends[0].getpeercert())
 
 
-ISSUING = replace(VmSetup(), issues=True, namespace=NAMESPACE)
+ISSUING = replace(VmSetup(), issues_certificate=True, namespace=NAMESPACE)
 
 
 @pytest.mark.rule("vm:B44")
@@ -86,14 +86,14 @@ ISSUING = replace(VmSetup(), issues=True, namespace=NAMESPACE)
 def test_whoever_leads_makes_them_and_every_replica_shows_them(evictions: EvictionSettings | None) -> None:
     with installation(replace(ISSUING, evictions=evictions)) as ours:
         ours.world.let_pass(20.0)
-        assert ours.world.items(SECRETS) == [], "nothing is made where nothing is installed"
+        assert ours.world.list_items(SECRETS) == [], "nothing is made where nothing is installed"
         ours.install()
         ours.wait(lambda: all(each._issued.is_set() for each in ours.certificates()))
         shown = [each.context for each in ours.certificates()]
         assert [trusted(each, ours.authorities()) for each in shown] == [True, True]
         assert not trusted(shown[0], ours.authorities(), "elsewhere.example.com")
-        ours.wait(lambda: any(each.kept is not None for each in ours.certificates()))
-        (leader,) = [each.kept for each in ours.certificates() if each.kept is not None]
+        ours.wait(lambda: any(each.current_generation is not None for each in ours.certificates()))
+        (leader,) = [each.current_generation for each in ours.certificates() if each.current_generation is not None]
         assert leader.authority in ours.authorities()
 
 
@@ -104,14 +104,14 @@ def test_a_renewed_one_is_announced_before_it_is_shown() -> None:
     with installation(replace(ISSUING, evictions=settings)) as ours:
         ours.install()
         ours.wait(lambda: all(each._issued.is_set() for each in ours.certificates()))
-        first, mounted = ours.certificates()[0]._shown, ours.authorities()
+        first, mounted = ours.certificates()[0]._loaded, ours.authorities()
         for _ in range(40):
             ours.world.let_pass(15.0)
             now = ours.authorities()
             for each in ours.certificates():
                 assert trusted(each.context, mounted)
             mounted = now
-        assert ours.certificates()[0]._shown != first, "it was renewed"
+        assert ours.certificates()[0]._loaded != first, "it was renewed"
 
 
 def test_the_keys_that_agents_mount_are_those_of_the_secret() -> None:

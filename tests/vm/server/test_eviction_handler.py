@@ -14,11 +14,11 @@ from situate.testing.builders.objects import node
 from situate.testing.vm.world.processes import MIGRATIONS, NAMESPACE
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, EVACUATE
 from situate.vm.controller.budgets import Budgets
-from situate.vm.model.actions import Tell
+from situate.vm.model.actions import Notify
 from situate.vm.model.policy import Rules
 from situate.vm.protocol.eviction_webhook_objects import webhook_configuration
-from situate.vm.server.eviction_handler import Evictions
-from situate.vm.server.request_context import Desk
+from situate.vm.server.eviction_handler import EvictionHandler
+from situate.vm.server.request_context import RequestContext
 from tests.vm.server.scene import Stage, stage
 
 MACHINES = f"/apis/vm.neon.tech/v1/namespaces/{NAMESPACE}/virtualmachines"
@@ -54,12 +54,12 @@ class Asked:
 
     def __init__(self, ours: Stage, number: int = 0) -> None:
         self.ours = ours
-        self.told: list[Tell] = []
+        self.told: list[Notify] = []
         self.member = ours.world.members[number]
-        self.evictions: Evictions = self.do(self._made)
+        self.evictions: EvictionHandler = self.do(self._made)
 
-    async def _made(self) -> Evictions:
-        return Evictions(Desk(self.member.controller, Client(self.member.wire), 1.0), self.told.append)
+    async def _made(self) -> EvictionHandler:
+        return EvictionHandler(RequestContext(self.member.controller, Client(self.member.wire), 1.0), self.told.append)
 
     def do(self, call: Callable[[], Any]) -> Any:
         """In the process; what comes of it."""
@@ -87,7 +87,7 @@ def ours() -> Iterator[Stage]:
 @pytest.mark.rule("vm:B48")
 def test_an_eviction_is_refused_as_by_a_budget_and_a_move_begins(ours: Stage) -> None:
     pod, asked = ours.run("a", cpus=2, slots=8), Asked(ours)
-    assert ours.world.items(MIGRATIONS) == []
+    assert ours.world.list_items(MIGRATIONS) == []
     status, said = asked.about(pod)
     assert (status, said["code"], said["reason"]) == (200, 429, "TooManyRequests")
     assert said["message"] == (
@@ -101,7 +101,7 @@ def test_an_eviction_is_refused_as_by_a_budget_and_a_move_begins(ours: Stage) ->
     assert len(asked.told) == 1, "told once as long as it stays the same"
 
     ours.world.call("POST", "/api/v1/nodes", node("n2", cpu="8", memory="32Gi", pods=110))
-    ours.wait(lambda: bool(ours.world.items(MIGRATIONS)))
+    ours.wait(lambda: bool(ours.world.list_items(MIGRATIONS)))
     _, said = asked.about(pod)
     assert said["message"] == (
         f"VirtualMachine {NAMESPACE}/a is being migrated to node n2; its pod ends after the migration"
@@ -196,7 +196,7 @@ def test_each_machine_that_may_be_moved_has_a_budget_and_nobody_else(ours: Stage
     kept: list[Budgets] = []
 
     async def begin() -> asyncio.Task[None]:
-        watched = member.controller.watched
+        watched = member.controller.informers
         kept.append(Budgets(watched.machines, watched.all.others[PODDISRUPTIONBUDGETS], Rules()))
         return asyncio.create_task(kept[0].run(Client(member.wire), installed))
 
@@ -204,7 +204,7 @@ def test_each_machine_that_may_be_moved_has_a_budget_and_nobody_else(ours: Stage
         return asyncio.create_task(kept[0].run(Client(member.wire), None))
 
     def found() -> dict[str, Any]:
-        return {each["metadata"]["name"]: each for each in ours.world.items(BUDGETS)}
+        return {each["metadata"]["name"]: each for each in ours.world.list_items(BUDGETS)}
 
     webhook = ours.world.call("POST", CONFIGURATIONS, webhook_configuration(NAMESPACE))["metadata"]
     installed = ObjectMeta(name=webhook["name"], uid=webhook["uid"])
@@ -233,7 +233,7 @@ def test_each_machine_that_may_be_moved_has_a_budget_and_nobody_else(ours: Stage
     running.cancel()
     strange = {"metadata": {"name": "situate-fixed"}, "spec": {"minAvailable": 1}}
     ours.world.call("POST", BUDGETS, strange)
-    store = member.controller.watched.all.others[PODDISRUPTIONBUDGETS].store
+    store = member.controller.informers.all.others[PODDISRUPTIONBUDGETS].store
     ours.wait(lambda: store.get("situate-fixed", NAMESPACE) is not None)
     asked.do(without)
     ours.wait(lambda: "situate-a" not in found())

@@ -80,7 +80,7 @@ def test_whoever_asks_what_if_of_much_keeps_nobody_waiting() -> None:
                     turns += 1
                     await asyncio.sleep(0)
 
-        ours.servers[0].answering._reading = Reading()  # type: ignore[assignment]
+        ours.servers[0].router._reading = Reading()  # type: ignore[assignment]
         told = ours.send("POST", "/whatif", changes)
         assert len(json.loads(told.body)["pods"]) == 40
         assert turns >= 80, "one between any two of forty decisions and forty explanations"
@@ -106,7 +106,7 @@ def test_a_wish_that_waits_for_its_turn_is_answered_in_time_too() -> None:
         ours.world.call("POST", PODS, pod_object("web", cpu="1", scheduler="situate-vm"))
         ours.wait(lambda: bool(ours.world.call("GET", f"{PODS}/web")["spec"].get("nodeName")))
         ours.world.let_pass(1.0)
-        ours.servers[0].answering._desk.lane = asyncio.Semaphore(0)
+        ours.servers[0].router._context.lane = asyncio.Semaphore(0)
         wish = {"pod": {"namespace": NAMESPACE, "name": "web"}, "cpu": "2"}
         coming = ours.begin(Request("POST", "/resize", (), {"authorization": f"Bearer {AGENT}"}, _json(wish)))
         ours.wait(coming.done, 1.5)

@@ -132,7 +132,7 @@ def test_what_agents_send_wrongly_is_answered_by_status_and_reason_and_changes_n
 def test_a_lying_agent_gets_no_more_than_there_is() -> None:
     with stage() as ours:
         liar, honest = ours.run("a", cpus=2, slots=8), ours.run("b", cpus=4, slots=16)
-        huge = Amounts.of(500_000, 2000 * GIB)
+        huge = Amounts.from_values(500_000, 2000 * GIB)
         answer = ours.permit(liar, huge, huge)
         assert answer["permit"] == shown(cores(4))
         assert not ours.node().over_budget
@@ -160,7 +160,7 @@ def test_nothing_is_granted_to_a_machine_that_a_new_leader_cannot_read() -> None
         leader = next(number for number, each in enumerate(ours.world.members) if each.leads)
         assert ours.send("POST", "/", asking(pod, cores(3), cores(2)), server=leader).status == 200
         ours.world.annotate(f"{MACHINES}/a", {SCALING_UNIT: "broken"})
-        ours.wait(lambda: ours.world.runner("a")["metadata"]["annotations"][SCALING_UNIT] == "broken")
+        ours.wait(lambda: ours.world.runner_pod("a")["metadata"]["annotations"][SCALING_UNIT] == "broken")
         ours.world.members[leader].process.kill()
         ours.wait(lambda: ours.world.members[1 - leader].leads, within_s=60.0)
         ours.wait(lambda: ours.world.members[1 - leader].controller.ledger.state.started)
@@ -190,8 +190,8 @@ def test_many_who_ask_at_once_are_answered_within_a_second_and_share_what_there_
         names = [f"m{number}" for number in range(24)]
         for name in names:
             ours.world.create_machine(name)
-        ours.wait(lambda: ours.world.runs(*names), 120.0)
-        runners = [ours.world.runner(name)["metadata"]["name"] for name in names]
+        ours.wait(lambda: ours.world.all_running(*names), 120.0)
+        runners = [ours.world.runner_pod(name)["metadata"]["name"] for name in names]
         ours.world.let_pass(1.0)
         began = ours.world.now
         coming = [ours.begin(_request(asking(runner, cores(3), cores(1), lowersAtOnce=True))) for runner in runners]
@@ -209,12 +209,12 @@ def test_ten_thousand_requests_at_once_are_answered_each_in_time_and_none_above_
     with stage() as ours:
         pod = ours.run("a", cpus=2, slots=8)
         before, writes = ours.node(), len(ours.writes)
-        huge = Amounts.of(500_000, 2000 * GIB)
+        huge = Amounts.from_values(500_000, 2000 * GIB)
         broken = [_request(b'{"protoVersion":7'), _request(asking("nobody", cores(3), cores(2)))] * 5000
         greedy = [_request(asking(pod, cores(100 + each), huge)) for each in range(60)]
 
         async def all_at_once(requests: list[Any]) -> Any:
-            return await asyncio.gather(*(ours.servers[0].answering.answer(each, "10.0.0.9") for each in requests))
+            return await asyncio.gather(*(ours.servers[0].router.answer(each, "10.0.0.9") for each in requests))
 
         began = ours.world.now
         coming = [ours.run_there(all_at_once(each)) for each in (broken, greedy)]
@@ -245,28 +245,28 @@ async def test_a_pod_has_one_turn_at_a_time_and_whoever_is_cut_off_leaves_his_pl
     """However often one pod asks, it keeps one place of all."""
     pod, lane = asyncio.Lock(), asyncio.Semaphore(2)
     first, again, other = Turn(pod, lane), Turn(pod, lane), Turn(asyncio.Lock(), lane)
-    await first.come()
-    waiting = asyncio.create_task(again.come())
-    await other.come()
+    await first.acquire()
+    waiting = asyncio.create_task(again.acquire())
+    await other.acquire()
     assert lane.locked()
     assert not waiting.done()
-    first.end()
-    first.end()
+    first.release()
+    first.release()
     await waiting
     late = Turn(asyncio.Lock(), lane)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0):
-            await late.come()
-    late.end()
-    again.end()
-    other.end()
+            await late.acquire()
+    late.release()
+    again.release()
+    other.release()
     assert (lane._value, pod.locked()) == (2, False)
 
 
 def test_who_waits_for_room_keeps_nobody_from_being_written() -> None:
     with stage() as ours:
         pod, other = ours.run("a", cpus=7, slots=28), ours.run("b", cpus=1, slots=4)
-        desk = ours.servers[0].answering._desk
+        desk = ours.servers[0].router._context
         desk.lane = asyncio.Semaphore(1)
         coming = ours.begin(_request(asking(pod, cores(8), cores(7))))
         ours.world.let_pass(0.3)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from situate.testing.virtual_time.network import Weather
-from situate.testing.vpod.history import DeleteSource, HoldPods, SetSource, Settings, SpoilStatus
-from situate.testing.vpod.invariants.rules import Watchdog, satisfied
+from situate.testing.virtual_time.network import NetworkFaults
+from situate.testing.vpod.history import DeleteSource, HoldPods, SetSource, SpoilStatus, VpodHistorySettings
+from situate.testing.vpod.invariants.rules import VpodWatchdog, unsatisfied_reason
 from situate.testing.vpod.run import perform
 from situate.testing.vpod.world.world import VPodWorld
 from situate.vpod.model.pod_classes import NodeFacts
@@ -18,26 +18,26 @@ from situate.vpod.scaling.drain import Eviction
 
 @pytest.fixture
 def world() -> Iterator[VPodWorld]:
-    made = VPodWorld(1, Settings())
+    made = VPodWorld(1, VpodHistorySettings())
     yield made
     made.close()
 
 
 @pytest.mark.rule("vpod:S1", "vpod:V5")
 def test_after_a_conflict_the_vpod_is_read_before_anything_is_decided_for_it(world: VPodWorld) -> None:
-    watchdog = Watchdog(world)
+    watchdog = VpodWatchdog(world)
     perform(world, watchdog, SetSource(wait=0.0, source=0, wanted=12))
-    world.let_pass(120.0, stop=lambda: satisfied(watchdog) is None)
+    world.let_pass(120.0, stop=lambda: unsatisfied_reason(watchdog) is None)
     leader = world.leader()
     assert leader is not None
-    world.network.weather = Weather(event_delay_s=30.0)
+    world.network.faults = NetworkFaults(event_delay_s=30.0)
     perform(world, watchdog, SpoilStatus(wait=0.0, source=0, kind="moved"))
-    before = len(leader.wire.sent)
+    before = len(leader.wire.sent_writes)
     world.reconfigure(capacity=9)  # every vpod is looked at again
     perform(world, watchdog, SpoilStatus(wait=0.0, source=0, kind="moved"))
     world.reconfigure(capacity=3)
     world.let_pass(2.0)
-    written = [request for request in leader.wire.sent[before:] if request.path.endswith("/status")]
+    written = [request for request in leader.wire.sent_writes[before:] if request.path.endswith("/status")]
     assert 1 <= len(written) <= 3, "it does not try the same again and again until the watch catches up"
     (placements,) = watchdog.placements().values()
     assert all(vreplicas <= 3 for vreplicas in placements.values())
@@ -45,25 +45,25 @@ def test_after_a_conflict_the_vpod_is_read_before_anything_is_decided_for_it(wor
 
 @pytest.mark.rule("vpod:S1", "vpod:V5")
 def test_a_write_without_an_answer_is_looked_up(world: VPodWorld) -> None:
-    watchdog = Watchdog(world)
+    watchdog = VpodWatchdog(world)
     perform(world, watchdog, SetSource(wait=0.02, source=0, wanted=6))
-    world.let_pass(120.0, stop=lambda: satisfied(watchdog) is None)
+    world.let_pass(120.0, stop=lambda: unsatisfied_reason(watchdog) is None)
     world.let_pass(5.0)
     leader = world.leader()
     assert leader is not None
-    before, wire = len(leader.wire.sent), leader.wire
+    before, wire = len(leader.wire.sent_writes), leader.wire
 
     def written() -> list[str]:
-        return [each.path.rpartition("/consumergroups/")[2] for each in wire.sent[before:] if "/s0" in each.path]
+        return [each.path.rpartition("/consumergroups/")[2] for each in wire.sent_writes[before:] if "/s0" in each.path]
 
-    world.network.weather = Weather(lose_answer=1.0, event_delay_s=300.0)
+    world.network.faults = NetworkFaults(lose_answer=1.0, event_delay_s=300.0)
     world.reconfigure(capacity=3)
     world.let_pass(1.0)
     assert written() == ["s0/status"], "it was carried out, and nobody was told"
-    world.network.weather = Weather(event_delay_s=300.0)
+    world.network.faults = NetworkFaults(event_delay_s=300.0)
     world.let_pass(29.5)  # it has waited for the answer for 30 s
     assert written() == ["s0/status"], "it looks instead of writing the same on what it has last seen"
-    state = leader.controller.placing.state
+    state = leader.controller.reconciler.state
     assert state is not None
     (entry,) = state.vpods.values()
     (placements,) = watchdog.placements().values()
@@ -71,9 +71,9 @@ def test_a_write_without_an_answer_is_looked_up(world: VPodWorld) -> None:
 
 
 def test_a_stale_leader_that_wakes_up_does_not_call_the_new_leaders_placements_drift(world: VPodWorld) -> None:
-    watchdog = Watchdog(world)
+    watchdog = VpodWatchdog(world)
     perform(world, watchdog, SetSource(wait=0.0, source=0, wanted=6))
-    world.let_pass(120.0, stop=lambda: satisfied(watchdog) is None)
+    world.let_pass(120.0, stop=lambda: unsatisfied_reason(watchdog) is None)
     world.let_pass(1.0)  # it has seen its own writes
     stale = world.leader()
     assert stale is not None
@@ -81,7 +81,7 @@ def test_a_stale_leader_that_wakes_up_does_not_call_the_new_leaders_placements_d
     world.let_pass(60.0, stop=lambda: world.leader() not in (None, stale))
     for wanted in (9, 10):
         perform(world, watchdog, SetSource(wait=0.0, source=0, wanted=wanted))
-        world.let_pass(30.0, stop=lambda: satisfied(watchdog) is None)
+        world.let_pass(30.0, stop=lambda: unsatisfied_reason(watchdog) is None)
     world.let_pass(5.0)
     stale.process.resume()
     world.let_pass(30.0)
@@ -94,13 +94,13 @@ def test_a_stale_leader_that_wakes_up_does_not_call_the_new_leaders_placements_d
 
 @pytest.mark.rule("vpod:V15", "vpod:V16")
 def test_what_we_evict_is_not_called_somebody_elses_write(world: VPodWorld) -> None:
-    watchdog = Watchdog(world)
+    watchdog = VpodWatchdog(world)
     perform(world, watchdog, SetSource(wait=0.0, source=0, wanted=6))
-    world.let_pass(120.0, stop=lambda: satisfied(watchdog) is None)
+    world.let_pass(120.0, stop=lambda: unsatisfied_reason(watchdog) is None)
     world.let_pass(1.0)
     leader = world.leader()
     assert leader is not None
-    placing = leader.controller.placing
+    placing = leader.controller.reconciler
     assert placing.state is not None
     (entry,) = placing.state.vpods.values()
     eviction = Eviction(entry.key, entry.placements[0], 0)
@@ -113,40 +113,40 @@ def test_what_we_evict_is_not_called_somebody_elses_write(world: VPodWorld) -> N
 
 
 def test_what_is_remembered_of_objects_goes_with_them_whoever_leads(world: VPodWorld) -> None:
-    watchdog = Watchdog(world)
+    watchdog = VpodWatchdog(world)
     perform(world, watchdog, SetSource(wait=0.0, source=0, wanted=6))
-    world.let_pass(120.0, stop=lambda: satisfied(watchdog) is None)
+    world.let_pass(120.0, stop=lambda: unsatisfied_reason(watchdog) is None)
     led = world.leader()
     assert led is not None
-    assert led.controller.placing.sources._read_before
+    assert led.controller.reconciler.sources._read_before
     led.process.pause()
     world.let_pass(60.0, stop=lambda: world.leader() not in (None, led))
     led.process.resume()
     world.let_pass(30.0)
-    assert led.controller.placing.state is None
+    assert led.controller.reconciler.state is None
     perform(world, watchdog, DeleteSource(wait=0.0, source=0))
     world.let_pass(5.0)
-    assert led.controller.placing.sources._read_before == {}
+    assert led.controller.reconciler.sources._read_before == {}
 
 
 @pytest.mark.rule("vpod:L5")
 def test_those_that_are_short_are_tried_again_when_anything_has_changed_and_only_then(world: VPodWorld) -> None:
-    watchdog = Watchdog(world)
+    watchdog = VpodWatchdog(world)
     decided: list[float] = []
     perform(world, watchdog, HoldPods(wait=0.0, held=True))
     perform(world, watchdog, SetSource(wait=0.0, source=0, wanted=6))
     world.let_pass(120.0)  # a pod is asked for, and held
     leader = world.leader()
     assert leader is not None
-    placing = leader.controller.placing
+    placing = leader.controller.reconciler
     state = placing.state
     assert state is not None
     assert state.pending
-    world.audits.append(lambda *_: decided.append(world.now))
+    world.audit_listeners.append(lambda *_: decided.append(world.now))
 
     def try_again() -> int:
         before = len(decided)
-        leader.process.loop.call_soon(placing.retry_short_again)
+        leader.process.loop.call_soon(placing.retry_changed_shortages)
         world.let_pass(0.0)
         return len(decided) - before
 

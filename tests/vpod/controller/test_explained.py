@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from situate.testing.vpod.history import CAPACITY, HoldPods, SetSource, Settings
-from situate.testing.vpod.invariants.rules import Watchdog
+from situate.testing.vpod.history import CAPACITY, HoldPods, SetSource, VpodHistorySettings
+from situate.testing.vpod.invariants.rules import VpodWatchdog
 from situate.testing.vpod.run import perform
 from situate.testing.vpod.world.world import GROUPS_PATH, NAMESPACE, STATEFULSET, VPodWorld
 
@@ -19,7 +19,7 @@ SETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets"
 
 @pytest.fixture
 def world() -> Iterator[VPodWorld]:
-    made = VPodWorld(1, Settings())
+    made = VPodWorld(1, VpodHistorySettings())
     made.let_pass(20.0)  # somebody leads by then
     yield made
     made.close()
@@ -100,7 +100,7 @@ def test_a_source_that_somebody_schedules_is_left_alone(world: VPodWorld, kind: 
 
 @pytest.mark.rule("vpod:D18", "vpod:B13", "vpod:V22")
 def test_what_could_be_placed_is_published_with_the_words_of_the_shortage(world: VPodWorld) -> None:
-    watchdog = Watchdog(world)
+    watchdog = VpodWatchdog(world)
     perform(world, watchdog, SetSource(0.0, 0, CAPACITY - 1))
     world.let_pass(30.0)
     perform(world, watchdog, HoldPods(0.0, held=True))
@@ -133,7 +133,7 @@ def ordered(world: VPodWorld) -> None:
 @pytest.mark.rule("vpod:B13", "vpod:V22")
 def test_the_pod_that_blocks_an_ordered_set_is_named(world: VPodWorld) -> None:
     ordered(world)
-    watchdog = Watchdog(world)
+    watchdog = VpodWatchdog(world)
     perform(world, watchdog, HoldPods(0.0, held=True))
     perform(world, watchdog, SetSource(0.0, 0, 3 * CAPACITY))
     world.let_pass(5.0)
@@ -152,7 +152,7 @@ def test_the_pod_that_blocks_an_ordered_set_is_named(world: VPodWorld) -> None:
 
 @pytest.mark.rule("vpod:V22")
 def test_pods_that_come_together_block_nobody(world: VPodWorld) -> None:
-    watchdog = Watchdog(world)
+    watchdog = VpodWatchdog(world)
     perform(world, watchdog, HoldPods(0.0, held=True))
     perform(world, watchdog, SetSource(0.0, 0, 3 * CAPACITY))
     world.let_pass(60.0)
@@ -166,7 +166,7 @@ def told(world: VPodWorld, reason: str = "") -> list[str]:
 
 @pytest.mark.finding("N6")
 def test_each_change_of_a_placement_is_one_event_with_from_to_and_reason(world: VPodWorld) -> None:
-    watchdog = Watchdog(world)
+    watchdog = VpodWatchdog(world)
     for wanted in (3, 5, 2, 0):
         perform(world, watchdog, SetSource(0.0, 0, wanted))
         world.let_pass(30.0)
@@ -181,7 +181,7 @@ def test_each_change_of_a_placement_is_one_event_with_from_to_and_reason(world: 
 
 @pytest.mark.finding("N6")
 def test_what_a_drain_moves_says_so(world: VPodWorld) -> None:
-    watchdog = Watchdog(world)
+    watchdog = VpodWatchdog(world)
     perform(world, watchdog, SetSource(0.0, 0, 2 * CAPACITY))
     world.let_pass(30.0)
     perform(world, watchdog, SetSource(0.0, 0, 2))

@@ -10,9 +10,9 @@ import pytest
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.testing.virtual_time.network import CALM, Weather
-from situate.testing.vpod.history import SetSource, Settings
-from situate.testing.vpod.invariants.rules import Watchdog, satisfied
+from situate.testing.virtual_time.network import NO_FAULTS, NetworkFaults
+from situate.testing.vpod.history import SetSource, VpodHistorySettings
+from situate.testing.vpod.invariants.rules import VpodWatchdog, unsatisfied_reason
 from situate.testing.vpod.run import perform
 from situate.testing.vpod.world.world import VPodMember, VPodWorld
 from situate.vpod.controller.controller import NotLeading
@@ -20,24 +20,24 @@ from situate.vpod.controller.controller import NotLeading
 
 @pytest.fixture
 def world() -> Iterator[VPodWorld]:
-    made = VPodWorld(1, Settings())
+    made = VPodWorld(1, VpodHistorySettings())
     yield made
     made.close()
 
 
-def settled(world: VPodWorld, vreplicas: int = 12) -> tuple[Watchdog, VPodMember]:
+def settled(world: VPodWorld, vreplicas: int = 12) -> tuple[VpodWatchdog, VPodMember]:
     """Sources are placed; who watches, and who leads."""
-    watchdog = Watchdog(world)
+    watchdog = VpodWatchdog(world)
     perform(world, watchdog, SetSource(wait=0.0, source=0, wanted=vreplicas))
-    world.let_pass(120.0, stop=lambda: satisfied(watchdog) is None)
+    world.let_pass(120.0, stop=lambda: unsatisfied_reason(watchdog) is None)
     leader = world.leader()
     assert leader is not None
-    assert satisfied(watchdog) is None
+    assert unsatisfied_reason(watchdog) is None
     return watchdog, leader
 
 
 def writes(member: VPodMember, what: str) -> list[Request]:
-    return [request for request in member.wire.sent if request.path.endswith(what)]
+    return [request for request in member.wire.sent_writes if request.path.endswith(what)]
 
 
 @pytest.mark.rule("vpod:S7", "vpod:V1")
@@ -62,13 +62,13 @@ def test_no_write_arrives_after_the_lease_was_released(world: VPodWorld) -> None
         if identity.user == leader.identity and request.method != "GET":
             arrived.append(request.path)
 
-    world.told.append(note)
-    world.network.weather = Weather(latency_s=(2.0, 2.0))  # what leaves now is long on its way
-    before = len(leader.wire.sent)
+    world.request_listeners.append(note)
+    world.network.faults = NetworkFaults(latency_s=(2.0, 2.0))  # what leaves now is long on its way
+    before = len(leader.wire.sent_writes)
     for source in range(1, 12):
         perform(world, watchdog, SetSource(wait=0.0, source=source, wanted=2))
-    world.let_pass(10.0, stop=lambda: len(leader.wire.sent) >= before + 5)
-    world.network.weather = CALM
+    world.let_pass(10.0, stop=lambda: len(leader.wire.sent_writes) >= before + 5)
+    world.network.faults = NO_FAULTS
     world.stop(leader)
     world.let_pass(30.0)
     assert "/leases/" in arrived[-1]
@@ -79,10 +79,10 @@ def test_no_write_arrives_after_the_lease_was_released(world: VPodWorld) -> None
 @pytest.mark.rule("vpod:D2", "vpod:D21")
 def test_an_old_event_of_the_statefulset_changes_nothing(world: VPodWorld) -> None:
     _, leader = settled(world)
-    placing = leader.controller.placing
+    placing = leader.controller.reconciler
     assert placing.state is not None
     assert placing.state.replicas == 2
-    leader.process.loop.call_soon_threadsafe(placing.saw_replicas, 0, "1")
+    leader.process.loop.call_soon_threadsafe(placing.observe_replicas, 0, "1")
     world.let_pass(0.0)
     assert placing.state.replicas == 2
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from situate.testing.vpod.history import CAPACITY, SetSource, Settings
-from situate.testing.vpod.invariants.rules import Watchdog
+from situate.testing.vpod.history import CAPACITY, SetSource, VpodHistorySettings
+from situate.testing.vpod.invariants.rules import VpodWatchdog
 from situate.testing.vpod.run import perform
 from situate.testing.vpod.world.world import GROUPS_PATH, NAMESPACE, STATEFULSET, TENANTS, VPodWorld
 
@@ -20,8 +20,8 @@ class Running:
     """A cluster with two processes of vpod, none of which is restarted."""
 
     def __init__(self) -> None:
-        self.world = VPodWorld(1, Settings())
-        self.watchdog = Watchdog(self.world)
+        self.world = VPodWorld(1, VpodHistorySettings())
+        self.watchdog = VpodWatchdog(self.world)
         self.world.let_pass(20.0)
         self.members = tuple(self.world.members)
 

@@ -16,12 +16,12 @@ from situate.testing.vpod.history import (
     ChangeCapacity,
     HoldPods,
     SetSource,
-    Settings,
+    VpodHistorySettings,
 )
-from situate.testing.vpod.invariants.rules import Watchdog
+from situate.testing.vpod.invariants.rules import VpodWatchdog
 from situate.testing.vpod.run import perform
 from situate.testing.vpod.world.world import NAMESPACE, STATEFULSET, VPodWorld
-from situate.vpod.controller.notify import KNATIVE_LATENCY_MS, Reporter, VPodMetrics
+from situate.vpod.controller.notify import KNATIVE_LATENCY_MS, Notifier, VPodMetrics
 from situate.vpod.model.options import Options
 
 BOUNDED = {
@@ -38,9 +38,9 @@ Samples = dict[str, float]
 class Story:
     """One cluster, what happens to it, and what a scrape of the leader shows."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: VpodHistorySettings) -> None:
         self.world = VPodWorld(1, settings)
-        self.watchdog = Watchdog(self.world)
+        self.watchdog = VpodWatchdog(self.world)
         self.world.let_pass(20.0)  # somebody leads by then
 
     def happens(self, *what: AnyStep) -> None:
@@ -52,7 +52,7 @@ class Story:
         leader = self.world.leader()
         assert leader is not None
         registry = CollectorRegistry()
-        for collector in vars(leader.controller._reporter._metrics).values():
+        for collector in vars(leader.controller._notifier._metrics).values():
             if hasattr(collector, "collect"):
                 registry.register(collector)
         return samples(registry)
@@ -90,14 +90,14 @@ def moves(found: Samples, cause: str) -> float:
 
 @pytest.fixture
 def story() -> Iterator[Story]:
-    made = Story(Settings())
+    made = Story(VpodHistorySettings())
     yield made
     made.world.close()
 
 
 @pytest.fixture
 def balancing() -> Iterator[Story]:
-    made = Story(Settings(rebalance=True))
+    made = Story(VpodHistorySettings(rebalance=True))
     yield made
     made.world.close()
 
@@ -145,7 +145,7 @@ def test_what_has_changed_is_shown_without_waiting_for_a_beat(story: Story) -> N
 def test_a_standby_shows_no_state(story: Story) -> None:
     placed(story, 2)
     standby = next(each for each in story.world.members if each is not story.world.leader())
-    assert not any(family.samples for family in standby.controller._reporter._metrics.gauges.collect())
+    assert not any(family.samples for family in standby.controller._notifier._metrics.gauges.collect())
 
 
 @pytest.mark.rule("vpod:B14")
@@ -210,10 +210,10 @@ def test_rebalancing_is_a_cause_of_its_own(balancing: Story) -> None:
 def test_beats_that_fail_are_counted(story: Story) -> None:
     placed(story)
     assert story.scrape()[vpod("failed_beats_total")] == 0
-    story.world.network.failing = f"/statefulsets/{STATEFULSET}/scale"
+    story.world.network.failing_path = f"/statefulsets/{STATEFULSET}/scale"
     story.happens(SetSource(1.0, 1, CAPACITY))  # a write of the scale that does not succeed
     story.until(lambda found: found[vpod("failed_beats_total")] > 0)
-    story.world.network.failing = ""
+    story.world.network.failing_path = ""
     story.until(lambda found: found[vpod("replicas")] == 3 and found[vpod("pending_vreplicas")] == 0)
 
 
@@ -222,9 +222,9 @@ def test_a_state_that_was_wrong_is_repaired_and_counted(story: Story) -> None:
     assert placed(story)[vpod("state_repairs_total")] == 0
     leader = story.world.leader()
     assert leader is not None
-    state = leader.controller.placing.state
+    state = leader.controller.reconciler.state
     assert state is not None
-    state.pod_gone(f"{STATEFULSET}-0", story.world.now)  # an event that never was
+    state.remove_pod(f"{STATEFULSET}-0", story.world.now)  # an event that never was
     story.until(lambda found: found[vpod("state_repairs_total")] == 1)
     story.until(lambda found: found[vpod("pods class=accept")] == 2)
 
@@ -245,11 +245,11 @@ def test_every_series_of_a_statefulset_is_there_from_the_start_and_counts() -> N
     def record(_: ObjectReference, __: str, ___: str, ____: str) -> None:
         raise AssertionError("nothing is told on an object here")
 
-    reporter = Reporter(options, VPodMetrics(registry), record)
+    reporter = Notifier(options, VPodMetrics(registry), record)
     before = samples(registry)
     assert [value for name, value in before.items() if "_bucket" not in name and value] == []
     assert {name for name in before if "moves_total" in name} == {
         vpod(f"moves_total cause={cause}") for cause in BOUNDED["cause"]
     }
-    reporter.evicted()
+    reporter.count_eviction()
     assert samples(registry)[vpod("evictions_total")] == 1

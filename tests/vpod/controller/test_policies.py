@@ -12,7 +12,7 @@ from situate.kube.client import Client
 from situate.objects.kinds.config_maps import ConfigMap
 from situate.objects.kinds.meta import ObjectMeta
 from situate.vpod.config.settings import StatefulSetSettings
-from situate.vpod.controller.informers import Watched
+from situate.vpod.controller.informers import Informers
 from situate.vpod.controller.policies import Policies
 from situate.vpod.policy.registry import DEFAULT_PLACING, DEFAULT_REMOVING, Policy
 
@@ -41,7 +41,7 @@ class Running:
     """What is in force, without a cluster."""
 
     def __init__(self, settings: StatefulSetSettings) -> None:
-        self.watched = Watched.of(settings, cast(Client, None), random.Random(1))
+        self.watched = Informers.create(settings, cast(Client, None), random.Random(1))
         self.told: list[str] = []
         self.changes = 0
         self.policies = Policies(self.watched, settings, lambda *event: self.told.append(event[2]), self._changed)

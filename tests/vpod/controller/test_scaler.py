@@ -19,10 +19,10 @@ from situate.runtime.leadership.actuator import Actuator
 from situate.runtime.reconcile.outcomes import Retriable
 from situate.runtime.reconcile.workqueue import WorkQueue
 from situate.testing.virtual_time.processes import World
-from situate.testing.vpod.builders import placed, state, vpod
-from situate.vpod.controller.apply import Placing
-from situate.vpod.controller.notify import Reporter, VPodMetrics
-from situate.vpod.controller.scaler import Scaling
+from situate.testing.vpod.builders import make_placements, state, vpod
+from situate.vpod.controller.apply import PlacementReconciler
+from situate.vpod.controller.notify import Notifier, VPodMetrics
+from situate.vpod.controller.scaler import Scaler
 from situate.vpod.model.options import DrainOptions
 from situate.vpod.model.vpod import Key
 from situate.vpod.scaling.drain import Eviction
@@ -78,10 +78,10 @@ class Loop:
         async def nothing(_: Eviction) -> bool:
             raise AssertionError("nothing is evicted here")
 
-        self.scaling = Scaling(
-            cast(Placing, self.placing),
+        self.scaling = Scaler(
+            cast(PlacementReconciler, self.placing),
             cast(Client, self.server),
-            Reporter(kept.options, self.metrics, lambda *told: self.events.append(told[2])),
+            Notifier(kept.options, self.metrics, lambda *told: self.events.append(told[2])),
             lambda: kept.options,
             actuator=Actuator(lambda: None),
             evict=evict or nothing,
@@ -106,12 +106,12 @@ class Loop:
 
 
 def test_it_leaves_no_task_behind() -> None:
-    Loop(state(1, 10, [vpod("a/b", 3, placed(3))])).run(50.0)
+    Loop(state(1, 10, [vpod("a/b", 3, make_placements(3))])).run(50.0)
 
 
 @pytest.mark.rule("vpod:D20")
 def test_a_missing_statefulset_is_told_once_and_looked_for_ever_more_rarely() -> None:
-    loop = Loop(state(1, 10, [vpod("a/b", 3, placed(3))]))
+    loop = Loop(state(1, 10, [vpod("a/b", 3, make_placements(3))]))
     seen: list[int] = []
 
     async def it_comes_and_goes() -> None:
@@ -154,7 +154,7 @@ def test_a_number_that_was_not_written_is_not_ours(failure: Exception, asked: in
 
 @pytest.mark.rule("vpod:V15")
 def test_an_eviction_that_fails_does_not_stop_the_others() -> None:
-    vpods = [vpod(f"a/{name}", 5, placed(0, 0, 5)) for name in "bcd"]
+    vpods = [vpod(f"a/{name}", 5, make_placements(0, 0, 5)) for name in "bcd"]
     kept = state(3, 10, vpods, **CUT_FIRST)
     kept.observe_replicas(2, 0.0, ours=True)
     tried: list[Key] = []

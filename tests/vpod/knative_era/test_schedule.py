@@ -11,7 +11,7 @@ from situate.vpod.knative_era.schedule import (
     MaxFillUp,
     PredicatesAndPriorities,
     era_decision,
-    with_reserved,
+    updated_reservations,
 )
 from situate.vpod.knative_era.state import EraCluster, Reservations
 from situate.vpod.model.vpod import Key, total_vreplicas
@@ -113,8 +113,8 @@ def test_reservations_of_unlisted_vpods_go_and_those_of_satisfied_ones_are_empti
 
 
 def test_reserving_merges_and_nothing_empties() -> None:
-    assert with_reserved({"s-0": 8, "s-1": 7}, placements({0: 1})) == {"s-0": 1, "s-1": 7}
-    assert with_reserved({"s-0": 8}, ()) == {}
+    assert updated_reservations({"s-0": 8, "s-1": 7}, placements({0: 1})) == {"s-0": 1, "s-1": 7}
+    assert updated_reservations({"s-0": 8}, ()) == {}
 
 
 SPREADS = st.dictionaries(st.integers(0, 7), st.integers(1, 4), min_size=1)

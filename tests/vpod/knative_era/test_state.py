@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.vpod.knative_era.state import EraCluster, era_state, merged_with_reservations
+from situate.vpod.knative_era.state import EraCluster, era_state, merge_reservations
 from situate.vpod.model.pod_classes import NodeFacts, PodFacts
 from situate.vpod.model.vpod import Key, Placement
 from tests.vpod.policy.clusters import cluster, vpod
@@ -56,7 +56,7 @@ PODS = st.sampled_from(["s-0", "s-1", "s-2", "s-9", "odd"])
 
 @given(st.lists(st.builds(Placement, PODS, st.integers(0, 4)), max_size=4), st.dictionaries(PODS, st.integers(0, 4)))
 def test_merging_twice_changes_no_more(status: list[Placement], reserved: dict[str, int]) -> None:
-    once = merged_with_reservations(status, reserved)
+    once = merge_reservations(status, reserved)
     if len({placement.pod_name for placement in status}) == len(status):
-        assert merged_with_reservations(status, once.reserved) == once
+        assert merge_reservations(status, once.reserved) == once
     assert once.reserved.items() <= reserved.items()

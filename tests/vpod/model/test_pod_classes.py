@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from situate.testing.vpod.builders import options, placed, pod, schedule, state, vpod
+from situate.testing.vpod.builders import make_placements, options, pod, schedule, state, vpod
 from situate.vpod.model.pod_classes import Cause, NodeFacts, PodClass, Verdict, is_true
 
 
@@ -43,20 +43,20 @@ def test_a_pod_out_of_order_is_held_for_its_grace_and_then_rejected(change: dict
 
 @pytest.mark.rule("vpod:V6", "vpod:V23", "vpod:V21")
 def test_a_pod_is_its_name_wherever_it_comes_back() -> None:
-    kept = state(2, 10, [vpod("a/b", 12, placed(6, 6))])
+    kept = state(2, 10, [vpod("a/b", 12, make_placements(6, 6))])
     kept.observe_pod(pod(1, uid="first", deleting=True), 0.0)
-    kept.pod_gone("set-1", 20.0)
+    kept.remove_pod("set-1", 20.0)
     kept.observe_pod(pod(1, uid="second", node="node-7"), 40.0)
     assert kept.verdict(1).pod_class is PodClass.ACCEPT
-    assert schedule(kept, vpod("a/b", 12, placed(6, 6)), 40.0).placements == placed(6, 6)
+    assert schedule(kept, vpod("a/b", 12, make_placements(6, 6)), 40.0).placements == make_placements(6, 6)
     assert kept.reservations() == {kept.vpods[vpod("a/b", 0).key].key: {0: 6, 1: 6}}
 
 
 @pytest.mark.rule("vpod:B3", "vpod:V23")
 def test_the_grace_runs_on_while_a_pod_is_replaced() -> None:
-    kept = state(2, 10, [vpod("a/b", 2, placed(1, 1))])
+    kept = state(2, 10, [vpod("a/b", 2, make_placements(1, 1))])
     kept.observe_pod(pod(1, deleting=True), 0.0)
-    kept.pod_gone("set-1", 20.0)
+    kept.remove_pod("set-1", 20.0)
     kept.observe_pod(pod(1, node=""), 40.0)
     kept.advance(59.0)
     assert kept.verdict(1) == Verdict(PodClass.HOLD, Cause.PENDING, 60.0)
@@ -100,29 +100,29 @@ def test_readiness_matters_only_when_asked_for() -> None:
 
 @pytest.mark.rule("vpod:V12")
 def test_an_annotated_pod_is_rejected_at_once_and_comes_back_at_once() -> None:
-    kept = state(3, 10, [vpod("a/b", 6, placed(2, 2, 2))])
+    kept = state(3, 10, [vpod("a/b", 6, make_placements(2, 2, 2))])
     kept.observe_pod(pod(1, annotation="true"), 0.0)
     assert kept.verdict(1) == Verdict(PodClass.REJECT, Cause.UNSCHEDULABLE)
-    assert schedule(kept, vpod("a/b", 6, placed(2, 2, 2))).placements == placed(3, 0, 3)
+    assert schedule(kept, vpod("a/b", 6, make_placements(2, 2, 2))).placements == make_placements(3, 0, 3)
     kept.observe_pod(pod(1, annotation="false"), 0.0)
     assert kept.verdict(1).pod_class is PodClass.ACCEPT
 
 
 @pytest.mark.rule("vpod:V21")
 def test_replicas_that_somebody_else_lowered_are_held_against_for_the_grace() -> None:
-    kept = state(4, 10, [vpod("a/b", 8, placed(2, 2, 2, 2))])
+    kept = state(4, 10, [vpod("a/b", 8, make_placements(2, 2, 2, 2))])
     assert kept.observe_replicas(1, 10.0)
-    kept.pod_gone("set-3", 11.0)
-    assert schedule(kept, vpod("a/b", 8, placed(2, 2, 2, 2)), 20.0).placements == placed(2, 2, 2, 2)
+    kept.remove_pod("set-3", 11.0)
+    assert schedule(kept, vpod("a/b", 8, make_placements(2, 2, 2, 2)), 20.0).placements == make_placements(2, 2, 2, 2)
     assert kept.verdict(3) == Verdict(PodClass.HOLD, Cause.REPLICAS_RESET, 70.0)
     assert not kept.observe_replicas(4, 30.0)
     kept.observe_pod(pod(3), 31.0)
-    assert schedule(kept, vpod("a/b", 8, placed(2, 2, 2, 2)), 100.0).placements == placed(2, 2, 2, 2)
+    assert schedule(kept, vpod("a/b", 8, make_placements(2, 2, 2, 2)), 100.0).placements == make_placements(2, 2, 2, 2)
 
 
 @pytest.mark.rule("vpod:V21")
 def test_each_time_that_somebody_else_lowers_replicas_is_held_against_for_the_whole_grace() -> None:
-    kept = state(4, 10, [vpod("a/b", 8, placed(2, 2, 2, 2))])
+    kept = state(4, 10, [vpod("a/b", 8, make_placements(2, 2, 2, 2))])
     assert kept.observe_replicas(3, 0.0)
     assert kept.observe_replicas(2, 50.0)
     assert kept.verdict(2) == Verdict(PodClass.HOLD, Cause.REPLICAS_RESET, 110.0)
@@ -130,9 +130,9 @@ def test_each_time_that_somebody_else_lowers_replicas_is_held_against_for_the_wh
 
 
 def test_replicas_that_stay_low_are_believed_after_the_grace() -> None:
-    kept = state(2, 10, [vpod("a/b", 4, placed(2, 2))])
+    kept = state(2, 10, [vpod("a/b", 4, make_placements(2, 2))])
     kept.observe_replicas(1, 0.0)
-    assert schedule(kept, vpod("a/b", 4, placed(2, 2)), 60.0).placements == placed(4)
+    assert schedule(kept, vpod("a/b", 4, make_placements(2, 2)), 60.0).placements == make_placements(4)
 
 
 def test_replicas_that_we_lowered_reject_at_once() -> None:

@@ -14,12 +14,12 @@ from situate.vpod.model.pod_classes import NodeFacts, PodFacts
 from situate.vpod.model.records import DrainGoal
 from situate.vpod.model.vpod import Key, Placement, PlainVPod, total_vreplicas
 from situate.vpod.placement.decide import Decision, MoveCause, commit, decide
-from situate.vpod.placement.resize_by_policy import refusals
+from situate.vpod.placement.resize_by_policy import refusals_by_ordinal
 from situate.vpod.policy.registry import DEFAULT_PLACING, Policy, Predicate, Priority
-from situate.vpod.scaling.autoscaler import Memory, beat
+from situate.vpod.scaling.autoscaler import AutoscalerMemory, decide_round
 from situate.vpod.scaling.demand import pods_needed
 from situate.vpod.state.state import State
-from situate.vpod.state.vpod_view import Situation
+from situate.vpod.state.vpod_view import VPodView
 
 OPTIONS = Options("ns", "s", 10, policy=PolicyName.POLICY)
 EVEN = Policy((Predicate("EvenPodSpread", '{"MaxSkew": 1}'),), DEFAULT_PLACING.priorities)
@@ -29,7 +29,7 @@ def cluster(zones: str, options: Options = OPTIONS) -> State:
     """One pod a letter of `zones`, each on its own node in the zone of that name."""
     pods = [PodFacts(f"s-{i}", f"n{i}") for i in range(len(zones))]
     nodes = [NodeFacts(f"n{i}", zone) for i, zone in enumerate(zones)]
-    return State.rebuilt(options, len(zones), pods, [], 0.0, nodes)
+    return State.rebuild(options, len(zones), pods, [], 0.0, nodes)
 
 
 def placements(placed: Mapping[int, int]) -> tuple[Placement, ...]:
@@ -123,7 +123,7 @@ def test_every_accepting_pod_that_refuses_has_its_reason() -> None:
     schedule(state, 10, {0: 10}, name="other")
     vpod = PlainVPod(Key("ns", "v"), 5, placements({1: 3}))
     state.observe_vpod(vpod, 0.0)
-    found = refusals(Situation.of(state, vpod), {1: 3})
+    found = refusals_by_ordinal(VPodView.from_state(state, vpod), {1: 3})
     assert found == {
         0: "pod at full capacity",
         1: "pod will cause an uneven spread",
@@ -132,7 +132,7 @@ def test_every_accepting_pod_that_refuses_has_its_reason() -> None:
 
 
 def test_where_nodes_cannot_be_listed_all_pods_are_in_one_zone() -> None:
-    state = State.rebuilt(OPTIONS, 2, [PodFacts(f"s-{i}", f"n{i}") for i in range(2)], [], 0.0)
+    state = State.rebuild(OPTIONS, 2, [PodFacts(f"s-{i}", f"n{i}") for i in range(2)], [], 0.0)
     assert schedule(state, 4).reservation == {0: 2, 1: 2}
 
 
@@ -184,7 +184,7 @@ def grown_until_calm(state: State, wanted: int) -> tuple[list[int], Decision]:
     while True:
         decision = schedule(state, wanted, placed)
         placed = decision.reservation
-        replicas = beat(state, Memory(), state.now, may_shrink=False).replicas
+        replicas = decide_round(state, AutoscalerMemory(), state.now, may_shrink=False).replicas
         if replicas == state.replicas:
             return seen, decision
         state.observe_replicas(replicas, state.now, ours=True)
@@ -222,7 +222,7 @@ def test_what_no_pod_may_take_brings_none_that_would_go_again(zones: str) -> Non
     decision = schedule(state, 3, {0: 2}, weight=5)
     assert (decision.reservation, decision.left) == ({0: 2}, 1)
     assert "PredicatesRefuse" in str(decision.shortage)
-    assert state.vpods[decision.key].ruled_out
+    assert state.vpods[decision.key].is_limited_by_rule
     assert pods_needed(state) == 2
 
 

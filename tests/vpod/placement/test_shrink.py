@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from situate.testing.vpod.builders import options
 from situate.vpod.model.options import PolicyName, Shrink
-from situate.vpod.placement.shrink import from_fullest, from_highest
+from situate.vpod.placement.shrink import remove_from_fullest, remove_from_highest
 
 HELD = st.dictionaries(st.integers(0, 9), st.integers(1, 9), max_size=8)
 
@@ -18,7 +18,7 @@ def test_from_the_fullest_as_the_plain_twin_says(own: dict[int, int], surplus: i
     for _ in range(min(surplus, sum(own.values()))):
         fullest = max(left, key=lambda ordinal: (left[ordinal], ordinal))
         left[fullest] -= 1
-    after = from_fullest(own, surplus)
+    after = remove_from_fullest(own, surplus)
     assert after == {ordinal: held for ordinal, held in left.items() if held}
     spread = [after.get(ordinal, 0) for ordinal in own]
     if own:
@@ -28,7 +28,7 @@ def test_from_the_fullest_as_the_plain_twin_says(own: dict[int, int], surplus: i
 @given(HELD, st.integers(0, 80))
 @pytest.mark.rule("vpod:D14")
 def test_from_the_highest_takes_exactly_the_surplus(own: dict[int, int], surplus: int) -> None:
-    after = from_highest(own, surplus)
+    after = remove_from_highest(own, surplus)
     assert sum(after.values()) == max(0, sum(own.values()) - surplus)
     cut = [ordinal for ordinal in own if after.get(ordinal, 0) < own[ordinal]]
     assert all(after.get(ordinal, 0) == 0 for ordinal in own if cut and ordinal > min(cut))

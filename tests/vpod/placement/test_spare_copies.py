@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.testing.vpod.builders import placed, schedule, state, vpod
+from situate.testing.vpod.builders import make_placements, schedule, state, vpod
 from situate.vpod.model.records import DrainGoal
 from situate.vpod.model.vpod import Key, PlainVPod
-from situate.vpod.placement.decide import lacking_spare_copies, retry_order
-from situate.vpod.placement.spare_copies import givers
+from situate.vpod.placement.decide import retry_order, vpods_lacking_spare_copies
+from situate.vpod.placement.spare_copies import spare_copy_givers
 from situate.vpod.state.state import State
 
 pytestmark = pytest.mark.finding("V1")
@@ -27,11 +27,11 @@ def rounds(on: State, subjects: Iterable[PlainVPod], most: int = 10) -> list[Key
         before = held(on)
         for each in due:
             schedule(on, each)
-        returning = givers(on)
+        returning = spare_copy_givers(on)
         for key in returning:
             schedule(on, on.vpods[key].as_vpod())
         gave += returning
-        due = [on.vpods[key].as_vpod() for key in (*retry_order(on), *lacking_spare_copies(on))]
+        due = [on.vpods[key].as_vpod() for key in (*retry_order(on), *vpods_lacking_spare_copies(on))]
         if held(on) == before and not returning:
             return gave
     raise AssertionError(f"no end after {most} rounds: {held(on)}")
@@ -63,7 +63,11 @@ def test_no_copy_is_added_where_others_wait_for_the_room() -> None:
 
 
 def test_as_few_copies_are_returned_as_are_enough() -> None:
-    rich = [vpod("ns/a", 1, placed(1, 1, 1)), vpod("ns/b", 1, placed(1, 1, 1)), vpod("ns/c", 1, placed(1, 1, 1))]
+    rich = [
+        vpod("ns/a", 1, make_placements(1, 1, 1)),
+        vpod("ns/b", 1, make_placements(1, 1, 1)),
+        vpod("ns/c", 1, make_placements(1, 1, 1)),
+    ]
     on = state(3, 3, rich, min_replicas=3, max_replicas=3)
     late = [vpod("ns/d", 1), vpod("ns/e", 1)]
     assert rounds(on, late) == [Key("ns", "a")]
@@ -71,44 +75,50 @@ def test_as_few_copies_are_returned_as_are_enough() -> None:
 
 
 def test_the_copies_come_back_with_room() -> None:
-    rich = [vpod("ns/a", 1, placed(1, 1)), vpod("ns/b", 2, placed(1, 1))]
+    rich = [vpod("ns/a", 1, make_placements(1, 1)), vpod("ns/b", 2, make_placements(1, 1))]
     on = state(2, 2, rich, min_replicas=2, max_replicas=2)
     rounds(on, [vpod("ns/c", 1)])
     assert held(on) == {"ns/a": 1, "ns/b": 2, "ns/c": 1}
-    assert lacking_spare_copies(on) == []
-    on.vpod_gone(Key("ns", "b"), 1.0)
-    assert lacking_spare_copies(on) == [Key("ns", "a"), Key("ns", "c")]
+    assert vpods_lacking_spare_copies(on) == []
+    on.remove_vpod(Key("ns", "b"), 1.0)
+    assert vpods_lacking_spare_copies(on) == [Key("ns", "a"), Key("ns", "c")]
     rounds(on, [vpod("ns/a", 1), vpod("ns/c", 1)])
     assert held(on) == {"ns/a": 2, "ns/c": 2}
 
 
 def test_a_heavy_vreplica_gets_a_whole_pod_if_copies_have_to_go_for_it() -> None:
-    rich = [vpod("ns/a", 1, placed(1, 1)), vpod("ns/b", 1, placed(1, 1))]
+    rich = [vpod("ns/a", 1, make_placements(1, 1)), vpod("ns/b", 1, make_placements(1, 1))]
     on = state(2, 4, rich, min_replicas=2, max_replicas=2)
     rounds(on, [vpod("ns/heavy", 1, weight=4)])
     assert held(on) == {"ns/a": 2, "ns/b": 2, "ns/heavy": 1}  # and the copies are back where it is not
 
 
 def test_copies_of_a_namespace_make_room_in_its_quota() -> None:
-    rich = [vpod("a/rich", 1, placed(1, 1, 1)), vpod("b/rich", 1, placed(1, 1, 1))]
+    rich = [vpod("a/rich", 1, make_placements(1, 1, 1)), vpod("b/rich", 1, make_placements(1, 1, 1))]
     on = state(3, 10, rich, min_replicas=3, max_replicas=3, namespace_max_share=0.1)
     assert rounds(on, [vpod("a/late", 2)]) == [Key("a", "rich")]
     assert held(on) == {"a/rich": 1, "b/rich": 3, "a/late": 2}
 
 
 def test_what_is_wanted_stays_off_pods_that_may_not_come_back() -> None:
-    on = state(3, 1, [vpod("ns/a", 1, placed(1, 1, 1))], min_replicas=3, max_replicas=3)
-    on.pod_gone("set-1", 1.0)
-    on.pod_gone("set-2", 1.0)
+    on = state(3, 1, [vpod("ns/a", 1, make_placements(1, 1, 1))], min_replicas=3, max_replicas=3)
+    on.remove_pod("set-1", 1.0)
+    on.remove_pod("set-2", 1.0)
     rounds(on, [vpod("ns/late", 1)])
     assert held(on) == {"ns/a": 3, "ns/late": 0}  # what it has on pods on hold may go with them
     on.advance(120.0)
-    rounds(on, [vpod("ns/a", 1, placed(1, 1, 1)), vpod("ns/late", 1)])
+    rounds(on, [vpod("ns/a", 1, make_placements(1, 1, 1)), vpod("ns/late", 1)])
     assert held(on)["ns/a"] == 1
 
 
 def test_copies_on_pods_that_are_emptied_are_no_room() -> None:
-    on = state(3, 2, [vpod("ns/a", 1, placed(1, 1, 1)), vpod("ns/b", 1, placed(1, 1))], min_replicas=3, max_replicas=3)
+    on = state(
+        3,
+        2,
+        [vpod("ns/a", 1, make_placements(1, 1, 1)), vpod("ns/b", 1, make_placements(1, 1))],
+        min_replicas=3,
+        max_replicas=3,
+    )
     on.set_drain(DrainGoal(2, 0.0))
     assert rounds(on, [vpod("ns/late", 2)])
     assert held(on)["ns/late"] == 2
@@ -131,6 +141,6 @@ def test_no_vpod_is_short_while_another_holds_more_than_it_wants(
     rounds(on, sources, most=40)
     short = [e for e in on.vpods.values() if e.reserved_total < e.wanted and e.weight <= capacity]
     spare = [e.key for e in on.vpods.values() if e.reserved_total > e.wanted]
-    assert not spare or all(entry.ruled_out for entry in short)
+    assert not spare or all(entry.is_limited_by_rule for entry in short)
     namespaces = {entry.key.namespace for entry in short}
     assert not [key for key in spare if key.namespace in namespaces and "namespace_max_share" in more]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.vpod.policy.place import most_that_fit, placed, removed
-from situate.vpod.policy.registry import DEFAULT_PLACING, DEFAULT_REMOVING, Policy, Predicate, Priority, compiled
+from situate.vpod.policy.place import capacity_upper_bound, place_vreplicas, remove_vreplicas
+from situate.vpod.policy.registry import DEFAULT_PLACING, DEFAULT_REMOVING, Policy, Predicate, Priority, compile_policy
 from tests.vpod.policy import twins
 from tests.vpod.policy.views import PlainPod, PlainView, arrays, plain_view, plain_views
 
@@ -93,7 +93,7 @@ def healthy(view: PlainView) -> PlainView:
 @given(plain_views(unknown_nodes=False), PLACING, st.integers(0, 8))
 def test_placing_agrees_with_asking_pod_by_pod(view: PlainView, policy: Policy, vreplicas: int) -> None:
     plain = healthy(view)
-    outcome = placed(arrays(plain), compiled(policy), vreplicas)
+    outcome = place_vreplicas(arrays(plain), compile_policy(policy), vreplicas)
     changes: dict[int, int] = {}
     left = vreplicas
     while left:
@@ -116,7 +116,7 @@ def test_placing_agrees_with_asking_pod_by_pod(view: PlainView, policy: Policy, 
 @given(plain_views(unknown_nodes=False), REMOVING, st.integers(0, 8))
 def test_removing_agrees_with_asking_pod_by_pod(view: PlainView, policy: Policy, vreplicas: int) -> None:
     plain = healthy(view)
-    outcome = removed(arrays(plain), compiled(policy), vreplicas)
+    outcome = remove_vreplicas(arrays(plain), compile_policy(policy), vreplicas)
     changes: dict[int, int] = {}
     left = vreplicas
     while left:
@@ -136,7 +136,7 @@ def test_no_pod_is_filled_above_its_capacity_whatever_the_predicates(
     view: PlainView, policy: Policy, vreplicas: int, weight: int
 ) -> None:
     plain = healthy(view)
-    outcome = placed(arrays(plain, weight), compiled(policy), vreplicas)
+    outcome = place_vreplicas(arrays(plain, weight), compile_policy(policy), vreplicas)
     room = {pod.ordinal: pod.free for pod in plain.pods if pod.schedulable}
     assert all(n * weight <= room[ordinal] for ordinal, n in outcome.changes.items())
     assert sum(outcome.changes.values()) + outcome.left == vreplicas
@@ -147,8 +147,8 @@ def test_no_pod_is_filled_above_its_capacity_whatever_the_predicates(
 @given(plain_views(unknown_nodes=False), PLACING, st.integers(1, 3))
 def test_never_more_is_placed_than_fits_at_most(view: PlainView, policy: Policy, weight: int) -> None:
     plain = arrays(healthy(view), weight)
-    outcome = placed(plain, compiled(policy), 60)
-    assert sum(outcome.changes.values()) <= most_that_fit(plain, compiled(policy))
+    outcome = place_vreplicas(plain, compile_policy(policy), 60)
+    assert sum(outcome.changes.values()) <= capacity_upper_bound(plain, compile_policy(policy))
 
 
 @pytest.mark.rule("vpod:D14")
@@ -160,7 +160,7 @@ def test_the_surplus_goes_even_where_a_pod_cannot_be_scored(view: PlainView, pol
     )
     held = sum(pod.own for pod in plain.pods if pod.schedulable)
     for each in (policy, refusing):
-        outcome = removed(arrays(plain), compiled(each), vreplicas)
+        outcome = remove_vreplicas(arrays(plain), compile_policy(each), vreplicas)
         assert outcome.left == max(0, vreplicas - held)
         assert sum(outcome.changes.values()) == vreplicas - outcome.left
 
@@ -177,29 +177,29 @@ def even_pods(zones: str, own: dict[int, int], free: int = 10) -> PlainView:
 def test_the_higher_ordinal_loses_wherever_the_reference_wraps(low: int) -> None:
     policy = Policy((), (DEFAULT_REMOVING.priorities[0], DEFAULT_REMOVING.priorities[2]))
     view = arrays(even_pods("a" * 30, {low: 2, low + 1: 2}))
-    assert removed(view, compiled(policy), 1).changes == {low + 1: 1}
+    assert remove_vreplicas(view, compile_policy(policy), 1).changes == {low + 1: 1}
 
 
 @pytest.mark.rule("vpod:D15")
 def test_without_priorities_the_lowest_ordinal_receives_and_the_highest_gives() -> None:
     view = arrays(even_pods("abc", {0: 1, 1: 1, 2: 1}, free=2))
-    assert placed(view, compiled(Policy()), 2).changes == {0: 1, 1: 1}
-    assert removed(view, compiled(Policy()), 2).changes == {2: 1, 1: 1}
+    assert place_vreplicas(view, compile_policy(Policy()), 2).changes == {0: 1, 1: 1}
+    assert remove_vreplicas(view, compile_policy(Policy()), 2).changes == {2: 1, 1: 1}
 
 
 def test_the_shipped_policy_spreads_over_zones_first() -> None:
     view = arrays(even_pods("aabc", {}))
-    assert placed(view, compiled(DEFAULT_PLACING), 6).changes == {0: 1, 1: 1, 2: 2, 3: 2}
+    assert place_vreplicas(view, compile_policy(DEFAULT_PLACING), 6).changes == {0: 1, 1: 1, 2: 2, 3: 2}
 
 
 def test_a_score_that_fails_leaves_the_rest_and_says_why() -> None:
     plain = plain_view(1, (PlainPod(0, True, 5, 0, False, None, None),), {"n": "z"})
-    outcome = placed(arrays(plain), compiled(Policy((), (ZONE,))), 2)
+    outcome = place_vreplicas(arrays(plain), compile_policy(Policy((), (ZONE,))), 2)
     assert (outcome.left, outcome.status.reasons) == (2, ("zone does not exist",))
 
 
 def test_the_view_that_was_given_is_not_changed() -> None:
     view = arrays(even_pods("ab", {0: 1}))
-    placed(view, compiled(DEFAULT_PLACING), 3)
-    removed(view, compiled(DEFAULT_REMOVING), 1)
+    place_vreplicas(view, compile_policy(DEFAULT_PLACING), 3)
+    remove_vreplicas(view, compile_policy(DEFAULT_REMOVING), 1)
     assert (view.own.tolist(), view.free.tolist()) == ([1, 0], [9, 10])

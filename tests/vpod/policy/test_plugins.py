@@ -15,7 +15,7 @@ from situate.vpod.policy.registry import (
     Policy,
     Predicate,
     Priority,
-    compiled,
+    compile_policy,
     filter_plugin,
     score_plugin,
 )
@@ -126,7 +126,7 @@ def test_missing_arguments_inside_are_zero(args: str) -> None:
 
 
 def test_unknown_plugins_are_left_out_and_the_last_of_two_equal_priorities_counts() -> None:
-    policy = compiled(
+    policy = compile_policy(
         Policy(
             (Predicate("NoSuchThing"), Predicate("PodFitsResources")),
             (Priority("Nothing", 3), Priority("LowestOrdinalPriority", 1), Priority("LowestOrdinalPriority", 4)),

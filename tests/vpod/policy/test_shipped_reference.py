@@ -32,7 +32,7 @@ def test_the_kept_state_answers_as_fresh_listings_do(
     mode = MaxFillUp() if policy is PolicyName.PACK else SHIPPED
     options = Options("ns", STATEFULSET, 4, policy=policy, profile=Profile.REFERENCE)
     vpods = {name: PlainVPod(Key("ns", name), 0) for name in "uvw"}
-    state = State.rebuilt(options, over.replicas, over.pods, vpods.values(), 0.0, over.nodes, reserved={})
+    state = State.rebuild(options, over.replicas, over.pods, vpods.values(), 0.0, over.nodes, reserved={})
     reserved: Reservations = {}
     for name, wanted, scheduled, written in calls:
         vpods[name] = PlainVPod(vpods[name].key, wanted, vpods[name].placements)

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import pytest
 
-from situate.vpod.policy.status import SUCCESS, Code, Status, merged
+from situate.vpod.policy.status import SUCCESS, Code, Status, merge_statuses
 
 FULL = Status(Code.UNSCHEDULABLE, ("pod at full capacity",))
 BROKEN = Status(Code.ERROR, ("node does not exist",))
@@ -19,10 +19,10 @@ BROKEN = Status(Code.ERROR, ("node does not exist",))
     ],
 )
 def test_precedence_does_not_depend_on_the_order(statuses: tuple[Status, ...], code: Code) -> None:
-    assert {merged(order).code for order in permutations(statuses)} == {code}
+    assert {merge_statuses(order).code for order in permutations(statuses)} == {code}
 
 
 def test_the_message_joins_the_reasons_of_all_that_failed() -> None:
-    answer = merged((FULL, SUCCESS, BROKEN))
+    answer = merge_statuses((FULL, SUCCESS, BROKEN))
     assert answer.message == "pod at full capacity, node does not exist"
     assert (answer.is_success, answer.is_unschedulable, answer.is_error) == (False, False, True)

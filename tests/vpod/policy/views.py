@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from situate.vpod.policy.view import UNKNOWN_DOMAIN, Domains, View
+from situate.vpod.policy.view import UNKNOWN_DOMAIN, Domains, PolicyView
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def plain_view(
     return PlainView(replicas, pods, node_zone, node_spread, zone_spread)
 
 
-def arrays(plain: PlainView, weight: int = 1) -> View:
+def arrays(plain: PlainView, weight: int = 1) -> PolicyView:
     nodes = sorted(plain.node_zone)
     zones = sorted(set(plain.node_zone.values()))
 
@@ -58,7 +58,7 @@ def arrays(plain: PlainView, weight: int = 1) -> View:
         )
 
     pods = plain.pods
-    return View(
+    return PolicyView(
         replicas=plain.replicas,
         ordinals=np.array([pod.ordinal for pod in pods], dtype=np.int64),
         schedulable=np.array([pod.schedulable for pod in pods], dtype=np.bool_),

@@ -9,15 +9,22 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from situate.testing.vpod.builders import options, placed, pod, schedule, state, vpod, with_placements
-from situate.vpod.explain import intention
+from situate.testing.vpod.builders import make_placements, options, pod, schedule, state, vpod, with_placements
+from situate.vpod.explain import autoscaler_intention
 from situate.vpod.model.options import DrainOptions, Profile, ReferenceVersion
 from situate.vpod.model.records import DrainGoal
 from situate.vpod.model.vpod import Key, PlainVPod, total_vreplicas
 from situate.vpod.placement.decide import commit
-from situate.vpod.scaling.autoscaler import LEADER_NAME, LEADER_NAMESPACE, Beat, Memory, apply, beat
+from situate.vpod.scaling.autoscaler import (
+    LEADER_NAME,
+    LEADER_NAMESPACE,
+    AutoscalerMemory,
+    RoundDecision,
+    apply_drain,
+    decide_round,
+)
 from situate.vpod.scaling.demand import bins_needed, pods_needed
-from situate.vpod.scaling.drain import place
+from situate.vpod.scaling.drain import schedule_during_drain
 from situate.vpod.state.state import State
 
 AT_ONCE: dict[str, Any] = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=0.0)}
@@ -29,15 +36,15 @@ class Loop:
 
     state: State
     vpods: dict[Key, PlainVPod]
-    memory: Memory = field(default_factory=Memory)
+    memory: AutoscalerMemory = field(default_factory=AutoscalerMemory)
     now: float = 0.0
     pods_come: bool = True
     writes: list[tuple[float, int]] = field(default_factory=list)
 
-    def beat(self, may_shrink: bool = True) -> Beat:
+    def beat(self, may_shrink: bool = True) -> RoundDecision:
         self.now += 100.0
-        decided = beat(self.state, self.memory, self.now, may_shrink)
-        self.memory = apply(self.state, decided)
+        decided = decide_round(self.state, self.memory, self.now, may_shrink)
+        self.memory = apply_drain(self.state, decided)
         if decided.replicas != self.state.replicas:
             self.scale(decided.replicas)
         self.schedule_all()
@@ -46,17 +53,17 @@ class Loop:
     def scale(self, replicas: int) -> None:
         before = self.state.replicas
         if replicas < before:
-            assert not self.state.holds_from(replicas), "S8"
+            assert not self.state.is_used_from(replicas), "S8"
         self.writes.append((self.now, replicas))
         self.state.observe_replicas(replicas, self.now, ours=True)
         for ordinal in range(replicas, before):
-            self.state.pod_gone(f"set-{ordinal}", self.now)
+            self.state.remove_pod(f"set-{ordinal}", self.now)
         for ordinal in range(before, replicas):
             self.state.observe_pod(pod(ordinal, **({} if self.pods_come else {"node": ""})), self.now)
 
     def schedule_all(self) -> None:
         for key, subject in self.vpods.items():
-            decision = place(self.state, subject, self.now)
+            decision = schedule_during_drain(self.state, subject, self.now)
             commit(self.state, decision)
             self.vpods[key] = with_placements(subject, decision.placements)
             self.state.observe_vpod(self.vpods[key], self.now)
@@ -145,20 +152,20 @@ def test_unused_pods_go_after_the_stabilization() -> None:
 
 @pytest.mark.rule("vpod:B6", "vpod:L4")
 def test_a_new_leader_watches_for_the_whole_stabilization_before_it_shrinks() -> None:
-    kept = state(5, 10, [vpod("a/b", 5, placed(5))])
-    memory = apply(kept, beat(kept, Memory(), 0.0, True))
-    watching = beat(kept, memory, 299.0, True)
+    kept = state(5, 10, [vpod("a/b", 5, make_placements(5))])
+    memory = apply_drain(kept, decide_round(kept, AutoscalerMemory(), 0.0, True))
+    watching = decide_round(kept, memory, 299.0, True)
     assert (watching.replicas, watching.drain) == (5, None)
-    assert beat(kept, apply(kept, watching), 300.0, True).replicas == 1
+    assert decide_round(kept, apply_drain(kept, watching), 300.0, True).replicas == 1
 
 
 @pytest.mark.rule("vpod:B6")
 def test_a_dip_does_not_even_begin_a_drain() -> None:
-    kept = state(2, 10, [vpod("a/b", 20, placed(10, 10))])
-    memory = apply(kept, beat(kept, Memory(), 0.0, True))
-    memory = apply(kept, beat(kept, memory, 1000.0, True))
-    kept.observe_vpod(vpod("a/b", 8, placed(8)), 1100.0)
-    dip = beat(kept, memory, 1200.0, True)
+    kept = state(2, 10, [vpod("a/b", 20, make_placements(10, 10))])
+    memory = apply_drain(kept, decide_round(kept, AutoscalerMemory(), 0.0, True))
+    memory = apply_drain(kept, decide_round(kept, memory, 1000.0, True))
+    kept.observe_vpod(vpod("a/b", 8, make_placements(8)), 1100.0)
+    dip = decide_round(kept, memory, 1200.0, True)
     assert (dip.needed, dip.replicas, dip.drain) == (1, 2, None)
 
 
@@ -166,12 +173,12 @@ def test_a_dip_does_not_even_begin_a_drain() -> None:
 def test_triggers_do_not_postpone_the_shrinking() -> None:
     running = loop(5, 10)
     running.want("a/b", 5)
-    first = beat(running.state, running.memory, 0.0, False)
-    memory = apply(running.state, first)
+    first = decide_round(running.state, running.memory, 0.0, False)
+    memory = apply_drain(running.state, first)
     assert first.wake_at == 300.0
     for second in range(1, 300):
-        memory = apply(running.state, beat(running.state, memory, float(second), False))
-    assert beat(running.state, memory, 300.0, True).replicas == 1
+        memory = apply_drain(running.state, decide_round(running.state, memory, float(second), False))
+    assert decide_round(running.state, memory, 300.0, True).replicas == 1
 
 
 @pytest.mark.rule("vpod:B6")
@@ -252,19 +259,19 @@ def test_a_weight_above_the_capacity_is_no_demand() -> None:
 
 @pytest.mark.rule("vpod:V9")
 def test_the_reference_scales_to_zero_and_evicts_what_is_left_above() -> None:
-    kept = state(0, 10, [vpod("a/b", 0, placed(0, 3))], profile=Profile.REFERENCE)
-    decided = beat(kept, Memory(), 0.0, True)
+    kept = state(0, 10, [vpod("a/b", 0, make_placements(0, 3))], profile=Profile.REFERENCE)
+    decided = decide_round(kept, AutoscalerMemory(), 0.0, True)
     assert decided.replicas == 0
     assert [(e.key.name, e.placement.pod_name) for e in decided.evictions] == [("b", "set-1")]
-    later = beat(kept, decided.memory, 50.0, True)
+    later = decide_round(kept, decided.memory, 50.0, True)
     assert later.evictions == (), "the refresh period has not passed"
 
 
 @pytest.mark.rule("vpod:V15", "vpod:V37")
 def test_the_older_reference_compacts_the_last_ordinal() -> None:
-    given_vpods = [vpod("a/b", 12, placed(6, 4, 2))]
+    given_vpods = [vpod("a/b", 12, make_placements(6, 4, 2))]
     kept = state(3, 10, given_vpods, profile=Profile.REFERENCE, version=ReferenceVersion.V0_43_1, min_replicas=3)
-    assert [e.ordinal for e in beat(kept, Memory(), 0.0, True).evictions] == [2]
+    assert [e.ordinal for e in decide_round(kept, AutoscalerMemory(), 0.0, True).evictions] == [2]
 
 
 @pytest.mark.rule("vpod:B10")
@@ -298,81 +305,88 @@ def test_options_change_while_running() -> None:
 
 @pytest.mark.rule("vpod:V9")
 def test_without_a_drain_the_scale_goes_first() -> None:
-    kept = state(3, 10, [vpod("a/b", 6, placed(2, 2, 2))], **{**AT_ONCE, "drain": DrainOptions(enabled=False)})
-    decided = beat(kept, Memory(), 0.0, True)
+    kept = state(3, 10, [vpod("a/b", 6, make_placements(2, 2, 2))], **{**AT_ONCE, "drain": DrainOptions(enabled=False)})
+    decided = decide_round(kept, AutoscalerMemory(), 0.0, True)
     assert (decided.replicas, decided.drain) == (1, None)
     kept.observe_replicas(1, 1.0, ours=True)
-    evictions = beat(kept, decided.memory, 2.0, True).evictions
+    evictions = decide_round(kept, decided.memory, 2.0, True).evictions
     assert [e.ordinal for e in evictions] == [2, 1]
-    assert schedule(kept, vpod("a/b", 6, placed(2, 2, 2)), 3.0).placements == placed(6)
+    assert schedule(kept, vpod("a/b", 6, make_placements(2, 2, 2)), 3.0).placements == make_placements(6)
 
 
 @pytest.mark.rule("vpod:V21")
 def test_pods_that_somebody_else_took_away_from_under_vreplicas_are_asked_for_again() -> None:
-    kept = state(4, 10, [vpod("a/b", 8, placed(2, 2, 2, 2))])
+    kept = state(4, 10, [vpod("a/b", 8, make_placements(2, 2, 2, 2))])
     assert kept.observe_replicas(0, 10.0)
-    decided = beat(kept, Memory(), 10.0, may_shrink=False)
+    decided = decide_round(kept, AutoscalerMemory(), 10.0, may_shrink=False)
     assert decided.replicas == 4, "one would be enough, but then the others had to move at once"
-    memory = apply(kept, decided)
+    memory = apply_drain(kept, decided)
     kept.observe_replicas(4, 11.0, ours=True)
-    assert beat(kept, memory, 11.0, may_shrink=True).replicas == 4, "what is too much goes by a drain, in its time"
+    assert decide_round(kept, memory, 11.0, may_shrink=True).replicas == 4, (
+        "what is too much goes by a drain, in its time"
+    )
 
 
 @pytest.mark.rule("vpod:V21")
 def test_a_manifest_applied_again_holds_while_the_set_grows_step_by_step() -> None:
-    kept = state(4, 10, [vpod("a/b", 8, placed(2, 2, 2, 2))], max_scale_up_step=1)
+    kept = state(4, 10, [vpod("a/b", 8, make_placements(2, 2, 2, 2))], max_scale_up_step=1)
     kept.observe_replicas(0, 10.0)
     for replicas in (1, 2, 3, 4):
-        assert beat(kept, Memory(), 10.0 + replicas, may_shrink=False).replicas == replicas
+        assert decide_round(kept, AutoscalerMemory(), 10.0 + replicas, may_shrink=False).replicas == replicas
         kept.observe_replicas(replicas, 10.0 + replicas, ours=True)
-        assert schedule(kept, vpod("a/b", 8, placed(2, 2, 2, 2)), 10.0 + replicas).placements == placed(2, 2, 2, 2)
+        assert schedule(
+            kept, vpod("a/b", 8, make_placements(2, 2, 2, 2)), 10.0 + replicas
+        ).placements == make_placements(2, 2, 2, 2)
 
 
 @pytest.mark.rule("vpod:B5", "vpod:B10")
 def test_without_a_drain_too_nothing_is_cut_that_would_have_to_come_back() -> None:
-    heavy, light = vpod("a/heavy", 1, placed(0, 0, 1), weight=2), vpod("a/light", 4, placed(2, 2))
+    heavy, light = vpod("a/heavy", 1, make_placements(0, 0, 1), weight=2), vpod("a/light", 4, make_placements(2, 2))
     settings: dict[str, Any] = {"scale_down_stabilization": 0.0, "drain": DrainOptions(enabled=False)}
     kept = state(3, 3, [heavy, light], **settings)
     assert pods_needed(kept) == 2, "if they could be arranged anew"
-    assert beat(kept, Memory(), 100.0, may_shrink=True).replicas == 3
-    lighter = state(3, 3, [vpod("a/heavy", 1, placed(0, 0, 1)), light], **settings)
-    assert beat(lighter, Memory(), 100.0, may_shrink=True).replicas == 2
+    assert decide_round(kept, AutoscalerMemory(), 100.0, may_shrink=True).replicas == 3
+    lighter = state(3, 3, [vpod("a/heavy", 1, make_placements(0, 0, 1)), light], **settings)
+    assert decide_round(lighter, AutoscalerMemory(), 100.0, may_shrink=True).replicas == 2
 
 
 @pytest.mark.rule("vpod:B5", "vpod:V22", "vpod:B10")
 def test_a_pod_that_somebody_waits_for_is_not_cut_before_it_comes() -> None:
-    heavy, light = vpod("a/heavy", 1, weight=2), vpod("a/light", 4, placed(2, 2))
+    heavy, light = vpod("a/heavy", 1, weight=2), vpod("a/light", 4, make_placements(2, 2))
     kept = state(3, 3, [heavy, light], scale_down_stabilization=0.0, drain=DrainOptions(settle=0.0))
     kept.observe_pod(pod(2, node=""), 0.0)  # Pending
     assert schedule(kept, heavy).left == 1
-    decided = beat(kept, Memory(), 3600.0, may_shrink=True)
+    decided = decide_round(kept, AutoscalerMemory(), 3600.0, may_shrink=True)
     assert (decided.replicas, decided.drain) == (3, None)
 
 
 @pytest.mark.parametrize("drained", [True, False])
 @pytest.mark.rule("vpod:L4", "vpod:B10", "vpod:V9")
 def test_pods_that_hold_nothing_go_also_where_the_others_are_more_than_the_demand_needs(drained: bool) -> None:
-    heavy, light = vpod("a/heavy", 1, placed(0, 0, 1), weight=2), vpod("a/light", 4, placed(2, 2))
+    heavy, light = vpod("a/heavy", 1, make_placements(0, 0, 1), weight=2), vpod("a/light", 4, make_placements(2, 2))
     drain = DrainOptions(enabled=drained)
     kept = state(40, 3, [heavy, light], scale_down_stabilization=0.0, drain=drain)
-    decided = beat(kept, Memory(), 100.0, may_shrink=True)
+    decided = decide_round(kept, AutoscalerMemory(), 100.0, may_shrink=True)
     assert (decided.needed, decided.replicas) == (2, 3)
-    apply(kept, decided)
+    apply_drain(kept, decided)
     kept.observe_replicas(3, 101.0, ours=True)
-    again = beat(kept, decided.memory, 200.0, may_shrink=True)
+    again = decide_round(kept, decided.memory, 200.0, may_shrink=True)
     assert (again.replicas, again.drain) == (3, None)
 
 
 @pytest.mark.rule("vpod:L4", "vpod:B10", "vpod:B4")
 def test_as_many_pods_are_drained_as_leave_room_for_what_they_hold() -> None:
-    vpods = [vpod("a/heavy", 2, placed(1, 1), weight=2), vpod("a/light", 4, placed(0, 0, 2, 1, 0, 0, 0, 1))]
+    vpods = [
+        vpod("a/heavy", 2, make_placements(1, 1), weight=2),
+        vpod("a/light", 4, make_placements(0, 0, 2, 1, 0, 0, 0, 1)),
+    ]
     kept = state(9, 3, vpods, scale_down_stabilization=0.0, drain=DrainOptions(settle=0.0))
-    decided = beat(kept, Memory(), 100.0, may_shrink=True)
+    decided = decide_round(kept, AutoscalerMemory(), 100.0, may_shrink=True)
     assert decided.needed == 3
     assert decided.drain == DrainGoal(3, 100.0), "two of the light ones beside the heavy ones, and two on their own pod"
-    memory = apply(kept, decided)
-    kept.observe_vpod(vpod("a/light", 4, placed(0, 0, 2, 1, 0, 0, 0, 1)), 101.0)
-    assert beat(kept, memory, 200.0, may_shrink=True).drain == DrainGoal(3, 100.0), "it goes on"
+    memory = apply_drain(kept, decided)
+    kept.observe_vpod(vpod("a/light", 4, make_placements(0, 0, 2, 1, 0, 0, 0, 1)), 101.0)
+    assert decide_round(kept, memory, 200.0, may_shrink=True).drain == DrainGoal(3, 100.0), "it goes on"
 
 
 @pytest.mark.rule("vpod:B11", "vpod:B5")
@@ -389,7 +403,7 @@ def test_what_a_quota_leaves_over_brings_no_pods_that_go_again() -> None:
 @pytest.mark.parametrize("drained", [True, False])
 @pytest.mark.rule("vpod:B11", "vpod:B5", "vpod:L2")
 def test_what_runs_above_a_quota_takes_no_room_from_those_within_theirs(drained: bool) -> None:
-    big, small = vpod("big/a", 30, placed(9, 9, 8)), vpod("small/a", 13)
+    big, small = vpod("big/a", 30, make_placements(9, 9, 8)), vpod("small/a", 13)
     drain = DrainOptions(enabled=drained, settle=0.0)
     kept = state(3, 9, [big, small], namespace_max_share=0.4, scale_down_stabilization=0.0, drain=drain)
     live = Loop(kept, {big.key: big, small.key: small})
@@ -407,19 +421,19 @@ def test_what_runs_above_a_quota_takes_no_room_from_those_within_theirs(drained:
 @pytest.mark.finding("N11", "A4")
 def test_an_absurd_wish_grows_the_set_by_steps_and_up_to_a_ceiling() -> None:
     kept = state(2, 20, [vpod("a/b", 2**31 - 1)], max_replicas=30, max_scale_up_step=10)
-    first = beat(kept, Memory(), 0.0, may_shrink=False)
-    assert (first.asked, first.needed, first.replicas, first.wake_at) == (107374183, 30, 12, 5.0)
-    assert intention(kept, first) == (
+    first = decide_round(kept, AutoscalerMemory(), 0.0, may_shrink=False)
+    assert (first.needed_without_limit, first.needed, first.replicas, first.wake_at) == (107374183, 30, 12, 5.0)
+    assert autoscaler_intention(kept, first) == (
         "107374183 pods are needed and 2 requested, maxReplicas is 30: scales up to 12, in steps of 10 (maxScaleUpStep)"
     )
-    memory = apply(kept, first)
+    memory = apply_drain(kept, first)
     kept.observe_replicas(12, 0.1, ours=True)
-    held_back = beat(kept, memory, 0.1, may_shrink=False)  # a shortage wakes it at once
+    held_back = decide_round(kept, memory, 0.1, may_shrink=False)  # a shortage wakes it at once
     assert (held_back.replicas, held_back.wake_at) == (12, 5.0)
-    second = beat(kept, apply(kept, held_back), 5.0, may_shrink=True)
+    second = decide_round(kept, apply_drain(kept, held_back), 5.0, may_shrink=True)
     assert (second.replicas, second.wake_at) == (22, 10.0)
     kept.observe_replicas(22, 5.1, ours=True)
-    last = beat(kept, apply(kept, second), 10.0, may_shrink=True)
+    last = decide_round(kept, apply_drain(kept, second), 10.0, may_shrink=True)
     assert (last.replicas, last.wake_at) == (30, None)
 
 
@@ -434,14 +448,14 @@ def test_an_absurd_wish_grows_the_set_by_steps_and_up_to_a_ceiling() -> None:
     ],
 )
 def test_a_source_beyond_the_ceiling_is_told_so(wanted: int, said: str) -> None:
-    kept = state(2, 10, [vpod("a/other", 10, placed(5, 5))], max_replicas=2)
+    kept = state(2, 10, [vpod("a/other", 10, make_placements(5, 5))], max_replicas=2)
     short = schedule(kept, vpod("a/b", wanted)).shortage
     assert str(short) == f"0/2 pods can take {wanted - 10} more: 2 full; {said}"
 
 
 @pytest.mark.finding("N11")
 def test_a_set_above_the_ceiling_loses_no_pod_that_is_needed() -> None:
-    full = vpod("a/b", 35, placed(9, 9, 9, 8))
+    full = vpod("a/b", 35, make_placements(9, 9, 9, 8))
     running = Loop(state(4, 10, [full], max_replicas=2, scale_down_stabilization=0.0), {full.key: full})
     for _ in range(6):
         running.beat()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from situate.objects.kinds.unstructured import with_content
-from situate.testing.vpod.builders import placed, state, vpod
+from situate.objects.kinds.unstructured import unstructured_from
+from situate.testing.vpod.builders import make_placements, state, vpod
 from situate.vpod.config.settings import KIND_LABEL, KNOWN_SOURCES, SourceSettings
 from situate.vpod.model.vpod import Key, Placement
 from situate.vpod.placement.decide import commit, decide
@@ -103,11 +103,11 @@ def test_another_kind_has_no_scheduler(labels: object) -> None:
 
 
 def test_groups_of_another_statefulset_are_none_of_ours() -> None:
-    settings = GROUP.completed("kafka-source-dispatcher")
+    settings = GROUP.with_defaults("kafka-source-dispatcher")
     ours = {"metadata": {"name": "x", "namespace": "ns", "labels": {KIND_LABEL: "KafkaSource"}}}
     other = {"metadata": {"name": "x", "namespace": "ns", "labels": {KIND_LABEL: "Trigger"}}}
-    assert read_vpod(settings, with_content(ours)) is not None
-    assert read_vpod(settings, with_content(other)) is None
+    assert read_vpod(settings, unstructured_from(ours)) is not None
+    assert read_vpod(settings, unstructured_from(other)) is None
 
 
 ANYTHING = st.recursive(
@@ -149,7 +149,7 @@ def test_no_object_makes_a_schedule_fail_or_touches_other_tenants(
     assert read is not None
     assert 0 <= read.vreplicas < 2**31
     assert all(len(fault) < 400 for fault in read.faults)
-    tenant = vpod("good/tenant", 4, placed(2, 2))
+    tenant = vpod("good/tenant", 4, make_placements(2, 2))
     kept = state(2, 10, [tenant, read])
     decision = decide(kept, read, 0.0)
     commit(kept, decision)

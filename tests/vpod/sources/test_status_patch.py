@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from situate.vpod.model.vpod import Placement
-from situate.vpod.sources.status_patch import Verdict, condition_status, status_patch
+from situate.vpod.sources.status_patch import ScheduledCondition, condition_status, status_patch
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 EARLIER = "2026-11-21T11:00:00Z"
-SCHEDULED = Verdict("ConsumersScheduled", scheduled=True)
-SHORT = Verdict("ConsumersScheduled", scheduled=False, reason="Schedule", message="0/1 pods can take 3 more: 1 full")
+SCHEDULED = ScheduledCondition("ConsumersScheduled", scheduled=True)
+SHORT = ScheduledCondition(
+    "ConsumersScheduled", scheduled=False, reason="Schedule", message="0/1 pods can take 3 more: 1 full"
+)
 
 
 def source(**status: Any) -> dict[str, Any]:

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.testing.vpod.builders import placed, pod, schedule, state, vpod
+from situate.testing.vpod.builders import make_placements, pod, schedule, state, vpod
 from situate.vpod.model.options import Fairness
 from situate.vpod.model.vpod import Key, total_vreplicas
-from situate.vpod.scaling.demand import items
+from situate.vpod.scaling.demand import demand_by_weight
 from situate.vpod.state.fairness_limits import Rule, fair_shares
 
 
@@ -20,7 +20,7 @@ def test_a_namespace_over_its_quota_is_told_so_and_is_no_demand() -> None:
     assert decision.shortage is not None
     assert (decision.shortage.reason, decision.notices) == ("QuotaExceeded", ())
     assert "QuotaExceeded: namespace a may take 20 units" in str(decision.shortage)
-    assert items(kept) == {1: 20}
+    assert demand_by_weight(kept) == {1: 20}
     assert schedule(kept, vpod("other/b", 20)).left == 0
 
 
@@ -69,16 +69,16 @@ def test_higher_priority_comes_first_and_takes_nothing_away() -> None:
     low = schedule(kept, vpod("a/low", 3))
     kept.observe_vpod(vpod("a/high", 4, priority=1), 0.0)
     more = schedule(kept, vpod("a/low", 5, low.placements))
-    assert (more.placements, more.left) == (placed(3), 2)
+    assert (more.placements, more.left) == (make_placements(3), 2)
     assert more.shortage is not None
     assert more.shortage.limit is not None
     assert more.shortage.limit.rule is Rule.PRIORITY
     high = schedule(kept, vpod("a/high", 4, priority=1))
-    assert (high.placements, high.left) == (placed(1), 3)
+    assert (high.placements, high.left) == (make_placements(1), 3)
     kept.observe_replicas(2, 1.0, ours=True)
     kept.observe_pod(pod(1), 1.0)
-    assert schedule(kept, vpod("a/low", 5, low.placements), 2.0).placements == placed(3, 1)
-    assert schedule(kept, vpod("a/high", 4, high.placements, priority=1), 2.0).placements == placed(1, 3)
+    assert schedule(kept, vpod("a/low", 5, low.placements), 2.0).placements == make_placements(3, 1)
+    assert schedule(kept, vpod("a/high", 4, high.placements, priority=1), 2.0).placements == make_placements(1, 3)
 
 
 def test_who_is_held_back_by_a_rule_does_not_hold_back_others() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from situate.testing.vpod.builders import pod, state
-from situate.vpod.state.ordered_ready import blocking_ordinal
+from situate.vpod.state.ordered_ready import find_blocking_pod
 
 READY: dict[str, Any] = {"ready": True}
 
@@ -31,16 +31,16 @@ def test_the_lowest_pod_that_is_not_ready_blocks_those_that_are_missing(
 ) -> None:
     kept = state(len(pods), 10)
     for ordinal, change in enumerate(pods):
-        kept.pod_gone(f"set-{ordinal}", 0.0)
+        kept.remove_pod(f"set-{ordinal}", 0.0)
         if change is not None:
             kept.observe_pod(pod(ordinal, **change), 0.0)
-    found = blocking_ordinal(kept)
+    found = find_blocking_pod(kept)
     assert (None if found is None else (found.ordinal, str(found.cause), found.missing)) == blocked
 
 
 def test_an_absurd_number_of_pods_costs_nothing() -> None:
     kept = state(2, 10)
     kept.observe_replicas(2**31 - 1, 0.0)
-    found = blocking_ordinal(kept)
+    found = find_blocking_pod(kept)
     assert found is not None
     assert "pods above it (podManagementPolicy OrderedReady)" in str(found)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from situate.archive.concurrent_calls import together
+from situate.archive.concurrent_calls import gather_calls
 from situate.archive.operations.walk import PAGE, pages
 from situate.archive.protocol import ArchiveConflict, ArchiveCorrupt, Archiver, ArchiveRefused, NotArchived
 from situate.archive.records.query import Query
@@ -23,7 +23,7 @@ _PARALLEL: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedRecord:
     """A record that was not copied, and that a retry alone will not copy."""
 
     subject: Subject
@@ -31,7 +31,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Migrated:
+class MigrationProgress:
     """The progress so far."""
 
     copied: int = 0
@@ -40,7 +40,7 @@ class Migrated:
     """Already in the target, equal."""
     newer: int = 0
     """Already in the target, in a newer version or archived later."""
-    failed: tuple[Failed, ...] = ()
+    failed: tuple[FailedRecord, ...] = ()
     corrupt: tuple[BadRecord, ...] = ()
     """Unreadable records of the source; not copied."""
 
@@ -50,13 +50,13 @@ class Migrated:
         return not self.failed and not self.corrupt
 
 
-class _Outcome(Enum):
+class _CopyOutcome(Enum):
     COPIED = "copied"
     PRESENT = "present"
     NEWER = "newer"
 
 
-def _silent(_: Migrated) -> None:
+def _ignore_progress(_: MigrationProgress) -> None:
     """Ignore the progress."""
 
 
@@ -65,11 +65,11 @@ async def migrate(
     target: Archiver,
     *,
     query: Query | None = None,
-    told: Callable[[Migrated], None] = _silent,
+    told: Callable[[MigrationProgress], None] = _ignore_progress,
     parallel: int = _PARALLEL,
     size: int = PAGE,
     dry_run: bool = False,
-) -> Migrated:
+) -> MigrationProgress:
     """Copy the records of the query. `told` receives the progress after each page.
 
     With `dry_run`, nothing is put, and `copied` counts the records that would be copied.
@@ -79,49 +79,49 @@ async def migrate(
     """
     turns = asyncio.Semaphore(parallel)
 
-    async def copy(record: Record) -> _Outcome | Failed:
+    async def copy(record: Record) -> _CopyOutcome | FailedRecord:
         async with turns:
             try:
-                return await _copied(record, target, dry_run=dry_run)
+                return await _copy_record(record, target, dry_run=dry_run)
             except (ArchiveRefused, ArchiveCorrupt, NotArchived) as error:
-                return Failed(record.subject, str(error))
+                return FailedRecord(record.subject, str(error))
 
-    done = Migrated()
+    done = MigrationProgress()
     async for page in pages(source, Query() if query is None else query, size):
-        results = await together(copy(record) for record in page.records)
+        results = await gather_calls(copy(record) for record in page.records)
         done = replace(
             done,
-            copied=done.copied + results.count(_Outcome.COPIED),
-            present=done.present + results.count(_Outcome.PRESENT),
-            newer=done.newer + results.count(_Outcome.NEWER),
-            failed=(*done.failed, *(each for each in results if isinstance(each, Failed))),
+            copied=done.copied + results.count(_CopyOutcome.COPIED),
+            present=done.present + results.count(_CopyOutcome.PRESENT),
+            newer=done.newer + results.count(_CopyOutcome.NEWER),
+            failed=(*done.failed, *(each for each in results if isinstance(each, FailedRecord))),
             corrupt=(*done.corrupt, *page.corrupt),
         )
         told(done)
     return done
 
 
-async def _copied(record: Record, target: Archiver, *, dry_run: bool) -> _Outcome | Failed:
+async def _copy_record(record: Record, target: Archiver, *, dry_run: bool) -> _CopyOutcome | FailedRecord:
     key = record.subject.key
     try:
         stored = await target.get(key)
     except (NotArchived, ArchiveCorrupt):
         stored = None
     if stored == record:
-        return _Outcome.PRESENT
+        return _CopyOutcome.PRESENT
     if stored is not None and not _is_newer(record, stored):
-        return _Outcome.NEWER
+        return _CopyOutcome.NEWER
     if dry_run:
-        return _Outcome.COPIED
+        return _CopyOutcome.COPIED
     try:
         await target.put(record)
     except ArchiveConflict:
-        return _Outcome.NEWER
+        return _CopyOutcome.NEWER
     if (stored := await target.get(key)) != record:
-        return Failed(
+        return FailedRecord(
             record.subject, f"{key}: the target returned another record ({stored.digest}) than the copied one"
         )
-    return _Outcome.COPIED
+    return _CopyOutcome.COPIED
 
 
 def _is_newer(record: Record, stored: Record) -> bool:

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
-from situate.archive.concurrent_calls import together
+from situate.archive.concurrent_calls import gather_calls
 from situate.archive.protocol import Archiver, NotArchived
 from situate.archive.records.canonical_json import canonical_json, mapping_at, read_json
-from situate.archive.records.query import BadQuery, Query, place_of, token
+from situate.archive.records.query import BadQuery, Query, page_token, position_of
 from situate.archive.records.record import BadRecord, ByName, ByUid, GroupKind, Record
 from situate.objects.kinds.selectors import LabelSelectorRequirement
 from situate.objects.selection.field_selectors import EVERY_FIELD, FieldSelector, field_text
@@ -39,7 +39,7 @@ _OPERATORS: Final = {
     "!": "DoesNotExist",
 }
 """Archives do not compare numbers; this module checks such conditions for each object."""
-_LOOKED_AT: Final = 200
+_LEAST_RECORDS: Final = 200
 """Minimum records per page if this module filters further: some archives read all their records for each page."""
 _NAME: Final = "metadata.name"
 _NAMESPACE: Final = "metadata.namespace"
@@ -61,7 +61,7 @@ class Selection:
         return frozenset(asked) if asked else None
 
     @property
-    def asks_more(self) -> bool:
+    def has_extra_conditions(self) -> bool:
         """Whether there are conditions that archives do not support."""
         fields = any(each.field != _NAME or not each.equal for each in self.fields.requirements)
         return fields or any(each.operator not in _OPERATORS for each in self.labels.requirements)
@@ -103,7 +103,7 @@ class LiveObjects(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundObject:
     """An object, and its record if it is archived."""
 
     content: Mapping[str, Any]
@@ -112,10 +112,10 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ObjectPage:
     """One page of a list."""
 
-    items: tuple[Found, ...]
+    items: tuple[FoundObject, ...]
     continue_: str
     resource_version: str
     """The resource version of the live objects; empty on pages without any."""
@@ -123,7 +123,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _PagePosition:
     """The position at which a page begins."""
 
     began: datetime
@@ -142,47 +142,47 @@ class ReadThrough:
         self._archiver = archiver
         self._clock = clock
 
-    async def get(self, namespace: str, name: str, uid: str = "") -> Found:
+    async def get(self, namespace: str, name: str, uid: str = "") -> FoundObject:
         """Return the live object, else the newest archived one of the name; with a UID, only that. `NotArchived`."""
         present = await self._live.get(namespace, name)
         if present is not None and uid in ("", _uid(present)):
-            return Found(present, None)
+            return FoundObject(present, None)
         key = ByUid(self._kind, uid, (namespace, name)) if uid else ByName(self._kind, namespace, name)
         if self._archiver is None:
             raise NotArchived(key)
         record = await self._archiver.get(key)
-        return Found(record.object, record)
+        return FoundObject(record.object, record)
 
-    async def list(self, selection: Selection, limit: int | None = None, continue_: str = "") -> Listed:
+    async def list(self, selection: Selection, limit: int | None = None, continue_: str = "") -> ObjectPage:
         """Return a page of at most `limit` objects; a shorter page need not be the last. `BadQuery` for a bad token."""
         if limit is not None and limit < 1:
             raise BadQuery(f"limit: found {limit}, allowed: 1 or more, or none")
-        place = _read_token(continue_, selection) if continue_ else _Place(self._clock(), True, "")
+        place = _read_token(continue_, selection) if continue_ else _PagePosition(self._clock(), True, "")
         if not place.live:
-            return await self._archived(selection, limit, place, None)
+            return await self._archived_page(selection, limit, place, None)
         page = await self._live.list(selection, limit, place.token)
-        items = tuple(Found(content, None) for content in page.items)
+        items = tuple(FoundObject(content, None) for content in page.items)
         if page.continue_:
             token = _token(replace(place, token=page.continue_), selection)
-            return Listed(items, token, page.resource_version)
-        behind = _Place(place.began, False, "")
+            return ObjectPage(items, token, page.resource_version)
+        behind = _PagePosition(place.began, False, "")
         room = None if limit is None else limit - len(items)
         if self._archiver is None:
-            return Listed(items, "", page.resource_version)
+            return ObjectPage(items, "", page.resource_version)
         if room is not None and room <= 0:
-            return Listed(items, _token(behind, selection), page.resource_version)
+            return ObjectPage(items, _token(behind, selection), page.resource_version)
         known = None if place.token else {_uid(content) for content in page.items}
-        rest = await self._archived(selection, room, behind, known)
-        return Listed((*items, *rest.items), rest.continue_, page.resource_version, rest.corrupt)
+        rest = await self._archived_page(selection, room, behind, known)
+        return ObjectPage((*items, *rest.items), rest.continue_, page.resource_version, rest.corrupt)
 
-    async def _archived(
-        self, selection: Selection, limit: int | None, place: _Place, live: Collection[str] | None
-    ) -> Listed:
+    async def _archived_page(
+        self, selection: Selection, limit: int | None, place: _PagePosition, live: Collection[str] | None
+    ) -> ObjectPage:
         """Return a page of archived objects. `live`: UIDs of all live objects of the selection; None: not known."""
-        items: list[Found] = []
+        items: list[FoundObject] = []
         corrupt: list[BadRecord] = []
         if self._archiver is None or selection.labels.nothing:
-            return Listed((), "", "")
+            return ObjectPage((), "", "")
         while True:
             room = None if limit is None else limit - len(items)
             query = _query(self._kind, selection, room, place)
@@ -191,21 +191,21 @@ class ReadThrough:
             fitting = [record for record in page.records if selection.matches(record)]
             taken = fitting[:room]
             if live is None:
-                gone = await self._gone(taken)
+                gone = await self._records_without_object(taken)
             else:
                 gone = tuple(record for record in taken if record.subject.uid not in live)
-            items += (Found(record.object, record) for record in gone)
-            further = page.continue_ if len(taken) == len(fitting) else token(query, place_of(taken[-1]))
+            items += (FoundObject(record.object, record) for record in gone)
+            further = page.continue_ if len(taken) == len(fitting) else page_token(query, position_of(taken[-1]))
             if not further:
-                return Listed(tuple(items), "", "", tuple(corrupt))
+                return ObjectPage(tuple(items), "", "", tuple(corrupt))
             place = replace(place, token=further)
             if limit is not None and len(items) >= limit:
-                return Listed(tuple(items), _token(place, selection), "", tuple(corrupt))
+                return ObjectPage(tuple(items), _token(place, selection), "", tuple(corrupt))
 
-    async def _gone(self, records: Sequence[Record]) -> tuple[Record, ...]:
+    async def _records_without_object(self, records: Sequence[Record]) -> tuple[Record, ...]:
         """Return the records whose objects are no longer live."""
         subjects = [record.subject for record in records]
-        present = await together(self._live.get(subject.namespace, subject.name) for subject in subjects)
+        present = await gather_calls(self._live.get(subject.namespace, subject.name) for subject in subjects)
         return tuple(
             record
             for record, content in zip(records, present, strict=True)
@@ -213,7 +213,7 @@ class ReadThrough:
         )
 
 
-def _query(kind: GroupKind, selection: Selection, limit: int | None, place: _Place) -> Query:
+def _query(kind: GroupKind, selection: Selection, limit: int | None, place: _PagePosition) -> Query:
     return Query(
         kind=kind,
         namespaces=None if selection.namespace is None else (selection.namespace,),
@@ -222,7 +222,7 @@ def _query(kind: GroupKind, selection: Selection, limit: int | None, place: _Pla
             Selector(tuple(each for each in selection.labels.requirements if each.operator in _OPERATORS))
         ),
         archived_before=None if limit is None else place.began + SKEW,
-        limit=limit if limit is None or not selection.asks_more else max(limit, _LOOKED_AT),
+        limit=limit if limit is None or not selection.has_extra_conditions else max(limit, _LEAST_RECORDS),
         continue_=place.token,
     )
 
@@ -238,24 +238,24 @@ def archive_expressions(selector: Selector) -> tuple[LabelSelectorRequirement, .
     )
 
 
-def _token(place: _Place, selection: Selection) -> str:
-    body = [1, _words(selection), micro_time(place.began), place.live, place.token]
+def _token(place: _PagePosition, selection: Selection) -> str:
+    body = [1, _selection_words(selection), micro_time(place.began), place.live, place.token]
     return base64.urlsafe_b64encode(canonical_json(body)).decode().rstrip("=")
 
 
-def _read_token(text: str, selection: Selection) -> _Place:
+def _read_token(text: str, selection: Selection) -> _PagePosition:
     try:
         body = read_json(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
         version, words, began, live, token = body
-        place = _Place(parse_time(began), live, token)
+        place = _PagePosition(parse_time(began), live, token)
     except (binascii.Error, BadTime, ValueError, TypeError) as error:
         raise BadQuery(f"continue: found {text!a:.80}, allowed: the token of the previous page") from error
-    if version != 1 or words != _words(selection) or not isinstance(live, bool) or not isinstance(token, str):
+    if version != 1 or words != _selection_words(selection) or not isinstance(live, bool) or not isinstance(token, str):
         raise BadQuery(f"continue: found {text!a:.80}, allowed: the token of the previous page of the same list")
     return place
 
 
-def _words(selection: Selection) -> list[Any]:
+def _selection_words(selection: Selection) -> list[Any]:
     return [selection.namespace, str(selection.fields), str(selection.labels), selection.labels.nothing]
 
 

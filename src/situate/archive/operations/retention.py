@@ -34,7 +34,7 @@ class Retention:
                     f"retention.{name}: found {age}, allowed: a positive duration, or none to keep records for ever"
                 )
 
-    def of(self, record: Record) -> timedelta | None:
+    def retention_of(self, record: Record) -> timedelta | None:
         match record.successful:
             case True:
                 return self.successful
@@ -44,7 +44,7 @@ class Retention:
                 return self.unfinished
 
     def is_over(self, record: Record, now: datetime) -> bool:
-        age = self.of(record)
+        age = self.retention_of(record)
         return age is not None and now - record.archived_at >= age
 
     def shortest(self) -> timedelta | None:
@@ -64,7 +64,7 @@ class Deletion:
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PruneResult:
     """The result of pruning."""
 
     deleted: int = 0
@@ -87,28 +87,28 @@ async def prune(
     query: Query | None = None,
     dry_run: bool = False,
     size: int = PAGE,
-) -> Pruned:
+) -> PruneResult:
     """Delete the expired records of the query. Safe to repeat and to interrupt.
 
     With `dry_run`, only the audit is called. Errors of the archive are passed on.
     """
     shortest = retention.shortest()
     if shortest is None:
-        return Pruned()
+        return PruneResult()
     await archiver.check()
     wanted = Query() if query is None else query
     try:
         before = now - shortest + timedelta.resolution  # the bound is exclusive, and equality deletes
     except OverflowError:
-        return Pruned()  # no record can be that old
+        return PruneResult()  # no record can be that old
     if wanted.archived_before is None or wanted.archived_before > before:
         wanted = replace(wanted, archived_before=before)
-    done = Pruned()
+    done = PruneResult()
     async for page in pages(archiver, wanted, size):
         done = replace(done, looked_at=done.looked_at + len(page.records), corrupt=(*done.corrupt, *page.corrupt))
         for record in page.records:
-            age = retention.of(record)
-            if age is None or not retention.is_over(record, now) or not await _is_still(archiver, record):
+            age = retention.retention_of(record)
+            if age is None or not retention.is_over(record, now) or not await _is_unchanged(archiver, record):
                 continue
             await audit(Deletion(record.subject, record.digest, record.successful, record.archived_at, age, now))
             if not dry_run:
@@ -117,7 +117,7 @@ async def prune(
     return done
 
 
-async def _is_still(archiver: Archiver, record: Record) -> bool:
+async def _is_unchanged(archiver: Archiver, record: Record) -> bool:
     """Return whether the record is unchanged since the page was read: not put again, and still readable."""
     try:
         return await archiver.get(record.subject.key) == record

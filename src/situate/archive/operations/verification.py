@@ -11,7 +11,7 @@ from situate.archive.records.record import BadRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerificationResult:
     """The result of a verification."""
 
     whole: int = 0
@@ -20,9 +20,9 @@ class Verified:
     """Each names the record and its problem."""
 
 
-async def verify(archiver: Archiver, query: Query | None = None, *, size: int = PAGE) -> Verified:
+async def verify(archiver: Archiver, query: Query | None = None, *, size: int = PAGE) -> VerificationResult:
     """Read all records of the query. Unreadable records are reported, even if they may not match the query."""
-    done = Verified()
+    done = VerificationResult()
     async for page in pages(archiver, Query() if query is None else query, size):
         done = replace(done, whole=done.whole + len(page.records), bad=(*done.bad, *page.corrupt))
     return done

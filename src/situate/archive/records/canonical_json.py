@@ -24,7 +24,7 @@ def canonical_json(value: Any) -> bytes:
 def read_json(text: bytes) -> Any:
     """Parse JSON strictly: no NaN, no infinity, UTF-8. `ValueError` names the mistake."""
     try:
-        return json.loads(text.decode(), parse_constant=_refused)
+        return json.loads(text.decode(), parse_constant=_reject_constant)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
@@ -44,5 +44,5 @@ def mapping_at(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found
 
 
-def _refused(constant: str) -> NoReturn:
+def _reject_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a JSON number")

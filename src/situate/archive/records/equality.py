@@ -38,8 +38,8 @@ def content_digest(content: Mapping[str, Any], marks: Marks) -> str:
     """Return the digest of the object without our marks and the server's fields. `ValueError` for bad metadata."""
     metadata = {name: value for name, value in mapping_at(content, "metadata").items() if name not in SERVER_SET}
     finalizers = [entry for entry in metadata.pop("finalizers", None) or () if entry != marks.finalizer]
-    annotations = _without(mapping_at(metadata, "annotations"), marks.annotations)
-    labels = _without(mapping_at(metadata, "labels"), marks.labels)
+    annotations = _remove_keys(mapping_at(metadata, "annotations"), marks.annotations)
+    labels = _remove_keys(mapping_at(metadata, "labels"), marks.labels)
     for name, value in (("finalizers", finalizers), ("annotations", annotations), ("labels", labels)):
         metadata.pop(name, None)
         if value:  # empty equals absent: our marks may have been the only entries
@@ -47,5 +47,5 @@ def content_digest(content: Mapping[str, Any], marks: Marks) -> str:
     return digest(canonical_json({**content, "metadata": metadata}))
 
 
-def _without(mapping: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
+def _remove_keys(mapping: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
     return {name: value for name, value in mapping.items() if name not in names}

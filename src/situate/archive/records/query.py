@@ -32,7 +32,7 @@ class BadQuery(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RecordPosition:
     """The position of a record in the order."""
 
     archived_at: datetime
@@ -82,7 +82,7 @@ class Query:
     """The `continue_` of the previous page; the rest of the query must be unchanged. Empty for the first page."""
     selector: Selector = field(init=False, compare=False)
     """The meaning of the two label fields."""
-    after: Place | None = field(init=False, compare=False)
+    after: RecordPosition | None = field(init=False, compare=False)
     """The page begins after this place; None: at the beginning."""
 
     def __post_init__(self) -> None:
@@ -106,10 +106,10 @@ class Page:
     """Records that might match and cannot be read; each is reported on one page."""
 
 
-def place_of(record: Record) -> Place:
+def position_of(record: Record) -> RecordPosition:
     """Return the position of a record in the order."""
     subject = record.subject
-    return Place(record.archived_at, subject.uid, subject.group, subject.kind)
+    return RecordPosition(record.archived_at, subject.uid, subject.group, subject.kind)
 
 
 def matches(record: Record, query: Query) -> bool:
@@ -126,8 +126,8 @@ def matches(record: Record, query: Query) -> bool:
         and (query.owner_uid is None or query.owner_uid == subject.owner_uid)
         and (query.successful is None or query.successful == record.successful)
         and (query.reason is None or query.reason == record.reason)
-        and _within(record.completed_at, query.completed_since, query.completed_before)
-        and _within(record.archived_at, query.archived_since, query.archived_before)
+        and _is_within(record.completed_at, query.completed_since, query.completed_before)
+        and _is_within(record.archived_at, query.archived_since, query.archived_before)
         and query.selector.matches(subject.labels)
     )
 
@@ -139,35 +139,35 @@ def page_of(records: Iterable[Record], query: Query, corrupt: Iterable[BadRecord
     """
     after = None if query.after is None else query.after.order
     found = (
-        record for record in records if matches(record, query) and (after is None or place_of(record).order > after)
+        record for record in records if matches(record, query) and (after is None or position_of(record).order > after)
     )
     if query.limit is None:
-        return Page(tuple(sorted(found, key=_order)), "", _reported(query, corrupt))
+        return Page(tuple(sorted(found, key=_order)), "", _corrupt_of_page(query, corrupt))
     page = heapq.nsmallest(query.limit + 1, found, key=_order)  # limits memory for a large archive
-    continue_ = token(query, place_of(page[query.limit - 1])) if len(page) > query.limit else ""
-    return Page(tuple(page[: query.limit]), continue_, _reported(query, corrupt))
+    continue_ = page_token(query, position_of(page[query.limit - 1])) if len(page) > query.limit else ""
+    return Page(tuple(page[: query.limit]), continue_, _corrupt_of_page(query, corrupt))
 
 
 def _order(record: Record) -> tuple[int, str, str, str]:
-    return place_of(record).order
+    return position_of(record).order
 
 
-def _reported(query: Query, corrupt: Iterable[BadRecord]) -> tuple[BadRecord, ...]:
+def _corrupt_of_page(query: Query, corrupt: Iterable[BadRecord]) -> tuple[BadRecord, ...]:
     return tuple(corrupt) if query.after is None else ()
 
 
-def token(query: Query, last: Place) -> str:
+def page_token(query: Query, last: RecordPosition) -> str:
     """Return `continue_` for the page after this place. It contains only the place, and fits only this query."""
     body = [_TOKEN_VERSION, _fingerprint(query), micro_time(last.archived_at), last.uid, last.group, last.kind]
     return base64.urlsafe_b64encode(canonical_json(body)).decode().rstrip("=")
 
 
-def _read_token(query: Query) -> Place:
+def _read_token(query: Query) -> RecordPosition:
     text = query.continue_
     try:
         body = read_json(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
         version, fingerprint, archived_at, uid, group, kind = body
-        place = Place(parse_time(archived_at), uid, group, kind)
+        place = RecordPosition(parse_time(archived_at), uid, group, kind)
         fits = version == _TOKEN_VERSION and all(isinstance(part, str) and "\0" not in part for part in body[1:])
     except (binascii.Error, BadTime, ValueError, TypeError) as error:
         raise BadQuery(f"continue: found {text!a:.80}, allowed: the token of the previous page") from error
@@ -190,7 +190,7 @@ def _fingerprint(query: Query) -> str:
     return hashlib.sha256(canonical_json(conditions)).hexdigest()[:16]
 
 
-def _within(moment: datetime | None, since: datetime | None, before: datetime | None) -> bool:
+def _is_within(moment: datetime | None, since: datetime | None, before: datetime | None) -> bool:
     if since is None and before is None:
         return True
     return moment is not None and (since is None or moment >= since) and (before is None or moment < before)
@@ -219,9 +219,9 @@ def _check(query: Query) -> None:
     }
     for name, values in texts.items():
         for value in values:
-            if "\0" in value or not _whole(value):
+            if "\0" in value or not _is_storable(value):
                 raise BadQuery(f"{name}: found {value!a:.80}, allowed: valid Unicode text without NUL")
-    if not _whole(query.reason or ""):
+    if not _is_storable(query.reason or ""):
         raise BadQuery(f"reason: found {query.reason!a:.80}, allowed: valid Unicode text")
     for name, moment in _times(query).items():
         if moment is not None and moment.tzinfo is None:
@@ -230,7 +230,7 @@ def _check(query: Query) -> None:
         raise BadQuery(f"limit: found {query.limit}, allowed: 1 or more, or none")
 
 
-def _whole(text: str) -> bool:
+def _is_storable(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:

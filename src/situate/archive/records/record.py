@@ -165,7 +165,7 @@ def record_of(
         raise BadRecord(where, "object", f"{error}") from error
     subject = _subject_of(where, content, resource)
     _text(where, "reason", reason)
-    _term(where, term)
+    _parse_term(where, term)
     return Record(subject, completed_at, successful, reason, archived_at, term, digest(raw), raw)
 
 
@@ -231,11 +231,11 @@ def read_record(wire: Mapping[str, Any], where: str) -> Record:
         raise BadRecord(where, "digest", problem)
     return Record(
         _read_subject(where, wire.get("subject"), content),
-        _time(where, "completedAt", wire["completedAt"]) if wire.get("completedAt") is not None else None,
-        _outcome(where, wire.get("successful")),
+        _parse_time(where, "completedAt", wire["completedAt"]) if wire.get("completedAt") is not None else None,
+        _parse_outcome(where, wire.get("successful")),
         _text(where, "reason", wire.get("reason", "")),
-        _time(where, "archivedAt", wire.get("archivedAt")),
-        _term(where, wire.get("term")),
+        _parse_time(where, "archivedAt", wire.get("archivedAt")),
+        _parse_term(where, wire.get("term")),
         digest(raw),
         raw,
     )
@@ -245,7 +245,7 @@ def _read_subject(where: str, wire: object, content: Mapping[str, Any]) -> Subje
     """Return the subject of the object. A different subject in the record was edited."""
     if not isinstance(wire, Mapping):
         raise BadRecord(where, "subject", f"found {wire!r:.80}, allowed: a map")
-    subject = _subject_of(where, content, _indexed(where, "subject.resource", wire.get("resource", "")))
+    subject = _subject_of(where, content, _indexed_text(where, "subject.resource", wire.get("resource", "")))
     said = {
         "group": subject.group,
         "version": subject.version,
@@ -271,23 +271,23 @@ def _subject_of(where: str, content: Mapping[str, Any], resource: str) -> Subjec
         labels = mapping_at(metadata, "labels")
     except ValueError as error:
         raise BadRecord(where, "object.metadata", str(error)) from error
-    api_version = _indexed(where, "object.apiVersion", content.get("apiVersion", ""))
+    api_version = _indexed_text(where, "object.apiVersion", content.get("apiVersion", ""))
     group, _, version = api_version.rpartition("/")
     subject = Subject(
         group,
         version,
-        _needed(where, "object.kind", content.get("kind", "")),
-        _indexed(where, "subject.resource", resource),
-        _indexed(where, "object.metadata.namespace", metadata.get("namespace") or ""),
-        _needed(where, "object.metadata.name", metadata.get("name", "")),
-        _needed(where, "object.metadata.uid", metadata.get("uid", "")),
-        _indexed(where, "object.metadata.resourceVersion", metadata.get("resourceVersion", "")),
+        _required_text(where, "object.kind", content.get("kind", "")),
+        _indexed_text(where, "subject.resource", resource),
+        _indexed_text(where, "object.metadata.namespace", metadata.get("namespace") or ""),
+        _required_text(where, "object.metadata.name", metadata.get("name", "")),
+        _required_text(where, "object.metadata.uid", metadata.get("uid", "")),
+        _indexed_text(where, "object.metadata.resourceVersion", metadata.get("resourceVersion", "")),
         _owner_uid(where, metadata.get("ownerReferences")),
         MappingProxyType(dict(labels)),
     )
     for key, value in labels.items():
-        _indexed(where, "object.metadata.labels", key, LONGEST_LABEL_KEY)
-        _indexed(where, f"object.metadata.labels[{key}]", value)
+        _indexed_text(where, "object.metadata.labels", key, LONGEST_LABEL_KEY)
+        _indexed_text(where, f"object.metadata.labels[{key}]", value)
     return subject
 
 
@@ -299,7 +299,7 @@ def _owner_uid(where: str, owners: object) -> str:
         raise BadRecord(where, path, f"found {owners!r:.80}, allowed: a list of maps")
     for owner in owners:
         if owner.get("controller") is True:
-            return _indexed(where, path, owner.get("uid", ""))
+            return _indexed_text(where, path, owner.get("uid", ""))
     return ""
 
 
@@ -313,7 +313,7 @@ def _text(where: str, path: str, value: object) -> str:
     return value
 
 
-def _indexed(where: str, path: str, value: object, longest: int = LONGEST) -> str:
+def _indexed_text(where: str, path: str, value: object, longest: int = LONGEST) -> str:
     """Return text that every store can sort and search by. The API server allows nothing else in these fields."""
     text = _text(where, path, value)
     if "\0" in text or len(text.encode()) > longest:
@@ -321,27 +321,27 @@ def _indexed(where: str, path: str, value: object, longest: int = LONGEST) -> st
     return text
 
 
-def _needed(where: str, path: str, value: object) -> str:
-    text = _indexed(where, path, value)
+def _required_text(where: str, path: str, value: object) -> str:
+    text = _indexed_text(where, path, value)
     if not text:
         raise BadRecord(where, path, "found nothing, allowed: at least one character")
     return text
 
 
-def _time(where: str, path: str, value: object) -> datetime:
+def _parse_time(where: str, path: str, value: object) -> datetime:
     try:
         return parse_time(_text(where, path, value))
     except BadTime as error:
         raise BadRecord(where, path, str(error)) from error
 
 
-def _outcome(where: str, value: object) -> bool | None:
+def _parse_outcome(where: str, value: object) -> bool | None:
     if value is None or isinstance(value, bool):
         return value
     raise BadRecord(where, "successful", f"found {value!r:.80}, allowed: true, false or null")
 
 
-def _term(where: str, value: object) -> int:
+def _parse_term(where: str, value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63:
         return value
     raise BadRecord(where, "term", f"found {value!r:.80}, allowed: an integer from 0 to 9223372036854775807")

@@ -72,8 +72,8 @@ def restored(
         metadata["name"] = name
     left_out = () if present is None else tuple(owner for owner in owners_of(content) if owner.uid not in present)
     gone = {owner.uid for owner in left_out}
-    _keep(metadata, "ownerReferences", lambda reference: _owner(reference).uid not in gone)
-    _keep(metadata, "finalizers", lambda entry: entry != marks.finalizer)
+    _filter_list(metadata, "ownerReferences", lambda reference: _owner(reference).uid not in gone)
+    _filter_list(metadata, "finalizers", lambda entry: entry != marks.finalizer)
     for field, ours in (("annotations", marks.annotations), ("labels", marks.labels)):
         if field in metadata:
             metadata[field] = {key: value for key, value in (metadata[field] or {}).items() if key not in ours}
@@ -82,7 +82,7 @@ def restored(
     return Restored({**content, "metadata": metadata}, status, left_out)
 
 
-def _keep(metadata: dict[str, Any], field: str, wanted: Callable[[Any], bool]) -> None:
+def _filter_list(metadata: dict[str, Any], field: str, wanted: Callable[[Any], bool]) -> None:
     """Filter a list; remove it if it is then empty."""
     kept = [entry for entry in metadata.pop(field, None) or () if wanted(entry)]
     if kept:

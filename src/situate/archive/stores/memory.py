@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from situate.archive.protocol import NotArchived
-from situate.archive.records.query import Page, Query, page_of, place_of
+from situate.archive.records.query import Page, Query, page_of, position_of
 from situate.archive.records.record import BadRecord, ByName, ByUid, GroupKind, Record, encode_record, parse_record
 from situate.archive.stores.stored_bytes import check_replaces, read_back
 
@@ -39,7 +39,7 @@ class MemoryArchiver:
         ]
         if not found:
             raise NotArchived(key)
-        return min(found, key=lambda record: place_of(record).order)
+        return min(found, key=lambda record: position_of(record).order)
 
     async def search(self, query: Query) -> Page:
         records, corrupt = [], []

@@ -26,10 +26,10 @@ def check_replaces(record: Record, stored: bytes, where: str) -> None:
     except BadRecord:
         return
     if not record.replaces(present):
-        raise conflict(record)
+        raise conflict_error(record)
 
 
-def conflict(record: Record) -> ArchiveConflict:
+def conflict_error(record: Record) -> ArchiveConflict:
     """Return the error for a put of an older version than the stored one."""
     return ArchiveConflict(
         f"{record.subject.key}: the archive holds a newer version than {record.subject.resource_version}; read the "

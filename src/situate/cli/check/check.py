@@ -15,11 +15,11 @@ import msgspec
 import typer
 
 from situate.cli.check.rights import needed_rights
-from situate.cli.check.sharding import supervision
-from situate.cli.check.vm import working
+from situate.cli.check.sharding import check_supervisors
+from situate.cli.check.vm import check_installation
 from situate.cli.input.configuration import (
     SECTIONS,
-    load,
+    load_configuration,
     require_product,
     scheduler_settings,
     sharding_entries,
@@ -27,7 +27,7 @@ from situate.cli.input.configuration import (
     vm_settings,
     vpod_entries,
 )
-from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.progress import progress
@@ -39,21 +39,21 @@ from situate.kube.queries.server_version import server_version
 from situate.objects.messages import Request
 from situate.objects.resources import CONFIGMAPS, STATEFULSETS
 from situate.objects.reviews.authorization import Permission, ResourceAttributes
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 from situate.runtime.configuration.file import Configuration, as_plain, configuration_schema
 from situate.sharding.supervisor.controller.config.section import ShardSettings
-from situate.sharding.supervisor.controller.fence_check import Fence, check_fence
-from situate.spot.controller.webhook_check import Found, check_on_demand_policy, check_webhook
+from situate.sharding.supervisor.controller.fence_check import FenceState, check_fence
+from situate.spot.controller.webhook_check import CheckOutcome, check_on_demand_policy, check_webhook
 from situate.spot.model.object_names import WEBHOOK
 from situate.spot.model.pods_nodes_workloads import ON_DEMAND
 from situate.spot.nodes.prices import parse_prices
 from situate.spot.workloads.owners import DEFAULT_KINDS
-from situate.vm.backends.systems import system_of
+from situate.vm.backends.systems import select_system
 from situate.vm.config.settings import VmSettings
 from situate.vpod.config.settings import StatefulSetSettings
 from situate.vpod.policy.configmap import parse_policy
 
-_OLDEST = (1, 32)
+_OLDEST_VERSION = (1, 32)
 """Oldest Kubernetes version that is tested. Older versions may work."""
 _COLUMNS = (Column("check"), Column("result"), Column("next-step"))
 
@@ -83,15 +83,17 @@ def run(
     if schema:
         print_data(configuration_schema(SECTIONS), Format.YAML if output is Format.YAML else Format.JSON)
         return
-    with mendable_failures():
+    with report_failures():
         if file is None:
             raise WrongInput("no configuration is named: give -f FILE, or --schema")
-        configuration = load(file, assignments)
+        configuration = load_configuration(file, assignments)
         if in_force:
-            print_data(_in_force(configuration, file.parent), Format.JSON if output is Format.JSON else Format.YAML)
+            print_data(
+                _effective_settings(configuration, file.parent), Format.JSON if output is Format.JSON else Format.YAML
+            )
             return
         require_product(configuration, file)
-        findings = [Finding(f"configuration {file}", ok=True), *_prices(configuration, file)]
+        findings = [Finding(f"configuration {file}", ok=True), *_check_prices_file(configuration, file)]
         if not offline:
             with progress("reading the cluster"):
                 findings += asyncio.run(_check_cluster(configuration, file, kubeconfig, context))
@@ -102,25 +104,25 @@ def run(
         print_table(_COLUMNS, rows, output)
     failed = sum(not finding.ok for finding in findings)
     if failed:
-        sys.stderr.write(f"{failed} of {counted(len(findings), 'check')} failed\n")
+        sys.stderr.write(f"{failed} of {format_count(len(findings), 'check')} failed\n")
         raise typer.Exit(ExitCode.NO)
 
 
-def _in_force(configuration: Configuration, folder: Path) -> dict[str, Any]:
+def _effective_settings(configuration: Configuration, folder: Path) -> dict[str, Any]:
     """Return every setting with the value that `situate run` uses, from any source."""
     shown = as_plain(configuration)
     settings = scheduler_settings(configuration)
     if settings is not None:
         # plugins import numpy: skip this import if there is no scheduler section
-        from situate.cli.run.scheduler_setup import scheduler_in_force
+        from situate.cli.run.scheduler_setup import effective_scheduler_section
 
-        shown["scheduler"] = scheduler_in_force(settings, folder)
+        shown["scheduler"] = effective_scheduler_section(settings, folder)
     for entry, plain_entry in zip(vpod_entries(configuration), shown.get("vpod") or (), strict=True):
         plain_entry["retryPeriod"] = entry.options().retry_period  # 0 means its own default
     return shown
 
 
-def _prices(configuration: Configuration, file: Path) -> Iterator[Finding]:
+def _check_prices_file(configuration: Configuration, file: Path) -> Iterator[Finding]:
     """Check a prices file. The process and `situate spot status` report mistakes in a ConfigMap of prices."""
     settings = spot_settings(configuration)
     if settings is None or settings.prices.file is None:
@@ -141,30 +143,32 @@ async def _check_cluster(
     connection = find_connection(kubeconfig, context)
     client = connect(connection, random.Random())
     try:
-        findings = [await _version(client)]
+        findings = [await _check_version(client)]
         home = configuration.runtime.leader_election.namespace or connection.namespace
         entries = vpod_entries(configuration)
         for entry in entries:
-            findings += [finding async for finding in _entry(client, entry)]
-        findings += [finding async for finding in _further_kinds(client, configuration)]
+            findings += [finding async for finding in _check_statefulset_entry(client, entry)]
+        findings += [finding async for finding in _check_workload_kinds(client, configuration)]
         if spot_settings(configuration) is not None:
-            findings += [finding async for finding in _placing(client, home)]
+            findings += [finding async for finding in _check_spot_admission(client, home)]
         vm = vm_settings(configuration)
         if vm is not None:
-            findings += [finding async for finding in _machines(client, vm)]
-            findings += [Finding(each.check, each.ok, each.next_step) async for each in working(client, vm, home)]
+            findings += [finding async for finding in _check_machine_kinds(client, vm)]
+            findings += [
+                Finding(each.check, each.ok, each.next_step) async for each in check_installation(client, vm, home)
+            ]
         for shard in sharding_entries(configuration):
-            findings += [finding async for finding in _shard(client, shard)]
-        async for each in supervision(client, connection, sharding_entries(configuration), home):
+            findings += [finding async for finding in _check_shard_entry(client, shard)]
+        async for each in check_supervisors(client, connection, sharding_entries(configuration), home):
             findings.append(Finding(each.check, each.ok, each.next_step))
         wanted = needed_rights(configuration, file, connection.namespace)
-        findings += [finding async for finding in _rights(client, wanted)]
+        findings += [finding async for finding in _check_rights(client, wanted)]
     finally:
         await client.close()
     return findings
 
 
-async def _further_kinds(client: Client, configuration: Configuration) -> AsyncIterator[Finding]:
+async def _check_workload_kinds(client: Client, configuration: Configuration) -> AsyncIterator[Finding]:
     """Check the kinds of spot's workloads that not every cluster serves."""
     settings = spot_settings(configuration)
     for kind in settings.kinds if settings is not None else ():
@@ -172,64 +176,69 @@ async def _further_kinds(client: Client, configuration: Configuration) -> AsyncI
             continue
         request = Request("GET", f"/apis/{kind.group}/{kind.version}/{kind.plural}", (("limit", "1"),))
         step = f"its objects count as none; install its definition, or remove {kind.kind} from spot.ownerKinds"
-        yield await _exists(f"resource {kind.plural}.{kind.group} {kind.version}", client.raw(request), step)
+        yield await _check_exists(f"resource {kind.plural}.{kind.group} {kind.version}", client.raw(request), step)
 
 
-async def _placing(client: Client, namespace: str) -> AsyncIterator[Finding]:
+async def _check_spot_admission(client: Client, namespace: str) -> AsyncIterator[Finding]:
     """Check that API servers reach spot's webhook, and that they refuse annotation values that it cannot read."""
     trials = (
         (f"webhook {WEBHOOK} answers", await check_webhook(client, namespace)),
         (f"unreadable {ON_DEMAND} is refused", await check_on_demand_policy(client)),
     )
     for what, trial in trials:
-        if trial.found is Found.UNKNOWN:
-            yield Finding(f"{what}: not checked ({trial.said})", ok=True)
+        if trial.outcome is CheckOutcome.UNKNOWN:
+            yield Finding(f"{what}: not checked ({trial.message})", ok=True)
         else:
-            yield Finding(what, trial.found is Found.WORKS, trial.said)
+            yield Finding(what, trial.outcome is CheckOutcome.WORKS, trial.message)
 
 
-async def _machines(client: Client, settings: VmSettings) -> AsyncIterator[Finding]:
+async def _check_machine_kinds(client: Client, settings: VmSettings) -> AsyncIterator[Finding]:
     """Check the kinds of VMs and of migrations. Without them vm schedules Pods only, and nothing grows or moves."""
-    system = system_of(settings)
+    system = select_system(settings)
     for resource in (system.machines, system.backend(settings.rules()).resource):
         request = Request("GET", resource.path(), (("limit", "1"),), {"accept": "application/json"})
-        yield await _exists(
-            f"resource {resource.group_resource} {resource.version}", client.raw(request), system.install
+        yield await _check_exists(
+            f"resource {resource.group_resource} {resource.version}", client.raw(request), system.install_hint
         )
 
 
-async def _version(client: Client) -> Finding:
+async def _check_version(client: Client) -> Finding:
     try:
         version = await server_version(client)
     except Forbidden:
         return Finding("Kubernetes version: not checked (this account may not read it)", ok=True)
     digits = [re.match(r"[0-9]{1,4}", part) for part in (version.major, version.minor)]  # some providers write 30+
     known = tuple(int(found[0]) for found in digits if found)
-    ok = len(known) < 2 or known >= _OLDEST
+    ok = len(known) < 2 or known >= _OLDEST_VERSION
     step = (
         ""
         if ok
-        else f"situate is tested with {_OLDEST[0]}.{_OLDEST[1]} and later; test it on a copy of the cluster first"
+        else (
+            f"situate is tested with {_OLDEST_VERSION[0]}.{_OLDEST_VERSION[1]} and later; test it on a copy of the "
+            "cluster first"
+        )
     )
     return Finding(f"Kubernetes {version.git_version}", ok, step)
 
 
-async def _entry(client: Client, entry: StatefulSetSettings) -> AsyncIterator[Finding]:
+async def _check_statefulset_entry(client: Client, entry: StatefulSetSettings) -> AsyncIterator[Finding]:
     namespace, name = entry.stateful_set_namespace, entry.stateful_set_name
-    yield await _statefulset(client, namespace, name)
+    yield await _check_statefulset(client, namespace, name)
     for source in entry.completed_sources():
         within = f"namespaces/{source.namespace}/" if source.namespace else ""
         path = f"/apis/{source.group}/{source.version}/{within}{source.resource}"
         request = Request("GET", path, (("limit", "1"),), {"accept": "application/json"})
         step = f"apply the definition of {source.resource}.{source.group}; situate crds prints Knative's kinds"
-        yield await _exists(f"resource {source.resource}.{source.group} {source.version}", client.raw(request), step)
+        yield await _check_exists(
+            f"resource {source.resource}.{source.group} {source.version}", client.raw(request), step
+        )
     if entry.policy == "policy":
         for configmap in (entry.scheduler_config, entry.descheduler_config):
             if configmap is not None:
-                yield await _policy(client, namespace, configmap)
+                yield await _check_policy(client, namespace, configmap)
 
 
-async def _shard(client: Client, settings: ShardSettings) -> AsyncIterator[Finding]:
+async def _check_shard_entry(client: Client, settings: ShardSettings) -> AsyncIterator[Finding]:
     """Check the resource, its status subresource, and its fencing policy."""
     what = f"resource {settings.resource}"
     try:
@@ -249,15 +258,15 @@ async def _shard(client: Client, settings: ShardSettings) -> AsyncIterator[Findi
     found = await check_fence(client, served.resource, settings.namespace)
     what = f"fencing policy of {settings.resource}"
     match found.fence:
-        case Fence.ENFORCED:
+        case FenceState.ENFORCED:
             yield Finding(what, ok=True)
-        case Fence.MISSING:
-            yield Finding(what, ok=False, next_step=found.said)
-        case Fence.UNKNOWN:
-            yield Finding(f"{what}: not checked ({found.said})", ok=True)
+        case FenceState.MISSING:
+            yield Finding(what, ok=False, next_step=found.message)
+        case FenceState.UNKNOWN:
+            yield Finding(f"{what}: not checked ({found.message})", ok=True)
 
 
-async def _statefulset(client: Client, namespace: str, name: str) -> Finding:
+async def _check_statefulset(client: Client, namespace: str, name: str) -> Finding:
     what = f"StatefulSet {namespace}/{name}"
     try:
         found = await client.get(STATEFULSETS, name, namespace)
@@ -272,7 +281,7 @@ async def _statefulset(client: Client, namespace: str, name: str) -> Finding:
     return Finding(what, ok=not step, next_step=step)
 
 
-async def _exists(what: str, answer: object, step: str) -> Finding:
+async def _check_exists(what: str, answer: object, step: str) -> Finding:
     try:
         await answer  # type: ignore[misc]  # any awaitable of the client
     except NotFound:
@@ -282,7 +291,7 @@ async def _exists(what: str, answer: object, step: str) -> Finding:
     return Finding(what, ok=True)
 
 
-async def _policy(client: Client, namespace: str, name: str) -> Finding:
+async def _check_policy(client: Client, namespace: str, name: str) -> Finding:
     what = f"policy {namespace}/{name}"
     try:
         found = await client.get(CONFIGMAPS, name, namespace)
@@ -292,7 +301,7 @@ async def _policy(client: Client, namespace: str, name: str) -> Finding:
     return Finding(what, ok=not parsed.mistakes, next_step="; ".join(map(str, parsed.mistakes)))
 
 
-async def _rights(client: Client, wanted: tuple[Permission, ...]) -> AsyncIterator[Finding]:
+async def _check_rights(client: Client, wanted: tuple[Permission, ...]) -> AsyncIterator[Finding]:
     """Check each permission once, with all its verbs; several products may need the same one."""
     reasons: dict[Permission, list[str]] = {}
     for each in wanted:

@@ -19,7 +19,7 @@ from situate.sharding.permissions import supervisor_permissions
 from situate.sharding.supervisor.controller.config.section import ShardSettings
 from situate.spot.config.settings import SpotSettings
 from situate.spot.permissions import permissions as spot_permissions
-from situate.vm.backends.systems import system_of
+from situate.vm.backends.systems import select_system
 from situate.vm.permissions import permissions as vm_permissions
 from situate.vpod.permissions import permissions as vpod_permissions
 
@@ -43,16 +43,16 @@ def needed_rights(configuration: Configuration, file: Path, namespace: str) -> t
         setup = require_setup(settings, file)
         # a shadow scheduler needs no Lease: its writes do not conflict with those of a second one
         lease = None if setup.shadow or setup.election is None else setup.election.lease(leases)
-        found.update(dict.fromkeys(scheduler_permissions(lease, shadow=setup.shadow, allots=setup.allots)))
+        found.update(dict.fromkeys(scheduler_permissions(lease, shadow=setup.shadow, allots=setup.allots_devices)))
     spot = spot_settings(configuration)
     if spot is not None:
-        found.update(dict.fromkeys(_of_spot(spot, namespace, leases)))
+        found.update(dict.fromkeys(_spot_rights(spot, namespace, leases)))
     vm = vm_settings(configuration)
     if vm is not None:
-        evictions_in = None if vm.moves_evicted is None else namespace
+        evictions_in = None if vm.eviction_settings is None else namespace
         certificates_in = namespace if vm.keeps_certificates else None
         of_vm = LeaseName(leases, vm.lease_name)
-        found.update(dict.fromkeys(vm_permissions(of_vm, vm.rules(), system_of(vm), evictions_in, certificates_in)))
+        found.update(dict.fromkeys(vm_permissions(of_vm, vm.rules(), select_system(vm), evictions_in, certificates_in)))
     for entry in sharding_entries(configuration):
         found.update(dict.fromkeys(rights_of_supervisor(entry, leases)))
     return tuple(found)
@@ -73,13 +73,13 @@ def rights_of_supervisor(settings: ShardSettings, leases: str) -> tuple[Permissi
     )
 
 
-def _of_spot(settings: SpotSettings, namespace: str, leases: str) -> tuple[Permission, ...]:
+def _spot_rights(settings: SpotSettings, namespace: str, leases: str) -> tuple[Permission, ...]:
     return spot_permissions(
         namespace, leases, settings.prices.config_map, settings.owner_kinds, normalise=settings.label_nodes
     )
 
 
-def files_beside(configuration: Configuration, file: Path) -> dict[str, str]:
+def referenced_files(configuration: Configuration, file: Path) -> dict[str, str]:
     """Return the text of each file that the configuration names, by name. Raises `WrongInput` if one cannot be read."""
     scheduler, spot, vm = scheduler_settings(configuration), spot_settings(configuration), vm_settings(configuration)
     named = (
@@ -87,10 +87,10 @@ def files_beside(configuration: Configuration, file: Path) -> dict[str, str]:
         spot.prices.file if spot is not None else None,
         vm.configuration if vm is not None else None,
     )
-    return {name: _text(file.parent / name) for name in named if name is not None}
+    return {name: _read_text(file.parent / name) for name in named if name is not None}
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace as replace_entry
 
 from situate.cli.manifests.sharding import NAME, executor_name
-from situate.cli.sharding.read_cluster import read_table, table_of
+from situate.cli.sharding.read_cluster import read_table, require_table
 from situate.cli.terminal.failures import WrongInput
 from situate.kube.client import Client
 from situate.kube.connect import connect
@@ -23,11 +23,11 @@ from situate.objects.resources import LEASES, unstructured
 from situate.sharding.leases.lease_age import supervisor_problem
 from situate.sharding.model.decision_inputs import Ownership
 from situate.sharding.model.names import PARTITION, POOL
-from situate.sharding.partitions.ownership import owned_by, owned_under
+from situate.sharding.partitions.ownership import static_ownership, table_ownership
 from situate.sharding.partitions.partitions import PartitionBy
 from situate.sharding.partitions.slots import SlotTable
 from situate.sharding.supervisor.controller.config.section import ShardSettings
-from situate.sharding.supervisor.controller.fence_check import Writing, check_writing
+from situate.sharding.supervisor.controller.fence_check import WriteAccess, check_write_access
 from situate.sharding.supervisor.report import supervisor_report
 
 _DEPLOYMENTS = unstructured("apps", "v1", "Deployment", "deployments")
@@ -37,7 +37,7 @@ _RESOURCE = "SITUATE_RESOURCE"
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckResult:
     """One line of the output of `situate check`."""
 
     check: str
@@ -57,28 +57,28 @@ class _Supervisor:
     """Why no supervisor holds the Lease; empty if one does."""
 
 
-async def supervision(
+async def check_supervisors(
     client: Client, connection: Connection, entries: Sequence[ShardSettings], installation: str
-) -> AsyncIterator[Checked]:
+) -> AsyncIterator[CheckResult]:
     """Check the supervisors of all entries. `installation` is the namespace of Leases that do not exist yet."""
     wall = datetime.now(UTC)
     groups: dict[tuple[str, str], list[ShardSettings]] = {}
     for entry in entries:
         groups.setdefault((entry.resource, entry.pool), []).append(entry)
     for group in groups.values():
-        found = [await _supervisor(client, entry, installation, wall) for entry in group]
-        for each in _running(found):
+        found = [await _read_supervisor(client, entry, installation, wall) for entry in group]
+        for each in _check_running(found):
             yield each
-        async for each in _tables(client, found, wall):
+        async for each in _check_tables(client, found, wall):
             yield each
         for supervisor in found:
             if not supervisor.problem:
-                yield await _writing(client, connection, supervisor)
-        async for each in _leftovers(client, found, wall):
+                yield await _check_writes(client, connection, supervisor)
+        async for each in _check_leftover_executors(client, found, wall):
             yield each
 
 
-async def _supervisor(client: Client, entry: ShardSettings, installation: str, wall: datetime) -> _Supervisor:
+async def _read_supervisor(client: Client, entry: ShardSettings, installation: str, wall: datetime) -> _Supervisor:
     namespace, name = entry.leader_elect_namespace or installation, entry.lease_name
     lease: Lease | None = None
     try:
@@ -100,27 +100,27 @@ async def _supervisor(client: Client, entry: ShardSettings, installation: str, w
     return _Supervisor(entry, namespace, lease, supervisor_problem(f"{namespace}/{name}", lease, wall))
 
 
-def _running(found: Sequence[_Supervisor]) -> Iterable[Checked]:
+def _check_running(found: Sequence[_Supervisor]) -> Iterable[CheckResult]:
     """Check that each entry has a supervisor. A fresh installation, where no supervisor has run yet, passes."""
     begun = any(each.lease is not None and each.lease.spec.holder_identity for each in found)
     for each in found:
         what = f"supervisor of {each.entry.name}"
         if not each.problem:
-            yield Checked(what, ok=True)
+            yield CheckResult(what, ok=True)
         elif not begun:
-            yield Checked(f"{what}: not running yet", ok=True)
+            yield CheckResult(f"{what}: not running yet", ok=True)
         else:
             step = (
                 f"{each.problem}, so its objects wait; start it with situate run, or apply the output of situate "
                 "manifests sharding"
             )
-            yield Checked(what, ok=False, next_step=step)
+            yield CheckResult(what, ok=False, next_step=step)
         report = None if each.lease is None else supervisor_report(each.lease)
         if report is not None and report.write_refused:
-            yield Checked(f"writes of the {what}", ok=False, next_step=report.write_refused)
+            yield CheckResult(f"writes of the {what}", ok=False, next_step=report.write_refused)
 
 
-async def _tables(client: Client, found: Sequence[_Supervisor], wall: datetime) -> AsyncIterator[Checked]:
+async def _check_tables(client: Client, found: Sequence[_Supervisor], wall: datetime) -> AsyncIterator[CheckResult]:
     """Check that each partition table exists, and that each partition has an entry or a supervisor elsewhere."""
     by_table: dict[str, list[_Supervisor]] = {}
     for each in found:
@@ -130,27 +130,27 @@ async def _tables(client: Client, found: Sequence[_Supervisor], wall: datetime) 
         first = own[0]
         what = f"table {first.namespace}/{name}"
         try:
-            table = table_of(await read_table(first.entry, client, first.namespace), name)
+            table = require_table(await read_table(first.entry, client, first.namespace), name)
         except (WrongInput, KubeError) as problem:
-            yield Checked(what, ok=False, next_step=str(problem))
+            yield CheckResult(what, ok=False, next_step=str(problem))
             continue
-        yield Checked(what, ok=True)
+        yield CheckResult(what, ok=True)
         known = {each.entry.partition for each in own}
         for partition in table.partitions:
             if str(partition) not in known:
-                yield await _foreign_partition(client, first, table, partition, wall)
+                yield await _check_foreign_partition(client, first, table, partition, wall)
 
 
-async def _foreign_partition(
+async def _check_foreign_partition(
     client: Client, first: _Supervisor, table: SlotTable, partition: int, wall: datetime
-) -> Checked:
+) -> CheckResult:
     entry = replace_entry(first.entry, partition=str(partition))
     try:
         lease: Lease | None = await client.get(LEASES, entry.lease_name, first.namespace)
     except NotFound:
         lease = None
     except Forbidden as refused:
-        return Checked(f"supervisor of {entry.name}: not checked ({refused})", ok=True)
+        return CheckResult(f"supervisor of {entry.name}: not checked ({refused})", ok=True)
     problem = supervisor_problem(f"{first.namespace}/{entry.lease_name}", lease, wall)
     slots = sum(len(each) for each in table.ranges if partition in (each.partition, each.to))
     step = (
@@ -158,28 +158,30 @@ async def _foreign_partition(
         f"with partition {partition}, or run situate sharding partitions merge {entry.partition_table} {partition} "
         f"--into {first.entry.partition}"
     )
-    return Checked(f"supervisor of {entry.name}", ok=not problem, next_step=step if problem else "")
+    return CheckResult(f"supervisor of {entry.name}", ok=not problem, next_step=step if problem else "")
 
 
-async def _writing(client: Client, connection: Connection, supervisor: _Supervisor) -> Checked:
+async def _check_writes(client: Client, connection: Connection, supervisor: _Supervisor) -> CheckResult:
     """Try an assignment in a dry run, as the account under which the leader runs. Nothing is stored."""
     entry, lease = supervisor.entry, supervisor.lease
     assert lease is not None, "held"
     what = f"the fence lets the supervisor of {entry.name} write"
-    account = await _account(client, lease, supervisor.namespace)
+    account = await _leader_account(client, lease, supervisor.namespace)
     as_supervisor = connect(
-        replace(connection, impersonation=Impersonation(f"system:serviceaccount:{account}", groups=_GROUPS)),
+        replace(
+            connection, impersonation=Impersonation(f"system:serviceaccount:{account}", groups=_SERVICE_ACCOUNT_GROUPS)
+        ),
         random.Random(),
     )
     try:
         served = await discover(client, *entry.group_version_plural)
         if served is None:
-            return Checked(f"{what}: not checked (the cluster does not serve the resource)", ok=True)
-        owned = owned_by(entry.keyspace())
+            return CheckResult(f"{what}: not checked (the cluster does not serve the resource)", ok=True)
+        owned = static_ownership(entry.keyspace())
         if entry.partition_table is not None:
-            table = table_of(await read_table(entry, client, supervisor.namespace), entry.partition_table)
-            owned = owned_under(table, table, int(entry.partition or 0), PartitionBy(entry.partition_by))
-        found = await check_writing(
+            table = require_table(await read_table(entry, client, supervisor.namespace), entry.partition_table)
+            owned = table_ownership(table, table, int(entry.partition or 0), PartitionBy(entry.partition_by))
+        found = await check_write_access(
             as_supervisor,
             served.resource,
             entry.paths(),
@@ -188,19 +190,19 @@ async def _writing(client: Client, connection: Connection, supervisor: _Supervis
             entry.namespace,
         )
     except (KubeError, WrongInput) as problem:
-        return Checked(f"{what}: not checked ({problem})", ok=True)
+        return CheckResult(f"{what}: not checked ({problem})", ok=True)
     finally:
         await as_supervisor.close()
-    if found.writing is Writing.UNKNOWN:
-        return Checked(f"{what}: not checked as {account} ({found.said})", ok=True)
-    refused = found.writing is Writing.REFUSED
-    return Checked(what, ok=not refused, next_step=found.said if refused else "")
+    if found.access is WriteAccess.UNKNOWN:
+        return CheckResult(f"{what}: not checked as {account} ({found.message})", ok=True)
+    refused = found.access is WriteAccess.REFUSED
+    return CheckResult(what, ok=not refused, next_step=found.message if refused else "")
 
 
-_GROUPS = ("system:serviceaccounts", "system:authenticated")
+_SERVICE_ACCOUNT_GROUPS = ("system:serviceaccounts", "system:authenticated")
 
 
-async def _account(client: Client, lease: Lease, namespace: str) -> str:
+async def _leader_account(client: Client, lease: Lease, namespace: str) -> str:
     """Return the leader's ServiceAccount as `NAMESPACE:NAME`, from its Pod, else as `situate manifests` names it."""
     pod = lease.spec.holder_identity.rpartition("_")[0] or lease.spec.holder_identity
     try:
@@ -210,7 +212,9 @@ async def _account(client: Client, lease: Lease, namespace: str) -> str:
     return f"{namespace}:{found.content['spec'].get('serviceAccountName') or 'default'}"
 
 
-async def _leftovers(client: Client, found: Sequence[_Supervisor], wall: datetime) -> AsyncIterator[Checked]:
+async def _check_leftover_executors(
+    client: Client, found: Sequence[_Supervisor], wall: datetime
+) -> AsyncIterator[CheckResult]:
     """Find executors of this resource and pool without a supervisor, from an earlier output for other partitions."""
     first = found[0]
     group, _, plural = first.entry.group_version_plural
@@ -219,10 +223,10 @@ async def _leftovers(client: Client, found: Sequence[_Supervisor], wall: datetim
     try:
         listed = await client.list_all(_DEPLOYMENTS, None, label_selector="app.kubernetes.io/managed-by=situate")
     except Forbidden as refused:
-        yield Checked(f"{what}: earlier ones not checked ({refused})", ok=True)
+        yield CheckResult(f"{what}: earlier ones not checked ({refused})", ok=True)
         return
     for each in listed.items:
-        labels, resource = _of_executors(each.content)
+        labels, resource = _executor_template(each.content)
         name, namespace = each.metadata.name, each.metadata.namespace
         if (resource, labels.get(POOL)) != (first.entry.resource, first.entry.pool) or name in wanted:
             continue
@@ -237,10 +241,10 @@ async def _leftovers(client: Client, found: Sequence[_Supervisor], wall: datetim
                 f"neither an entry of the configuration nor a supervisor has them ({problem}); run kubectl delete "
                 f"deployment,serviceaccount,role,rolebinding -n {namespace} -l app.kubernetes.io/name={name}"
             )
-            yield Checked(f"Deployment {namespace}/{name}", ok=False, next_step=step)
+            yield CheckResult(f"Deployment {namespace}/{name}", ok=False, next_step=step)
 
 
-def _of_executors(deployment: Mapping[str, Any]) -> tuple[Mapping[str, str], str]:
+def _executor_template(deployment: Mapping[str, Any]) -> tuple[Mapping[str, str], str]:
     """Return the labels of the Pods, and the resource in their first container's environment; empty if it has none."""
     template = deployment["spec"]["template"]
     variables = template["spec"]["containers"][0].get("env") or ()

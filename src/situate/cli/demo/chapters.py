@@ -7,17 +7,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from situate.cli.demo.vpod.demo_client import Cast
+from situate.cli.demo.vpod.demo_client import DemoClient
 
 S = TypeVar("S")
 
-LOOK_S: Final = 0.1
+POLL_S: Final = 0.1
 """Interval between two reads of the cluster."""
-WITHIN_S: Final = 120.0
+TIME_LIMIT_S: Final = 120.0
 """Time limit of every wait in a chapter. A busy machine needs many times as long as an idle one."""
 
 
-class Unfulfilled(Exception):
+class ChapterFailed(Exception):
     """Outcome of a chapter that is missing after the time limit. The text names the missing part."""
 
 
@@ -27,20 +27,20 @@ class Chapter:
 
     title: str
     caption: str
-    play: Callable[[Cast], Awaitable[str]]
+    play: Callable[[DemoClient], Awaitable[str]]
     """Returns the outcome as a sentence."""
 
 
-async def until(
+async def wait_until(
     look: Callable[[], Awaitable[S]],
     what: str,
     holds: Callable[[S], bool],
     described: Callable[[S], str],
-    within_s: float = WITHIN_S,
+    within_s: float = TIME_LIMIT_S,
 ) -> S:
     """Return the first scene in which `holds`. Every scene that is read is shown, so the picture follows the story.
 
-    Raises `Unfulfilled` after `within_s` seconds.
+    Raises `ChapterFailed` after `within_s` seconds.
     """
     clock = asyncio.get_running_loop().time
     deadline = clock() + within_s
@@ -49,5 +49,5 @@ async def until(
         if holds(scene):
             return scene
         if clock() > deadline:
-            raise Unfulfilled(f"timed out after {within_s:g} s waiting until {what}. Found: {described(scene)}")
-        await asyncio.sleep(LOOK_S)
+            raise ChapterFailed(f"timed out after {within_s:g} s waiting until {what}. Found: {described(scene)}")
+        await asyncio.sleep(POLL_S)

@@ -17,24 +17,24 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from situate.cli.demo.chapters import Chapter, Unfulfilled
-from situate.cli.demo.demo_processes import DidNotStart, Stage, hints, stage
+from situate.cli.demo.chapters import Chapter, ChapterFailed
+from situate.cli.demo.demo_processes import DemoProcesses, ProcessNotRunning, hints, start_demo_processes
 from situate.cli.demo.products import Products
 from situate.cli.demo.service_accounts import Accounts
-from situate.cli.demo.sharding.demo_client import shard_cast
-from situate.cli.demo.spot.demo_client import SpotCast, reserved_port
-from situate.cli.demo.vm.demo_client import VmCast
-from situate.cli.demo.vpod.demo_client import Cast
+from situate.cli.demo.sharding.demo_client import shard_demo_client
+from situate.cli.demo.spot.demo_client import SpotDemoClient, reserve_port
+from situate.cli.demo.vm.demo_client import VmDemoClient
+from situate.cli.demo.vpod.demo_client import DemoClient
 from situate.cli.demo.vpod.objects import CONFIGURATION
-from situate.cli.demo.vpod.picture import Picture, Seen
+from situate.cli.demo.vpod.picture import AnyScene, Picture
 from situate.cli.demo.vpod.story import STORY
-from situate.cli.terminal.failures import ExitCode, mendable_failures
-from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.failures import ExitCode, report_failures
+from situate.cli.terminal.streams import print_error, print_line
 from situate.kube.connect import connect, find_connection
 from situate.objects.settings.section import parse_section
 from situate.vpod.config.settings import StatefulSetSettings
 
-_TERMINATED = 128 + signal.SIGTERM
+_SIGTERM_EXIT_CODE = 128 + signal.SIGTERM
 _PAUSE_S = 2.5
 """Pause between two chapters on a terminal."""
 
@@ -47,7 +47,7 @@ class Screen(Protocol):
 
 def run(kubeconfig: Path | None, *, once: bool) -> None:
     """Play the story; exit with 1 if a chapter failed."""
-    with mendable_failures(), tempfile.TemporaryDirectory(prefix="situate-demo-") as folder:
+    with report_failures(), tempfile.TemporaryDirectory(prefix="situate-demo-") as folder:
         try:
             raise typer.Exit(asyncio.run(play(Path(folder), kubeconfig, once=once)))
         except KeyboardInterrupt:
@@ -55,7 +55,7 @@ def run(kubeconfig: Path | None, *, once: bool) -> None:
                 raise
             raise typer.Exit(ExitCode.DONE) from None  # this is the normal end of the demo
         except asyncio.CancelledError:
-            raise typer.Exit(_TERMINATED) from None
+            raise typer.Exit(_SIGTERM_EXIT_CODE) from None
 
 
 async def play(folder: Path, kubeconfig: Path | None, *, once: bool, screen: Screen | None = None) -> ExitCode:
@@ -66,102 +66,102 @@ async def play(folder: Path, kubeconfig: Path | None, *, once: bool, screen: Scr
     for end in (signal.SIGTERM, signal.SIGHUP):  # without these handlers the processes would outlive the story
         asyncio.get_running_loop().add_signal_handler(end, playing.cancel)
     if not once:
-        say("starting an API server and two schedulers; press Ctrl-C to end the demo")
+        print_line("starting an API server and two schedulers; press Ctrl-C to end the demo")
     try:
-        async with stage(folder, kubeconfig) as built:
+        async with start_demo_processes(folder, kubeconfig) as built:
             connection = find_connection(built.kubeconfig)
             client = connect(connection, random.Random(), qps=None)
             try:
                 async with AsyncExitStack() as stack:
-                    teller = stack.enter_context(_teller(hints(built.kubeconfig), screen, quiet=once))
-                    port = stack.enter_context(reserved_port())
+                    teller = stack.enter_context(_story_printer(hints(built.kubeconfig), screen, quiet=once))
+                    port = stack.enter_context(reserve_port())
                     products = Products(built, Accounts(client, connection, folder))
-                    spot = SpotCast(client, connection.server, port, products, teller.show)
-                    shard = await stack.enter_async_context(shard_cast(client, products, teller.show))
-                    vm = VmCast(client, products, stack.enter_context(reserved_port()), teller.show)
-                    cast = Cast(client, _lease(), built.kill, built.explain, teller.show, spot, shard, vm)
+                    spot = SpotDemoClient(client, connection.server, port, products, teller.show)
+                    shard = await stack.enter_async_context(shard_demo_client(client, products, teller.show))
+                    vm = VmDemoClient(client, products, stack.enter_context(reserve_port()), teller.show)
+                    cast = DemoClient(client, _lease_name(), built.kill, built.explain, teller.show, spot, shard, vm)
                     try:
-                        await cast.set_the_stage()
+                        await cast.create_objects()
                         await products.start_schedulers()
-                        failed = await _tell(cast, built, teller, started)
+                        failed = await _play_story(cast, built, teller, started)
                         if not once and not failed:
-                            await teller.linger(cast)
+                            await teller.draw_until_interrupted(cast)
                     finally:
                         if kubeconfig is not None:  # a user's own cluster: delete all objects of the demo
-                            await _leave(cast, products)
+                            await _clean_up(cast, products)
                     return ExitCode.NO if failed else ExitCode.DONE
             finally:
                 await client.close()
-    except DidNotStart as problem:
-        complain(str(problem))
+    except ProcessNotRunning as problem:
+        print_error(str(problem))
         return ExitCode.NO
 
 
-async def _tell(cast: Cast, built: Stage, teller: _Teller, started: float) -> int:
+async def _play_story(cast: DemoClient, built: DemoProcesses, teller: _StoryPrinter, started: float) -> int:
     """Play every chapter, and return the number that failed.
 
     A failed chapter ends the story, because the next chapters build on it.
     """
     for number, chapter in enumerate(STORY, 1):
-        teller.begin(chapter)
+        teller.begin_chapter(chapter)
         try:
-            outcome = await played(chapter, cast, built)
-        except Unfulfilled as problem:
-            teller.end(f"{number}. {chapter.title}: FAILED: {problem}")
+            outcome = await play_chapter(chapter, cast, built)
+        except ChapterFailed as problem:
+            teller.end_chapter(f"{number}. {chapter.title}: FAILED: {problem}")
             return len(STORY) - number + 1
-        teller.end(f"{number}. {chapter.title}: {outcome} ({time.monotonic() - started:.1f} s)")
+        teller.end_chapter(f"{number}. {chapter.title}: {outcome} ({time.monotonic() - started:.1f} s)")
         await teller.pause()
     return 0
 
 
-async def played(chapter: Chapter, cast: Cast, built: Stage) -> str:
+async def play_chapter(chapter: Chapter, cast: DemoClient, built: DemoProcesses) -> str:
     """Play a chapter and return its outcome.
 
-    Raises `Unfulfilled`, even if the outcome is reached, if a process lacked a permission. Raises `DidNotStart` if a
-    process ended.
+    Raises `ChapterFailed`, even if the outcome is reached, if a process lacked a permission. Raises `ProcessNotRunning`
+    if a process ended.
     """
     missed = []
     try:
         outcome = await chapter.play(cast)
-    except Unfulfilled as problem:
+    except ChapterFailed as problem:
         outcome, missed = "", [str(problem)]
     built.check()  # the end of a process explains more than the missing outcome that it causes
-    if problems := [*missed, *built.refusals()]:
-        raise Unfulfilled("; ".join(problems))
+    if problems := [*missed, *built.permission_errors()]:
+        raise ChapterFailed("; ".join(problems))
     return outcome
 
 
-async def _leave(cast: Cast, products: Products) -> None:
+async def _clean_up(cast: DemoClient, products: Products) -> None:
     """End the processes while their accounts exist, then delete the objects. A failing step blocks no other."""
     async with AsyncExitStack() as last_first:
         last_first.push_async_callback(products.accounts.remove)
-        last_first.push_async_callback(cast.clear_the_stage)
-        last_first.push_async_callback(products.stage.stop)
-        last_first.push_async_callback(cast.shard.end)
+        last_first.push_async_callback(cast.delete_objects)
+        last_first.push_async_callback(products.processes.stop)
+        last_first.push_async_callback(cast.shard.end_executors)
 
 
-class _Teller:
+class _StoryPrinter:
     """Prints a line for each chapter, and draws on a terminal."""
 
     def __init__(self, hints: Sequence[str], live: Screen | None) -> None:
         self._hints = hints
         self._live = live
-        self.done: list[str] = []
+        self.outcomes: list[str] = []
         """Outcomes of the chapters so far."""
         self._chapter: Chapter | None = None
-        self._scene: Seen | None = None
+        self._scene: AnyScene | None = None
 
-    def begin(self, chapter: Chapter) -> None:
+    def begin_chapter(self, chapter: Chapter) -> None:
         self._chapter = chapter
         self._draw()
 
-    def end(self, outcome: str) -> None:
-        self.done.append(outcome)
+    def end_chapter(self, outcome: str) -> None:
+        self.outcomes.append(outcome)
         if self._live is None:
-            say(outcome)
+            print_line(outcome)
         self._draw()
 
-    def show(self, scene: Seen) -> None:
+    def show(self, scene: AnyScene) -> None:
         self._scene = scene
         self._draw()
 
@@ -169,43 +169,43 @@ class _Teller:
         if self._live is not None:
             await asyncio.sleep(_PAUSE_S)
 
-    async def linger(self, cast: Cast) -> None:
+    async def draw_until_interrupted(self, cast: DemoClient) -> None:
         """Draw the cluster after the story, until Ctrl-C."""
-        self._chapter = Chapter("The cluster is yours", "Change a source with kubectl and watch.", _nothing)
+        self._chapter = Chapter("The cluster is yours", "Change a source with kubectl and watch.", _no_actions)
         while True:
-            await cast.look()
+            await cast.read_scene()
             await asyncio.sleep(0.5)
 
     def _draw(self) -> None:
         if self._live is not None and self._chapter is not None:
             chapter = self._chapter
-            self._live.update(Picture(self._scene, chapter.title, chapter.caption, self.done, self._hints))
+            self._live.update(Picture(self._scene, chapter.title, chapter.caption, self.outcomes, self._hints))
 
 
 @contextmanager
-def _teller(hints: Sequence[str], screen: Screen | None, *, quiet: bool) -> Iterator[_Teller]:
+def _story_printer(hints: Sequence[str], screen: Screen | None, *, quiet: bool) -> Iterator[_StoryPrinter]:
     if screen is not None:
-        yield _Teller(hints, screen)
+        yield _StoryPrinter(hints, screen)
         return
     out = Console(file=sys.stdout, highlight=False)
     if quiet or not out.is_terminal:
-        yield _Teller(hints, None)
+        yield _StoryPrinter(hints, None)
         return
     teller = None
     try:
         with Live(console=out, refresh_per_second=10, screen=True) as live:
-            teller = _Teller(hints, live)
+            teller = _StoryPrinter(hints, live)
             yield teller
     finally:
-        for outcome in teller.done if teller is not None else ():  # the closed screen has hidden them
-            say(outcome)
+        for outcome in teller.outcomes if teller is not None else ():  # the closed screen has hidden them
+            print_line(outcome)
 
 
-async def _nothing(_: Cast) -> str:
+async def _no_actions(_: DemoClient) -> str:
     return ""
 
 
-def _lease() -> str:
+def _lease_name() -> str:
     entry, _ = parse_section(CONFIGURATION["vpod"][0], StatefulSetSettings)  # type: ignore[index]
     assert entry is not None
     return entry.lease_name

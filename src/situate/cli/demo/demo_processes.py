@@ -23,16 +23,16 @@ from situate.cli.terminal.failures import ExitCode
 
 _READY_S: Final = 120.0
 _STOP_S: Final = 20.0
-_NOT_GRANTED: Final = re.compile(r'forbidden: User \\?"system:serviceaccount:[^;\n]*')
+_FORBIDDEN_PATTERN: Final = re.compile(r'forbidden: User \\?"system:serviceaccount:[^;\n]*')
 """Error message of API servers for an account that lacks a permission, also in JSON logs."""
 
 
-class DidNotStart(Exception):
+class ProcessNotRunning(Exception):
     """Process of the demo that ended or did not answer. The text ends with the last line of its log."""
 
 
 @dataclass(slots=True)
-class Stage:
+class DemoProcesses:
     """Running processes, and the folder of their logs."""
 
     folder: Path
@@ -73,27 +73,31 @@ class Stage:
             )
             told, _ = await process.communicate()
         if process.returncode not in (ExitCode.DONE, ExitCode.NO):
-            raise DidNotStart(f"process {name} ended with exit code {process.returncode}: {self.last_words(name)}")
+            raise ProcessNotRunning(
+                f"process {name} ended with exit code {process.returncode}: {self.last_log_line(name)}"
+            )
         return told.decode()
 
     def check(self) -> None:
-        """Raise `DidNotStart` if a process has ended by itself."""
+        """Raise `ProcessNotRunning` if a process has ended by itself."""
         for name, process in self.processes.items():
             if process.returncode is not None:
-                raise DidNotStart(f"process {name} ended with exit code {process.returncode}: {self.last_words(name)}")
+                raise ProcessNotRunning(
+                    f"process {name} ended with exit code {process.returncode}: {self.last_log_line(name)}"
+                )
 
-    def refusals(self) -> list[str]:
+    def permission_errors(self) -> list[str]:
         """Return the refusals for a missing permission, from the logs of processes and Pods."""
         return [
             f"the API server refused a call of {log.stem}: {found[0]}"
             for log in sorted(self.folder.glob("*.log"))
-            if (found := _NOT_GRANTED.search(log.read_text(errors="replace"))) is not None
+            if (found := _FORBIDDEN_PATTERN.search(log.read_text(errors="replace"))) is not None
         ]
 
     def log_of(self, name: str) -> Path:
         return self.folder / f"{name}.log"
 
-    def last_words(self, name: str) -> str:
+    def last_log_line(self, name: str) -> str:
         lines = self.log_of(name).read_text(errors="replace").splitlines()
         return lines[-1] if lines else "its log is empty"
 
@@ -111,26 +115,28 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(folder: Path, kubeconfig: Path | None) -> AsyncIterator[Stage]:
+async def start_demo_processes(folder: Path, kubeconfig: Path | None) -> AsyncIterator[DemoProcesses]:
     """Start the embedded server, unless a kubeconfig names a cluster. Schedulers are started later."""
-    built = Stage(folder, kubeconfig or folder / "kubeconfig")
+    built = DemoProcesses(folder, kubeconfig or folder / "kubeconfig")
     try:
         if kubeconfig is None:
             await built.start("embedded", "embedded", "--port", "0", "--write-kubeconfig", str(built.kubeconfig))
-            await _until_written(built)
+            await _wait_for_kubeconfig(built)
         yield built
     finally:
         await built.stop()
 
 
-async def _until_written(built: Stage) -> None:
+async def _wait_for_kubeconfig(built: DemoProcesses) -> None:
     """Wait for the kubeconfig, which the server writes when it answers."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + _READY_S
     while not built.kubeconfig.exists():
         built.check()
         if clock() > deadline:
-            raise DidNotStart(f"the API server was not ready after {_READY_S:g} s: {built.last_words('embedded')}")
+            raise ProcessNotRunning(
+                f"the API server was not ready after {_READY_S:g} s: {built.last_log_line('embedded')}"
+            )
         await asyncio.sleep(0.05)
 
 

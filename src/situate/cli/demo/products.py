@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from situate.cli.demo.demo_processes import Stage
+from situate.cli.demo.demo_processes import DemoProcesses
 from situate.cli.demo.service_accounts import Account, Accounts
 from situate.cli.demo.vpod.objects import CONFIGURATION, SYSTEM
 from situate.cli.input.products import Product
-from situate.cli.manifests.manifests import Installation, printed
+from situate.cli.manifests.manifests import Installation, manifest_objects
 
 SCHEDULERS: Final = ("scheduler-1", "scheduler-2")
 
@@ -19,8 +19,8 @@ SCHEDULERS: Final = ("scheduler-1", "scheduler-2")
 class Products:
     """Products on one stage."""
 
-    def __init__(self, stage: Stage, accounts: Accounts) -> None:
-        self.stage = stage
+    def __init__(self, stage: DemoProcesses, accounts: Accounts) -> None:
+        self.processes = stage
         self.accounts = accounts
 
     async def start_schedulers(self) -> None:
@@ -40,15 +40,17 @@ class Products:
 
     async def install(self, product: Product | None, file: Path | None, namespace: str = SYSTEM) -> list[Account]:
         """Create the printed objects in a namespace, except the Pods, and return the accounts."""
-        return await self.accounts.make(printed(product, file, Installation(namespace, "example.com/situate:1", 2)))
+        return await self.accounts.create(
+            manifest_objects(product, file, Installation(namespace, "example.com/situate:1", 2))
+        )
 
     def write(self, name: str, content: Mapping[str, Any]) -> Path:
-        file = self.stage.folder / f"{name}.yaml"
+        file = self.processes.folder / f"{name}.yaml"
         file.write_text(json.dumps(content))  # JSON is YAML
         return file
 
     async def _run(self, name: str, file: Path, account: Account) -> None:
-        await self.stage.start(
+        await self.processes.start(
             name,
             *("run", "-f", str(file), "--kubeconfig", str(account.kubeconfig)),
             *("--set", f"leaderElection.identity={name}", "--set", "health.address=127.0.0.1:0"),

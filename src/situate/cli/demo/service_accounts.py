@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.cli.demo.wait import until_usable
+from situate.cli.demo.wait import wait_until_usable
 from situate.embedded.kubeconfig import write_kubeconfig
 from situate.kube.client import Client
 from situate.kube.errors import NotFound
@@ -58,13 +58,13 @@ class Accounts:
         self._client = client
         self._connection = connection
         self._folder = folder
-        self._made: list[tuple[ResourceType[Any], str, str | None]] = []
+        self._created_objects: list[tuple[ResourceType[Any], str, str | None]] = []
 
     def kubeconfig_of(self, account: str) -> Path:
         """Return the path of an account's kubeconfig, which exists once the account is created."""
         return self._folder / f"{account}.kubeconfig"
 
-    async def make(self, printed: Iterable[Mapping[str, Any]]) -> list[Account]:
+    async def create(self, printed: Iterable[Mapping[str, Any]]) -> list[Account]:
         """Create the accounts among the printed objects, and wait until the API server grants their rights.
 
         Returns them in the printed order. Raises `WrongInput` if the API server does not grant the rights in time.
@@ -73,33 +73,33 @@ class Accounts:
         for each in objects:
             resource, metadata = _KINDS[each["kind"]], each["metadata"]
             name, namespace = metadata["name"], metadata.get("namespace")
-            self._made.append((resource, name, namespace))
+            self._created_objects.append((resource, name, namespace))
             await self._client.patch(resource, name, ApplyPatch(each), namespace, field_manager=_MANAGER, force=True)
-        for user, action in granted(objects):
-            await until_usable(
-                partial(self._may, user, action),
+        for user, action in granted_actions(objects):
+            await wait_until_usable(
+                partial(self._is_allowed, user, action),
                 f"{user} still may not {action.verb} {action.resource}, although a role that is bound to it allows it",
             )
-        return [await self._account(each["metadata"]) for each in objects if each["kind"] == "ServiceAccount"]
+        return [await self._create_account(each["metadata"]) for each in objects if each["kind"] == "ServiceAccount"]
 
     async def remove(self) -> None:
         """Delete all created objects, in every namespace."""
-        while self._made:
-            resource, name, namespace = self._made.pop()
+        while self._created_objects:
+            resource, name, namespace = self._created_objects.pop()
             with suppress(NotFound):
                 await self._client.delete(resource, name, namespace)
 
-    async def _may(self, user: str, action: ResourceAttributes) -> bool:
+    async def _is_allowed(self, user: str, action: ResourceAttributes) -> bool:
         return (await review_access(self._client, UserInfo(username=user), action)).allowed
 
-    async def _account(self, metadata: Mapping[str, Any]) -> Account:
+    async def _create_account(self, metadata: Mapping[str, Any]) -> Account:
         namespace, name = metadata["namespace"], metadata["name"]
-        token = await self._token(namespace, name)
+        token = await self._request_token(namespace, name)
         kubeconfig = self.kubeconfig_of(name)
-        write_kubeconfig(kubeconfig, content(self._connection, namespace, name, token))
+        write_kubeconfig(kubeconfig, kubeconfig_content(self._connection, namespace, name, token))
         return Account(namespace, name, token, kubeconfig)
 
-    async def _token(self, namespace: str, name: str) -> str:
+    async def _request_token(self, namespace: str, name: str) -> str:
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
         body = msgspec.json.encode({**asked, "spec": {"expirationSeconds": _DAY_S}})
         headers = {"content-type": "application/json", "accept": "application/json"}
@@ -108,7 +108,7 @@ class Accounts:
         return str(msgspec.json.decode(made.body)["status"]["token"])
 
 
-def granted(objects: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ResourceAttributes]]:
+def granted_actions(objects: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ResourceAttributes]]:
     """Return one action of each role, and the user that its binding grants it to.
 
     API servers learn of roles and bindings separately, so each pair is checked.
@@ -133,7 +133,7 @@ def granted(objects: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Resourc
                 yield f"system:serviceaccount:{subject['namespace']}:{subject['name']}", action
 
 
-def content(connection: Connection, namespace: str, account: str, token: str) -> dict[str, Any]:
+def kubeconfig_content(connection: Connection, namespace: str, account: str, token: str) -> dict[str, Any]:
     """Return a kubeconfig for the same API server with that token."""
     cluster: dict[str, Any] = {"server": connection.server}
     if connection.ca is not None and connection.ca.path is not None:

@@ -8,15 +8,15 @@ from typing import Final
 
 from situate.cli.terminal.failures import WrongInput
 
-PREPARED_S: Final = 120.0
+SETUP_LIMIT_S: Final = 120.0
 """Time limit for each condition, such as the end of an earlier demo's namespace."""
 
 
-async def until_usable(holds: Callable[[], Awaitable[bool]], otherwise: str) -> None:
+async def wait_until_usable(holds: Callable[[], Awaitable[bool]], otherwise: str) -> None:
     """Wait until the condition holds. Raises `WrongInput` if it does not hold in time."""
     clock = asyncio.get_running_loop().time
-    deadline = clock() + PREPARED_S
+    deadline = clock() + SETUP_LIMIT_S
     while not await holds():
         if clock() > deadline:
-            raise WrongInput(f"after {PREPARED_S:g} s {otherwise}")
+            raise WrongInput(f"after {SETUP_LIMIT_S:g} s {otherwise}")
         await asyncio.sleep(0.2)

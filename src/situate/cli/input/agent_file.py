@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from situate.cli.input.file_kinds import AGENT, misplaced
+from situate.cli.input.file_kinds import AGENT, wrong_kind_of_text
 from situate.cli.terminal.failures import WrongInput
 from situate.objects.settings.overrides import with_overrides, with_sources
 from situate.objects.settings.section import Mistake, parse_section
@@ -25,16 +25,16 @@ def agent_settings(file: Path | None, assignments: Iterable[str]) -> AgentSettin
     source = "the command line" if file is None else str(file)
     data, mistakes = load_yaml(text)
     if mistakes:
-        raise BadConfiguration(source, _of_the_file(text, mistakes))
+        raise BadConfiguration(source, _explain_mistakes(text, mistakes))
     overrides, wrong = flag_overrides(assignments)
     data, unfit = with_overrides({} if data is None else data, overrides)
     settings, mistakes = parse_section(data, AgentSettings)
     if settings is None or wrong or unfit:
-        raise BadConfiguration(source, (*wrong, *unfit, *_of_the_file(text, with_sources(mistakes, overrides))))
+        raise BadConfiguration(source, (*wrong, *unfit, *_explain_mistakes(text, with_sources(mistakes, overrides))))
     return settings
 
 
-def _of_the_file(text: str, mistakes: tuple[Mistake, ...]) -> tuple[Mistake, ...]:
+def _explain_mistakes(text: str, mistakes: tuple[Mistake, ...]) -> tuple[Mistake, ...]:
     """Return the mistakes, or only one for a file of another kind."""
-    of_another_kind = misplaced(text, AGENT) if mistakes else None
+    of_another_kind = wrong_kind_of_text(text, AGENT) if mistakes else None
     return mistakes if of_another_kind is None else (of_another_kind,)

@@ -1,7 +1,7 @@
 """Complete names of objects from the cluster, for the shell.
 
-The shell waits for the answer, so the request is limited to `WITHIN_S`. Without a cluster, or after a refusal, the list
-is empty and nothing is printed.
+The shell waits for the answer, so the request is limited to `TIMEOUT_S`. Without a cluster, or after a refusal, the
+list is empty and nothing is printed.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from situate.objects.resources import NAMESPACES, NODES, ResourceType, unstructu
 from situate.runtime.configuration.file import BadConfiguration
 from situate.runtime.process.logs import configure_logging
 
-WITHIN_S: Final = 1.5
-_MOST: Final = 500
+TIMEOUT_S: Final = 1.5
+_LIST_LIMIT: Final = 500
 """Number of names that are requested from the API server. Longer lists are of no use for completion."""
-Names = Callable[[Client], Awaitable[list[str]]]
-Types = Sequence[tuple[ObjectType, str]]
+ListNames = Callable[[Client], Awaitable[list[str]]]
+CompletedTypes = Sequence[tuple[ObjectType, str]]
 """Each type with its version."""
 
 
 def names_of_nodes(ctx: typer.Context, incomplete: str) -> list[str]:
-    return offered(ctx, incomplete, lambda client: _names(client, NODES, None))
+    return matching_names(ctx, incomplete, lambda client: _list_names(client, NODES, None))
 
 
 def names_of_namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
-    return offered(ctx, incomplete, lambda client: _names(client, NAMESPACES, None))
+    return matching_names(ctx, incomplete, lambda client: _list_names(client, NAMESPACES, None))
 
 
-def complete_objects(ctx: typer.Context, incomplete: str, types: Callable[[], Types]) -> list[str]:
+def complete_objects(ctx: typer.Context, incomplete: str, types: Callable[[], CompletedTypes]) -> list[str]:
     """Complete an object: NAME with -n, else NAMESPACE/NAME. TYPE/NAME is completed in the context's namespace.
 
     `types` may read the configuration that the command line names. With `--objects` nothing is completed.
@@ -57,29 +57,29 @@ def complete_objects(ctx: typer.Context, incomplete: str, types: Callable[[], Ty
 
     async def names(client: Client) -> list[str]:
         known = types()
-        typed = [each for each in known if slash and each[0].called(first)]
+        typed = [each for each in known if slash and each[0].is_named(first)]
         found = []
         for type_, version in typed or known:
             resource = unstructured(type_.group, version, type_.kind, type_.plural)
             if typed:
                 found += [
-                    f"{first}/{name}" for name in await _names(client, resource, namespace or context_namespace())
+                    f"{first}/{name}" for name in await _list_names(client, resource, namespace or context_namespace())
                 ]
             elif namespace:
-                found += await _names(client, resource, namespace)
+                found += await _list_names(client, resource, namespace)
             else:
-                found += await _names(client, resource, first if slash else None, qualified=True)
+                found += await _list_names(client, resource, first if slash else None, qualified=True)
         return found
 
-    return offered(ctx, incomplete, names)
+    return matching_names(ctx, incomplete, names)
 
 
-async def _names(
+async def _list_names(
     client: Client, resource: ResourceType[Any], namespace: str | None, *, qualified: bool = False
 ) -> list[str]:
     """Return the names of a resource's objects. Empty if the cluster does not serve it or refuses to list it."""
     try:
-        page = await client.list(resource, namespace, limit=_MOST)
+        page = await client.list(resource, namespace, limit=_LIST_LIMIT)
     except KubeError as problem:
         if problem.retriable:
             raise
@@ -88,20 +88,20 @@ async def _names(
     return [f"{meta.namespace}/{meta.name}" if qualified else meta.name for meta in metas]
 
 
-def offered(ctx: typer.Context, incomplete: str, names: Names) -> list[str]:
-    """Return the names that begin with `incomplete`; empty on any failure, or after `WITHIN_S`."""
+def matching_names(ctx: typer.Context, incomplete: str, names: ListNames) -> list[str]:
+    """Return the names that begin with `incomplete`; empty on any failure, or after `TIMEOUT_S`."""
     silence = io.StringIO()
     with redirect_stderr(silence):
         configure_logging("error", stream=silence)
         try:
-            found = asyncio.run(_asked(ctx.params.get("kubeconfig"), ctx.params.get("context"), names))
+            found = asyncio.run(_query_cluster(ctx.params.get("kubeconfig"), ctx.params.get("context"), names))
         except (KubeError, WrongInput, BadConfiguration, TimeoutError, OSError):
             return []  # a shell cannot show an error message during completion
     return sorted(each for each in found if each.startswith(incomplete))
 
 
-async def _asked(kubeconfig: Path | None, context: str | None, names: Names) -> list[str]:
-    async with asyncio.timeout(WITHIN_S):
+async def _query_cluster(kubeconfig: Path | None, context: str | None, names: ListNames) -> list[str]:
+    async with asyncio.timeout(TIMEOUT_S):
         connection = find_connection(kubeconfig, context)
         if connection.exec is not None:  # a credential plugin must not prompt for a password during completion
             connection = replace(connection, exec=replace(connection.exec, interactive_mode="Never"))

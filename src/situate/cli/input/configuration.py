@@ -10,7 +10,7 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import TYPE_CHECKING
 
-from situate.cli.input.file_kinds import AUTOSCALE_SCHEDULER, CONFIGURATION, misplaced
+from situate.cli.input.file_kinds import AUTOSCALE_SCHEDULER, CONFIGURATION, wrong_kind_of_text
 from situate.cli.terminal.failures import WrongInput
 from situate.objects.settings.section import Mistake
 from situate.objects.settings.yaml_text import load_yaml
@@ -26,9 +26,9 @@ from situate.runtime.configuration.file import (
 )
 from situate.runtime.configuration.reload import ConfigurationFile, NamedFiles, Parse
 from situate.scheduler.config.settings import SchedulerSettings
-from situate.sharding.supervisor.controller.config.section import ShardSettings, overlapping, without_secrets
+from situate.sharding.supervisor.controller.config.section import ShardSettings, hide_secrets, overlap_mistakes
 from situate.spot.config.settings import SpotSettings
-from situate.vm.config.neon_settings import read_reference
+from situate.vm.config.neon_settings import read_neon_configuration
 from situate.vm.config.settings import VmSettings
 from situate.vpod.config.settings import ENVIRONMENT, StatefulSetSettings
 
@@ -67,12 +67,12 @@ def configuration_file(file: Path, assignments: Iterable[str] = ()) -> Configura
     return ConfigurationFile(file, _parser(file.parent, assignments, named), named)
 
 
-def without_file(assignments: Iterable[str]) -> Configuration:
+def configuration_without_file(assignments: Iterable[str]) -> Configuration:
     """Return a configuration from `--set` and the environment alone. Raises `BadConfiguration` with every mistake."""
-    return from_text(f"apiVersion: {API_VERSION}\nkind: {KIND}\n", "the command line", assignments)
+    return configuration_from_text(f"apiVersion: {API_VERSION}\nkind: {KIND}\n", "the command line", assignments)
 
 
-def from_text(text: str, source: str, assignments: Iterable[str] = ()) -> Configuration:
+def configuration_from_text(text: str, source: str, assignments: Iterable[str] = ()) -> Configuration:
     """Return the configuration in a text that is not a local file. Raises `BadConfiguration` with every mistake."""
     configuration, mistakes = _parser(Path(), assignments)(text)
     if configuration is None:
@@ -83,11 +83,11 @@ def from_text(text: str, source: str, assignments: Iterable[str] = ()) -> Config
 def assignments_of(file: Path | None, product: str) -> tuple[str, ...]:
     """Return the `--set` arguments for one product: its section of the file, and the settings that all products share.
 
-    Raises the errors of `load`. Without a file the product runs with its defaults.
+    Raises the errors of `load_configuration`. Without a file the product runs with its defaults.
     """
     if file is None:
         return (f"{product}={{}}",)
-    load(file)
+    load_configuration(file)
     document, _ = load_yaml(file.read_text(encoding="utf-8"))
     others = {"apiVersion", "kind", *(section.name for section in SECTIONS)}
     shared = {key: value for key, value in document.items() if key not in others} if isinstance(document, dict) else {}
@@ -108,20 +108,20 @@ def _parser(folder: Path, assignments: Iterable[str], named: NamedFiles | None =
     def parse(text: str) -> tuple[Configuration | None, tuple[Mistake, ...]]:
         configuration, mistakes = parse_configuration(text, SECTIONS, (*from_environment, *from_flags))
         if configuration is not None:
-            named_twice = _named_twice(vpod_entries(configuration))
-            shared = overlapping(sharding_entries(configuration))
-            configuration, of_the_reference = _with_reference(configuration, folder, read)
-            profiles = _wrong_profiles(configuration, folder, read)
+            named_twice = _duplicate_entries(vpod_entries(configuration))
+            shared = overlap_mistakes(sharding_entries(configuration))
+            configuration, of_the_reference = _apply_neon_settings(configuration, folder, read)
+            profiles = _profile_mistakes(configuration, folder, read)
             mistakes = (*named_twice, *shared, *profiles, *of_the_reference)
-        if mistakes and (of_another_kind := misplaced(text, CONFIGURATION)) is not None:
+        if mistakes and (of_another_kind := wrong_kind_of_text(text, CONFIGURATION)) is not None:
             mistakes = (of_another_kind,)
-        mistakes = (*wrong_environment, *wrong_flags, *without_secrets(mistakes))
+        mistakes = (*wrong_environment, *wrong_flags, *hide_secrets(mistakes))
         return None if mistakes else configuration, mistakes
 
     return parse
 
 
-def _named_twice(entries: Iterable[StatefulSetSettings]) -> Iterator[Mistake]:
+def _duplicate_entries(entries: Iterable[StatefulSetSettings]) -> Iterator[Mistake]:
     """Find StatefulSets with two entries: two writers would undo each other's changes."""
     seen: dict[str, int] = {}
     for number, entry in enumerate(entries):
@@ -132,7 +132,7 @@ def _named_twice(entries: Iterable[StatefulSetSettings]) -> Iterator[Mistake]:
             yield Mistake(f"vpod[{number}].statefulSetName", name, "one entry for each StatefulSet", hint)
 
 
-def _wrong_profiles(configuration: Configuration, folder: Path, read: ReadText) -> tuple[Mistake, ...]:
+def _profile_mistakes(configuration: Configuration, folder: Path, read: ReadText) -> tuple[Mistake, ...]:
     settings = scheduler_settings(configuration)
     if settings is None:
         return ()
@@ -141,10 +141,10 @@ def _wrong_profiles(configuration: Configuration, folder: Path, read: ReadText) 
 
     setup, mistakes = scheduler_setup(settings, folder, read)
     vm = vm_settings(configuration)
-    return mistakes if setup is None or vm is None else tuple(_shared_name(setup, vm))
+    return mistakes if setup is None or vm is None else tuple(_shared_name_mistakes(setup, vm))
 
 
-def _shared_name(setup: Setup, vm: VmSettings) -> Iterator[Mistake]:
+def _shared_name_mistakes(setup: Setup, vm: VmSettings) -> Iterator[Mistake]:
     """Find a scheduler name or Lease that `vm` shares with `scheduler`: both would bind the same Pods."""
     if vm.scheduler_name in setup.names:
         allowed = "a name that no profile of scheduler has; vm is a scheduler of its own"
@@ -153,7 +153,7 @@ def _shared_name(setup: Setup, vm: VmSettings) -> Iterator[Mistake]:
         yield Mistake("vm.leaseName", vm.lease_name, "a Lease other than the scheduler's")
 
 
-def _with_reference(
+def _apply_neon_settings(
     configuration: Configuration, folder: Path, read_text: ReadText
 ) -> tuple[Configuration, tuple[Mistake, ...]]:
     """Apply the settings of neondatabase/autoscaling's scheduler from the file that `vm.configuration` names."""
@@ -167,15 +167,15 @@ def _with_reference(
         return configuration, (
             Mistake(within.removesuffix(": "), str(problem), "a readable file, relative to the configuration file"),
         )
-    read, mistakes = read_reference(text, settings)
+    read, mistakes = read_neon_configuration(text, settings)
     if read is None:
-        of_another_kind = misplaced(text, AUTOSCALE_SCHEDULER)
+        of_another_kind = wrong_kind_of_text(text, AUTOSCALE_SCHEDULER)
         found = mistakes if of_another_kind is None else (of_another_kind,)
         return configuration, tuple(replace(each, path=within + each.path) for each in found)
     return replace(configuration, sections={**configuration.sections, "vm": read}), ()
 
 
-def load(file: Path, assignments: Iterable[str] = ()) -> Configuration:
+def load_configuration(file: Path, assignments: Iterable[str] = ()) -> Configuration:
     """Load the configuration of a file. Raises `BadConfiguration` with every mistake, `WrongInput` without a file."""
     return configuration_file(file, assignments).load()
 

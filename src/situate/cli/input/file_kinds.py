@@ -24,7 +24,7 @@ class FileKind:
 
     name: str
     """Name with its article, such as `a scenario`."""
-    taken_by: str
+    usage: str
     """Sentence that names the command for such a file."""
 
 
@@ -62,29 +62,31 @@ _GROUPS: Final = (
 _SITUATE: Final = "situate.dev/"
 
 
-def misplaced(text: str, *wanted: FileKind) -> Mistake | None:
+def wrong_kind_of_text(text: str, *wanted: FileKind) -> Mistake | None:
     """Return one mistake for a text of another kind than `wanted`; None if its kind is not recognized."""
-    kind = _of_lines(text)
+    kind = _kind_of_lines(text)
     documents: Sequence[object] = ()
     if kind is None:
-        documents = _documents(text)
-        kind = _of_documents(documents)
-    return _mistake(kind, documents, wanted)
+        documents = _parse_documents(text)
+        kind = _kind_of_documents(documents)
+    return _wrong_kind_mistake(kind, documents, wanted)
 
 
-def misplaced_document(content: object, *wanted: FileKind) -> Mistake | None:
-    """Return the same as `misplaced`, for a parsed text."""
-    return _mistake(_of_document(content), (content,), wanted)
+def wrong_kind_of_document(content: object, *wanted: FileKind) -> Mistake | None:
+    """Return the same as `wrong_kind_of_text`, for a parsed text."""
+    return _wrong_kind_mistake(_kind_of_document(content), (content,), wanted)
 
 
-def _mistake(kind: FileKind | None, documents: Sequence[object], wanted: Sequence[FileKind]) -> Mistake | None:
+def _wrong_kind_mistake(
+    kind: FileKind | None, documents: Sequence[object], wanted: Sequence[FileKind]
+) -> Mistake | None:
     if kind is None or kind in wanted:
         return None
-    found = f"{kind.name} ({_first_of(documents)})" if kind is OBJECTS else kind.name
-    return Mistake("", found, " or ".join(each.name for each in wanted if each is not LISTING), kind.taken_by)
+    found = f"{kind.name} ({_describe_documents(documents)})" if kind is OBJECTS else kind.name
+    return Mistake("", found, " or ".join(each.name for each in wanted if each is not LISTING), kind.usage)
 
 
-def _first_of(documents: Sequence[object]) -> str:
+def _describe_documents(documents: Sequence[object]) -> str:
     """Describe documents that are mappings, such as `Deployment web and 2 more`."""
     first: Any = documents[0]
     metadata = first.get("metadata")
@@ -93,14 +95,14 @@ def _first_of(documents: Sequence[object]) -> str:
     return f"{first.get('kind', 'a List')} {name}".strip() + more
 
 
-def _documents(text: str) -> list[object]:
+def _parse_documents(text: str) -> list[object]:
     """Parse a text; empty if it is neither JSON nor YAML."""
     with suppress(ValueError, RecursionError):
         return [msgspec.json.decode(text)]
     return [each.content for each in load_yaml_documents(text)[0]]
 
 
-def _of_lines(text: str) -> FileKind | None:
+def _kind_of_lines(text: str) -> FileKind | None:
     """Recognize the kind by the first line, if that line alone is JSON."""
     with suppress(ValueError, RecursionError):
         first = msgspec.json.decode(text.lstrip("\ufeff").lstrip().partition("\n")[0])
@@ -111,12 +113,12 @@ def _of_lines(text: str) -> FileKind | None:
     return None
 
 
-def _of_documents(documents: Sequence[object]) -> FileKind | None:
-    kinds = {_of_document(each) for each in documents}
+def _kind_of_documents(documents: Sequence[object]) -> FileKind | None:
+    kinds = {_kind_of_document(each) for each in documents}
     return OBJECTS if len(documents) > 1 and kinds <= {OBJECTS, LISTING} else kinds.pop() if len(kinds) == 1 else None
 
 
-def _of_document(content: object) -> FileKind | None:
+def _kind_of_document(content: object) -> FileKind | None:
     if not isinstance(content, Mapping):
         return None
     version, kind = content.get("apiVersion"), content.get("kind")
@@ -134,19 +136,19 @@ def _of_document(content: object) -> FileKind | None:
             return LISTING
         if isinstance(kind, str):
             return OBJECTS
-    return _by_keys(content)
+    return _kind_by_keys(content)
 
 
-def _by_keys(content: Mapping[Any, Any]) -> FileKind | None:
+def _kind_by_keys(content: Mapping[Any, Any]) -> FileKind | None:
     """Recognize a document without a `kind`: the kind must know most of its keys, and more than any other kind."""
-    fits = {kind: len(keys & content.keys()) for kind, keys in _keys().items()}
+    fits = {kind: len(keys & content.keys()) for kind, keys in _known_keys().items()}
     most = max(fits.values())
     found = [kind for kind, count in fits.items() if count == most]
     return found[0] if len(found) == 1 and 2 * most > len(content) else None
 
 
 @cache
-def _keys() -> Mapping[FileKind, frozenset[str]]:
+def _known_keys() -> Mapping[FileKind, frozenset[str]]:
     """Return the top-level keys of each kind of file that needs no `kind`."""
     # most files are of the right kind, so these imports wait for a wrong one
     from situate.cli.input.configuration import SECTIONS
@@ -155,12 +157,12 @@ def _keys() -> Mapping[FileKind, frozenset[str]]:
     from situate.sim.vpod.settings import ScenarioSettings
     from situate.spot.nodes.prices import PriceList
     from situate.vm.agent.model.settings import AgentSettings
-    from situate.vm.config.neon_settings import ReferenceConfiguration
+    from situate.vm.config.neon_settings import NeonConfiguration
 
     structs: tuple[tuple[FileKind, tuple[Any, ...]], ...] = (
         (SCENARIO, (ScenarioSettings, SpotScenarioSettings)),
         (AGENT, (AgentSettings,)),
-        (AUTOSCALE_SCHEDULER, (ReferenceConfiguration,)),
+        (AUTOSCALE_SCHEDULER, (NeonConfiguration,)),
         (PRICES, (PriceList,)),
     )
     known = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from situate.cli.terminal.failures import WrongInput
-from situate.objects.settings.section import shown
+from situate.objects.settings.section import format_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,20 +17,20 @@ class ObjectType:
     kind: str
     plural: str
     group: str = ""
-    short: tuple[str, ...] = ()
+    short_names: tuple[str, ...] = ()
 
-    def called(self, word: str) -> bool:
+    def is_named(self, word: str) -> bool:
         """Return whether `word` is its kind, plural or short name, with or without version and group."""
         name, _, group = word.lower().partition(".")
-        if name not in (self.kind.lower(), self.plural, *self.short):
+        if name not in (self.kind.lower(), self.plural, *self.short_names):
             return False
         return group in ("", self.group) or group.partition(".")[2] == self.group
 
 
-POD: Final = ObjectType("Pod", "pods", short=("po",))
+POD: Final = ObjectType("Pod", "pods", short_names=("po",))
 DEPLOYMENT: Final = ObjectType("Deployment", "deployments", "apps", ("deploy",))
 STATEFULSET: Final = ObjectType("StatefulSet", "statefulsets", "apps", ("sts",))
-_OTHERS: Final = (
+_KNOWN_TYPES: Final = (
     POD,
     DEPLOYMENT,
     STATEFULSET,
@@ -38,8 +38,8 @@ _OTHERS: Final = (
     ObjectType("DaemonSet", "daemonsets", "apps", ("ds",)),
     ObjectType("Job", "jobs", "batch"),
     ObjectType("CronJob", "cronjobs", "batch", ("cj",)),
-    ObjectType("Node", "nodes", short=("no",)),
-    ObjectType("Service", "services", short=("svc",)),
+    ObjectType("Node", "nodes", short_names=("no",)),
+    ObjectType("Service", "services", short_names=("svc",)),
     ObjectType("ConsumerGroup", "consumergroups", "internal.kafka.eventing.knative.dev"),
     ObjectType("KafkaSource", "kafkasources", "sources.knative.dev"),
     ObjectType("VirtualMachine", "virtualmachines", "vm.neon.tech", ("vm", "vms")),
@@ -58,7 +58,7 @@ class ObjectName:
     name: str
 
 
-def readings(text: str, namespace: str | None, types: Sequence[ObjectType]) -> tuple[ObjectName, ...]:
+def possible_names(text: str, namespace: str | None, types: Sequence[ObjectType]) -> tuple[ObjectName, ...]:
     """List the objects that an argument may name, in the order of lookup: one or two.
 
     `pod/web` without `-n` may name a Pod, or an object in a namespace called `pod`. Raises `WrongInput` for anything
@@ -66,14 +66,14 @@ def readings(text: str, namespace: str | None, types: Sequence[ObjectType]) -> t
     """
     parts = text.split("/")
     if not all(parts) or len(parts) > 3:
-        raise WrongInput(f"{text or shown(text)}: {_forms(types)}")
+        raise WrongInput(f"{text or format_value(text)}: {_name_forms(types)}")
     if len(parts) == 1:
         return (ObjectName(None, namespace or "", text),)
     first, *_, name = parts
-    type_ = next((each for each in types if each.called(first)), None)
+    type_ = next((each for each in types if each.is_named(first)), None)
     if len(parts) == 3:
         if type_ is None:
-            raise WrongInput(_not_explained(text, first, types))
+            raise WrongInput(_wrong_type_message(text, first, types))
         if namespace not in (None, parts[1]):
             raise WrongInput(f"{text}: -n {namespace} names another namespace; leave one of them out")
         return (ObjectName(type_, parts[1], name),)
@@ -82,26 +82,26 @@ def readings(text: str, namespace: str | None, types: Sequence[ObjectType]) -> t
         return (as_namespace,) if type_ is None else (as_namespace, ObjectName(type_, namespace or "", name))
     if type_ is not None:
         return (ObjectName(type_, namespace, name),)
-    if any(each.called(first) for each in _OTHERS):
-        raise WrongInput(_not_explained(text, first, types))
-    raise WrongInput(f"{text}: -n {namespace} names another namespace; leave one of them out, or {_forms(types)}")
+    if any(each.is_named(first) for each in _KNOWN_TYPES):
+        raise WrongInput(_wrong_type_message(text, first, types))
+    raise WrongInput(f"{text}: -n {namespace} names another namespace; leave one of them out, or {_name_forms(types)}")
 
 
-def require_explained(text: str, types: Sequence[ObjectType]) -> None:
+def require_explained_type(text: str, types: Sequence[ObjectType]) -> None:
     """Raise `WrongInput` for an argument that matches no object and begins with a type that is not explained."""
     first, slash, _ = text.partition("/")
-    if slash and any(each.called(first) for each in _OTHERS) and not any(each.called(first) for each in types):
-        raise WrongInput(_not_explained(text, first, types))
+    if slash and any(each.is_named(first) for each in _KNOWN_TYPES) and not any(each.is_named(first) for each in types):
+        raise WrongInput(_wrong_type_message(text, first, types))
 
 
-def _not_explained(text: str, word: str, types: Sequence[ObjectType]) -> str:
-    return f"{text}: found type {shown(word)}, allowed: {_words(types)}; {_forms(types)}"
+def _wrong_type_message(text: str, word: str, types: Sequence[ObjectType]) -> str:
+    return f"{text}: found type {format_value(word)}, allowed: {_type_words(types)}; {_name_forms(types)}"
 
 
-def _forms(types: Sequence[ObjectType]) -> str:
+def _name_forms(types: Sequence[ObjectType]) -> str:
     example = types[0].kind.lower()
     return f"name the object as NAMESPACE/NAME, or as NAME or TYPE/NAME with -n NAMESPACE, such as {example}/NAME"
 
 
-def _words(types: Sequence[ObjectType]) -> str:
+def _type_words(types: Sequence[ObjectType]) -> str:
     return ", ".join(dict.fromkeys(each.kind.lower() for each in types))

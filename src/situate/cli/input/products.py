@@ -18,7 +18,7 @@ class Product(StrEnum):
     VM_MACHINES = "vm-machines"
 
 
-class Placed(StrEnum):
+class CrdProduct(StrEnum):
     """Products whose custom resource definitions `situate crds` prints."""
 
     VPOD = "vpod"

@@ -12,44 +12,44 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from situate import __version__
-from situate.cli.check.rights import files_beside, needed_rights
+from situate.cli.check.rights import needed_rights, referenced_files
 from situate.cli.input.configuration import (
     assignments_of,
-    load,
+    configuration_without_file,
+    load_configuration,
     scheduler_settings,
     sharding_entries,
     spot_settings,
     vm_settings,
-    without_file,
 )
 from situate.cli.input.products import Product
 from situate.cli.manifests.archive import NAME as ARCHIVE
 from situate.cli.manifests.archive import server_arguments, server_deployment, server_rights, server_service_spec
 from situate.cli.manifests.sharding import NAME as SHARD
 from situate.cli.manifests.sharding import (
-    earlier_outputs,
     executor_deployment,
     executor_name,
     executor_rights,
     fencing_objects,
     lease_objects,
+    leftover_notes,
     shard_assignments,
     with_archive_url,
 )
 from situate.cli.manifests.spot import admission_objects, deployment_with_webhook
 from situate.cli.manifests.vm import SERVICE as PERMITS
-from situate.cli.manifests.vm import check_files, deployment_with_permits, leading_objects, permit_service_spec
+from situate.cli.manifests.vm import check_files, deployment_with_permits, leader_objects, permit_service_spec
 from situate.cli.manifests.vm_agent import FILE as AGENT_FILE
 from situate.cli.manifests.vm_agent import NAME as VM_AGENT
-from situate.cli.manifests.vm_agent import agent_arguments, agent_daemon_set, agent_rights, check_files_of_agent
+from situate.cli.manifests.vm_agent import agent_arguments, agent_daemon_set, agent_rights, check_agent_files
 from situate.cli.manifests.vm_machines import NAME as VM_MACHINES
 from situate.cli.manifests.vm_machines import machines_arguments, machines_rights
-from situate.cli.terminal.failures import WrongInput, mendable_failures
+from situate.cli.terminal.failures import WrongInput, report_failures
 from situate.cli.terminal.formats import DataFormat
 from situate.cli.terminal.output import print_objects
-from situate.cli.terminal.streams import complain
+from situate.cli.terminal.streams import print_error
 from situate.objects.reviews.authorization import Permission
-from situate.objects.settings.section import NamespaceName, parse_section, shown
+from situate.objects.settings.section import NamespaceName, format_value, parse_section
 from situate.runtime.configuration.file import Configuration
 from situate.spot.model.object_names import NAME as SPOT
 
@@ -62,7 +62,7 @@ _MEMORY_OF_SCHEDULER = "1536Mi"
 """Memory limit of a scheduler. 15,000 nodes and 150,000 Pods take less than 1 GiB."""
 
 
-_WITHOUT_FILE = frozenset({Product.ARCHIVE, Product.VM_MACHINES})
+_PRODUCTS_WITHOUT_FILE = frozenset({Product.ARCHIVE, Product.VM_MACHINES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +92,18 @@ def show(
     output: DataFormat,
 ) -> None:
     """Print the objects, and on standard error the objects of earlier versions to delete."""
-    with mendable_failures():
+    with report_failures():
         _check_names(where)
         _check_files(product, file)
-        objects = printed(product, file, where, resources, executor_image)
-        entries = sharding_entries(load(file)) if file is not None and product in (None, Product.SHARDING) else ()
+        objects = manifest_objects(product, file, where, resources, executor_image)
+        entries = (
+            sharding_entries(load_configuration(file))
+            if file is not None and product in (None, Product.SHARDING)
+            else ()
+        )
     print_objects(objects, output)
-    for note in earlier_outputs(entries):
-        complain(note)
+    for note in leftover_notes(entries):
+        print_error(note)
 
 
 def _check_names(where: Installation) -> None:
@@ -110,7 +114,7 @@ def _check_names(where: Installation) -> None:
         raise WrongInput(str(mistakes[0]))
     if not where.image or any(each.isspace() for each in where.image):
         raise WrongInput(
-            f"--image: found {shown(where.image)}, allowed: an image reference, such as situate:{__version__}"
+            f"--image: found {format_value(where.image)}, allowed: an image reference, such as situate:{__version__}"
         )
 
 
@@ -120,12 +124,12 @@ def _check_files(product: Product | None, file: Path | None) -> None:
     Raises the errors of reading `file`, too.
     """
     if product is Product.VM_AGENT:
-        check_files_of_agent(file)
-    if product is None and file is not None and (vm := vm_settings(load(file))) is not None:
+        check_agent_files(file)
+    if product is None and file is not None and (vm := vm_settings(load_configuration(file))) is not None:
         check_files(vm)
 
 
-def printed(
+def manifest_objects(
     product: Product | None,
     file: Path | None,
     where: Installation,
@@ -137,36 +141,36 @@ def printed(
     If `product` is None, the products are those of the configuration file. Raises the errors of reading the file, and
     `WrongInput`.
     """
-    if product in _WITHOUT_FILE and file is not None:
+    if product in _PRODUCTS_WITHOUT_FILE and file is not None:
         raise WrongInput(f"{product} is installed without a configuration file; leave -f {file} out")
     if product is Product.ARCHIVE:
-        return [*_archive(where, resources)]
+        return [*_archive_objects(where, resources)]
     if product is Product.SHARDING:
-        return [*_shard(where, file, resources, executor_image)]
+        return [*_sharding_objects(where, file, resources, executor_image)]
     if product is Product.VM_AGENT:
-        return [*_vm_agent(where, file)]
+        return [*_vm_agent_objects(where, file)]
     if product is Product.VM_MACHINES:
-        return [*_vm_machines(where)]
+        return [*_vm_emulator_objects(where)]
     if product is not None:
-        return _alone(product, file, where)
+        return _single_product_objects(product, file, where)
     if file is not None:
-        return _together(file, where)
+        return _combined_objects(file, where)
     raise WrongInput(f"neither a configuration nor a product is named: give -f FILE, or one of {', '.join(Product)}")
 
 
-def _together(file: Path, where: Installation) -> list[Object]:
+def _combined_objects(file: Path, where: Installation) -> list[Object]:
     """Return all products of a configuration file, in one Deployment."""
-    configuration = load(file)
-    files = {"situate.yaml": file.read_text(encoding="utf-8"), **files_beside(configuration, file)}
+    configuration = load_configuration(file)
+    files = {"situate.yaml": file.read_text(encoding="utf-8"), **referenced_files(configuration, file)}
     if scheduler_settings(configuration) is not None or vm_settings(configuration) is not None:
         where = replace(where, memory=_MEMORY_OF_SCHEDULER)
-    return list(installation(where, configuration, files, needed_rights(configuration, file, where.namespace)))
+    return list(installation_objects(where, configuration, files, needed_rights(configuration, file, where.namespace)))
 
 
-def _alone(product: Product, file: Path | None, where: Installation) -> list[Object]:
+def _single_product_objects(product: Product, file: Path | None, where: Installation) -> list[Object]:
     """Return one product whose settings are arguments of its process, with only the objects that it needs."""
     given = assignments_of(file, str(product))
-    configuration = without_file(given)
+    configuration = configuration_without_file(given)
     settings = spot_settings(configuration)
     if settings is not None and settings.prices.file is not None:
         raise WrongInput(
@@ -177,61 +181,61 @@ def _alone(product: Product, file: Path | None, where: Installation) -> list[Obj
     for each in given:
         arguments += ["--set", each]
     where = replace(where, name=SPOT, arguments=tuple(arguments))
-    return list(installation(where, configuration, {}, needed_rights(configuration, Path(), where.namespace)))
+    return list(installation_objects(where, configuration, {}, needed_rights(configuration, Path(), where.namespace)))
 
 
-def _archive(where: Installation, resources: Sequence[str]) -> Iterator[Object]:
+def _archive_objects(where: Installation, resources: Sequence[str]) -> Iterator[Object]:
     """Return the server of live and archived objects."""
     where = replace(where, name=ARCHIVE, arguments=server_arguments(resources))
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _NAMESPACE_LABELS}}
     yield _object("v1", "ServiceAccount", where, where.namespace)
-    yield from access(where, server_rights(resources))
+    yield from access_objects(where, server_rights(resources))
     yield server_deployment(_deployment(where, mounted=False))
     yield _object("v1", "Service", where, where.namespace, spec=server_service_spec(where.labels))
 
 
-def _shard(where: Installation, file: Path | None, resources: Sequence[str], image: str) -> Iterator[Object]:
+def _sharding_objects(where: Installation, file: Path | None, resources: Sequence[str], image: str) -> Iterator[Object]:
     """Return supervisors, and the executors of each."""
     given = shard_assignments(file, resources, where.namespace)
-    configuration = without_file(given)
+    configuration = configuration_without_file(given)
     arguments = ["run"]
     for each in given:
         arguments += ["--set", each]
     where = replace(where, name=SHARD, arguments=tuple(arguments))
-    yield from installation(where, configuration, {}, needed_rights(configuration, Path(), where.namespace))
+    yield from installation_objects(where, configuration, {}, needed_rights(configuration, Path(), where.namespace))
     ports = [{"name": "http", "port": _PORT, "targetPort": "http"}]
     yield _object("v1", "Service", where, where.namespace, spec={"selector": where.labels, "ports": ports})
     for entry in sharding_entries(configuration):
         name, namespace = executor_name(entry), entry.executor_namespace or where.namespace
         executors = replace(where, name=name, namespace=namespace, image=image)
         yield _object("v1", "ServiceAccount", executors, namespace)
-        yield from access(executors, executor_rights(entry, where.namespace))
+        yield from access_objects(executors, executor_rights(entry, where.namespace))
         yield executor_deployment(_deployment(executors, mounted=False), entry)
 
 
-def _vm_agent(where: Installation, file: Path | None) -> Iterator[Object]:
+def _vm_agent_objects(where: Installation, file: Path | None) -> Iterator[Object]:
     """Return the agents of VMs, one on each node. `file` is their configuration."""
     where = replace(where, name=VM_AGENT, arguments=agent_arguments(file, _PORT, where.namespace))
     rights = agent_rights(file, where.namespace)
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _NAMESPACE_LABELS}}
     yield _object("v1", "ServiceAccount", where, where.namespace)
-    yield from access(where, rights)
+    yield from access_objects(where, rights)
     if file is not None:
         text = file.read_text(encoding="utf-8")
         yield _object("v1", "ConfigMap", where, where.namespace, data={AGENT_FILE: text})
     yield agent_daemon_set(_deployment(where, mounted=file is not None))
 
 
-def _vm_machines(where: Installation) -> Iterator[Object]:
+def _vm_emulator_objects(where: Installation) -> Iterator[Object]:
     """Return the emulator that runs VMs without a hypervisor."""
     where = replace(where, name=VM_MACHINES, arguments=machines_arguments(where.namespace, _PORT))
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _NAMESPACE_LABELS}}
     yield _object("v1", "ServiceAccount", where, where.namespace)
-    yield from access(where, machines_rights(where.namespace))
+    yield from access_objects(where, machines_rights(where.namespace))
     yield _deployment(where, mounted=False)
 
 
-def installation(
+def installation_objects(
     where: Installation, configuration: Configuration, files: Mapping[str, str], rights: Sequence[Permission]
 ) -> Iterator[Object]:
     """Return the objects in the order in which they may be applied.
@@ -242,7 +246,7 @@ def installation(
     metadata = {"name": where.namespace, "labels": _NAMESPACE_LABELS}
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
     yield _object("v1", "ServiceAccount", where, where.namespace)
-    yield from access(where, rights)
+    yield from access_objects(where, rights)
     if files:
         yield _object("v1", "ConfigMap", where, where.namespace, data=dict(files))
     deployment = _deployment(where, mounted=bool(files))
@@ -253,7 +257,7 @@ def installation(
     vm = vm_settings(configuration)
     if vm is not None:
         leases = configuration.runtime.leader_election.namespace or where.namespace
-        yield from leading_objects(where.namespace, leases, where.labels, vm)
+        yield from leader_objects(where.namespace, leases, where.labels, vm)
         deployment = deployment_with_permits(deployment, vm)
         yield _object("v1", "Service", where, where.namespace, PERMITS, spec=permit_service_spec(where.labels, vm))
     if entries := sharding_entries(configuration):
@@ -268,7 +272,7 @@ def installation(
         yield _object("v1", "Service", where, where.namespace, spec={"selector": where.labels, "ports": ports})
 
 
-def access(where: Installation, rights: Iterable[Permission]) -> Iterator[Object]:
+def access_objects(where: Installation, rights: Iterable[Permission]) -> Iterator[Object]:
     """Return a role and a binding for each namespace concerned, and one pair for the whole cluster.
 
     Names contain the account's namespace, so that a second installation in the cluster does not take over the roles.

@@ -45,7 +45,7 @@ def shard_assignments(file: Path | None, resources: Sequence[str], namespace: st
             raise WrongInput("no resource is named: give --resource, such as batch.example.com/v1/reports, or -f FILE")
         given: tuple[str, ...] = ()
         entries: list[dict[str, Any]] = [{"resource": each} for each in resources]
-        _check(entries)
+        _check_entries(entries)
     else:
         given = assignments_of(file, "sharding")
         entries = next((json.loads(each.partition("=")[2]) for each in given if each.startswith("sharding=")), [])
@@ -56,16 +56,16 @@ def shard_assignments(file: Path | None, resources: Sequence[str], namespace: st
     return (*rest, f"sharding={json.dumps(told, separators=(',', ':'))}")
 
 
-def _check(entries: Sequence[Mapping[str, Any]]) -> None:
+def _check_entries(entries: Sequence[Mapping[str, Any]]) -> None:
     """Raise `WrongInput` for unusable flags, with their names."""
     for entry in entries:
         try:
-            ShardSettings.of(entry)
+            ShardSettings.parse_entry(entry)
         except BadOptions as bad:
             raise WrongInput("\n".join(f"--{each}" for each in bad.mistakes)) from None
 
 
-def earlier_outputs(entries: Sequence[ShardSettings]) -> Iterator[str]:
+def leftover_notes(entries: Sequence[ShardSettings]) -> Iterator[str]:
     """Return a note for each partitioned resource: applying deletes nothing, such as executors of other partitions."""
     for resource in dict.fromkeys(each.resource for each in entries if each.partition is not None):
         yield (

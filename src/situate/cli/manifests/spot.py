@@ -17,7 +17,7 @@ from situate.objects.kinds.pods import NodeSelectorRequirement
 from situate.spot.admission.policy_admission import on_demand_policy
 from situate.spot.admission.webhook_objects import gating_policy, webhook_configuration
 from situate.spot.config.settings import SpotSettings
-from situate.spot.model.object_names import CERTIFICATES, LEADS, NAME, POLICIES
+from situate.spot.model.object_names import CERTIFICATES, LEADER_LABEL, NAME, POLICIES
 from situate.spot.nodes.known_signals import on_demand_requirement
 
 _PORT_NAME: Final = "webhook"
@@ -51,7 +51,7 @@ def admission_objects(
         "kind": "Service",
         "metadata": metadata(NAME, namespace),
         "spec": {
-            "selector": {**labels, LEADS: "true"},
+            "selector": {**labels, LEADER_LABEL: "true"},
             "ports": [{"name": "https", "port": 443, "targetPort": _PORT_NAME}],
         },
     }

@@ -41,12 +41,12 @@ def check_files(settings: VmSettings) -> None:
 def permit_service_spec(labels: Mapping[str, str], settings: VmSettings) -> dict[str, Any]:
     """Return the spec of the Service that selects the leader. It has the scheduler's name."""
     ports = [{"name": _PORT_NAME, "port": _port(settings.permits.address), "targetPort": _PORT_NAME}]
-    if settings.moves_evicted is not None:
+    if settings.eviction_settings is not None:
         ports.append({"name": _EVICTIONS_PORT_NAME, "port": 443, "targetPort": _EVICTIONS_PORT_NAME})
     return {"selector": {**labels, SCHEDULER_LABEL: settings.scheduler_name}, "ports": ports}
 
 
-def leading_objects(
+def leader_objects(
     namespace: str, lease_namespace: str, labels: Mapping[str, str], settings: VmSettings
 ) -> Iterator[dict[str, Any]]:
     """Return the Lease, the Secret and the webhook configuration.
@@ -58,8 +58,8 @@ def leading_objects(
     if settings.keeps_certificates:
         metadata = {"name": CERTIFICATES, "namespace": namespace, "labels": dict(labels)}
         yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
-    if settings.moves_evicted is not None:
-        yield webhook_configuration(namespace, int(settings.moves_evicted.timeout), labels)
+    if settings.eviction_settings is not None:
+        yield webhook_configuration(namespace, int(settings.eviction_settings.timeout), labels)
 
 
 def deployment_with_permits(deployment: Mapping[str, Any], settings: VmSettings) -> dict[str, Any]:
@@ -70,8 +70,8 @@ def deployment_with_permits(deployment: Mapping[str, Any], settings: VmSettings)
     pod = spec["template"]["spec"]
     (container,) = pod["containers"]
     container["ports"].append({"name": _PORT_NAME, "containerPort": _port(settings.permits.address)})
-    if settings.moves_evicted is not None:
-        port = {"name": _EVICTIONS_PORT_NAME, "containerPort": _port(settings.moves_evicted.address)}
+    if settings.eviction_settings is not None:
+        port = {"name": _EVICTIONS_PORT_NAME, "containerPort": _port(settings.eviction_settings.address)}
         container["ports"].append(port)
     if settings.keeps_certificates and all(each["name"] != _TMP for each in pod.get("volumes", ())):
         # certificates are loaded from a temporary file

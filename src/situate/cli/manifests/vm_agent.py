@@ -37,14 +37,14 @@ def agent_assignments(file: Path | None, namespace: str) -> tuple[str, ...]:
     settings = agent_settings(file, ()).scheduler
     if settings.url is not None:
         return ()
-    said = _said(file)
+    said = _scheduler_section(file)
     found = {"namespace": namespace}
     if not agent_settings(file, ()).compat and said.get("tls", True):
         found |= {"tls": "true", "caFile": AUTHORITIES, "serverName": f"{SERVICE}.{namespace}.svc"}
     return tuple(f"scheduler.{name}={value}" for name, value in found.items() if name not in said)
 
 
-def check_files_of_agent(file: Path | None) -> None:
+def check_agent_files(file: Path | None) -> None:
     """Raise `WrongInput` if its Pods would need files that none of them has.
 
     Raises the errors of `agent_settings`, too.
@@ -81,11 +81,11 @@ def agent_daemon_set(deployment: Mapping[str, Any]) -> dict[str, Any]:
     if f"scheduler.caFile={AUTHORITIES}" in container["args"]:
         mount = {"name": _VOLUME, "mountPath": AUTHORITIES, "readOnly": True}
         container.setdefault("volumeMounts", []).append(mount)
-        pod.setdefault("volumes", []).append({"name": _VOLUME, "projected": {"sources": [*_sources()]}})
+        pod.setdefault("volumes", []).append({"name": _VOLUME, "projected": {"sources": [*_volume_sources()]}})
     return changed
 
 
-def _sources() -> Iterator[dict[str, Any]]:
+def _volume_sources() -> Iterator[dict[str, Any]]:
     """Return the volume's sources: authorities only, because the keys belong to the scheduler.
 
     They are the authorities of the installation's own certificates (previous, current and next), and that of a
@@ -97,7 +97,7 @@ def _sources() -> Iterator[dict[str, Any]]:
         yield {"secret": {"name": secret, "items": items, "optional": True}}
 
 
-def _said(file: Path | None) -> Mapping[str, Any]:
+def _scheduler_section(file: Path | None) -> Mapping[str, Any]:
     """Return the `scheduler` section of a valid file."""
     data = {} if file is None else load_yaml(file.read_text(encoding="utf-8"))[0]
     said = data.get("scheduler") if isinstance(data, Mapping) else None

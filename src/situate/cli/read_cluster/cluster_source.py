@@ -14,7 +14,7 @@ from situate.kube.connect import connect, find_connection
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class ClusterSource:
     """Values of `--kubeconfig`, `--context` and `--objects`."""
 
     kubeconfig: Path | None = None
@@ -23,7 +23,9 @@ class Where:
     """Files and folders to read in place of a cluster; empty for a cluster."""
 
     @classmethod
-    def of(cls, kubeconfig: Path | None, context: str | None, objects: Iterable[Path] | None = None) -> Where:
+    def create(
+        cls, kubeconfig: Path | None, context: str | None, objects: Iterable[Path] | None = None
+    ) -> ClusterSource:
         """Create it from options, whose lists may be None."""
         return cls(kubeconfig, context, tuple(objects or ()))
 
@@ -36,7 +38,7 @@ class Where:
             return Client(FileTransport(self.objects), server=", ".join(map(str, self.objects)))
         return connect(find_connection(self.kubeconfig, self.context), random.Random())
 
-    def listed(self, given: str | None, *, of_all: bool) -> str | None:
+    def listed_namespace(self, given: str | None, *, of_all: bool) -> str | None:
         """Return the namespace to list, or None for all. Raises `WrongInput` and `BadConnection`.
 
         `given` is the value of `-n`, and `of_all` is `-A`. The default is the context's namespace. Files have no

@@ -13,19 +13,19 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.cli.input.dumps import Dumped, read_objects
+from situate.cli.input.dumps import DumpedObject, read_objects
 from situate.cli.terminal.failures import WrongInput
-from situate.cluster.storage.paths import Target, target
+from situate.cluster.storage.paths import Target, parse_target
 from situate.kube.transport.protocol import Stream
 from situate.objects.messages import Request, Response
 from situate.objects.selection.field_selectors import field_text, parse_field_selector
 from situate.objects.selection.label_selectors import parse_selector
 
 _CRD: Final = "CustomResourceDefinition"
-_WRITE_THEM: Final = "write the objects with kubectl get -A -o yaml"
+_WRITE_HINT: Final = "write the objects with kubectl get -A -o yaml"
 
 
-Named = dict[tuple[str, str], Mapping[str, Any]]
+ObjectsByName = dict[tuple[str, str], Mapping[str, Any]]
 """Objects of one type by namespace and name, in the order in which an API server lists them."""
 
 
@@ -40,29 +40,29 @@ class FileTransport:
         given = tuple(paths)
         found = list(read_objects(given, option))
         if not found:
-            raise WrongInput(f"{option} {', '.join(map(str, given))}: found no object; {_WRITE_THEM}")
-        self._served = {(api_version, plural): entry for api_version, plural, entry in _defined(found)}
+            raise WrongInput(f"{option} {', '.join(map(str, given))}: found no object; {_WRITE_HINT}")
+        self._served = {(api_version, plural): entry for api_version, plural, entry in _defined_versions(found)}
         plurals = {
             (_group(api_version), entry["kind"]): plural for (api_version, plural), entry in self._served.items()
         }
-        objects: dict[tuple[str, str], Named] = {}
+        objects: dict[tuple[str, str], ObjectsByName] = {}
         for each in found:
-            plural = plurals.get((_group(each.api_version), each.kind)) or guessed_plural(each.kind)
-            objects.setdefault((each.api_version, plural), {})[_named(each.content)] = each.content
-            entry = {"kind": each.kind, "namespaced": bool(_named(each.content)[0]), "status": True}
+            plural = plurals.get((_group(each.api_version), each.kind)) or guess_plural(each.kind)
+            objects.setdefault((each.api_version, plural), {})[_object_key(each.content)] = each.content
+            entry = {"kind": each.kind, "namespaced": bool(_object_key(each.content)[0]), "status": True}
             self._served.setdefault((each.api_version, plural), entry)
-        self._objects = {type_: dict(sorted(named.items(), key=_key)) for type_, named in objects.items()}
+        self._objects = {type_: dict(sorted(named.items(), key=_sort_key)) for type_, named in objects.items()}
 
     async def send(self, request: Request, *, timeout_s: float = 30.0) -> Response:  # noqa: ARG002
         """Answer 405 for a write, and 404 for an object that no file has."""
         if request.method != "GET":
             return _failure(405, "MethodNotAllowed", f"{request.method} {request.path}: files of objects are read-only")
-        wanted = target(request.path)
-        if wanted is None and (api_version := _api_version(request.path)):
-            return self._discovery(api_version)
+        wanted = parse_target(request.path)
+        if wanted is None and (api_version := _discovery_version(request.path)):
+            return self._list_types(api_version)
         if wanted is None or wanted.subresource:
             return _failure(404, "NotFound", f"{request.path}: files hold objects, and no other documents")
-        return self._one(wanted) if wanted.name else self._list(wanted, request)
+        return self._get_object(wanted) if wanted.name else self._list_objects(wanted, request)
 
     def stream(self, request: Request, *, timeout_s: float = 30.0) -> AbstractAsyncContextManager[Stream]:  # noqa: ARG002
         """Fail: commands that read files read them once and watch nothing."""
@@ -71,7 +71,7 @@ class FileTransport:
     async def close(self) -> None:
         """Do nothing: no connection is open."""
 
-    def _discovery(self, api_version: str) -> Response:
+    def _list_types(self, api_version: str) -> Response:
         """List the types that have an object or a definition in the files."""
         resources = []
         for (served, plural), entry in self._served.items():
@@ -85,22 +85,22 @@ class FileTransport:
         listed = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": resources}
         return Response(200, msgspec.json.encode(listed))
 
-    def _of(self, wanted: Target) -> Named:
+    def _objects_of_type(self, wanted: Target) -> ObjectsByName:
         api_version = f"{wanted.group}/{wanted.version}" if wanted.group else wanted.version
         return self._objects.get((api_version, wanted.plural), {})
 
-    def _one(self, wanted: Target) -> Response:
-        found = self._of(wanted).get((wanted.namespace, wanted.name))
+    def _get_object(self, wanted: Target) -> Response:
+        found = self._objects_of_type(wanted).get((wanted.namespace, wanted.name))
         if found is None:
             return _failure(404, "NotFound", f'{wanted.plural} "{wanted.name}" not found in the files')
         return Response(200, msgspec.json.encode(found))
 
-    def _list(self, wanted: Target, request: Request) -> Response:
+    def _list_objects(self, wanted: Target, request: Request) -> Response:
         labels = parse_selector(request.parameter("labelSelector"))
         fields = parse_field_selector(request.parameter("fieldSelector"))
         items = [
             each
-            for (namespace, _), each in self._of(wanted).items()
+            for (namespace, _), each in self._objects_of_type(wanted).items()
             if wanted.namespace in ("", namespace)
             and labels.matches(_labels(each))
             and fields.matches({one.field: field_text(each, one.field) for one in fields.requirements})
@@ -109,7 +109,7 @@ class FileTransport:
         return Response(200, msgspec.json.encode(listed))
 
 
-def guessed_plural(kind: str) -> str:
+def guess_plural(kind: str) -> str:
     """Return the plural name of a kind without a definition (apimachinery pkg/api/meta, UnsafeGuessKindToResource)."""
     singular = kind.lower()
     if singular.endswith("s") and singular != "endpoints":
@@ -119,7 +119,7 @@ def guessed_plural(kind: str) -> str:
     return singular if singular == "endpoints" else singular + "s"
 
 
-def _defined(objects: Iterable[Dumped]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def _defined_versions(objects: Iterable[DumpedObject]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Return the `apiVersion`, the plural name and the facts of each version of each definition among the objects."""
     for each in objects:
         spec = each.content.get("spec")
@@ -142,7 +142,7 @@ def _defined(objects: Iterable[Dumped]) -> Iterator[tuple[str, str, dict[str, An
             )
 
 
-def _api_version(path: str) -> str:
+def _discovery_version(path: str) -> str:
     """Return the group and version of a discovery path; empty for any other path."""
     parts = path.strip("/").split("/")
     if parts[0] == "apis" and len(parts) == 3:
@@ -165,12 +165,12 @@ def _labels(content: Mapping[str, Any]) -> Mapping[str, str]:
     return labels if isinstance(labels, Mapping) else {}
 
 
-def _key(named: tuple[tuple[str, str], object]) -> str:
+def _sort_key(named: tuple[tuple[str, str], object]) -> str:
     """Return the object's key in etcd, by which an API server sorts a list."""
     return "/".join(named[0])
 
 
-def _named(content: Mapping[str, Any]) -> tuple[str, str]:
+def _object_key(content: Mapping[str, Any]) -> tuple[str, str]:
     """Return the namespace and the name."""
     metadata = _metadata(content)
     return str(metadata.get("namespace") or ""), str(metadata.get("name") or "")

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from situate.cli.read_cluster.cluster_source import Where
+from situate.cli.read_cluster.cluster_source import ClusterSource
 
 
 @dataclass(frozen=True, slots=True)
-class AskedOfInstallation:
+class InstallationOptions:
     """Options that name an installation. Each product reads it with its own settings and stores."""
 
     file: Path | None
     assignments: tuple[str, ...]
     installation: str
     """Namespace of the installation whose settings, Lease and records apply."""
-    where: Where
+    source: ClusterSource
 
     @classmethod
-    def of(
+    def create(
         cls,
         file: Path | None,
         assignments: Iterable[str] | None,
@@ -31,9 +31,9 @@ class AskedOfInstallation:
         objects: Iterable[Path] | None,
     ) -> Self:
         """Create it from options, whose lists may be None."""
-        return cls(file, tuple(assignments or ()), installation, Where.of(kubeconfig, context, objects))
+        return cls(file, tuple(assignments or ()), installation, ClusterSource.create(kubeconfig, context, objects))
 
     @property
-    def reading(self) -> str:
+    def progress_text(self) -> str:
         """Text that the progress bar shows while the cluster or the files are read."""
-        return f"reading {', '.join(map(str, self.where.objects)) or 'the cluster'}"
+        return f"reading {', '.join(map(str, self.source.objects)) or 'the cluster'}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from situate.cli.terminal.streams import say
-from situate.objects.values.counts import counted
+from situate.cli.terminal.streams import print_line
+from situate.objects.values.counts import format_count
 
 
-def tell_of_others(number: int, noun: str, listed: str | None) -> None:
+def report_other_namespaces(number: int, noun: str, listed: str | None) -> None:
     """Print one line if a list of namespace `listed` omits `number` objects; nothing if there are none."""
     if number and listed is not None:
-        say(f"not listed: {counted(number, noun)} in namespaces other than {listed}; -A lists all")
+        print_line(f"not listed: {format_count(number, noun)} in namespaces other than {listed}; -A lists all")

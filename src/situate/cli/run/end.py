@@ -6,19 +6,19 @@ from collections.abc import Collection
 
 import structlog
 
-from situate.cli.run.reach_cluster import Reaching
+from situate.cli.run.reach_cluster import ConnectionCheck
 from situate.cli.terminal.failures import ExitCode
-from situate.cli.terminal.streams import complain
+from situate.cli.terminal.streams import print_error
 from situate.kube.errors import KubeError
 from situate.runtime.process.health import CannotListen
 from situate.runtime.process.manager import ServiceFailed
 from situate.runtime.serving.listener import CannotServe
 
 
-def ended(
+def report_end(
     failed: ServiceFailed,
     *expected: type[Exception],
-    reaching: Collection[str] = (Reaching.name,),
+    reaching: Collection[str] = (ConnectionCheck.name,),
 ) -> ExitCode:
     """Report why the process ends: one sentence for a problem that users can fix, a stack trace for a defect.
 
@@ -29,8 +29,8 @@ def ended(
     if failed.name in reaching and isinstance(cause, KubeError):
         raise cause from None
     if isinstance(cause, (CannotListen, CannotServe, *expected)):
-        complain(str(cause))
+        print_error(str(cause))
     else:
         structlog.get_logger().error("process ends after an unexpected error", service=failed.name, exc_info=cause)
-        complain(str(failed))
+        print_error(str(failed))
     return ExitCode.NO

@@ -19,8 +19,8 @@ from situate.kube.retry.backoff import Backoff
 _RETRY: Final = Backoff(initial_s=0.5, cap_s=10.0)
 
 
-class Reaching:
-    """Service for the manager. Later services start when `reached` returns."""
+class ConnectionCheck:
+    """Service for the manager. Later services start when `wait_reached` returns."""
 
     name = "connection"
 
@@ -30,7 +30,7 @@ class Reaching:
         self._answered = asyncio.Event()
         self._log = structlog.get_logger()
 
-    async def reached(self) -> None:
+    async def wait_reached(self) -> None:
         await self._answered.wait()
 
     def not_ready(self) -> str | None:
@@ -43,7 +43,7 @@ class Reaching:
         Raises `KubeError` for a permanent failure: a refused certificate or credential, a server of another kind.
         """
         failures = 0
-        while not await self._answers(failures):
+        while not await self._is_answering(failures):
             failures += 1
             await asyncio.sleep(_RETRY.delay_s(failures, self._rng))
         if failures:
@@ -51,7 +51,7 @@ class Reaching:
         self._answered.set()
         await asyncio.get_running_loop().create_future()  # until cancelled: a service runs as long as the process
 
-    async def _answers(self, failures: int) -> bool:
+    async def _is_answering(self, failures: int) -> bool:
         try:
             await server_version(self._client)
         except Forbidden:

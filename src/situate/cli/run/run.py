@@ -19,23 +19,23 @@ import typer
 
 from situate.cli.input.configuration import (
     configuration_file,
+    configuration_without_file,
     require_product,
     scheduler_settings,
     sharding_entries,
     spot_settings,
     vm_settings,
     vpod_entries,
-    without_file,
 )
 from situate.cli.manifests.spot import POD_VARIABLE
-from situate.cli.run.end import ended
-from situate.cli.run.reach_cluster import Reaching
-from situate.cli.run.scheduler_setup import require_setup, scheduler_in_force
-from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.terminal.streams import say
+from situate.cli.run.end import report_end
+from situate.cli.run.reach_cluster import ConnectionCheck
+from situate.cli.run.scheduler_setup import effective_scheduler_section, require_setup
+from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
+from situate.cli.terminal.streams import print_line
 from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.configuration import Extender
-from situate.framework.preemption.extenders import read_only
+from situate.framework.preemption.extenders import read_only_extenders
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.election.election import Candidacy
@@ -52,14 +52,14 @@ from situate.runtime.metrics import Metrics
 from situate.runtime.process.health import Health, HealthServer
 from situate.runtime.process.logs import configure_logging
 from situate.runtime.process.manager import Manager, ServiceFailed, stop_on_signals
-from situate.runtime.process.startup import collector_paused, run_process
+from situate.runtime.process.startup import pause_collector, run_process
 from situate.runtime.serving.listener import CannotServe
 from situate.scheduler.config.settings import ClientRate
 from situate.scheduler.config.setup import Setup
 from situate.scheduler.controller.controller import SchedulerController
 from situate.scheduler.extenders.client import WHOLE_NODES, ApiDocuments, Extenders, wants_whole_nodes
 from situate.scheduler.metrics.metrics import SchedulerMetrics
-from situate.scheduler.shadow.service import ShadowReporter, ShadowScheduler
+from situate.scheduler.shadow.service import ShadowNotifier, ShadowScheduler
 from situate.spot.config.settings import SpotSettings
 from situate.vm.config.settings import VmSettings
 from situate.vpod.config.settings import StatefulSetSettings, served_kinds
@@ -98,11 +98,11 @@ def run_schedulers(
     file: Path | None, assignments: Sequence[str], kubeconfig: Path | None, context: str | None, *, embedded: bool
 ) -> None:
     """Run until the process is stopped, and exit with its exit code."""
-    with mendable_failures():
+    with report_failures():
         if embedded and (kubeconfig or context):
             raise WrongInput("--embedded starts its own cluster; leave out --kubeconfig and --context")
         source = None if file is None else configuration_file(file, assignments)
-        configuration = without_file(assignments) if source is None else source.load()
+        configuration = configuration_without_file(assignments) if source is None else source.load()
         settings = scheduler_settings(configuration)
         require_product(configuration, file)
         setup = None if settings is None else require_setup(settings, file or _NO_FILE)
@@ -123,7 +123,7 @@ async def _run_embedded(
 
     async with EmbeddedServer() as server:
         server.create_nodes(nodes(_NODES, zones=_ZONES))
-        say(f"a cluster of {_NODES} nodes runs until this command ends: kubectl --server {server.url} get nodes")
+        print_line(f"a cluster of {_NODES} nodes runs until this command ends: kubectl --server {server.url} get nodes")
         sys.stdout.flush()
         return await _run(source, configuration, Connection(server.url, "--embedded"), setup)
 
@@ -131,11 +131,11 @@ async def _run_embedded(
 async def _run(
     source: ConfigurationFile | None, configuration: Configuration, connection: Connection, setup: Setup | None
 ) -> ExitCode:
-    to_close: list[Closing] = []
+    to_close: list[Closable] = []
     try:
         await _Composition(source, configuration, connection, to_close).manager(setup).run()
     except ServiceFailed as failed:
-        return ended(failed)
+        return report_end(failed)
     except CannotServe as wrong:
         raise WrongInput(str(wrong)) from None
     finally:
@@ -155,7 +155,7 @@ def _health_address(configuration: Configuration, connection: Connection) -> str
     return _ANY_PORT if not says and is_loopback(connection.server) else configuration.runtime.health.listens
 
 
-class Closing(Protocol):
+class Closable(Protocol):
     """Owner of connections."""
 
     async def close(self) -> None: ...
@@ -169,7 +169,7 @@ class _Composition:
         source: ConfigurationFile | None,
         configuration: Configuration,
         connection: Connection,
-        to_close: list[Closing],
+        to_close: list[Closable],
     ) -> None:
         """`source` is None if there is no file to follow. Objects to close at the end are added to `to_close`."""
         self._source = source
@@ -179,14 +179,14 @@ class _Composition:
         runtime = configuration.runtime
         self._manager = Manager(shutdown_timeout_s=runtime.shutdown_timeout)
         self._metrics, self._health = Metrics(), Health()
-        self._of_schedulers: SchedulerMetrics | None = None
+        self._shared_scheduler_metrics: SchedulerMetrics | None = None
         times = runtime.leader_election
         self._candidacy = Candidacy(
             times.namespace or os.environ.get("SITUATE_NAMESPACE") or connection.namespace,
             times.identity or f"{socket.gethostname()}_{os.urandom(4).hex()}",
             ElectionTimes(times.lease_duration, times.renew_deadline, times.retry_period),
         )
-        self._elections = self._client(_ELECTION_QPS)
+        self._elections = self._make_client(_ELECTION_QPS)
 
     def manager(self, setup: Setup | None) -> Manager:
         """Return the manager of all services. `setup` is None without a scheduler section."""
@@ -196,33 +196,33 @@ class _Composition:
         address = _health_address(self._configuration, self._connection)
         if address is not None:
             manager.add(HealthServer(address, self._health, self._metrics.render))
-        reaching = Reaching(self._elections, random.Random())
+        reaching = ConnectionCheck(self._elections, random.Random())
         self._health.add_readiness("connection", reaching.not_ready)
-        manager.add(reaching, ready=reaching.reached)
+        manager.add(reaching, ready=reaching.wait_reached)
         vm = vm_settings(self._configuration)
-        recorder = self._recorder(setup.rate if setup is not None else ClientRate() if vm is not None else None)
-        controllers = [*self._vpod(recorder)]
-        listings = [controller.watched.wait_synced for controller in controllers]
+        recorder = self._add_recorder(setup.rate if setup is not None else ClientRate() if vm is not None else None)
+        controllers = [*self._add_vpod(recorder)]
+        listings = [controller.informers.wait_synced for controller in controllers]
         if setup is not None:
-            scheduler = self._shadow(setup, recorder) if setup.shadow else self._scheduler(setup, recorder)
-            listings.append(scheduler.watched.wait_synced)
-        spot = self._spot(recorder)
+            scheduler = self._add_shadow(setup, recorder) if setup.shadow else self._add_scheduler(setup, recorder)
+            listings.append(scheduler.informers.wait_synced)
+        spot = self._add_spot(recorder)
         if spot is not None:
-            listings.append(spot.watched.wait_synced)
+            listings.append(spot.informers.wait_synced)
         if vm is not None:
-            listings.append(self._vm(vm, recorder).watched.all.wait_synced)
-        self._sharding()
-        manager.add(_FirstListing(listings))
+            listings.append(self._add_vm(vm, recorder).informers.all.wait_synced)
+        self._add_sharding()
+        manager.add(_InitialListing(listings))
         if self._source is not None:
-            manager.add(_Reload(self._source, self._configuration, controllers, spot, self._metrics))
+            manager.add(_ReloadService(self._source, self._configuration, controllers, spot, self._metrics))
         return manager
 
-    def _vpod(self, recorder: EventRecorder) -> Iterator[VPodController]:
+    def _add_vpod(self, recorder: EventRecorder) -> Iterator[VPodController]:
         runtime, metrics = self._configuration.runtime, self._metrics
         entries = vpod_entries(self._configuration)
         if not entries:
             return
-        work = self._client(runtime.client.qps, runtime.client.burst)
+        work = self._make_client(runtime.client.qps, runtime.client.burst)
         vpod_metrics = VPodMetrics(metrics.registry)
         served = served_kinds(entries)
         teller = next((entry for entry in entries if any(s.source_kind for s in entry.completed_sources())), None)
@@ -231,9 +231,9 @@ class _Composition:
                 entry,
                 work,
                 self._candidacy,
-                record=recorder.record_apart,
+                record=recorder.record_separately,
                 metrics=vpod_metrics,
-                wall=_wall,
+                wall=_utc_now,
                 rng=random.Random(),
                 election_client=self._elections,
                 workers=runtime.workers,
@@ -242,31 +242,31 @@ class _Composition:
             )
             self._health.add_readiness(controller.name, controller.not_ready)
             metrics.add_queue(controller.name, controller.queue)
-            for reflector in controller.watched.reflectors():
+            for reflector in controller.informers.reflectors():
                 metrics.add_reflector(reflector)
             self._manager.add(controller)
             yield controller
 
-    def _spot(self, recorder: EventRecorder) -> SpotController | None:
+    def _add_spot(self, recorder: EventRecorder) -> SpotController | None:
         settings = spot_settings(self._configuration)
         if settings is None:
             return None
         # a web server and cryptography: skip this import without a spot section
-        from situate.spot.controller.controller import Place, SpotController
-        from situate.spot.controller.observe.prices import Pricing
+        from situate.spot.controller.controller import ProcessLocation, SpotController
+        from situate.spot.controller.observe.prices import PriceReader
         from situate.spot.server.metrics import AdmissionMetrics
 
         runtime = self._configuration.runtime
         namespace = os.environ.get("SITUATE_NAMESPACE") or self._connection.namespace
-        client = self._client(runtime.client.qps, runtime.client.burst)
+        client = self._make_client(runtime.client.qps, runtime.client.burst)
         controller = SpotController(
             settings,
             client,
             self._candidacy,
-            Place(namespace, os.environ.get(POD_VARIABLE, "")),
+            ProcessLocation(namespace, os.environ.get(POD_VARIABLE, "")),
             record=recorder.record,
             metrics=AdmissionMetrics(self._metrics.registry),
-            wall=_wall,
+            wall=_utc_now,
             rng=random.Random(),
             token=lambda: os.urandom(8).hex(),
             election_client=self._elections,
@@ -276,11 +276,13 @@ class _Composition:
         for reflector in controller.reflectors():
             self._metrics.add_reflector(reflector)
         folder = _NO_FILE.parent if self._source is None else self._source.folder
-        self._manager.add(Pricing(client, lambda: controller.settings.prices, folder, controller.moving.reprice))
+        self._manager.add(
+            PriceReader(client, lambda: controller.settings.prices, folder, controller.decision_loop.set_prices)
+        )
         self._manager.add(controller)
         return controller
 
-    def _sharding(self) -> None:
+    def _add_sharding(self) -> None:
         entries = sharding_entries(self._configuration)
         if not entries:
             return
@@ -298,28 +300,28 @@ class _Composition:
             self._health.add_readiness(service.name, service.not_ready)
             self._manager.add(service)
 
-    def _scheduler(self, setup: Setup, recorder: EventRecorder) -> SchedulerController:
-        work = self._client(setup.rate.qps, setup.rate.burst, setup.calls_in_flight + _OTHER_CALLS)
+    def _add_scheduler(self, setup: Setup, recorder: EventRecorder) -> SchedulerController:
+        work = self._make_client(setup.rate.qps, setup.rate.burst, setup.calls_in_flight + _OTHER_CALLS)
         controller = SchedulerController(
             setup,
             work,
             self._candidacy,
             record=recorder.record,
             metrics=self._scheduler_metrics(),
-            wall=_wall,
+            wall=_utc_now,
             rng=random.Random(),
-            rebuilding=collector_paused,
-            extending=self._extending(setup.extenders, work),
+            rebuilding=pause_collector,
+            extending=self._add_extender_client(setup.extenders, work),
             election_client=self._elections,
             observe_election=self._metrics.observe_election,
         )
         self._health.add_readiness(controller.name, controller.not_ready)
-        for reflector in controller.watched.reflectors():
+        for reflector in controller.informers.reflectors():
             self._metrics.add_reflector(reflector)
         self._manager.add(controller)
         return controller
 
-    def _vm(self, settings: VmSettings, recorder: EventRecorder) -> VmController:
+    def _add_vm(self, settings: VmSettings, recorder: EventRecorder) -> VmController:
         # numpy and a scheduler: skip this import without a vm section
         from situate.vm.controller.controller import VmController
         from situate.vm.controller.metrics import VmMetrics
@@ -328,7 +330,7 @@ class _Composition:
 
         namespace = os.environ.get("SITUATE_NAMESPACE") or self._connection.namespace
         setup = replace(vm_setup(settings), namespace=namespace, pod=os.environ.get(POD_VARIABLE, ""))
-        work = self._client(setup.rate.qps, setup.rate.burst, setup.calls_in_flight + setup.workers + _OTHER_CALLS)
+        work = self._make_client(setup.rate.qps, setup.rate.burst, setup.calls_in_flight + setup.workers + _OTHER_CALLS)
         controller = VmController(
             setup,
             work,
@@ -338,10 +340,10 @@ class _Composition:
             vm_metrics=VmMetrics(
                 self._metrics.registry, compat=setup.rules.compat, node_labels=setup.node_metric_labels
             ),
-            wall=_wall,
+            wall=_utc_now,
             rng=random.Random(),
-            rebuilding=collector_paused,
-            extending=self._extending((), work),
+            rebuilding=pause_collector,
+            extending=self._add_extender_client((), work),
             election_client=self._elections,
             observe_election=self._metrics.observe_election,
         )
@@ -354,59 +356,59 @@ class _Composition:
                 controller,
                 settings.permits,
                 work,
-                self._client(_REVIEWS_QPS),
+                self._make_client(_REVIEWS_QPS),
                 self._metrics.registry,
                 folder=_NO_FILE.parent if self._source is None else self._source.folder,
                 namespace=namespace,
                 call_timeout_s=setup.call_timeout_s,
-                certificates=controller.certificates if setup.issues else None,
-                for_known=self._client(_REVIEWS_QPS),
+                certificates=controller.certificates if setup.issues_certificate else None,
+                for_known=self._make_client(_REVIEWS_QPS),
             )
         )
         return controller
 
     def _scheduler_metrics(self) -> SchedulerMetrics:
         """Return the metrics that all schedulers of the process share."""
-        if self._of_schedulers is None:
-            self._of_schedulers = SchedulerMetrics(self._metrics.registry)
-        return self._of_schedulers
+        if self._shared_scheduler_metrics is None:
+            self._shared_scheduler_metrics = SchedulerMetrics(self._metrics.registry)
+        return self._shared_scheduler_metrics
 
-    def _shadow(self, setup: Setup, recorder: EventRecorder) -> ShadowScheduler:
+    def _add_shadow(self, setup: Setup, recorder: EventRecorder) -> ShadowScheduler:
         """Add a shadow of another scheduler. It has no performer, so nothing can bind."""
-        work = self._client(setup.rate.qps, setup.rate.burst)
-        reporter = ShadowReporter(self._metrics.registry, recorder.record if setup.shadow_events else None)
-        extenders = read_only(setup.extenders)
+        work = self._make_client(setup.rate.qps, setup.rate.burst)
+        reporter = ShadowNotifier(self._metrics.registry, recorder.record if setup.shadow_events else None)
+        extenders = read_only_extenders(setup.extenders)
         shadow = ShadowScheduler(
             lambda: Engine(setup.profiles, setup.queue, extenders=extenders),
             work,
             reporter,
-            reporter.tell,
+            reporter.report_decision,
             rng=random.Random(),
-            ask=self._extending(extenders, work).ask if extenders else None,
+            ask=self._add_extender_client(extenders, work).ask if extenders else None,
         )
         self._health.add_readiness(shadow.name, shadow.not_ready)
-        for reflector in shadow.watched.reflectors():
+        for reflector in shadow.informers.reflectors():
             self._metrics.add_reflector(reflector)
         self._manager.add(shadow)
         return shadow
 
-    def _extending(self, extenders: Sequence[Extender], client: Client) -> Extenders:
+    def _add_extender_client(self, extenders: Sequence[Extender], client: Client) -> Extenders:
         nodes: Store[Unstructured] = Store("whole nodes")
         if wants_whole_nodes(extenders):
             reflector = Reflector(client, WHOLE_NODES, nodes, rng=random.Random())
             self._manager.add(reflector, ready=nodes.wait_synced)
-        found = Extenders.of(extenders, ApiDocuments(client, nodes), os.environ)
+        found = Extenders.create(extenders, ApiDocuments(client, nodes), os.environ)
         self._to_close.append(found)
         return found
 
-    def _recorder(self, rate: ClientRate | None) -> EventRecorder:
+    def _add_recorder(self, rate: ClientRate | None) -> EventRecorder:
         """Add the recorder of Events. `rate` is the rate of bindings, which create Events; None without bindings."""
-        client = self._client(_ELECTION_QPS) if rate is None else self._client(rate.qps, rate.burst)
+        client = self._make_client(_ELECTION_QPS) if rate is None else self._make_client(rate.qps, rate.burst)
         recorder = EventRecorder(
             client,
             "situate",
             self._candidacy.identity,
-            wall_clock=_wall,
+            wall_clock=_utc_now,
             rng=random.Random(),
             writers=_WRITERS if rate is None else _WRITERS_OF_MANY,
             most=MOST_SERIES if rate is None else _MANY_EVENTS,
@@ -415,13 +417,13 @@ class _Composition:
         self._manager.add(recorder)
         return recorder
 
-    def _client(self, qps: float, burst: int = 100, connections: int = 64) -> Client:
+    def _make_client(self, qps: float, burst: int = 100, connections: int = 64) -> Client:
         client = connect(self._connection, random.Random(), qps=qps, burst=burst, max_connections=connections)
         self._to_close.append(client)
         return client
 
 
-class _FirstListing:
+class _InitialListing:
     """Service that pauses the garbage collector during the first lists, when collections would free nothing."""
 
     name = "first listing"
@@ -431,14 +433,14 @@ class _FirstListing:
         self._listings = listings
 
     async def run(self) -> None:
-        with collector_paused(), contextlib.suppress(TimeoutError):
+        with pause_collector(), contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._AT_MOST_S):
                 for seen in self._listings:
                     await seen()
         await asyncio.get_running_loop().create_future()  # until cancelled: a service runs as long as the process
 
 
-class _Reload:
+class _ReloadService:
     """Service that applies changes of the configuration file."""
 
     name = "configuration"
@@ -453,27 +455,27 @@ class _Reload:
     ) -> None:
         self._source = source
         self._spot = spot
-        self._scheduler = self._scheduler_of(configuration)
+        self._scheduler = self._effective_scheduler(configuration)
         self._sharding = sharding_entries(configuration)
         self._vm = vm_settings(configuration)
-        self._controllers = {_name(controller.settings): controller for controller in controllers}
+        self._controllers = {_entry_name(controller.settings): controller for controller in controllers}
         self._metrics = metrics
         self._log = structlog.get_logger()
 
     async def run(self) -> None:
-        await follow(self._source, self._accepted, self._rejected)
+        await follow(self._source, self._apply, self._report_mistakes)
 
-    def _accepted(self, configuration: Configuration) -> None:
+    def _apply(self, configuration: Configuration) -> None:
         self._metrics.observe_reload(accepted=True)
-        entries = {_name(entry): entry for entry in vpod_entries(configuration)}
+        entries = {_entry_name(entry): entry for entry in vpod_entries(configuration)}
         for name, controller in self._controllers.items():
             if name in entries and entries[name] != controller.settings:
                 controller.reconfigure(entries[name])
         if entries.keys() != self._controllers.keys():
             changed = sorted(entries.keys() ^ self._controllers.keys())
             self._log.warning("vpod entries were added or removed; restart to apply the change", statefulsets=changed)
-        self._accepted_spot(spot_settings(configuration))
-        if self._scheduler_of(configuration) != self._scheduler:
+        self._apply_spot(spot_settings(configuration))
+        if self._effective_scheduler(configuration) != self._scheduler:
             self._log.warning("scheduler settings have changed; restart to apply them")
         if sharding_entries(configuration) != self._sharding:
             self._log.warning("sharding settings have changed; restart to apply them")
@@ -481,14 +483,14 @@ class _Reload:
             self._log.warning("vm settings have changed; restart to apply them")
         self._log.info("configuration applied")
 
-    def _scheduler_of(self, configuration: Configuration) -> dict[str, Any] | None:
+    def _effective_scheduler(self, configuration: Configuration) -> dict[str, Any] | None:
         """Return the scheduler's values in force, because the section may name a file."""
         settings = scheduler_settings(configuration)
         if settings is None:
             return None
-        return scheduler_in_force(settings, self._source.folder, self._source.named.last)
+        return effective_scheduler_section(settings, self._source.folder, self._source.named.last_text)
 
-    def _accepted_spot(self, settings: SpotSettings | None) -> None:
+    def _apply_spot(self, settings: SpotSettings | None) -> None:
         if (settings is None) != (self._spot is None):
             self._log.warning("spot was added or removed; restart to apply the change")
         elif self._spot is not None and settings is not None and settings != self._spot.settings:
@@ -496,14 +498,14 @@ class _Reload:
                 self._log.warning("spot.webhook.address has changed; restart to apply it")
             self._spot.reconfigure(settings)
 
-    def _rejected(self, problem: BadConfiguration) -> None:
+    def _report_mistakes(self, problem: BadConfiguration) -> None:
         self._metrics.observe_reload(accepted=False)
         self._log.error("configuration rejected; the last valid one stays in force", mistakes=str(problem))
 
 
-def _name(entry: StatefulSetSettings) -> str:
+def _entry_name(entry: StatefulSetSettings) -> str:
     return f"{entry.stateful_set_namespace}/{entry.stateful_set_name}"
 
 
-def _wall() -> datetime:
+def _utc_now() -> datetime:
     return datetime.now(UTC)

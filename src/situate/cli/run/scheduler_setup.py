@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from situate.cli.input.configuration import ReadText
-from situate.cli.input.file_kinds import KUBE_SCHEDULER, misplaced
+from situate.cli.input.file_kinds import KUBE_SCHEDULER, wrong_kind_of_text
 from situate.cli.terminal.failures import WrongInput
 from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
 from situate.objects.settings.section import Mistake
 from situate.plugins.registry import GROUP, registry
 from situate.scheduler.config.settings import SchedulerSettings
-from situate.scheduler.config.setup import Setup, in_force, kube_configuration, set_up
+from situate.scheduler.config.setup import Setup, effective_section, kube_configuration, set_up
 
 
 def read_text(path: Path) -> str:
@@ -29,22 +29,26 @@ def scheduler_setup(
     """
     loaded: KubeSchedulerConfiguration | None = None
     if settings.configuration is not None:
-        loaded, mistakes = _loaded(folder / settings.configuration, read)
+        loaded, mistakes = _load_kube_configuration(folder / settings.configuration, read)
         if loaded is None:
-            return None, _within(f"scheduler.configuration {settings.configuration}: ", mistakes)
+            return None, _prefix_mistakes(f"scheduler.configuration {settings.configuration}: ", mistakes)
     plugins, mistakes = registry(entry_points(group=GROUP))
     if mistakes:
         return None, mistakes
     setup, mistakes = set_up(settings, loaded, plugins)
     within = "scheduler." if loaded is None else f"scheduler.configuration {settings.configuration}: "
-    return setup, _within(within, mistakes)
+    return setup, _prefix_mistakes(within, mistakes)
 
 
-def scheduler_in_force(settings: SchedulerSettings, folder: Path, read: ReadText = read_text) -> dict[str, Any]:
+def effective_scheduler_section(
+    settings: SchedulerSettings, folder: Path, read: ReadText = read_text
+) -> dict[str, Any]:
     """Return the section with the values that a scheduler would use. The section must have no mistakes."""
-    loaded = None if settings.configuration is None else _loaded(folder / settings.configuration, read)[0]
+    loaded = (
+        None if settings.configuration is None else _load_kube_configuration(folder / settings.configuration, read)[0]
+    )
     plugins, _ = registry(entry_points(group=GROUP))
-    return in_force(settings, loaded, plugins)
+    return effective_section(settings, loaded, plugins)
 
 
 def require_setup(settings: SchedulerSettings, file: Path) -> Setup:
@@ -55,16 +59,18 @@ def require_setup(settings: SchedulerSettings, file: Path) -> Setup:
     return setup
 
 
-def _loaded(path: Path, read: ReadText) -> tuple[KubeSchedulerConfiguration | None, tuple[Mistake, ...]]:
+def _load_kube_configuration(
+    path: Path, read: ReadText
+) -> tuple[KubeSchedulerConfiguration | None, tuple[Mistake, ...]]:
     try:
         text = read(path)
     except (OSError, UnicodeDecodeError) as problem:
         return None, (Mistake("", str(problem), "a readable file, relative to the configuration file"),)
     loaded, mistakes = kube_configuration(text)
-    if loaded is None and (of_another_kind := misplaced(text, KUBE_SCHEDULER)) is not None:
+    if loaded is None and (of_another_kind := wrong_kind_of_text(text, KUBE_SCHEDULER)) is not None:
         return None, (of_another_kind,)
     return loaded, mistakes
 
 
-def _within(path: str, mistakes: tuple[Mistake, ...]) -> tuple[Mistake, ...]:
+def _prefix_mistakes(path: str, mistakes: tuple[Mistake, ...]) -> tuple[Mistake, ...]:
     return tuple(Mistake(path + each.path, each.found, each.allowed, each.hint) for each in mistakes)

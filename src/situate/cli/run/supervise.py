@@ -18,18 +18,18 @@ from situate.kube.client import Client
 from situate.kube.election.election import Candidacy
 from situate.kube.election.lease_record import ElectionTimes
 from situate.kube.errors import KubeError
-from situate.kube.queries.discovery import Served, discover
+from situate.kube.queries.discovery import DiscoveredResource, discover
 from situate.kube.retry.backoff import Backoff
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
 from situate.objects.settings.options import BadOptions
 from situate.runtime.metrics import Metrics
 from situate.sharding.supervisor.controller.config.section import ShardSettings
-from situate.sharding.supervisor.controller.fence_check import Fence, check_fence
+from situate.sharding.supervisor.controller.fence_check import FenceState, check_fence
 from situate.sharding.supervisor.controller.supervisor import Supervisor
 
 _RETRY: Final = Backoff(initial_s=1.0, cap_s=30.0)
-_FENCE_AGAIN_S: Final = 60.0
+_FENCE_CHECK_S: Final = 60.0
 """Interval between tries of the policy until an object exists to try it on."""
 
 
@@ -50,7 +50,7 @@ class SupervisorService:
         self._connect = connect
         self._candidacy = candidacy
         self._metrics = metrics
-        self._archiver = opened(settings, environment)
+        self._archiver = open_archive(settings, environment)
         self._supervisor: Supervisor | None = None
         self._stop = asyncio.Event()
         self._problem = "its resource has not been discovered yet"
@@ -69,14 +69,14 @@ class SupervisorService:
         """Wait for the resource without a limit; then supervise."""
         client = self._connect()
         try:
-            served = await self._found(client)
+            served = await self._find_resource(client)
             if served is None:
                 return
-            supervisor = self._supervisor = self._made(served)
+            supervisor = self._supervisor = self._make_supervisor(served)
             if self._stop.is_set():
                 supervisor.stop()
             async with asyncio.TaskGroup() as group:
-                telling = group.create_task(self._tell_fence(client, served.resource))
+                telling = group.create_task(self._log_fence(client, served.resource))
                 await group.create_task(supervisor.run())
                 telling.cancel()
         finally:
@@ -84,7 +84,7 @@ class SupervisorService:
             if self._archiver is not None:
                 await self._archiver.close()
 
-    def _made(self, served: Served) -> Supervisor:
+    def _make_supervisor(self, served: DiscoveredResource) -> Supervisor:
         settings, candidacy = self.settings, self._candidacy
         scope = settings.scope(
             served.resource,
@@ -105,7 +105,7 @@ class SupervisorService:
             metrics=self._metrics,
         )
 
-    async def _found(self, client: Client) -> Served | None:
+    async def _find_resource(self, client: Client) -> DiscoveredResource | None:
         """Find the resource in the cluster. Returns None if the service was stopped before."""
         failures = 0
         while not self._stop.is_set():
@@ -128,7 +128,7 @@ class SupervisorService:
                 continue
         return None
 
-    async def _tell_fence(self, client: Client, resource: ResourceType[Unstructured]) -> None:
+    async def _log_fence(self, client: Client, resource: ResourceType[Unstructured]) -> None:
         """Log once whether the fencing policy is enforced, when an object exists to try it on.
 
         See docs/spec/sharding.md, 8.2.
@@ -136,19 +136,19 @@ class SupervisorService:
         while True:
             found = await check_fence(client, resource, self.settings.namespace)
             match found.fence:
-                case Fence.ENFORCED:
-                    self._log.info("fencing policy is enforced", reason=found.said)
+                case FenceState.ENFORCED:
+                    self._log.info("fencing policy is enforced", reason=found.message)
                     return
-                case Fence.MISSING:
-                    self._log.warning("fencing policy is not enforced", reason=found.said)
+                case FenceState.MISSING:
+                    self._log.warning("fencing policy is not enforced", reason=found.message)
                     return
-                case Fence.UNKNOWN:
-                    await asyncio.sleep(_FENCE_AGAIN_S)
+                case FenceState.UNKNOWN:
+                    await asyncio.sleep(_FENCE_CHECK_S)
                 case _ as never:
                     assert_never(never)
 
 
-def opened(settings: ShardSettings, environment: dict[str, str] | None = None) -> Archiver | None:
+def open_archive(settings: ShardSettings, environment: dict[str, str] | None = None) -> Archiver | None:
     """Open the archive of an entry; None if it has none. Raises `WrongInput`."""
     try:
         return settings.archive.open(dict(os.environ) if environment is None else environment)

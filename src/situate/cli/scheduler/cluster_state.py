@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from situate.cli.input.dumps import read_objects
-from situate.cli.read_cluster.cluster_source import Where
+from situate.cli.read_cluster.cluster_source import ClusterSource
 from situate.cli.scheduler.profiles import Profiles
 from situate.cli.terminal.failures import WrongInput
 from situate.cli.terminal.progress import progress
@@ -28,7 +28,7 @@ from situate.objects.kinds.meta import KubernetesObject
 from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import Pod
 from situate.objects.resources import NODES, PODS, PRIORITYCLASSES, ResourceType
-from situate.scheduler.controller.engine_feed import Intake
+from situate.scheduler.controller.engine_feed import EngineFeed
 from situate.scheduler.controller.informers import NOT_ENDED, Stores
 from situate.scheduler.controller.unreadable_objects import readable_part
 from situate.scheduler.extenders.client import WHOLE_NODES, WHOLE_PODS
@@ -42,57 +42,57 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class Remarks:
     """Sentences about input that could not be used."""
 
-    said: list[str] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
 
     def bad_object(self, each: Pod | Node, problem: str) -> None:  # noqa: ARG002 - the signature is `Complaints`'
-        self.say(f"left out: {problem}")
+        self.add(f"left out: {problem}")
 
     def bad_selector(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None:
         name = "/".join(part for part in (each.metadata.namespace, each.metadata.name) if part)
-        self.say(f"left out: {resource.group_resource} {name}: {problem}")
+        self.add(f"left out: {resource.group_resource} {name}: {problem}")
 
     def good_object(self, resource: str, uid: str) -> None:
         pass
 
-    def say(self, sentence: str) -> None:
-        if sentence not in self.said:
-            self.said.append(sentence)
+    def add(self, sentence: str) -> None:
+        if sentence not in self.sentences:
+            self.sentences.append(sentence)
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadablePod:
     """Pod that does not decode."""
 
     namespace: str
     name: str
     problem: str
     """Sentence that names the Pod, the field and the value."""
-    waits: bool
+    is_pending: bool
     """Whether the Pod has no node yet."""
 
     @classmethod
-    def of(cls, content: Mapping[str, Any], problem: Malformed) -> Unread:
-        namespace, name = named(problem)
+    def from_content(cls, content: Mapping[str, Any], problem: Malformed) -> UnreadablePod:
+        namespace, name = name_of_problem(problem)
         part = readable_part(content)
-        return cls(namespace, name, str(problem), waits=part is None or not (part.spec.node_name or part.finished))
+        return cls(namespace, name, str(problem), is_pending=part is None or not (part.spec.node_name or part.finished))
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class SchedulerClusterState:
     """Known state of the cluster."""
 
     stores: Stores
     priority_classes: tuple[PriorityClass, ...]
     remarks: Remarks
-    unread: tuple[Unread, ...] = ()
+    unreadable_pods: tuple[UnreadablePod, ...] = ()
     """Pods that do not decode. They count nowhere else."""
-    ended: frozenset[tuple[str, str]] | None = None
+    ended_pods: frozenset[tuple[str, str]] | None = None
     """Namespace and name of Pods that have ended; None for an API server, which lists only the others."""
-    whole: Mapping[tuple[str, str, str], bytes] = field(default_factory=dict)
+    complete_json: Mapping[tuple[str, str, str], bytes] = field(default_factory=dict)
     """JSON of Pods and nodes for extenders, by plural, namespace and name."""
 
     @property
-    def pending(self) -> list[Pod]:
+    def pending_pods(self) -> list[Pod]:
         """Pods that wait for a node, the oldest first."""
         waiting = [each for each in self.stores.pods.list() if not each.spec.node_name and not each.finished]
         return sorted(waiting, key=lambda pod: pod.metadata.creation_timestamp or _EPOCH)
@@ -101,44 +101,44 @@ class World:
         return self.stores.pods.get(name, namespace)
 
     @property
-    def unread_pending(self) -> list[Unread]:
+    def unreadable_pending_pods(self) -> list[UnreadablePod]:
         """Pods that wait for a node and will get none, because they do not decode."""
-        return [each for each in self.unread if each.waits]
+        return [each for each in self.unreadable_pods if each.is_pending]
 
-    def put(self, objects: Iterable[tuple[ResourceType[Any], Any]]) -> None:
+    def add_objects(self, objects: Iterable[tuple[ResourceType[Any], Any]]) -> None:
         """Add objects as if they had been applied."""
         for resource, found in objects:
-            _put(self.stores, resource, found)
+            _add_object(self.stores, resource, found)
 
     def engine(self, profiles: Profiles, asked: Iterable[Pod]) -> Engine:
         """Return an engine with the whole state, and with profiles and extenders for the Pods in `asked`."""
         chosen = profiles.for_names(each.spec.scheduler_name for each in asked)
         for remark in chosen.remarks:
-            self.remarks.say(remark)
+            self.remarks.add(remark)
         engine = chosen.extended_engine()
-        Intake(self.stores, self.remarks, lambda: 0.0).begin(engine, lambda: None)
+        EngineFeed(self.stores, self.remarks, lambda: 0.0).begin(engine, lambda: None)
         return engine
 
 
-def observe(where: Where, *, whole: bool = False) -> World:
-    """Read a cluster or a dump; with `whole` also the complete JSON of Pods and nodes.
+def observe(where: ClusterSource, *, whole: bool = False) -> SchedulerClusterState:
+    """Read a cluster or a dump; with `complete_json` also the complete JSON of Pods and nodes.
 
     Raises `KubeError` or `WrongInput`.
     """
     if where.objects:
         with progress(f"reading {', '.join(map(str, where.objects))}"):
-            return _from_files(where.objects, whole=whole)
+            return _read_files(where.objects, whole=whole)
     with progress("reading the cluster"):
-        return asyncio.run(_from_cluster(where, whole=whole))
+        return asyncio.run(_read_cluster(where, whole=whole))
 
 
-def _from_files(paths: tuple[Path, ...], *, whole: bool) -> World:
-    stores, remarks = Stores.empty(), Remarks()
+def _read_files(paths: tuple[Path, ...], *, whole: bool) -> SchedulerClusterState:
+    stores, remarks = Stores.create_empty(), Remarks()
     classes: list[PriorityClass] = []
     read: tuple[ResourceType[Any], ...] = (NODES, PODS, PRIORITYCLASSES, *stores.others)
     known = {(each.api_version, each.kind): each for each in read}
     pods: list[Pod] = []
-    unread: list[Unread] = []
+    unread: list[UnreadablePod] = []
     documents: dict[tuple[str, str, str], bytes] = {}
     seen = 0
     for each in read_objects(paths, "--objects"):
@@ -147,15 +147,15 @@ def _from_files(paths: tuple[Path, ...], *, whole: bool) -> World:
             continue
         seen += 1
         try:
-            content = msgspec.json.encode(_in_a_namespace(each.content, resource))
+            content = msgspec.json.encode(_with_namespace(each.content, resource))
             found = decode(resource, content)
         except Malformed as problem:
-            remarks.say(f"left out: {each.place}: {problem}")
+            remarks.add(f"left out: {each.position}: {problem}")
             if resource is PODS:
-                unread.append(Unread.of(each.content, problem))
+                unread.append(UnreadablePod.from_content(each.content, problem))
             continue
         if not found.metadata.name:
-            remarks.say(f"left out: {each.place}: {each.kind}: metadata.name: missing, allowed: a name")
+            remarks.add(f"left out: {each.position}: {each.kind}: metadata.name: missing, allowed: a name")
             continue
         if whole and resource in (NODES, PODS):
             documents[resource.plural, found.metadata.namespace, found.metadata.name] = content
@@ -164,18 +164,18 @@ def _from_files(paths: tuple[Path, ...], *, whole: bool) -> World:
         elif resource is PODS:
             pods.append(found)
         else:
-            _put(stores, resource, found)
+            _add_object(stores, resource, found)
     if not seen:
         raise WrongInput(
             f"--objects {', '.join(map(str, paths))}: no nodes, Pods or other objects that a scheduler reads; "
             "write a file with `kubectl get nodes,pods,namespaces,services -A -o json > cluster.json`"
         )
-    _put_pods(stores, pods)
+    _add_pods(stores, pods)
     ended = frozenset((pod.metadata.namespace, pod.metadata.name) for pod in pods if pod.finished)
-    return World(stores, tuple(classes), remarks, tuple(unread), ended, documents)
+    return SchedulerClusterState(stores, tuple(classes), remarks, tuple(unread), ended, documents)
 
 
-def _in_a_namespace(content: Mapping[str, Any], resource: ResourceType[Any]) -> Mapping[str, Any]:
+def _with_namespace(content: Mapping[str, Any], resource: ResourceType[Any]) -> Mapping[str, Any]:
     """Return the object with a namespace. As for kubectl, a namespaced object without one is in `default`."""
     metadata = content.get("metadata")
     if not resource.namespaced or not isinstance(metadata, Mapping) or metadata.get("namespace"):
@@ -183,10 +183,10 @@ def _in_a_namespace(content: Mapping[str, Any], resource: ResourceType[Any]) -> 
     return {**content, "metadata": {**metadata, "namespace": "default"}}
 
 
-async def _from_cluster(where: Where, *, whole: bool) -> World:
-    stores, remarks = Stores.empty(), Remarks()
+async def _read_cluster(where: ClusterSource, *, whole: bool) -> SchedulerClusterState:
+    stores, remarks = Stores.create_empty(), Remarks()
     classes: list[PriorityClass] = []
-    unread: list[Unread] = []
+    unread: list[UnreadablePod] = []
     client = where.client()
     try:
         read: tuple[ResourceType[Any], ...] = (NODES, PODS, *stores.others, PRIORITYCLASSES)
@@ -197,41 +197,41 @@ async def _from_cluster(where: Where, *, whole: bool) -> World:
             except (Forbidden, NotFound) as problem:
                 if resource in (NODES, PODS):
                     raise
-                remarks.say(f"{resource.group_resource} cannot be read, so they count as none: {problem}")
+                remarks.add(f"{resource.group_resource} cannot be read, so they count as none: {problem}")
                 continue
             for malformed in page.malformed:
-                remarks.say(f"left out: {malformed}")
+                remarks.add(f"left out: {malformed}")
             if resource is PRIORITYCLASSES:
                 classes += page.items
             elif resource is PODS:
-                _put_pods(stores, page.items)
-                unread = [await _unread(client, each) for each in page.malformed]
+                _add_pods(stores, page.items)
+                unread = [await _read_unreadable_pod(client, each) for each in page.malformed]
             else:
                 for found in page.items:
-                    _put(stores, resource, found)
-        documents = await _whole(client) if whole else {}
+                    _add_object(stores, resource, found)
+        documents = await _read_complete_json(client) if whole else {}
     finally:
         await client.close()
-    return World(stores, tuple(classes), remarks, tuple(unread), whole=documents)
+    return SchedulerClusterState(stores, tuple(classes), remarks, tuple(unread), complete_json=documents)
 
 
-async def _unread(client: Client, problem: Malformed) -> Unread:
+async def _read_unreadable_pod(client: Client, problem: Malformed) -> UnreadablePod:
     """Read the Pod again: a decoding error does not say whether the Pod has a node."""
-    namespace, name = named(problem)
+    namespace, name = name_of_problem(problem)
     try:
         found = await client.get(WHOLE_PODS, name, namespace)
     except NotFound:  # the Pod has been deleted meanwhile
-        return Unread.of({}, problem)
-    return Unread.of(found.content, problem)
+        return UnreadablePod.from_content({}, problem)
+    return UnreadablePod.from_content(found.content, problem)
 
 
-def named(problem: Malformed) -> tuple[str, str]:
+def name_of_problem(problem: Malformed) -> tuple[str, str]:
     """Return namespace and name of an object that does not decode: `pods default/web-0` names default and web-0."""
     namespace, _, name = problem.object.rpartition(" ")[2].rpartition("/")
     return namespace, name
 
 
-async def _whole(client: Client) -> dict[tuple[str, str, str], bytes]:
+async def _read_complete_json(client: Client) -> dict[tuple[str, str, str], bytes]:
     found = {}
     for resource in (WHOLE_NODES, WHOLE_PODS):
         page = await client.list_all(resource, field_selector=NOT_ENDED if resource is WHOLE_PODS else "")
@@ -240,20 +240,20 @@ async def _whole(client: Client) -> dict[tuple[str, str, str], bytes]:
     return found
 
 
-def _put(stores: Stores, resource: ResourceType[Any], found: Any) -> None:
-    store = stores.of(resource)
+def _add_object(stores: Stores, resource: ResourceType[Any], found: Any) -> None:
+    store = stores.store_of(resource)
     assert store is not None
     store.put(found)
 
 
-def _put_pods(stores: Stores, pods: Iterable[Pod]) -> None:
+def _add_pods(stores: Stores, pods: Iterable[Pod]) -> None:
     """Add Pods, the oldest first, which is their queue order. Pods that have ended are left out."""
     for pod in sorted(pods, key=lambda each: each.metadata.creation_timestamp or _EPOCH):
         if not pod.finished:
-            stores.pods.put(_identified(pod))
+            stores.pods.put(_with_uid(pod))
 
 
-def _identified(pod: Pod) -> Pod:
+def _with_uid(pod: Pod) -> Pod:
     """Return the Pod with a uid, which a hand-written Pod may lack."""
     meta = pod.metadata
     if meta.uid:

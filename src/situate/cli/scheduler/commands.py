@@ -86,10 +86,12 @@ def status(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show the requests on each node, and for each pending Pod the node that it would get, or why it gets none."""
-    from situate.cli.read_cluster.cluster_source import Where
+    from situate.cli.read_cluster.cluster_source import ClusterSource
     from situate.cli.scheduler.status import show
 
-    show(file, Where.of(kubeconfig, context, objects), namespace, output, of_all=all_namespaces, watch=watch)
+    show(
+        file, ClusterSource.create(kubeconfig, context, objects), namespace, output, of_all=all_namespaces, watch=watch
+    )
 
 
 @app.command(short_help="Explain why a Pod gets its node, or none.")
@@ -116,10 +118,10 @@ def explain(
     plugins with the change. A Pod that has a node is explained as if it were scheduled now. Exits with 1 if no node
     fits.
     """
-    from situate.cli.read_cluster.cluster_source import Where
+    from situate.cli.read_cluster.cluster_source import ClusterSource
     from situate.cli.scheduler.explain import show
 
-    show(pod, file, Where.of(kubeconfig, context, objects), namespace, output)
+    show(pod, file, ClusterSource.create(kubeconfig, context, objects), namespace, output)
 
 
 @app.command("what-if", short_help="Predict nodes for Pods, and how many more fit.")
@@ -184,11 +186,11 @@ def what_if(
     evictions succeeded at once. MORE-FIT counts Pods of the same kind after all of these, without preemption. -n is the
     namespace of Pods whose file names none. Exits with 1 if a Pod would find no node.
     """
-    from situate.cli.read_cluster.cluster_source import Where
+    from situate.cli.read_cluster.cluster_source import ClusterSource
     from situate.cli.scheduler.what_if import Changes, show
 
     changes = Changes(add_nodes, like, *(tuple(each or ()) for each in (remove_node, cordon, drain, remove_pod)))
-    where = Where.of(kubeconfig, context, objects)
+    where = ClusterSource.create(kubeconfig, context, objects)
     show(pods or [], changes, file, where, namespace, output, pending=pending, most=most)
 
 

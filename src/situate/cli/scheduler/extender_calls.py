@@ -13,11 +13,11 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from situate.cli.scheduler.cluster_state import World
+from situate.cli.scheduler.cluster_state import SchedulerClusterState
 from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.configuration import Extender
 from situate.framework.pod.pods import PodKey
-from situate.framework.preemption.extenders import Steps, finished, noting
+from situate.framework.preemption.extenders import Steps, report_bad_replies, run_without_questions
 from situate.kube.errors import KubeError
 from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import Pod
@@ -28,10 +28,12 @@ R = TypeVar("R")
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=str)
 
 
-class Extending:
+class ExtenderCalls:
     """Extenders for one question."""
 
-    def __init__(self, extenders: Sequence[Extender], world: World, engine: Engine, made: Iterable[Pod] = ()) -> None:
+    def __init__(
+        self, extenders: Sequence[Extender], world: SchedulerClusterState, engine: Engine, made: Iterable[Pod] = ()
+    ) -> None:
         """Prepare the calls.
 
         `extenders` are those of `read_only`. `engine` is the engine that decides. `made` are Pods that do not exist
@@ -41,17 +43,17 @@ class Extending:
         self._documents = _Documents(world, engine, made)
         self._remarks = world.remarks
 
-    def answered(self, steps: Steps[R]) -> R:
+    def run_steps(self, steps: Steps[R]) -> R:
         """Return the result of a computation that may call extenders. Must not be called while an event loop runs."""
         if not self._extenders:
-            return finished(steps)
-        return asyncio.run(self._answered(noting(steps, self._note)))
+            return run_without_questions(steps)
+        return asyncio.run(self._run_with_extenders(report_bad_replies(steps, self._add_remark)))
 
-    def _note(self, problem: str) -> None:
-        self._remarks.say(f"{problem}; the answer ignores this extender")
+    def _add_remark(self, problem: str) -> None:
+        self._remarks.add(f"{problem}; the answer ignores this extender")
 
-    async def _answered(self, steps: Steps[R]) -> R:
-        extenders = Extenders.of(self._extenders, self._documents, os.environ)
+    async def _run_with_extenders(self, steps: Steps[R]) -> R:
+        extenders = Extenders.create(self._extenders, self._documents, os.environ)
         try:
             questions = next(steps)
             while True:
@@ -66,28 +68,30 @@ class Extending:
 class _Documents:
     """JSON of objects: complete if they were read, and with the known fields if they are hypothetical."""
 
-    def __init__(self, world: World, engine: Engine, made: Iterable[Pod]) -> None:
+    def __init__(self, world: SchedulerClusterState, engine: Engine, made: Iterable[Pod]) -> None:
         self._world = world
         self._engine = engine
-        self._made = {pod.metadata.uid: pod for pod in made}
+        self._hypothetical_pods = {pod.metadata.uid: pod for pod in made}
 
     async def pod(self, key: PodKey, uid: str) -> bytes:
         namespace, name = key
         known = self._world.pod(namespace, name)
-        pod = self._made.get(uid, known)
+        pod = self._hypothetical_pods.get(uid, known)
         if pod is None or pod.metadata.uid != uid:
             raise KubeError(f"pod {namespace}/{name} with uid {uid} is not known here")
-        whole = self._world.whole.get(("pods", namespace, name))
-        return whole if pod is known and whole is not None else _encoded("Pod", pod)
+        whole = self._world.complete_json.get(("pods", namespace, name))
+        return whole if pod is known and whole is not None else _encode_object("Pod", pod)
 
     def node(self, name: str) -> bytes | None:
         node = self._engine.cache.node(name)
         if node is None:
             return None
-        whole = self._world.whole.get(("nodes", "", name))
-        return whole if self._world.stores.nodes.get(name) is node and whole is not None else _encoded("Node", node)
+        whole = self._world.complete_json.get(("nodes", "", name))
+        return (
+            whole if self._world.stores.nodes.get(name) is node and whole is not None else _encode_object("Node", node)
+        )
 
 
-def _encoded(kind: str, found: Pod | Node) -> bytes:
+def _encode_object(kind: str, found: Pod | Node) -> bytes:
     fields = _ENCODER.encode(found).lstrip(b"{")
     return b'{"apiVersion":"v1","kind":"' + kind.encode() + b'",' + fields

@@ -14,11 +14,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from situate.cli.input.dumps import Dumped, read_objects
+from situate.cli.input.dumps import DumpedObject, read_objects
 from situate.cli.terminal.failures import WrongInput
 from situate.cluster.apiserver.api import ApiServer
 from situate.cluster.controllers.workloads.templates import pod_from_template
-from situate.cluster.storage.names import Names
+from situate.cluster.storage.names import NameGenerator
 from situate.objects.decoding.codec import Malformed, decode
 from situate.objects.kinds.config_maps import PriorityClass
 from situate.objects.kinds.pods import Pod
@@ -32,11 +32,11 @@ from situate.objects.resources import (
     STATEFULSETS,
     ResourceType,
 )
-from situate.objects.settings.section import shown
+from situate.objects.settings.section import format_value
 
 T = TypeVar("T")
 
-_COUNTED: Final = {
+_REPLICA_FIELDS: Final = {
     ("apps/v1", "Deployment"): "replicas",
     ("apps/v1", "ReplicaSet"): "replicas",
     ("apps/v1", "StatefulSet"): "replicas",
@@ -50,7 +50,7 @@ _OWNERS: Final[Mapping[str, ResourceType[Any]]] = {
     "StatefulSet": STATEFULSETS,
     "ReplicationController": REPLICATIONCONTROLLERS,
 }
-_MOST: Final = 1_000_000
+_MAX_PODS: Final = 1_000_000
 """Largest number of Pods, of one workload and of all: they take 2 GB of memory."""
 _JSON: Final[Mapping[str, str]] = {"content-type": "application/json", "accept": "application/json"}
 
@@ -60,13 +60,13 @@ class ManifestPods:
     """Objects that manifests would create."""
 
     pods: tuple[Pod, ...] = ()
-    others: tuple[tuple[ResourceType[Any], Any], ...] = ()
+    other_objects: tuple[tuple[ResourceType[Any], Any], ...] = ()
     """Nodes, and objects that plugins read: Services, PodDisruptionBudgets, the owners of the Pods."""
     ignored: tuple[str, ...] = ()
     """Objects that no scheduler reads: `ConfigMap shop/web`."""
 
 
-def pods_of(
+def read_pods(
     files: Iterable[Path],
     namespace: str,
     classes: Iterable[PriorityClass],
@@ -79,72 +79,72 @@ def pods_of(
     """
     objects = list(read_objects(files, ""))
     kinds = {(each.api_version, each.kind): each for each in known if each is not PODS}
-    own = [_decoded(PRIORITYCLASSES, each) for each in objects if _is(PRIORITYCLASSES, each)]
+    own = [_decode_object(PRIORITYCLASSES, each) for each in objects if _has_type(PRIORITYCLASSES, each)]
     admission = _Admission([*classes, *own])
     pods: list[Pod] = []
     others: list[tuple[ResourceType[Any], Any]] = []
     ignored: list[str] = []
     for each in objects:
         resource = kinds.get((each.api_version, each.kind))
-        if _is(PODS, each):
+        if _has_type(PODS, each):
             content = {**each.content, "metadata": {"namespace": namespace, **_metadata(each)}}
-            pods.append(_named(admission.admitted(content, each), ""))
-        elif (each.api_version, each.kind) in _COUNTED:
-            pods += _of_workload(each, namespace, admission, _MOST - len(pods))
-            others += _owner(each, namespace)
+            pods.append(_rename_pod(admission.admit(content, each), ""))
+        elif (each.api_version, each.kind) in _REPLICA_FIELDS:
+            pods += _pods_of_workload(each, namespace, admission, _MAX_PODS - len(pods))
+            others += _pod_owner(each, namespace)
         elif resource is not None:
             within = {"namespace": namespace} if resource.namespaced else {}
             content = {**each.content, "metadata": {**within, **_metadata(each)}}
-            others.append((resource, _decoded(resource, Dumped(each.place, content))))
-        elif not _is(PRIORITYCLASSES, each):
-            ignored.append(_unused(each))
+            others.append((resource, _decode_object(resource, DumpedObject(each.position, content))))
+        elif not _has_type(PRIORITYCLASSES, each):
+            ignored.append(_describe_unused(each))
     if not pods and not any(resource is NODES for resource, _ in others):
-        allowed = ", ".join(kind for _, kind in _COUNTED)
+        allowed = ", ".join(kind for _, kind in _REPLICA_FIELDS)
         found = f"; found {', '.join(ignored[:5])}" if ignored else ""
         raise WrongInput(f"what-if {', '.join(map(str, files))}: no Pods, allowed: Pod, {allowed}{found}")
     return ManifestPods(tuple(pods), tuple(others), tuple(ignored))
 
 
-def _unused(each: Dumped) -> str:
+def _describe_unused(each: DumpedObject) -> str:
     """Return `ConfigMap shop/web (web.yaml: line 9)`, with the version if the kind is known in another one."""
-    told = f"{each.kind} of {each.api_version}" if each.kind in {kind for _, kind in _COUNTED} else each.kind
-    return f"{told} {each.name}".strip() + f" ({each.place})"
+    told = f"{each.kind} of {each.api_version}" if each.kind in {kind for _, kind in _REPLICA_FIELDS} else each.kind
+    return f"{told} {each.name}".strip() + f" ({each.position})"
 
 
-def _is(resource: ResourceType[Any], each: Dumped) -> bool:
+def _has_type(resource: ResourceType[Any], each: DumpedObject) -> bool:
     return (each.api_version, each.kind) == (resource.api_version, resource.kind)
 
 
-def _decoded(resource: ResourceType[T], each: Dumped) -> T:
+def _decode_object(resource: ResourceType[T], each: DumpedObject) -> T:
     try:
         return decode(resource, msgspec.json.encode(each.content))
     except Malformed as problem:
-        raise WrongInput(f"{each.place}: {problem}") from None
+        raise WrongInput(f"{each.position}: {problem}") from None
 
 
-def _owner(each: Dumped, namespace: str) -> Iterator[tuple[ResourceType[Any], Any]]:
+def _pod_owner(each: DumpedObject, namespace: str) -> Iterator[tuple[ResourceType[Any], Any]]:
     """Return the owner of the Pods, whose selector spreads them by default; for a Deployment its ReplicaSet."""
     resource = _OWNERS.get(each.kind)
     if resource is not None:
         kept = {key: value for key, value in each.content.items() if key != "status"}
         metadata = {"namespace": namespace, **_metadata(each)}
-        yield resource, _decoded(resource, Dumped(each.place, {**kept, "metadata": metadata}))
+        yield resource, _decode_object(resource, DumpedObject(each.position, {**kept, "metadata": metadata}))
 
 
-def _of_workload(each: Dumped, namespace: str, admission: _Admission, most: int) -> Iterator[Pod]:
+def _pods_of_workload(each: DumpedObject, namespace: str, admission: _Admission, most: int) -> Iterator[Pod]:
     metadata = {"namespace": namespace, **_metadata(each)}
     name = str(metadata.get("name", ""))
     if not name:
-        raise WrongInput(f"{each.place}: {each.kind}: metadata.name: missing, allowed: a name")
+        raise WrongInput(f"{each.position}: {each.kind}: metadata.name: missing, allowed: a name")
     spec = each.content.get("spec")
     template = spec.get("template") if isinstance(spec, Mapping) else None
     if not isinstance(spec, Mapping) or not isinstance(template, Mapping):
         raise WrongInput(
-            f"{each.place}: {each.kind} {name}: spec.template: found {shown(template)}, allowed: a template"
+            f"{each.position}: {each.kind} {name}: spec.template: found {format_value(template)}, allowed: a template"
         )
-    count = _count(each, spec, name)
+    count = _pod_count(each, spec, name)
     if count > most:
-        raise WrongInput(f"{each.place}: {each.kind} {name}: found {count} Pods, allowed: {_MOST} in all files")
+        raise WrongInput(f"{each.position}: {each.kind} {name}: found {count} Pods, allowed: {_MAX_PODS} in all files")
     owner = {**each.content, "metadata": {"uid": f"{each.kind} {namespace}/{name}", **metadata}}
     if each.kind == "Deployment":  # its Pods belong to a ReplicaSet, which has the same selector
         owner = {**owner, "apiVersion": "apps/v1", "kind": "ReplicaSet"}
@@ -152,28 +152,32 @@ def _of_workload(each: Dumped, namespace: str, admission: _Admission, most: int)
     content["metadata"] = {**content["metadata"], "name": f"{name}-0"}
     if not count:
         return
-    pod = admission.admitted(content, each)
+    pod = admission.admit(content, each)
     for number in range(count):
-        yield _named(pod, f"{name}-{number}")
+        yield _rename_pod(pod, f"{name}-{number}")
 
 
-def _count(each: Dumped, spec: Mapping[str, Any], name: str) -> int:
-    field = _COUNTED[each.api_version, each.kind]
+def _pod_count(each: DumpedObject, spec: Mapping[str, Any], name: str) -> int:
+    field = _REPLICA_FIELDS[each.api_version, each.kind]
     found = spec.get(field, 1)
-    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= _MOST:
-        raise WrongInput(f"{each.place}: {each.kind} {name}: spec.{field}: found {shown(found)}, allowed: 0 to {_MOST}")
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= _MAX_PODS:
+        raise WrongInput(
+            f"{each.position}: {each.kind} {name}: spec.{field}: found {format_value(found)}, allowed: 0 to {_MAX_PODS}"
+        )
     completions = spec.get("completions")
     return min(found, completions) if each.kind == "Job" and isinstance(completions, int) else found
 
 
-def _metadata(each: Dumped) -> dict[str, Any]:
+def _metadata(each: DumpedObject) -> dict[str, Any]:
     found = each.content.get("metadata")
     if found is not None and not isinstance(found, Mapping):
-        raise WrongInput(f"{each.place}: {each.kind}: metadata: found {shown(found)}, allowed: a mapping with a name")
+        raise WrongInput(
+            f"{each.position}: {each.kind}: metadata: found {format_value(found)}, allowed: a mapping with a name"
+        )
     return dict(found or {})
 
 
-def _named(pod: Pod, name: str) -> Pod:
+def _rename_pod(pod: Pod, name: str) -> Pod:
     """Return the Pod with another name and with a unique uid."""
     meta = pod.metadata
     name = name or meta.name
@@ -185,7 +189,7 @@ class _Admission:
     """API server that holds only namespaces and priority classes."""
 
     def __init__(self, classes: Iterable[PriorityClass]) -> None:
-        self._api = ApiServer(Names(random.Random(0)), now=0.0, tracks_managers=False)
+        self._api = ApiServer(NameGenerator(random.Random(0)), now=0.0, tracks_managers=False)
         for each in classes:
             body = {
                 "apiVersion": "scheduling.k8s.io/v1",
@@ -197,7 +201,7 @@ class _Admission:
             }
             self._post("/apis/scheduling.k8s.io/v1/priorityclasses", body)
 
-    def admitted(self, content: Mapping[str, Any], source: Dumped) -> Pod:
+    def admit(self, content: Mapping[str, Any], source: DumpedObject) -> Pod:
         """Return the Pod as the server would store it."""
         namespace = content["metadata"]["namespace"]
         self._post("/api/v1/namespaces", {"metadata": {"name": namespace}})
@@ -216,7 +220,7 @@ class _Admission:
         answer = self._post(f"/api/v1/namespaces/{namespace}/pods", {**kept, "metadata": metadata}, query)
         if answer.status >= 400:
             message = msgspec.json.decode(answer.body).get("message", "")
-            raise WrongInput(f"{source.place}: {' '.join(filter(None, (source.kind, source.name)))}: {message}")
+            raise WrongInput(f"{source.position}: {' '.join(filter(None, (source.kind, source.name)))}: {message}")
         pod = decode(PODS, answer.body)
         if isinstance(priority, int):  # the server accepts it only from a class; here the file's value counts
             return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=priority))

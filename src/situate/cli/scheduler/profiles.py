@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from situate.cli.input.configuration import load, scheduler_settings
-from situate.cli.input.file_kinds import CONFIGURATION, KUBE_SCHEDULER, misplaced
+from situate.cli.input.configuration import load_configuration, scheduler_settings
+from situate.cli.input.file_kinds import CONFIGURATION, KUBE_SCHEDULER, wrong_kind_of_text
 from situate.cli.run.scheduler_setup import require_setup
 from situate.cli.terminal.failures import WrongInput
 from situate.framework.engine.engine import Engine
@@ -19,7 +19,7 @@ from situate.framework.plugin_api.configuration import (
     KubeSchedulerConfiguration,
     SchedulerProfile,
 )
-from situate.framework.preemption.extenders import read_only
+from situate.framework.preemption.extenders import read_only_extenders
 from situate.framework.profile.profile import ALL_NODES, Profile
 from situate.framework.queue.scheduling_queue import QueueSettings
 from situate.objects.settings.yaml_text import load_yaml
@@ -38,10 +38,10 @@ class Profiles:
     profiles: tuple[Profile, ...]
     queue: QueueSettings
     extenders: tuple[Extender, ...] = ()
-    """Extenders to call for nodes, scores and victims only; see `read_only`."""
+    """Extenders to call for nodes, scores and victims only; see `read_only_extenders`."""
     remarks: tuple[str, ...] = ()
 
-    def answer_for(self, name: str) -> bool:
+    def has_profile_for(self, name: str) -> bool:
         """Return whether there is a profile for Pods of this scheduler: its own, or the only one."""
         return len(self.profiles) == 1 or any(profile.scheduler_name == name for profile in self.profiles)
 
@@ -72,7 +72,7 @@ class Profiles:
         """Return an engine with extenders, whose questions to them the caller must answer."""
         return Engine(self.profiles, self.queue, extenders=self.extenders)
 
-    def unextended(self) -> Profiles:
+    def without_extenders(self) -> Profiles:
         """Return the same profiles without extenders, with a remark if there are some."""
         said = ("extenders are not called; the answer is the decision of the plugins alone",) if self.extenders else ()
         return replace(self, extenders=(), remarks=(*self.remarks, *said))
@@ -82,33 +82,33 @@ def read_profiles(file: Path | None) -> Profiles:
     """Read a file. Raises `BadConfiguration` with every mistake, `WrongInput` for a file of another kind."""
     if file is None:
         plain = KubeSchedulerConfiguration(percentage_of_nodes_to_score=ALL_NODES, profiles=(SchedulerProfile(),))
-        return _profiles("", _set_up(plain, ""))
+        return _profiles_of_setup("", _make_setup(plain, ""))
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
         raise WrongInput(f"-f {file}: cannot be read: {problem}") from None
     data, mistakes = load_yaml(text)
-    of_another_kind = misplaced(text, KUBE_SCHEDULER, CONFIGURATION)
+    of_another_kind = wrong_kind_of_text(text, KUBE_SCHEDULER, CONFIGURATION)
     if of_another_kind is not None:
         raise BadConfiguration(f"-f {file}", (of_another_kind,))
     if mistakes:
         raise BadConfiguration(str(file), mistakes)
     kind = data.get("kind") if isinstance(data, dict) else None
     if kind == "Situate":
-        settings = scheduler_settings(load(file))
+        settings = scheduler_settings(load_configuration(file))
         if settings is None:
             raise WrongInput(f"-f {file}: no scheduler section; add `scheduler: {{}}` with its profiles")
-        return _profiles(str(file), require_setup(settings, file))
+        return _profiles_of_setup(str(file), require_setup(settings, file))
     if kind != KIND:
         allowed = f"{KIND} ({API_VERSION}), or Situate with a scheduler section"
         raise WrongInput(f"-f {file}: kind: found {kind or 'none'}, allowed: {allowed}")
     loaded, mistakes = kube_configuration(text)
     if loaded is None:
         raise BadConfiguration(str(file), mistakes)
-    return _profiles(str(file), _set_up(loaded, str(file)))
+    return _profiles_of_setup(str(file), _make_setup(loaded, str(file)))
 
 
-def _set_up(loaded: KubeSchedulerConfiguration, source: str) -> Setup:
+def _make_setup(loaded: KubeSchedulerConfiguration, source: str) -> Setup:
     plugins, mistakes = registry(entry_points(group=GROUP))
     setup = None
     if not mistakes:
@@ -118,5 +118,5 @@ def _set_up(loaded: KubeSchedulerConfiguration, source: str) -> Setup:
     return setup
 
 
-def _profiles(source: str, setup: Setup) -> Profiles:
-    return Profiles(source, setup.profiles, setup.queue, read_only(setup.extenders))
+def _profiles_of_setup(source: str, setup: Setup) -> Profiles:
+    return Profiles(source, setup.profiles, setup.queue, read_only_extenders(setup.extenders))

@@ -14,38 +14,38 @@ from typing import Final
 import typer
 
 from situate.cli.scheduler.durations import seconds_of
-from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.streams import print_error, print_line
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden
 from situate.kube.queries.server_version import server_version
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 from situate.objects.values.quantity import BadQuantity, parse_quantity
 from situate.runtime.process.startup import run_process
 from situate.scheduler.recordings.files import RecordingFile
 from situate.scheduler.recordings.recorder import Recorder
 
-_SMALLEST: Final = 1024
-_DOUBTFUL_S: Final = 5.0
+_MIN_BYTES: Final = 1024
+_REPORT_AFTER_S: Final = 5.0
 """Time after which a resource that cannot be watched is reported."""
 
 
 def run(file: Path, length: str | None, most: str, parts: int, kubeconfig: Path | None, context: str | None) -> None:
     """Record until `length` is over or the user stops the command."""
-    with mendable_failures():
+    with report_failures():
         seconds = None if length is None else seconds_of(length, "--for")
-        code = run_process(_record(file, seconds, _bytes(most), parts, kubeconfig, context))
+        code = run_process(_record(file, seconds, _parse_size(most), parts, kubeconfig, context))
     raise typer.Exit(code)
 
 
-def _bytes(text: str) -> int:
+def _parse_size(text: str) -> int:
     try:
         amount = parse_quantity(text).value
     except BadQuantity as problem:
         raise WrongInput(f"--max-size {text}: {problem}") from None
-    if amount < _SMALLEST:
-        raise WrongInput(f"--max-size: found {text}, allowed: {_SMALLEST} bytes or more, such as 100Mi")
+    if amount < _MIN_BYTES:
+        raise WrongInput(f"--max-size: found {text}, allowed: {_MIN_BYTES} bytes or more, such as 100Mi")
     return amount
 
 
@@ -63,7 +63,7 @@ async def _record(
             raise WrongInput(f"{path}: cannot be written: {problem.strerror}") from None
         recorder = Recorder(client, file, wall=lambda: datetime.now(UTC), rng=rng)
         try:
-            return await _until_stopped(recorder, seconds, path)
+            return await _record_until_stopped(recorder, seconds, path)
         finally:
             with contextlib.suppress(OSError):  # the same error has been reported already
                 file.close()
@@ -71,40 +71,44 @@ async def _record(
         await client.close()
 
 
-async def _until_stopped(recorder: Recorder, seconds: float | None, path: Path) -> ExitCode:
+async def _record_until_stopped(recorder: Recorder, seconds: float | None, path: Path) -> ExitCode:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for which in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(which, stopped.set)
     recording = asyncio.ensure_future(recorder.run())
     stopping = asyncio.ensure_future(stopped.wait())
-    doubting = asyncio.ensure_future(_say_what_is_missing(recorder))
+    doubting = asyncio.ensure_future(_report_problems(recorder))
     with progress("recording; press Ctrl-C to end"):
         await asyncio.wait((recording, stopping), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     for each in (stopping, doubting):
         each.cancel()
     if recording.done() and not recording.cancelled():
-        failed = _cause(recording.exception())
+        failed = _first_exception(recording.exception())
         if isinstance(failed, OSError):
-            complain(f"{path}: cannot be written: {os.strerror(failed.errno or 0)}; the written part can be replayed")
+            print_error(
+                f"{path}: cannot be written: {os.strerror(failed.errno or 0)}; the written part can be replayed"
+            )
             return ExitCode.NO
         recording.result()
     recording.cancel()
     await asyncio.wait([recording])
     if not recorder.began:
-        complain(f"{path}: nothing was recorded; {'; '.join(recorder.problems()) or 'the first list was not complete'}")
+        print_error(
+            f"{path}: nothing was recorded; {'; '.join(recorder.problems()) or 'the first list was not complete'}"
+        )
         return ExitCode.NO
-    say(f"{path}: {counted(recorder.events, 'change')}, {counted(recorder.bindings, 'pod')} bound")
+    print_line(f"{path}: {format_count(recorder.events, 'change')}, {format_count(recorder.bindings, 'pod')} bound")
     return ExitCode.DONE
 
 
-async def _say_what_is_missing(recorder: Recorder) -> None:
-    await asyncio.sleep(_DOUBTFUL_S)
+async def _report_problems(recorder: Recorder) -> None:
+    await asyncio.sleep(_REPORT_AFTER_S)
     for problem in recorder.problems():
-        complain(f"not recorded until this is solved: {problem}")
+        print_error(f"not recorded until this is solved: {problem}")
 
 
-def _cause(failed: BaseException | None) -> BaseException | None:
+def _first_exception(failed: BaseException | None) -> BaseException | None:
     """Return the first exception of a group."""
     while isinstance(failed, BaseExceptionGroup):
         failed = failed.exceptions[0]

@@ -7,17 +7,17 @@ from typing import Any, Final
 
 from situate.cli.scheduler.cluster_state import Remarks
 from situate.cli.scheduler.profiles import Profiles, read_profiles
-from situate.cli.terminal.failures import WrongInput, mendable_failures
+from situate.cli.terminal.failures import WrongInput, report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.streams import print_error, print_line
 from situate.framework.explain.compare import Agreement, Comparison
 from situate.objects.kinds.pods import Pod
 from situate.objects.resources import PODS
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 from situate.scheduler.recordings.files import Recording, read_recording
-from situate.scheduler.recordings.format import BadRecording, Seen
+from situate.scheduler.recordings.format import BadRecording, ObjectEntry
 from situate.scheduler.recordings.replay import PodStory, Replay
 from situate.scheduler.recordings.replay import replay as replayed
 
@@ -31,7 +31,7 @@ _DIFFERENCES: Final = (
     Column("result"),
     Column("why"),
 )
-_LISTED: Final = 20
+_MAX_ROWS: Final = 20
 _MEANING: Final = {
     Agreement.SAME: "the same node, or no node on either side",
     Agreement.TIE: "another node with the same total",
@@ -44,24 +44,24 @@ _MEANING: Final = {
 
 def show(recording: Path, profile: Path | None, output: Format) -> None:
     """Print the comparison."""
-    with mendable_failures():
-        profiles = read_profiles(profile).unextended()
-        read = _read(recording)
+    with report_failures():
+        profiles = read_profiles(profile).without_extenders()
+        read = _read_file(recording)
         remarks = Remarks(list(read.remarks))
-        chosen = profiles.for_names(_names(read))
+        chosen = profiles.for_names(_scheduler_names(read))
         for remark in chosen.remarks:
-            remarks.say(remark)
+            remarks.add(remark)
         with progress("replaying", max(read.seconds, 1.0)) as bar:
-            result = replayed(read.entries, chosen.engine, remarks, lambda at: bar.tell("replaying", at))
+            result = replayed(read.entries, chosen.engine, remarks, lambda at: bar.update("replaying", at))
     if output in (Format.JSON, Format.YAML):
-        print_data(as_data(result, profiles, remarks.said), output)
+        print_data(as_data(result, profiles, remarks.sentences), output)
         return
-    for remark in remarks.said:
-        complain(remark)
+    for remark in remarks.sentences:
+        print_error(remark)
     _print(result, recording, profiles, output)
 
 
-def _read(path: Path) -> Recording:
+def _read_file(path: Path) -> Recording:
     try:
         with progress(f"reading {path}"):
             return read_recording(path)
@@ -71,11 +71,11 @@ def _read(path: Path) -> Recording:
         raise WrongInput(f"{path}: cannot be read: {problem.strerror or problem}") from None
 
 
-def _names(read: Recording) -> set[str]:
+def _scheduler_names(read: Recording) -> set[str]:
     """Return the schedulers of the Pods that waited."""
     found = set()
     for entry in read.entries:
-        if isinstance(entry, Seen) and entry.resource is PODS:
+        if isinstance(entry, ObjectEntry) and entry.resource is PODS:
             pod: Pod = entry.object
             if not pod.spec.node_name:
                 found.add(pod.spec.scheduler_name)
@@ -85,27 +85,27 @@ def _names(read: Recording) -> set[str]:
 def _print(result: Replay, path: Path, profiles: Profiles, form: Format) -> None:
     under = profiles.source or "kube-scheduler's default profile, all nodes scored"
     decided = sum(result.counts().values())
-    say(
-        f"{path}: {_time(result.seconds)}, decisions about {counted(decided, 'pod')}, "
-        f"{counted(result.nodes, 'node')} at the end; under {under}"
+    print_line(
+        f"{path}: {_duration_text(result.seconds)}, decisions about {format_count(decided, 'pod')}, "
+        f"{format_count(result.nodes, 'node')} at the end; under {under}"
     )
-    say()
+    print_line()
     rows = [(kind.value, number, _MEANING[kind]) for kind, number in result.counts().items() if number]
     print_table(_COUNTS, rows, form)
-    say()
-    print_table(_SIDES, _sides(result), form)
+    print_line()
+    print_table(_SIDES, _side_rows(result), form)
     different = [each for each in result.stories if each.agreement not in (None, Agreement.SAME, Agreement.TIE)]
     if not different:
         return
-    say()
-    shown = different if form is Format.WIDE else different[:_LISTED]
-    print_table(_DIFFERENCES, [_row(each) for each in shown], form)
+    print_line()
+    shown = different if form is Format.WIDE else different[:_MAX_ROWS]
+    print_table(_DIFFERENCES, [_difference_row(each) for each in shown], form)
     if len(shown) < len(different):
-        say(f"and {len(different) - len(shown)} more; -o wide shows them")
+        print_line(f"and {len(different) - len(shown)} more; -o wide shows them")
 
 
-def _sides(result: Replay) -> list[tuple[object, ...]]:
-    means = result.means
+def _side_rows(result: Replay) -> list[tuple[object, ...]]:
+    means = result.averages
     placed_there = sum(bool(each.there) for each in result.stories)
     placed_here = sum(bool(each.here) for each in result.stories)
     rows: list[tuple[object, ...]] = [
@@ -123,7 +123,7 @@ def _sides(result: Replay) -> list[tuple[object, ...]]:
     return rows
 
 
-def _row(story: PodStory) -> tuple[object, ...]:
+def _difference_row(story: PodStory) -> tuple[object, ...]:
     at = story.here_at if story.here_at is not None else story.there_at
     agreement = story.agreement
     assert agreement is not None
@@ -133,11 +133,11 @@ def _row(story: PodStory) -> tuple[object, ...]:
         story.there or "-",
         (story.here or "-") + (" (preempted)" if story.preempted else ""),
         agreement.value,
-        story.why or "-",
+        story.difference or "-",
     )
 
 
-def _time(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     parts = [f"{hours}h" if hours else "", f"{minutes}m" if minutes else "", f"{rest}s" if rest else ""]
@@ -152,10 +152,10 @@ def as_data(result: Replay, profiles: Profiles, remarks: list[str]) -> dict[str,
         "nodes": result.nodes,
         "counts": {kind.value: number for kind, number in result.counts().items()},
         "pending": {
-            "mean": {"there": result.means.pending_there, "here": result.means.pending_here},
-            "most": {"there": result.means.most_pending_there, "here": result.means.most_pending_here},
+            "mean": {"there": result.averages.pending_there, "here": result.averages.pending_here},
+            "most": {"there": result.averages.most_pending_there, "here": result.averages.most_pending_here},
         },
-        "nodesUsed": {"mean": {"there": result.means.nodes_there, "here": result.means.nodes_here}},
+        "nodesUsed": {"mean": {"there": result.averages.nodes_there, "here": result.averages.nodes_here}},
         "atTheEnd": {
             side: {"requested": dict(usage.requested), "nodesUsed": usage.nodes_used, "spread": usage.spread}
             for side, usage in (("there", result.there), ("here", result.here))
@@ -183,12 +183,12 @@ def _story_data(story: PodStory) -> dict[str, Any]:
         "there": {"node": story.there, "at": story.there_at},
         "here": {"node": story.here, "at": story.here_at, "preempted": story.preempted},
         "result": "" if agreement is None else agreement.value,
-        "why": story.why,
-        "scores": _scores(story.comparison),
+        "why": story.difference,
+        "scores": _scores_data(story.comparison),
     }
 
 
-def _scores(found: Comparison | None) -> dict[str, Any] | None:
+def _scores_data(found: Comparison | None) -> dict[str, Any] | None:
     if found is None or not any(found.totals):
         return None
     return {

@@ -16,10 +16,10 @@ import typer
 from situate.cli.scheduler.cluster_state import Remarks
 from situate.cli.scheduler.durations import seconds_of
 from situate.cli.scheduler.profiles import Profiles, read_profiles
-from situate.cli.terminal.failures import ExitCode, mendable_failures
+from situate.cli.terminal.failures import ExitCode, report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
-from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.streams import print_error, print_line
 from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.configuration import Extender
 from situate.kube.client import Client
@@ -32,10 +32,10 @@ from situate.objects.kinds.unstructured import Unstructured
 from situate.runtime.process.logs import configure_logging
 from situate.runtime.process.startup import run_process
 from situate.scheduler.extenders.client import WHOLE_NODES, ApiDocuments, Extenders, wants_whole_nodes
-from situate.scheduler.shadow.comparison import Decided, summary
+from situate.scheduler.shadow.comparison import ComparedDecision, summary
 from situate.scheduler.shadow.service import ShadowScheduler
 
-_DOUBTFUL_S: Final = 5.0
+_REPORT_AFTER_S: Final = 5.0
 """Time after which a resource that cannot be watched is reported."""
 _COLUMNS: Final = (Column("pod"), Column("theirs"), Column("ours"), Column("result"), Column("why"))
 
@@ -50,59 +50,63 @@ def run(
     output: Format,
 ) -> None:
     """Print the differences until `length` is over; exit with 1 if there was one."""
-    with mendable_failures():
+    with report_failures():
         configure_logging("error")
         seconds = None if length is None else seconds_of(length, "--for")
         profiles = read_profiles(profile).for_names([of])
-        watching = _Watching(profiles, of, pods, output)
+        watching = _ShadowWatch(profiles, of, pods, output)
         code = run_process(_watch(watching, seconds, kubeconfig, context))
     raise typer.Exit(code)
 
 
-class _Watching:
+class _ShadowWatch:
     """Decisions seen so far, with their remarks."""
 
     def __init__(self, profiles: Profiles, of: str, most: int | None, form: Format) -> None:
         self.remarks = Remarks(list(profiles.remarks))
-        self.decided: list[Decided] = []
+        self.decisions: list[ComparedDecision] = []
         self.stopped = asyncio.Event()
         self.form = form
         self.extenders = profiles.extenders
         self._profiles = profiles
-        self._of = of
-        self._most = most
+        self._scheduler_name = of
+        self._max_decisions = most
 
     def engine(self) -> Engine:
-        only = [each for each in self._profiles.profiles if each.scheduler_name == self._of]
+        only = [each for each in self._profiles.profiles if each.scheduler_name == self._scheduler_name]
         return Engine(only, self._profiles.queue, extenders=self.extenders)
 
-    def tell(self, decided: Decided) -> None:
-        self.decided.append(decided)
+    def record(self, decided: ComparedDecision) -> None:
+        self.decisions.append(decided)
         for problem in decided.unanswered:
-            self.remarks.say(f"{problem}; the comparison ignores this extender")
-        if self._most is not None and len(self.decided) >= self._most:
+            self.remarks.add(f"{problem}; the comparison ignores this extender")
+        if self._max_decisions is not None and len(self.decisions) >= self._max_decisions:
             self.stopped.set()
 
 
-async def _watch(watching: _Watching, seconds: float | None, kubeconfig: Path | None, context: str | None) -> ExitCode:
+async def _watch(
+    watching: _ShadowWatch, seconds: float | None, kubeconfig: Path | None, context: str | None
+) -> ExitCode:
     client = connect(find_connection(kubeconfig, context), random.Random())
     loop = asyncio.get_running_loop()
     for which in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(which, watching.stopped.set)
     nodes: Store[Unstructured] = Store("whole nodes")
-    extending = Extenders.of(watching.extenders, ApiDocuments(client, nodes), os.environ)
+    extending = Extenders.create(watching.extenders, ApiDocuments(client, nodes), os.environ)
     service = ShadowScheduler(
-        watching.engine, client, watching.remarks, watching.tell, rng=random.Random(), ask=extending.ask
+        watching.engine, client, watching.remarks, watching.record, rng=random.Random(), ask=extending.ask
     )
-    whole = asyncio.ensure_future(_watch_whole(watching.extenders, client, nodes))
+    whole = asyncio.ensure_future(_watch_whole_nodes(watching.extenders, client, nodes))
     try:
         with contextlib.suppress(Forbidden):  # some clusters hide their version
             await server_version(client)
         running = asyncio.ensure_future(service.run())
-        watched = asyncio.ensure_future(service.watched.wait_synced())
-        watched.add_done_callback(lambda done: None if done.cancelled() else complain("watching; press Ctrl-C to end"))
+        watched = asyncio.ensure_future(service.informers.wait_synced())
+        watched.add_done_callback(
+            lambda done: None if done.cancelled() else print_error("watching; press Ctrl-C to end")
+        )
         stopping = asyncio.ensure_future(watching.stopped.wait())
-        doubting = asyncio.ensure_future(_say_what_is_missing(service))
+        doubting = asyncio.ensure_future(_report_problem(service))
         await asyncio.wait((running, stopping), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for each in (stopping, watched, doubting):
             each.cancel()
@@ -112,55 +116,55 @@ async def _watch(watching: _Watching, seconds: float | None, kubeconfig: Path | 
         await asyncio.wait([running])
         problem = service.not_ready()
         if problem is not None:
-            watching.remarks.say(problem)
+            watching.remarks.add(problem)
     finally:
         whole.cancel()
         await extending.close()
         await client.close()
     _print(watching, service.shadow.counts)
-    return ExitCode.DONE if all(each.agrees for each in watching.decided) else ExitCode.NO
+    return ExitCode.DONE if all(each.agrees for each in watching.decisions) else ExitCode.NO
 
 
-async def _watch_whole(extenders: Sequence[Extender], client: Client, nodes: Store[Unstructured]) -> None:
+async def _watch_whole_nodes(extenders: Sequence[Extender], client: Client, nodes: Store[Unstructured]) -> None:
     """Watch complete nodes for extenders that need them."""
     if wants_whole_nodes(extenders):
         await Reflector(client, WHOLE_NODES, nodes, rng=random.Random()).run()
 
 
-async def _say_what_is_missing(service: ShadowScheduler) -> None:
-    await asyncio.sleep(_DOUBTFUL_S)
+async def _report_problem(service: ShadowScheduler) -> None:
+    await asyncio.sleep(_REPORT_AFTER_S)
     problem = service.not_ready()
     if problem is not None:
-        complain(f"the comparison begins after the first complete lists: {problem}")
+        print_error(f"the comparison begins after the first complete lists: {problem}")
 
 
-def _print(watching: _Watching, counts: dict[str, int]) -> None:
+def _print(watching: _ShadowWatch, counts: dict[str, int]) -> None:
     if watching.form in (Format.JSON, Format.YAML):
         data = {
-            "decisions": len(watching.decided),
+            "decisions": len(watching.decisions),
             "counts": counts,
-            "pods": [_as_data(each) for each in watching.decided],
-            "remarks": watching.remarks.said,
+            "pods": [_as_data(each) for each in watching.decisions],
+            "remarks": watching.remarks.sentences,
         }
         print_data(data, watching.form)
         return
-    for remark in watching.remarks.said:
-        complain(remark)
-    say(summary(counts))
-    shown = [each for each in watching.decided if watching.form is Format.WIDE or not each.agrees]
+    for remark in watching.remarks.sentences:
+        print_error(remark)
+    print_line(summary(counts))
+    shown = [each for each in watching.decisions if watching.form is Format.WIDE or not each.agrees]
     if shown:
         print_table(_COLUMNS, [_row(each) for each in shown], watching.form)
 
 
-def _row(decided: Decided) -> tuple[object, ...]:
+def _row(decided: ComparedDecision) -> tuple[object, ...]:
     found = decided.comparison
     theirs, ours = ("", "") if found is None else (found.theirs, found.ours)
-    return decided.name, theirs or "-", ours or "-", decided.result, decided.why or "-"
+    return decided.name, theirs or "-", ours or "-", decided.result, decided.difference or "-"
 
 
-def _as_data(decided: Decided) -> dict[str, Any]:
+def _as_data(decided: ComparedDecision) -> dict[str, Any]:
     found = decided.comparison
-    data = {"pod": decided.name, "result": decided.result, "agrees": decided.agrees, "why": decided.why}
+    data = {"pod": decided.name, "result": decided.result, "agrees": decided.agrees, "why": decided.difference}
     if found is not None:
         data |= {
             "theirs": found.theirs,

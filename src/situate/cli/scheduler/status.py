@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from situate.cli.read_cluster.cluster_source import Where
-from situate.cli.read_cluster.other_namespaces import tell_of_others
-from situate.cli.scheduler.cluster_state import Unread, World, observe
+from situate.cli.read_cluster.cluster_source import ClusterSource
+from situate.cli.read_cluster.other_namespaces import report_other_namespaces
+from situate.cli.scheduler.cluster_state import SchedulerClusterState, UnreadablePod, observe
 from situate.cli.scheduler.profiles import read_profiles
-from situate.cli.terminal.failures import mendable_failures
+from situate.cli.terminal.failures import report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.streams import print_error, print_line
 from situate.cli.terminal.watch import show_status
 from situate.framework.cycle.cycle import PluginFailed
 from situate.framework.engine.engine import Engine
@@ -24,7 +24,7 @@ from situate.framework.pod.pods import BadPod
 from situate.framework.pod.resources import CPU, EPHEMERAL, MEMORY
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.kinds.pods import Pod
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 
 _NODES: Final = (
     Column("node"),
@@ -36,39 +36,41 @@ _NODES: Final = (
     Column("taints", wide=True),
 )
 _PODS: Final = (Column("pod"), Column("priority", right=True), Column("scheduler", wide=True), Column("answer"))
-_LISTED: Final = 40
+_MAX_ROWS: Final = 40
 """Number of nodes, and of Pods, that a table shows; `-o wide` shows all. The fullest nodes come first."""
 
 
 def show(
-    profile: Path | None, where: Where, namespace: str | None, output: Format, *, of_all: bool, watch: bool
+    profile: Path | None, where: ClusterSource, namespace: str | None, output: Format, *, of_all: bool, watch: bool
 ) -> None:
     """Print the status, with `watch` again at each change."""
 
     def once() -> None:
-        with mendable_failures():
-            profiles = read_profiles(profile).unextended()
-            listed = where.listed(namespace, of_all=of_all)
+        with report_failures():
+            profiles = read_profiles(profile).without_extenders()
+            listed = where.listed_namespace(namespace, of_all=of_all)
             world = observe(where)
-            pending = [each for each in world.pending if listed in (None, each.metadata.namespace)]
-            unread = [each for each in world.unread_pending if listed in (None, each.namespace)]
-            others = len(world.pending) + len(world.unread_pending) - len(pending) - len(unread)
-            engine = world.engine(profiles, [pod for pod in pending if profiles.answer_for(pod.spec.scheduler_name)])
+            pending = [each for each in world.pending_pods if listed in (None, each.metadata.namespace)]
+            unread = [each for each in world.unreadable_pending_pods if listed in (None, each.namespace)]
+            others = len(world.pending_pods) + len(world.unreadable_pending_pods) - len(pending) - len(unread)
+            engine = world.engine(
+                profiles, [pod for pod in pending if profiles.has_profile_for(pod.spec.scheduler_name)]
+            )
             with progress("running the plugins"):
-                nodes = _nodes(world, engine.snapshot)
-                pods = [*_answers(engine, pending), *map(_unread_answer, unread)]
+                nodes = _nodes_data(world, engine.snapshot)
+                pods = [*_placement_answers(engine, pending), *map(_answer_for_unreadable, unread)]
         if output in (Format.JSON, Format.YAML):
-            print_data({"nodes": nodes, "pending": pods, "remarks": world.remarks.said}, output)
+            print_data({"nodes": nodes, "pending": pods, "remarks": world.remarks.sentences}, output)
             return
-        for remark in world.remarks.said:
-            complain(remark)
+        for remark in world.remarks.sentences:
+            print_error(remark)
         _print(nodes, pods, output)
-        tell_of_others(others, "pending Pod", listed)
+        report_other_namespaces(others, "pending Pod", listed)
 
     show_status(once, output, watch=watch)
 
 
-def _nodes(world: World, snapshot: Snapshot) -> list[dict[str, Any]]:
+def _nodes_data(world: SchedulerClusterState, snapshot: Snapshot) -> list[dict[str, Any]]:
     """Return the nodes, the fullest first: sorted by the largest requested share of a resource."""
     names = snapshot.nodes.vocabulary.resources.names
     found = []
@@ -95,7 +97,7 @@ def _nodes(world: World, snapshot: Snapshot) -> list[dict[str, Any]]:
     return sorted(found, key=lambda each: (-max(each["requested"].values(), default=0.0), each["node"]))
 
 
-def _answers(engine: Engine, pods: Sequence[Pod]) -> list[dict[str, Any]]:
+def _placement_answers(engine: Engine, pods: Sequence[Pod]) -> list[dict[str, Any]]:
     """Return the node of each Pod alone, or the reason why it gets none.
 
     Pods that are equal for all plugins share an answer.
@@ -103,7 +105,7 @@ def _answers(engine: Engine, pods: Sequence[Pod]) -> list[dict[str, Any]]:
     known: dict[tuple[object, ...], dict[str, str]] = {}
     answers = []
     for pod in pods:
-        key = _alike(engine, pod)
+        key = _equivalence_key(engine, pod)
         if key not in known:
             known[key] = _answer_for(engine, pod)
         answers.append(
@@ -118,7 +120,7 @@ def _answers(engine: Engine, pods: Sequence[Pod]) -> list[dict[str, Any]]:
     return answers
 
 
-def _alike(engine: Engine, pod: Pod) -> tuple[object, ...]:
+def _equivalence_key(engine: Engine, pod: Pod) -> tuple[object, ...]:
     waiting = engine.queue.get(pod.metadata.uid)
     if waiting is None:  # the Pod cannot be read
         return (pod.metadata.uid,)
@@ -127,7 +129,7 @@ def _alike(engine: Engine, pod: Pod) -> tuple[object, ...]:
     return (*shared, info.volumes, info.priority, info.nominated, pod.spec.scheduling_gates)
 
 
-def _unread_answer(pod: Unread) -> dict[str, Any]:
+def _answer_for_unreadable(pod: UnreadablePod) -> dict[str, Any]:
     return {
         "pod": f"{pod.namespace}/{pod.name}",
         "priority": 0,
@@ -153,19 +155,19 @@ def _answer_for(engine: Engine, pod: Pod) -> dict[str, str]:
 
 def _print(nodes: list[dict[str, Any]], pods: list[dict[str, Any]], form: Format) -> None:
     cordoned = sum(each["cordoned"] for each in nodes)
-    say(f"{counted(len(nodes), 'node')}, {cordoned} cordoned; {counted(len(pods), 'pod')} pending")
-    shown = nodes if form is Format.WIDE else nodes[:_LISTED]
+    print_line(f"{format_count(len(nodes), 'node')}, {cordoned} cordoned; {format_count(len(pods), 'pod')} pending")
+    shown = nodes if form is Format.WIDE else nodes[:_MAX_ROWS]
     if shown:
         print_table(_NODES, [_node_row(each) for each in shown], form)
     if len(shown) < len(nodes):
-        say(f"and {counted(len(nodes) - len(shown), 'node')} with less requested; -o wide shows all")
-    waiting = pods if form is Format.WIDE else pods[:_LISTED]
+        print_line(f"and {format_count(len(nodes) - len(shown), 'node')} with less requested; -o wide shows all")
+    waiting = pods if form is Format.WIDE else pods[:_MAX_ROWS]
     if waiting:
-        say()
-        rows = [(each["pod"], each["priority"], each["schedulerName"], _answer(each)) for each in waiting]
+        print_line()
+        rows = [(each["pod"], each["priority"], each["schedulerName"], _answer_text(each)) for each in waiting]
         print_table(_PODS, rows, form)
     if len(waiting) < len(pods):
-        say(f"and {counted(len(pods) - len(waiting), 'pod')} more; -o wide shows all")
+        print_line(f"and {format_count(len(pods) - len(waiting), 'pod')} more; -o wide shows all")
 
 
 def _node_row(node: dict[str, Any]) -> tuple[object, ...]:
@@ -182,7 +184,7 @@ def _node_row(node: dict[str, Any]) -> tuple[object, ...]:
     )
 
 
-def _answer(pod: dict[str, Any]) -> str:
+def _answer_text(pod: dict[str, Any]) -> str:
     if pod["gate"]:
         return f"gated by {pod['gate']}"
     if pod["message"]:

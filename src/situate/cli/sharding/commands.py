@@ -117,15 +117,15 @@ def status(
 
     Objects of all namespaces count. NotReady: the executor's Lease has expired, so its objects go to others.
     """
-    from situate.cli.read_cluster.cluster_source import Where
-    from situate.cli.sharding.find_supervisor import Asked
+    from situate.cli.read_cluster.cluster_source import ClusterSource
+    from situate.cli.sharding.find_supervisor import SupervisorOptions
     from situate.cli.sharding.status import show
 
-    asked = Asked.of(
+    asked = SupervisorOptions.create(
         file,
         assignments,
         resource,
-        Where.of(kubeconfig, context, objects),
+        ClusterSource.create(kubeconfig, context, objects),
         pool=pool,
         partition=partition,
         executor_namespace=executor_namespace,
@@ -163,15 +163,15 @@ def explain(
     The executor with PLACE 1 would be chosen now. With several partitions, the object's own is used. Exits with 1 if
     the object waits.
     """
-    from situate.cli.read_cluster.cluster_source import Where
+    from situate.cli.read_cluster.cluster_source import ClusterSource
     from situate.cli.sharding.explain import show
-    from situate.cli.sharding.find_supervisor import Asked
+    from situate.cli.sharding.find_supervisor import SupervisorOptions
 
-    asked = Asked.of(
+    asked = SupervisorOptions.create(
         file,
         assignments,
         resource,
-        Where.of(kubeconfig, context, objects),
+        ClusterSource.create(kubeconfig, context, objects),
         pool=pool,
         partition=partition,
         executor_namespace=executor_namespace,
@@ -213,15 +213,15 @@ def plan(
     Targets are examples: the strategy chooses the executor when the object moves. All objects are planned; -n and -A
     select the listed ones. Exits with 1 if the goal cannot be reached, or no executor may have an object.
     """
-    from situate.cli.read_cluster.cluster_source import Where
-    from situate.cli.sharding.find_supervisor import Asked
+    from situate.cli.read_cluster.cluster_source import ClusterSource
+    from situate.cli.sharding.find_supervisor import SupervisorOptions
     from situate.cli.sharding.plan import show
 
-    asked = Asked.of(
+    asked = SupervisorOptions.create(
         file,
         assignments,
         resource,
-        Where.of(kubeconfig, context, objects),
+        ClusterSource.create(kubeconfig, context, objects),
         pool=pool,
         partition=partition,
         executor_namespace=executor_namespace,
@@ -261,12 +261,12 @@ def drain(
 
     Exits with 1 if it still holds objects when --wait ends. In a PreStop hook: situate sharding drain --self --wait
     """
-    from situate.cli.read_cluster.cluster_source import Where
-    from situate.cli.sharding.find_supervisor import Asked
+    from situate.cli.read_cluster.cluster_source import ClusterSource
+    from situate.cli.sharding.find_supervisor import SupervisorOptions
 
     if own == (executor is not None):
         raise typer.BadParameter("name one executor, or give --self", param_hint="EXECUTOR")
-    where = Where(kubeconfig, context)
+    where = ClusterSource(kubeconfig, context)
     if executor is None:
         from situate.cli.sharding.drain import drain_own
 
@@ -274,7 +274,7 @@ def drain(
     else:
         from situate.cli.sharding.drain import drain
 
-        asked = Asked.of(
+        asked = SupervisorOptions.create(
             file,
             assignments,
             resource,
@@ -309,15 +309,15 @@ def uncordon(
     context: ContextOption = None,
 ) -> None:
     """Allow new assignments to a drained executor."""
-    from situate.cli.read_cluster.cluster_source import Where
+    from situate.cli.read_cluster.cluster_source import ClusterSource
     from situate.cli.sharding.drain import uncordon
-    from situate.cli.sharding.find_supervisor import Asked
+    from situate.cli.sharding.find_supervisor import SupervisorOptions
 
-    asked = Asked.of(
+    asked = SupervisorOptions.create(
         file,
         assignments,
         resource,
-        Where(kubeconfig, context),
+        ClusterSource(kubeconfig, context),
         pool=pool,
         partition=partition,
         executor_namespace=executor_namespace,

@@ -11,26 +11,26 @@ from typing import Final
 
 import typer
 
-from situate.cli.input.cluster_names import offered
-from situate.cli.read_cluster.cluster_source import Where
-from situate.cli.sharding.find_supervisor import Asked, entry_of
-from situate.cli.sharding.read_cluster import executor_leases, required
-from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.terminal.streams import complain, say
-from situate.cli.terminal.timeouts import timeout_s
+from situate.cli.input.cluster_names import matching_names
+from situate.cli.read_cluster.cluster_source import ClusterSource
+from situate.cli.sharding.find_supervisor import SupervisorOptions, select_entry
+from situate.cli.sharding.read_cluster import executor_leases, require_resource
+from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
+from situate.cli.terminal.streams import print_error, print_line
+from situate.cli.terminal.timeouts import parse_timeout
 from situate.kube.client import Client
 from situate.kube.errors import NotFound
 from situate.kube.patches import MergePatch
 from situate.objects.kinds.leases import Lease
 from situate.objects.resources import LEASES
-from situate.objects.settings.section import did_you_mean
+from situate.objects.settings.section import spelling_hint
 from situate.sharding.leases.executor_report import report_of
 from situate.sharding.leases.membership import ExecutorWatch, lease_name
 from situate.sharding.model.names import CORDON, EXECUTOR, EXECUTOR_UID, STATUS
 from situate.sharding.model.object_view import executor_label, view_of
 from situate.sharding.supervisor.controller.config.section import ShardSettings
 
-_LOOK_S: Final = 1.0
+_POLL_S: Final = 1.0
 
 
 def complete_executors(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -39,41 +39,41 @@ def complete_executors(ctx: typer.Context, incomplete: str) -> list[str]:
     async def names(client: Client) -> list[str]:
         given = ctx.params
         about = (given.get("resource"), given.get("pool"), given.get("partition"), given.get("executor_namespace"))
-        settings = entry_of(given.get("file"), given.get("assignments"), *about)
+        settings = select_entry(given.get("file"), given.get("assignments"), *about)
         leases = await _leases_by_id(client, settings)
         return [each for each, own in leases.items() if any(lease.spec.holder_identity for lease in own)]
 
-    return offered(ctx, incomplete, names)
+    return matching_names(ctx, incomplete, names)
 
 
-def drain(executor: str, asked: Asked, *, wait: bool, timeout: str, dry_run: bool) -> None:
+def drain(executor: str, asked: SupervisorOptions, *, wait: bool, timeout: str, dry_run: bool) -> None:
     """Cordon an executor; exit with 1 if it still holds objects after `timeout`."""
-    with mendable_failures():
-        seconds = timeout_s(timeout)
-        how = _How(seconds if wait and not dry_run else None, dry_run=dry_run)
-        done = asyncio.run(_drain(asked.where, asked.entry(), executor, how))
+    with report_failures():
+        seconds = parse_timeout(timeout)
+        how = _DrainOptions(seconds if wait and not dry_run else None, dry_run=dry_run)
+        done = asyncio.run(_drain(asked.source, asked.entry(), executor, how))
     if not done:
         raise typer.Exit(ExitCode.NO)
 
 
-def drain_own(pool: str, where: Where, *, wait: bool, timeout: str, dry_run: bool) -> None:
+def drain_own(pool: str, where: ClusterSource, *, wait: bool, timeout: str, dry_run: bool) -> None:
     """Drain the executor in this Pod."""
-    with mendable_failures():
-        seconds = timeout_s(timeout)
-        how = _How(seconds if wait and not dry_run else None, dry_run=dry_run)
+    with report_failures():
+        seconds = parse_timeout(timeout)
+        how = _DrainOptions(seconds if wait and not dry_run else None, dry_run=dry_run)
         done = asyncio.run(_drain_own(pool, where, how))
     if not done:
         raise typer.Exit(ExitCode.NO)
 
 
-def uncordon(executor: str, asked: Asked, *, dry_run: bool) -> None:
+def uncordon(executor: str, asked: SupervisorOptions, *, dry_run: bool) -> None:
     """Allow new assignments to an executor."""
-    with mendable_failures():
-        asyncio.run(_uncordon(asked.where, asked.entry(), executor, dry_run=dry_run))
+    with report_failures():
+        asyncio.run(_uncordon(asked.source, asked.entry(), executor, dry_run=dry_run))
 
 
 @dataclass(frozen=True, slots=True)
-class _How:
+class _DrainOptions:
     """Options of a drain."""
 
     wait_s: float | None
@@ -81,11 +81,11 @@ class _How:
     dry_run: bool = field(kw_only=True)
 
 
-async def _drain(where: Where, settings: ShardSettings, executor: str, how: _How) -> bool:
+async def _drain(where: ClusterSource, settings: ShardSettings, executor: str, how: _DrainOptions) -> bool:
     client = where.client()
     try:
         lease = await _lease_of(client, settings, executor)
-        resource = (await required(settings, client)).resource
+        resource = (await require_resource(settings, client)).resource
         selector = f"{EXECUTOR}={executor_label(executor)}"
         uid = lease.metadata.annotations.get(EXECUTOR_UID) or lease.spec.holder_identity
 
@@ -95,25 +95,25 @@ async def _drain(where: Where, settings: ShardSettings, executor: str, how: _How
             views = (view_of(each.content, settings.paths()) for each in page.items)
             return sum(not view.completed and view.executor_uid == uid for view in views)
 
-        return await _cordoned(client, lease, executor, how, held)
+        return await _cordon_and_wait(client, lease, executor, how, held)
     finally:
         await client.close()
 
 
-async def _uncordon(where: Where, settings: ShardSettings, executor: str, *, dry_run: bool) -> None:
+async def _uncordon(where: ClusterSource, settings: ShardSettings, executor: str, *, dry_run: bool) -> None:
     client = where.client()
     try:
         lease = await _lease_of(client, settings, executor)
         if lease.metadata.annotations.get(CORDON) != "true":
-            say(f"executor {executor} was not cordoned by its Lease")
+            print_line(f"executor {executor} was not cordoned by its Lease")
             return
-        await _mark(client, lease, None, dry_run=dry_run)
-        say(f"executor {executor} {'would be' if dry_run else 'is'} uncordoned")
+        await _set_cordon(client, lease, None, dry_run=dry_run)
+        print_line(f"executor {executor} {'would be' if dry_run else 'is'} uncordoned")
     finally:
         await client.close()
 
 
-async def _drain_own(pool: str, where: Where, how: _How) -> bool:
+async def _drain_own(pool: str, where: ClusterSource, how: _DrainOptions) -> bool:
     """Drain with the executor's own permissions only."""
     pod, namespace, uid = (os.environ.get(name, "") for name in ("POD_NAME", "POD_NAMESPACE", "POD_UID"))
     if not (pod and namespace and uid):
@@ -125,29 +125,29 @@ async def _drain_own(pool: str, where: Where, how: _How) -> bool:
         try:
             lease = await client.get(LEASES, name, namespace)
         except NotFound:
-            say(f"Lease {namespace}/{name} does not exist: this executor holds no objects")
+            print_line(f"Lease {namespace}/{name} does not exist: this executor holds no objects")
             return True
-        return await _cordoned(client, lease, pod, how, _reported)
+        return await _cordon_and_wait(client, lease, pod, how, _reported_open_count)
     finally:
         await client.close()
 
 
-async def _cordoned(
-    client: Client, lease: Lease, executor: str, how: _How, held: Callable[[Lease], Awaitable[int | None]]
+async def _cordon_and_wait(
+    client: Client, lease: Lease, executor: str, how: _DrainOptions, held: Callable[[Lease], Awaitable[int | None]]
 ) -> bool:
-    await _mark(client, lease, "true", dry_run=how.dry_run)
+    await _set_cordon(client, lease, "true", dry_run=how.dry_run)
     left = await held(lease)
     done, to_do = ("would be", "would be") if how.dry_run else ("is", "will be")
-    say(f"executor {executor} {done} cordoned" + ("" if left is None else f"; {left} objects {to_do} released"))
+    print_line(f"executor {executor} {done} cordoned" + ("" if left is None else f"; {left} objects {to_do} released"))
     if (wait_s := how.wait_s) is None:
         return True
     ends = time.monotonic() + wait_s
     looked = False
     while left != 0 or not looked:  # objects that were being assigned at the cordon are visible at the second read
         if left != 0 and time.monotonic() >= ends:
-            complain(f"executor {executor} still holds {'an unknown number of' if left is None else left} objects")
+            print_error(f"executor {executor} still holds {'an unknown number of' if left is None else left} objects")
             return False
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_POLL_S)
         try:
             now = await client.get(LEASES, lease.metadata.name, lease.metadata.namespace)
         except NotFound:
@@ -155,11 +155,11 @@ async def _cordoned(
         if not now.spec.holder_identity:
             break
         left, looked = await held(now), True
-    say(f"executor {executor} holds no objects any more")
+    print_line(f"executor {executor} holds no objects any more")
     return True
 
 
-async def _reported(lease: Lease) -> int | None:
+async def _reported_open_count(lease: Lease) -> int | None:
     """Return the number in the executor's own report, or None.
 
     It is used for `--self`, whose process releases the remaining objects at its end.
@@ -167,7 +167,7 @@ async def _reported(lease: Lease) -> int | None:
     return report_of(lease.metadata.annotations.get(STATUS))[0].open
 
 
-async def _mark(client: Client, lease: Lease, value: str | None, *, dry_run: bool) -> None:
+async def _set_cordon(client: Client, lease: Lease, value: str | None, *, dry_run: bool) -> None:
     """Set or remove the cordon. With `dry_run` the API server checks the change, but does not store it."""
     patch = MergePatch({"metadata": {"annotations": {CORDON: value}}})
     await client.patch(LEASES, lease.metadata.name, patch, lease.metadata.namespace, dry_run=dry_run)
@@ -188,7 +188,7 @@ async def _lease_of(client: Client, settings: ShardSettings, executor: str) -> L
     found = await _leases_by_id(client, settings)
     if executor not in found:
         known = sorted(found)
-        hint = did_you_mean(executor, known)
+        hint = spelling_hint(executor, known)
         listed = ", ".join(known[:20]) or "none"
         raise WrongInput(
             f"executor {executor} not found; pool {settings.pool} has: {listed}{'; ' + hint if hint else ''}"

@@ -12,16 +12,16 @@ from typing import Any, assert_never
 import typer
 
 from situate.cli.input.cluster_names import complete_objects
-from situate.cli.input.object_names import ObjectType, readings, require_explained
-from situate.cli.sharding.blocked_writes import blocked_by, warnings_of
-from situate.cli.sharding.find_supervisor import Asked, entries_of, only_partitions_differ
-from situate.cli.sharding.read_cluster import Observed, entry_for, events_about, observe
-from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.input.object_names import ObjectType, possible_names, require_explained_type
+from situate.cli.sharding.blocked_writes import blocking_reasons, recent_warnings
+from situate.cli.sharding.find_supervisor import SupervisorOptions, only_partitions_differ, select_entries
+from situate.cli.sharding.read_cluster import ShardingClusterState, find_entry, observe, read_events
+from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
-from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.streams import print_error, print_line
 from situate.objects.kinds.events import CoreEvent
-from situate.objects.settings.section import did_you_mean
+from situate.objects.settings.section import spelling_hint
 from situate.objects.values.timestamps import rfc3339
 from situate.sharding.assignment.decide import decide
 from situate.sharding.model.actions import (
@@ -31,11 +31,11 @@ from situate.sharding.model.actions import (
     Complete,
     Delete,
     RemoveFinalizer,
+    ReportCompleted,
     RequestDrain,
     Revoke,
-    TellCompleted,
 )
-from situate.sharding.model.decision_inputs import NEW, Decision, Ownership
+from situate.sharding.model.decision_inputs import INITIAL_MEMORY, Decision, Ownership
 from situate.sharding.model.object_view import ObjectView
 from situate.sharding.strategies import Explanation, facts_of, oddities_of
 from situate.sharding.supervisor.controller.config.section import ShardSettings
@@ -55,52 +55,52 @@ def complete_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
     def types() -> list[tuple[ObjectType, str]]:
         given = ctx.params
-        entries = entries_of(given.get("file"), given.get("assignments"), given.get("resource"), given.get("pool"))
-        resources = {each.group_version_plural: _types(each)[0] for each in entries}
+        entries = select_entries(given.get("file"), given.get("assignments"), given.get("resource"), given.get("pool"))
+        resources = {each.group_version_plural: _object_types(each)[0] for each in entries}
         return [(type_, version) for (_, version, _), type_ in resources.items()]
 
     return complete_objects(ctx, incomplete, types)
 
 
-def show(name: str, asked: Asked, namespace: str | None, output: Format) -> None:
+def show(name: str, asked: SupervisorOptions, namespace: str | None, output: Format) -> None:
     """Print the explanation; exit with 1 if the object waits for an executor."""
-    with mendable_failures():
+    with report_failures():
         meant = asked.entries()
-        within = asked.where.namespace(namespace)
+        within = asked.source.namespace(namespace)
         if len(meant) > 1 and only_partitions_differ(meant):
-            settings = _entry_for(meant, asked, name, namespace, within)
+            settings = _find_entry(meant, asked, name, namespace, within)
         else:
             settings = asked.entry()
         observed = observe(settings, asked)
-        view = _found(observed, name, namespace, within)
-        events = events_about(view, asked.where)
+        view = _find_object(observed, name, namespace, within)
+        events = read_events(view, asked.source)
     placer = observed.placer(without=view.uid)
     standing = placer.explain(facts_of(view))  # before decide(): its choice changes the order of ties
-    decision = decide(view, NEW, observed.situation(placer))
+    decision = decide(view, INITIAL_MEMORY, observed.cluster_view(placer))
     told = _as_data(view, decision, standing, observed, events)
     if output in (Format.JSON, Format.YAML):
         print_data(told, output)
     else:
         for remark in told["remarks"]:
-            complain(remark)
+            print_error(remark)
         _print(told, output)
     if told["waits"]:
         raise typer.Exit(ExitCode.NO)
 
 
-def _entry_for(
-    entries: Sequence[ShardSettings], asked: Asked, name: str, namespace: str | None, within: str
+def _find_entry(
+    entries: Sequence[ShardSettings], asked: SupervisorOptions, name: str, namespace: str | None, within: str
 ) -> ShardSettings:
     """Return the entry whose partition has the object. `within` is the namespace of a name without one."""
     found = entries[0]
-    for each in readings(name, namespace, _types(entries[0])):
-        found, there = entry_for(entries, asked, each.namespace or within, each.name)
+    for each in possible_names(name, namespace, _object_types(entries[0])):
+        found, there = find_entry(entries, asked, each.namespace or within, each.name)
         if there:
             break
     return found
 
 
-def _types(settings: ShardSettings) -> tuple[ObjectType, ...]:
+def _object_types(settings: ShardSettings) -> tuple[ObjectType, ...]:
     """Return the type of the objects, before the cluster is asked for their kind."""
     group, _, plural = settings.group_version_plural
     return (ObjectType(_singular(plural), plural, group),)
@@ -114,25 +114,25 @@ def _singular(plural: str) -> str:
     return plural
 
 
-def _found(observed: Observed, name: str, namespace: str | None, within: str) -> ObjectView:
+def _find_object(observed: ShardingClusterState, name: str, namespace: str | None, within: str) -> ObjectView:
     """Return the object. `within` is the namespace of a name without one. Raises `WrongInput`."""
-    types = _types(observed.settings)
+    types = _object_types(observed.settings)
     last = ""
-    for each in readings(name, namespace, types):
+    for each in possible_names(name, namespace, types):
         places, last = ("", each.namespace or within), each.name  # a cluster-scoped object has no namespace
         for view in observed.views:
             if view.name == last and view.namespace in places:
                 return view
-        for view in observed.foreign:
+        for view in observed.foreign_objects:
             if view.name == last and view.namespace in places:
                 other = observed.partition_of(view)
                 raise WrongInput(f"{name} is in partition {other}, not in {observed.settings.partition}")
-    require_explained(name, types)
+    require_explained_type(name, types)
     kind = observed.scope.resource.kind
     if elsewhere := sorted({view.namespace for view in observed.views if view.name == last} - {within}):
         others = ", ".join(f"{each}/{last}" for each in elsewhere[:5])
         raise WrongInput(f"{name}: {kind} not found in namespace {within}; found: {others}")
-    hint = did_you_mean(last, [view.name for view in observed.views])
+    hint = spelling_hint(last, [view.name for view in observed.views])
     part = "" if observed.settings.partition is None else f" in partition {observed.settings.partition}"
     raise WrongInput(f"{name}: {kind} not found{part}{'; ' + hint if hint else ''}")
 
@@ -141,13 +141,13 @@ def _as_data(
     view: ObjectView,
     decision: Decision,
     standing: Explanation,
-    observed: Observed,
+    observed: ShardingClusterState,
     events: Sequence[CoreEvent] | str,
 ) -> dict[str, Any]:
     verdict = decision.verdict
-    recent = [] if isinstance(events, str) else warnings_of(events, observed.wall)
-    next_ = [_said(action) for action in decision.actions]
-    blocked = [*blocked_by(recent, observed)] if next_ or not view.executor else []
+    recent = [] if isinstance(events, str) else recent_warnings(events, observed.wall)
+    next_ = [_describe_action(action) for action in decision.actions]
+    blocked = [*blocking_reasons(recent, observed)] if next_ or not view.executor else []
     by_id = observed.members.current
     executors = []
     for each in standing.candidates:
@@ -156,7 +156,7 @@ def _as_data(
             {
                 "id": each.executor,
                 "status": "Removed" if member is None else str(member.status),
-                "open": 0 if member is None else len(observed.open_of(member)),
+                "open": 0 if member is None else len(observed.open_objects_of(member)),
                 "capacity": None if member is None else member.capacity,
                 "place": each.place,
                 "why": each.why,
@@ -165,7 +165,7 @@ def _as_data(
     return {
         "object": f"{view.namespace}/{view.name}" if view.namespace else view.name,
         "uid": view.uid,
-        "state": _state(view),
+        "state": _state_text(view),
         "executor": view.executor,
         "executorUid": view.executor_uid,
         "epoch": view.epoch,
@@ -175,7 +175,7 @@ def _as_data(
         "losses": len(view.losses),
         "drain": None if view.drain is None else str(view.drain),
         "selector": view.executor_selector,
-        "frozen": observed.owned(view) is Ownership.FROZEN,
+        "frozen": observed.ownership(view) is Ownership.FROZEN,
         "table": observed.settings.partition_table,
         "faults": list(view.faults),
         "oddities": [*oddities_of(view)],
@@ -186,13 +186,13 @@ def _as_data(
         "blocked": [] if view.completed and not next_ else blocked,
         "events": recent,
         "next": next_,
-        "waits": _waits(view, decision, observed) or (bool(blocked) and not view.completed),
+        "waits": _is_waiting(view, decision, observed) or (bool(blocked) and not view.completed),
         "executors": executors,
         "remarks": [*observed.remarks, *([events] if isinstance(events, str) else ())],
     }
 
 
-def _state(view: ObjectView) -> str:
+def _state_text(view: ObjectView) -> str:
     if view.completed:
         return "succeeded" if view.successful else f"failed{f' ({view.reason})' if view.reason else ''}"
     if view.deleting:
@@ -200,16 +200,16 @@ def _state(view: ObjectView) -> str:
     return "assigned" if view.executor else "unassigned"
 
 
-def _waits(view: ObjectView, decision: Decision, observed: Observed) -> bool:
+def _is_waiting(view: ObjectView, decision: Decision, observed: ShardingClusterState) -> bool:
     """Return whether the object waits for an executor, and is not about to get one."""
     if view.completed:
         return False
     if decision.verdict is None:
-        return not view.executor and observed.owned(view) is Ownership.FROZEN
+        return not view.executor and observed.ownership(view) is Ownership.FROZEN
     return not decision.verdict.assigned
 
 
-def _said(action: Action) -> str:
+def _describe_action(action: Action) -> str:
     """Describe an action as the supervisor's next step."""
     match action:
         case Assign(placement):
@@ -226,7 +226,7 @@ def _said(action: Action) -> str:
             return "remove the finalizer"
         case Delete():
             return "delete"
-        case TellCompleted():
+        case ReportCompleted():
             return "count its capacity as free"
         case _ as never:
             assert_never(never)
@@ -236,39 +236,39 @@ def _print(told: dict[str, Any], form: Format) -> None:
     if told["executor"]:
         since = f" since {told['assignedAt']}" if told["assignedAt"] else ""
         cause = f", cause: {told['cause']}" if told["cause"] else ""
-        say(f"{told['object']} is {told['state']}: {told['executor']} (epoch {told['epoch']}{cause}{since})")
+        print_line(f"{told['object']} is {told['state']}: {told['executor']} (epoch {told['epoch']}{cause}{since})")
     else:
-        say(f"{told['object']} is {told['state']} (epoch {told['epoch']})")
+        print_line(f"{told['object']} is {told['state']} (epoch {told['epoch']})")
     if told["partition"]:
-        say(f"partition: {told['partition']}")
+        print_line(f"partition: {told['partition']}")
     for fault in told["faults"]:
-        say(f"cannot be assigned: {fault}")
+        print_line(f"cannot be assigned: {fault}")
     for oddity in told["oddities"]:
-        say(f"ignored: {oddity}")
+        print_line(f"ignored: {oddity}")
     verdict = told["verdict"]
     if verdict is not None and not verdict["assigned"]:
-        say(f"waits: {verdict['reason']}: {verdict['message']}")
+        print_line(f"waits: {verdict['reason']}: {verdict['message']}")
     if told["frozen"]:
-        say(
+        print_line(
             "the slot of the object is frozen: no supervisor assigns the object before "
             f"`situate sharding partitions hand-over {told['table']}`"
         )
     if told["drain"]:
-        say(f"drain requested: {told['drain']}")
+        print_line(f"drain requested: {told['drain']}")
     if told["selector"]:
-        say(f"allowed executors: those with labels that match {told['selector']}")
+        print_line(f"allowed executors: those with labels that match {told['selector']}")
     if told["losses"]:
-        say(f"recent losses of the holder: {told['losses']}")
+        print_line(f"recent losses of the holder: {told['losses']}")
     for reason in told["blocked"]:
-        say(f"blocked: {reason}")
+        print_line(f"blocked: {reason}")
     for action in told["next"]:
-        say(f"next, when no longer blocked: {action}" if told["blocked"] else f"next: {action}")
+        print_line(f"next, when no longer blocked: {action}" if told["blocked"] else f"next: {action}")
     for event in told["events"]:
-        say(f"Event {event['reason']} (x{event['count']}, {event['secondsAgo']} s ago): {event['message']}")
+        print_line(f"Event {event['reason']} (x{event['count']}, {event['secondsAgo']} s ago): {event['message']}")
     if told["executors"]:
         print_table(_COLUMNS, [_row(each) for each in told["executors"]], form)
     else:
-        say("no executor is known")
+        print_line("no executor is known")
 
 
 def _row(each: dict[str, Any]) -> tuple[object, ...]:

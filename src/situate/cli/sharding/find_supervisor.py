@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from situate.cli.input.configuration import load, sharding_entries
-from situate.cli.read_cluster.cluster_source import Where
+from situate.cli.input.configuration import load_configuration, sharding_entries
+from situate.cli.read_cluster.cluster_source import ClusterSource
 from situate.cli.terminal.failures import WrongInput
 from situate.objects.settings.options import BadOptions
 from situate.sharding.supervisor.controller.config.section import ShardSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SupervisorOptions:
     """Options of a command that select the supervisor and the cluster."""
 
     file: Path | None
@@ -26,40 +26,42 @@ class Asked:
     executor_namespace: str | None
     installation: str
     """Namespace of the supervisors' Lease and of the partition table."""
-    where: Where
+    source: ClusterSource
 
     @classmethod
-    def of(
+    def create(
         cls,
         file: Path | None,
         assignments: Iterable[str] | None,
         resource: str | None,
-        where: Where,
+        where: ClusterSource,
         *,
         pool: str | None = None,
         partition: str | None = None,
         executor_namespace: str | None = None,
         installation: str = "situate",
-    ) -> Asked:
+    ) -> SupervisorOptions:
         given = tuple(assignments or ())
         return cls(file, given, resource, pool, partition, executor_namespace, installation, where)
 
     def entry(self) -> ShardSettings:
         """Return the only selected entry. Raises `WrongInput` and `BadConfiguration`."""
-        return entry_of(self.file, self.assignments, self.resource, self.pool, self.partition, self.executor_namespace)
-
-    def entries(self) -> list[ShardSettings]:
-        """Return all selected entries, at least one. Raises the same errors as `entry`."""
-        return entries_of(
+        return select_entry(
             self.file, self.assignments, self.resource, self.pool, self.partition, self.executor_namespace
         )
 
-    def entry_of_table(self, table: str) -> ShardSettings:
+    def entries(self) -> list[ShardSettings]:
+        """Return all selected entries, at least one. Raises the same errors as `entry`."""
+        return select_entries(
+            self.file, self.assignments, self.resource, self.pool, self.partition, self.executor_namespace
+        )
+
+    def table_entry(self, table: str) -> ShardSettings:
         """Return one of the entries that share a partition table. Raises the same errors as `entry`."""
-        return entry_of_table(table, self.file, self.assignments, self.resource, self.pool)
+        return select_table_entry(table, self.file, self.assignments, self.resource, self.pool)
 
 
-def entry_of(
+def select_entry(
     file: Path | None,
     assignments: Sequence[str] | None,
     resource: str | None,
@@ -68,7 +70,7 @@ def entry_of(
     executor_namespace: str | None = None,
 ) -> ShardSettings:
     """Return the only entry that flags and file select. Raises `WrongInput` and `BadConfiguration`."""
-    meant = entries_of(file, assignments, resource, pool, partition, executor_namespace)
+    meant = select_entries(file, assignments, resource, pool, partition, executor_namespace)
     if len(meant) == 1:
         return meant[0]
     listed = "; ".join(each.name for each in meant)
@@ -82,7 +84,7 @@ def only_partitions_differ(entries: Sequence[ShardSettings]) -> bool:
     return len(alike) == 1 and all(each.partition is not None for each in entries)
 
 
-def entries_of(
+def select_entries(
     file: Path | None,
     assignments: Sequence[str] | None,
     resource: str | None,
@@ -90,7 +92,7 @@ def entries_of(
     partition: str | None = None,
     executor_namespace: str | None = None,
 ) -> list[ShardSettings]:
-    """Return all entries that flags and file select, at least one. Raises the same errors as `entry_of`."""
+    """Return all entries that flags and file select, at least one. Raises the same errors as `select_entry`."""
     given = {
         "resource": resource,
         "pool": pool,
@@ -99,8 +101,8 @@ def entries_of(
     }
     known = {key: value for key, value in given.items() if value is not None}
     if file is None:
-        return [_of_flags(known, assignments)]
-    entries = sharding_entries(load(file, assignments or ()))
+        return [_entry_from_flags(known, assignments)]
+    entries = sharding_entries(load_configuration(file, assignments or ()))
     fields = {"executorNamespace": "executor_namespace"}
     meant = [
         each for each in entries if all(getattr(each, fields.get(key, key)) == value for key, value in known.items())
@@ -111,17 +113,21 @@ def entries_of(
     return meant
 
 
-def entry_of_table(
+def select_table_entry(
     table: str, file: Path | None, assignments: Sequence[str] | None, resource: str | None, pool: str | None
 ) -> ShardSettings:
     """Return one of the entries that share a partition table. They differ only in their partition.
 
-    Raises the same errors as `entry_of`.
+    Raises the same errors as `select_entry`.
     """
     known = {key: value for key, value in {"resource": resource, "pool": pool}.items() if value is not None}
     if file is None:
-        return _of_flags(known, assignments)
-    entries = [each for each in sharding_entries(load(file, assignments or ())) if each.partition_table is not None]
+        return _entry_from_flags(known, assignments)
+    entries = [
+        each
+        for each in sharding_entries(load_configuration(file, assignments or ()))
+        if each.partition_table is not None
+    ]
     meant = [
         each
         for each in entries
@@ -138,13 +144,13 @@ def entry_of_table(
     return meant[0]
 
 
-def _of_flags(known: Mapping[str, str], assignments: Sequence[str] | None) -> ShardSettings:
+def _entry_from_flags(known: Mapping[str, str], assignments: Sequence[str] | None) -> ShardSettings:
     if "resource" not in known:
         raise WrongInput("no objects are named: give --resource GROUP/VERSION/PLURAL, or a configuration with -f")
     if assignments:
         raise WrongInput(f"--set {assignments[0]}: --set needs a configuration; name its file with -f")
     try:
-        return ShardSettings.of(known)
+        return ShardSettings.parse_entry(known)
     except BadOptions as bad:
         raise WrongInput("\n".join(str(replace(each, path=_flag(each.path))) for each in bad.mistakes)) from None
 

@@ -20,11 +20,11 @@ from situate.cli.terminal.options import (
 )
 
 if TYPE_CHECKING:
-    from situate.cli.sharding.find_supervisor import Asked
+    from situate.cli.sharding.find_supervisor import SupervisorOptions
 
-_MOST: Final = 4096
+_MAX_PARTITIONS: Final = 4096
 """Largest number of slots, and so of partitions, of a table."""
-_FORMER: Final = {
+_FORMER_FLAGS: Final = {
     "--create": "create TABLE --count N",
     "--count": "resize TABLE --count N",
     "--split": "split TABLE PARTITION",
@@ -39,8 +39,8 @@ class _Group(typer.core.TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Name the command that replaces a former flag."""
         if args and args[0] not in self.commands:
-            given = next((each for each in _FORMER if any(arg.partition("=")[0] == each for arg in args)), None)
-            command = "show TABLE" if given is None else _FORMER[given]
+            given = next((each for each in _FORMER_FLAGS if any(arg.partition("=")[0] == each for arg in args)), None)
+            command = "show TABLE" if given is None else _FORMER_FLAGS[given]
             ctx.fail(f"No such command {args[0]!r}. Write: situate sharding partitions {command}")
         return super().resolve_command(ctx, args)
 
@@ -68,13 +68,15 @@ TableArgument = Annotated[
 PartitionArgument = Annotated[
     int, typer.Argument(metavar="PARTITION", help="Number of the partition.", show_default=False)
 ]
-CountOption = Annotated[int, typer.Option("--count", min=1, max=_MOST, metavar="N", help="Number of partitions.")]
+CountOption = Annotated[
+    int, typer.Option("--count", min=1, max=_MAX_PARTITIONS, metavar="N", help="Number of partitions.")
+]
 ForceOption = Annotated[
     bool, typer.Option("--force", help="Give slots also to a partition without a running supervisor.")
 ]
 
 
-def _asked(
+def _supervisor_options(
     file: Path | None,
     assignments: list[str] | None,
     resource: str | None,
@@ -82,11 +84,13 @@ def _asked(
     installation: str,
     kubeconfig: Path | None,
     context: str | None,
-) -> Asked:
-    from situate.cli.read_cluster.cluster_source import Where
-    from situate.cli.sharding.find_supervisor import Asked
+) -> SupervisorOptions:
+    from situate.cli.read_cluster.cluster_source import ClusterSource
+    from situate.cli.sharding.find_supervisor import SupervisorOptions
 
-    return Asked.of(file, assignments, resource, Where(kubeconfig, context), pool=pool, installation=installation)
+    return SupervisorOptions.create(
+        file, assignments, resource, ClusterSource(kubeconfig, context), pool=pool, installation=installation
+    )
 
 
 @app.command(short_help="Show the partitions of a table.")
@@ -105,7 +109,12 @@ def show(
     """Show the slots, open objects and supervisor of each partition, and the conditions that a hand-over waits for."""
     from situate.cli.sharding.partitions import show
 
-    show(table, _asked(file, assignments, resource, pool, installation_namespace, kubeconfig, context), by, output)
+    show(
+        table,
+        _supervisor_options(file, assignments, resource, pool, installation_namespace, kubeconfig, context),
+        by,
+        output,
+    )
 
 
 @app.command(short_help="Create a table of equal partitions.")
@@ -123,10 +132,10 @@ def create(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Create the ConfigMap with a number of equal partitions."""
-    from situate.cli.sharding.partitions import creation, write
+    from situate.cli.sharding.partitions import creation_change, write_change
 
-    asked = _asked(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
-    write(table, asked, None, creation(count), output, dry_run=dry_run)
+    asked = _supervisor_options(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
+    write_change(table, asked, None, creation_change(count), output, dry_run=dry_run)
 
 
 @app.command(short_help="Freeze slots for another number of partitions.")
@@ -149,10 +158,10 @@ def resize(
 
     Exits with 1 if a receiving partition has no running supervisor.
     """
-    from situate.cli.sharding.partitions import resizing, write
+    from situate.cli.sharding.partitions import resize_change, write_change
 
-    asked = _asked(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
-    write(table, asked, by, resizing(count), output, dry_run=dry_run, force=force)
+    asked = _supervisor_options(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
+    write_change(table, asked, by, resize_change(count), output, dry_run=dry_run, force=force)
 
 
 @app.command(short_help="Freeze half of a partition's slots for another.")
@@ -181,10 +190,10 @@ def split(
 
     Exits with 1 if the receiving partition has no running supervisor.
     """
-    from situate.cli.sharding.partitions import splitting, write
+    from situate.cli.sharding.partitions import split_change, write_change
 
-    asked = _asked(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
-    write(table, asked, by, splitting(partition, into), output, dry_run=dry_run, force=force)
+    asked = _supervisor_options(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
+    write_change(table, asked, by, split_change(partition, into), output, dry_run=dry_run, force=force)
 
 
 @app.command(short_help="Freeze all slots of a partition for another.")
@@ -208,10 +217,10 @@ def merge(
 
     Exits with 1 if the receiving partition has no running supervisor.
     """
-    from situate.cli.sharding.partitions import merging, write
+    from situate.cli.sharding.partitions import merge_change, write_change
 
-    asked = _asked(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
-    write(table, asked, by, merging(partition, into), output, dry_run=dry_run, force=force)
+    asked = _supervisor_options(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
+    write_change(table, asked, by, merge_change(partition, into), output, dry_run=dry_run, force=force)
 
 
 @app.command("hand-over", short_help="Give frozen slots to their new partitions.")
@@ -233,10 +242,10 @@ def hand_over(
 
     Exits with 1 if this must wait, and names the reason; repeat the command later.
     """
-    from situate.cli.sharding.partitions import handing_over, write
+    from situate.cli.sharding.partitions import hand_over_change, write_change
 
-    asked = _asked(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
-    write(table, asked, by, handing_over(force=force), output, dry_run=dry_run, force=force)
+    asked = _supervisor_options(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
+    write_change(table, asked, by, hand_over_change(force=force), output, dry_run=dry_run, force=force)
 
 
 @app.command(short_help="Leave frozen slots with their partitions.")
@@ -254,7 +263,7 @@ def thaw(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Leave frozen slots with their current partitions, which cancels a change."""
-    from situate.cli.sharding.partitions import thawing, write
+    from situate.cli.sharding.partitions import thaw_table, write_change
 
-    asked = _asked(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
-    write(table, asked, by, thawing, output, dry_run=dry_run)
+    asked = _supervisor_options(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
+    write_change(table, asked, by, thaw_table, output, dry_run=dry_run)

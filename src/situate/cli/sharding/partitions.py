@@ -16,13 +16,13 @@ from typing import Any
 
 import typer
 
-from situate.cli.read_cluster.cluster_source import Where
-from situate.cli.sharding.find_supervisor import Asked
-from situate.cli.sharding.read_cluster import ENTRY, required, table_of
-from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.read_cluster.cluster_source import ClusterSource
+from situate.cli.sharding.find_supervisor import SupervisorOptions
+from situate.cli.sharding.read_cluster import ENTRY, require_resource, require_table
+from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
-from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.streams import print_error, print_line
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, Conflict, NotFound
 from situate.kube.patches import MergePatch
@@ -31,17 +31,17 @@ from situate.objects.resources import CONFIGMAPS, LEASES
 from situate.sharding.leases.lease_age import supervisor_problem
 from situate.sharding.model.object_view import view_of
 from situate.sharding.partitions.partitions import PartitionBy, hash_of
-from situate.sharding.partitions.repartition import merged, resized, split
+from situate.sharding.partitions.repartition import merge_partitions, resize_owners, split_partition
 from situate.sharding.partitions.slots import (
     SLOTS,
     BadTable,
     SlotTable,
     even_table,
-    frozen,
-    hand_over_waits_for,
-    handed_over,
+    freeze_slots,
+    hand_over_obstacles,
+    hand_over_slots,
     slot_of,
-    thawed,
+    thaw_slots,
 )
 from situate.sharding.supervisor.controller.config.section import ShardSettings
 from situate.sharding.supervisor.report import confirmed_versions
@@ -58,40 +58,42 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class PartitionTableState:
     """Partition table, and the state that its hand-over depends on."""
 
-    found: ConfigMap | None
+    config_map: ConfigMap | None
     table: SlotTable | None
     open_by_slot: Mapping[int, int]
     confirmed: Mapping[int, int]
     supervisors: Mapping[int, str]
     """Holder of the supervisor's Lease by partition. Partitions without a live supervisor are absent."""
-    missing: Mapping[int, str]
+    supervisor_problems: Mapping[int, str]
     """Reason why a partition has no supervisor, by partition."""
 
-    def waits(self, table: SlotTable, *, force: bool) -> list[str]:
+    def hand_over_conditions(self, table: SlotTable, *, force: bool) -> list[str]:
         """Return the conditions that a hand-over waits for. `force` ignores supervisors of receiving partitions."""
-        waits = hand_over_waits_for(table, self.confirmed, self.open_by_slot)
-        return waits if force else [*waits, *self.without_supervisor(table)]
+        waits = hand_over_obstacles(table, self.confirmed, self.open_by_slot)
+        return waits if force else [*waits, *self.missing_supervisors(table)]
 
-    def without_supervisor(self, table: SlotTable) -> list[str]:
+    def missing_supervisors(self, table: SlotTable) -> list[str]:
         """Return a sentence for each partition that receives slots and has no supervisor to assign their objects."""
-        receiving = sorted({each.to for each in table.frozen if each.to is not None})
+        receiving = sorted({each.to for each in table.frozen_slots if each.to is not None})
         return [
-            f"partition {each} has no supervisor: {self.missing[each]}" for each in receiving if each in self.missing
+            f"partition {each} has no supervisor: {self.supervisor_problems[each]}"
+            for each in receiving
+            if each in self.supervisor_problems
         ]
 
 
-Change = Callable[[Read, str], SlotTable | None]
+TableChange = Callable[[PartitionTableState, str], SlotTable | None]
 """Returns the next version of the table with this name, or None if it must wait. Raises `WrongInput` and `BadTable`."""
 
 
-def creation(count: int) -> Change:
+def creation_change(count: int) -> TableChange:
     """Return a change to a new table of `count` equal partitions."""
 
-    def change(read: Read, name: str) -> SlotTable:
-        if read.found is not None:
+    def change(read: PartitionTableState, name: str) -> SlotTable:
+        if read.config_map is not None:
             hint = f"`situate sharding partitions resize {name} --count {count}` changes it"
             raise WrongInput(f"ConfigMap {name} already exists; {hint}")
         return even_table(count)
@@ -99,88 +101,97 @@ def creation(count: int) -> Change:
     return change
 
 
-def resizing(count: int) -> Change:
+def resize_change(count: int) -> TableChange:
     """Return a change to another number of partitions that moves as few slots as possible."""
 
-    def change(read: Read, name: str) -> SlotTable:
-        table = table_of(read.found, name)
+    def change(read: PartitionTableState, name: str) -> SlotTable:
+        table = require_table(read.config_map, name)
         owners = table.owners()
         present = sorted(set(owners))
         wanted = present[:count]
         while len(wanted) < count:
-            wanted.append(_free(wanted))
+            wanted.append(_free_partition(wanted))
         load = [read.open_by_slot.get(slot, 0) for slot in range(SLOTS)]
-        return frozen(table, resized(owners, wanted, load if any(load) else None))
+        return freeze_slots(table, resize_owners(owners, wanted, load if any(load) else None))
 
     return change
 
 
-def splitting(partition: int, into: int | None) -> Change:
+def split_change(partition: int, into: int | None) -> TableChange:
     """Return a change that moves half of a partition's slots. If `into` is None, they go to the first free number."""
 
-    def change(read: Read, name: str) -> SlotTable:
-        table = table_of(read.found, name)
+    def change(read: PartitionTableState, name: str) -> SlotTable:
+        table = require_table(read.config_map, name)
         owners = table.owners()
-        return frozen(table, split(owners, partition, _free(owners) if into is None else into))
+        return freeze_slots(
+            table, split_partition(owners, partition, _free_partition(owners) if into is None else into)
+        )
 
     return change
 
 
-def merging(partition: int, into: int) -> Change:
+def merge_change(partition: int, into: int) -> TableChange:
     """Return a change that moves all slots of a partition to another one."""
 
-    def change(read: Read, name: str) -> SlotTable:
-        table = table_of(read.found, name)
-        return frozen(table, merged(table.owners(), partition, into))
+    def change(read: PartitionTableState, name: str) -> SlotTable:
+        table = require_table(read.config_map, name)
+        return freeze_slots(table, merge_partitions(table.owners(), partition, into))
 
     return change
 
 
-def handing_over(*, force: bool) -> Change:
+def hand_over_change(*, force: bool) -> TableChange:
     """Return a change that gives frozen slots to their new owners."""
 
-    def change(read: Read, name: str) -> SlotTable | None:
-        table = table_of(read.found, name)
-        return None if read.waits(table, force=force) else handed_over(table)
+    def change(read: PartitionTableState, name: str) -> SlotTable | None:
+        table = require_table(read.config_map, name)
+        return None if read.hand_over_conditions(table, force=force) else hand_over_slots(table)
 
     return change
 
 
-def thawing(read: Read, name: str) -> SlotTable:
+def thaw_table(read: PartitionTableState, name: str) -> SlotTable:
     """Leave frozen slots with their current owners."""
-    return thawed(table_of(read.found, name))
+    return thaw_slots(require_table(read.config_map, name))
 
 
-def show(table: str, asked: Asked, by: str | None, output: Format) -> None:
+def show(table: str, asked: SupervisorOptions, by: str | None, output: Format) -> None:
     """Print the table, and the reasons why a hand-over would wait."""
-    with mendable_failures():
-        read, _, _ = _asked(table, asked, by, None, dry_run=False, force=False)
+    with report_failures():
+        read, _, _ = _read_and_change(table, asked, by, None, dry_run=False, force=False)
     _print(table, read, None, output, dry_run=False, force=False)
 
 
-def write(
-    table: str, asked: Asked, by: str | None, change: Change, output: Format, *, dry_run: bool, force: bool = False
+def write_change(
+    table: str,
+    asked: SupervisorOptions,
+    by: str | None,
+    change: TableChange,
+    output: Format,
+    *,
+    dry_run: bool,
+    force: bool = False,
 ) -> None:
     """Apply one change and print the table; exit with 1 if the change is refused or must wait."""
-    with mendable_failures():
-        read, after, refused = _asked(table, asked, by, change, dry_run=dry_run, force=force)
+    with report_failures():
+        read, after, refused = _read_and_change(table, asked, by, change, dry_run=dry_run, force=force)
     for each in refused:
-        complain(f"{each}; the objects of its slots would wait")
+        print_error(f"{each}; the objects of its slots would wait")
     if refused:
-        complain(_next_step(asked.entry_of_table(table), table))
+        print_error(_next_step(asked.table_entry(table), table))
         raise typer.Exit(ExitCode.NO)
     _print(table, read, after, output, dry_run=dry_run, force=force)
-    if after is None and read.table is not None and read.waits(read.table, force=force):
+    if after is None and read.table is not None and read.hand_over_conditions(read.table, force=force):
         raise typer.Exit(ExitCode.NO)
 
 
-def _asked(
-    table: str, asked: Asked, by: str | None, change: Change | None, *, dry_run: bool, force: bool
-) -> tuple[Read, SlotTable | None, list[str]]:
-    settings = asked.entry_of_table(table)
+def _read_and_change(
+    table: str, asked: SupervisorOptions, by: str | None, change: TableChange | None, *, dry_run: bool, force: bool
+) -> tuple[PartitionTableState, SlotTable | None, list[str]]:
+    settings = asked.table_entry(table)
     place = (settings.leader_elect_namespace or asked.installation, table)
     hashed = PartitionBy(by or settings.partition_by)
-    return asyncio.run(_done(asked.where, settings, place, hashed, change, dry_run=dry_run, force=force))
+    return asyncio.run(_apply_change(asked.source, settings, place, hashed, change, dry_run=dry_run, force=force))
 
 
 def _next_step(settings: ShardSettings, table: str) -> str:
@@ -190,22 +201,22 @@ def _next_step(settings: ShardSettings, table: str) -> str:
     )
 
 
-async def _done(
-    cluster: Where,
+async def _apply_change(
+    cluster: ClusterSource,
     settings: ShardSettings,
     where: tuple[str, str],
     by: PartitionBy,
-    change: Change | None,
+    change: TableChange | None,
     *,
     dry_run: bool,
     force: bool,
-) -> tuple[Read, SlotTable | None, list[str]]:
+) -> tuple[PartitionTableState, SlotTable | None, list[str]]:
     """Return the table before, the written one (None: no write), and the reasons of a refusal."""
     client = cluster.client()
     try:
-        read = await _read(client, settings, where, by)
+        read = await _read_state(client, settings, where, by)
         if change is None:
-            table_of(read.found, where[1])
+            require_table(read.config_map, where[1])
             return read, None, []
         try:
             after = change(read, where[1])
@@ -214,34 +225,38 @@ async def _done(
         if after is None or after == read.table:
             return read, None, []
         read = await _with_supervisors(client, settings, where[0], read, after)
-        if not force and (refused := read.without_supervisor(after)):
+        if not force and (refused := read.missing_supervisors(after)):
             return read, None, refused
         if not dry_run:
-            await _write(client, where, read.found, after)
+            await _write_table(client, where, read.config_map, after)
         return read, after, []
     finally:
         await client.close()
 
 
-async def _read(client: Client, settings: ShardSettings, where: tuple[str, str], by: PartitionBy) -> Read:
+async def _read_state(
+    client: Client, settings: ShardSettings, where: tuple[str, str], by: PartitionBy
+) -> PartitionTableState:
     namespace, name = where
     try:
         found = await client.get(CONFIGMAPS, name, namespace)
     except NotFound:
-        return Read(None, None, {}, {}, {}, {})
-    table = table_of(found, name)
-    served = await required(settings, client)
+        return PartitionTableState(None, None, {}, {}, {}, {})
+    table = require_table(found, name)
+    served = await require_resource(settings, client)
     open_by_slot: Counter[int] = Counter()
     for each in (await client.list_all(served.resource, settings.namespace)).items:
         view = view_of(each.content, settings.paths())
         if not view.completed and view.holder is not None:
             open_by_slot[slot_of(hash_of(view, by))] += 1
-    return await _with_supervisors(client, settings, namespace, Read(found, table, open_by_slot, {}, {}, {}), table)
+    return await _with_supervisors(
+        client, settings, namespace, PartitionTableState(found, table, open_by_slot, {}, {}, {}), table
+    )
 
 
 async def _with_supervisors(
-    client: Client, settings: ShardSettings, namespace: str, read: Read, table: SlotTable
-) -> Read:
+    client: Client, settings: ShardSettings, namespace: str, read: PartitionTableState, table: SlotTable
+) -> PartitionTableState:
     """Add the reports in the Leases of the supervisors of the table's partitions."""
     group, _, plural = settings.group_version_plural
     leases, supervisors, missing = {}, {}, {}
@@ -256,14 +271,14 @@ async def _with_supervisors(
             missing[partition] = problem
         else:
             supervisors[partition] = lease.spec.holder_identity
-    return replace(read, confirmed=confirmed_versions(leases), supervisors=supervisors, missing=missing)
+    return replace(read, confirmed=confirmed_versions(leases), supervisors=supervisors, supervisor_problems=missing)
 
 
-def _free(taken: Sequence[int]) -> int:
+def _free_partition(taken: Sequence[int]) -> int:
     return next(number for number in range(SLOTS + 1) if number not in set(taken))
 
 
-async def _write(client: Client, where: tuple[str, str], found: ConfigMap | None, after: SlotTable) -> None:
+async def _write_table(client: Client, where: tuple[str, str], found: ConfigMap | None, after: SlotTable) -> None:
     """Write with the version that was read, so that one of two concurrent changes fails."""
     namespace, name = where
     if found is None:
@@ -286,10 +301,12 @@ async def _write(client: Client, where: tuple[str, str], found: ConfigMap | None
         ) from None
 
 
-def _print(name: str, read: Read, after: SlotTable | None, output: Format, *, dry_run: bool, force: bool) -> None:
+def _print(
+    name: str, read: PartitionTableState, after: SlotTable | None, output: Format, *, dry_run: bool, force: bool
+) -> None:
     table = after or read.table
     assert table is not None, "shown after it was read or made"
-    waits = read.waits(table, force=force)
+    waits = read.hand_over_conditions(table, force=force)
     rows = [_row(table, partition, read) for partition in table.partitions]
     if output in (Format.JSON, Format.YAML):
         data: dict[str, Any] = {
@@ -301,18 +318,18 @@ def _print(name: str, read: Read, after: SlotTable | None, output: Format, *, dr
         print_data(data, output)
         return
     done = "" if after is None else " (not written)" if dry_run else " (written now)"
-    say(f"version {table.version}{done}: {len(table.partitions)} partitions")
+    print_line(f"version {table.version}{done}: {len(table.partitions)} partitions")
     print_table(_COLUMNS, [tuple("-" if each is None else each for each in row) for row in rows], output)
     for wait in waits:
-        complain(f"the hand-over waits: {wait}")
-    for partition, problem in sorted(read.missing.items()):
+        print_error(f"the hand-over waits: {wait}")
+    for partition, problem in sorted(read.supervisor_problems.items()):
         if any(each.partition == partition for each in table.ranges):
-            complain(f"partition {partition} has no supervisor, so its objects wait: {problem}")
-    if table.frozen and not waits:
-        say(f"every frozen slot can be handed over: `situate sharding partitions hand-over {name}`")
+            print_error(f"partition {partition} has no supervisor, so its objects wait: {problem}")
+    if table.frozen_slots and not waits:
+        print_line(f"every frozen slot can be handed over: `situate sharding partitions hand-over {name}`")
 
 
-def _row(table: SlotTable, partition: int, read: Read) -> tuple[int | str | None, ...]:
+def _row(table: SlotTable, partition: int, read: PartitionTableState) -> tuple[int | str | None, ...]:
     own = [each for each in table.ranges if each.partition == partition]
     arriving = [each for each in table.ranges if each.to == partition]
     opened = sum(read.open_by_slot.get(slot, 0) for each in own for slot in range(each.start, each.end))

@@ -8,19 +8,19 @@ from typing import Any
 
 import typer
 
-from situate.cli.read_cluster.other_namespaces import tell_of_others
-from situate.cli.sharding.find_supervisor import Asked
-from situate.cli.sharding.read_cluster import Observed, observe
-from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.read_cluster.other_namespaces import report_other_namespaces
+from situate.cli.sharding.find_supervisor import SupervisorOptions
+from situate.cli.sharding.read_cluster import ShardingClusterState, observe
+from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import complain, say
-from situate.objects.values.counts import counted
+from situate.cli.terminal.streams import print_error, print_line
+from situate.objects.values.counts import format_count
 from situate.sharding.assignment.desired_executors import SizingConfig, SizingState, desired_executors
 from situate.sharding.model.executors import ExecutorStatus
 from situate.sharding.model.object_view import ObjectView
-from situate.sharding.rebalancing import Goal, Held, Plan
+from situate.sharding.rebalancing import Goal, PlacedObject, Plan
 from situate.sharding.rebalancing import plan as planned
 from situate.sharding.strategies import facts_of
 
@@ -29,7 +29,7 @@ _LIVE = (ExecutorStatus.HEALTHY, ExecutorStatus.FULL)
 
 
 def show(
-    asked: Asked,
+    asked: SupervisorOptions,
     namespace: str | None,
     output: Format,
     *,
@@ -38,9 +38,9 @@ def show(
     without: Sequence[str],
 ) -> None:
     """Print the plan; exit with 1 if the moves do not reach the goal, or no executor may have an object."""
-    with mendable_failures():
+    with report_failures():
         settings = asked.entry()
-        listed = asked.where.listed(namespace, of_all=of_all)
+        listed = asked.source.listed_namespace(namespace, of_all=of_all)
         observed = observe(settings, asked)
         leaving = frozenset(without)
         unknown = sorted(leaving - observed.members.current.keys())
@@ -52,7 +52,7 @@ def show(
     meant = Goal(goal or usual)
     live = [each.id for each in observed.members.current.values() if each.status in _LIVE and each.id not in leaving]
     with progress("planning"):
-        found = planned(meant, _held(observed), live)
+        found = planned(meant, _held_objects(observed), live)
         told = _as_data(found, meant, live, observed)
     done = found.reached and not told["left"]
     counts = {"moves": len(told["moves"]), "left": len(told["left"])}
@@ -63,15 +63,15 @@ def show(
         print_data(told, output)
     else:
         for remark in observed.remarks:
-            complain(remark)
+            print_error(remark)
         _print(told, counts["moves"], output)
         others = sum(counts.values()) - sum(len(told[kind]) for kind in counts)
-        tell_of_others(others, "object", listed)
+        report_other_namespaces(others, "object", listed)
     if not done:
         raise typer.Exit(ExitCode.NO)
 
 
-def _held(observed: Observed) -> list[Held]:
+def _held_objects(observed: ShardingClusterState) -> list[PlacedObject]:
     """Return the open objects as the supervisor's rebalancing sees them. Objects without a holder are placed anyway."""
     living = observed.members.living
     held = []
@@ -79,17 +79,19 @@ def _held(observed: Observed) -> list[Held]:
         if view.completed or view.faults:
             continue
         holder = None if view.drain is not None else living.get(view.executor_uid)
-        held.append(Held(view.uid, "" if holder is None else holder.id, 1.0, view.migratable and not view.deleting))
+        held.append(
+            PlacedObject(view.uid, "" if holder is None else holder.id, 1.0, view.migratable and not view.deleting)
+        )
     return held
 
 
-def _as_data(found: Plan, goal: Goal, live: list[str], observed: Observed) -> dict[str, Any]:
-    names = {view.uid: _name(view) for view in observed.views}
+def _as_data(found: Plan, goal: Goal, live: list[str], observed: ShardingClusterState) -> dict[str, Any]:
+    names = {view.uid: _object_name(view) for view in observed.views}
     by_uid = {view.uid: view for view in observed.views}
-    forced = [(move, _why_forced(by_uid[move.uid], observed)) for move in found.forced]
+    forced = [(move, _forced_reason(by_uid[move.uid], observed)) for move in found.forced]
     voluntary = [(move, f"for {goal} load") for move in found.voluntary]
     counts = Counter(
-        {id_: len(observed.open_of(member)) for id_, member in observed.members.current.items() if id_ in live}
+        {id_: len(observed.open_objects_of(member)) for id_, member in observed.members.current.items() if id_ in live}
     )
     after = Counter(counts)
     for move, _ in (*forced, *voluntary):
@@ -104,19 +106,21 @@ def _as_data(found: Plan, goal: Goal, live: list[str], observed: Observed) -> di
             {"object": names.get(move.uid, move.uid), "from": move.origin, "to": move.target, "why": why}
             for move, why in (*forced, *voluntary)
         ],
-        "left": [{"object": _name(view), "why": why} for view, why in _left(found, live, observed)],
+        "left": [{"object": _object_name(view), "why": why} for view, why in _unplaced_objects(found, live, observed)],
         "open": dict(sorted(counts.items())),
         "after": {id_: after[id_] for id_ in sorted(live)},
-        "desiredExecutors": _desired(observed),
+        "desiredExecutors": _desired_executors(observed),
         "remarks": list(observed.remarks),
     }
 
 
-def _name(view: ObjectView) -> str:
+def _object_name(view: ObjectView) -> str:
     return f"{view.namespace}/{view.name}" if view.namespace else view.name
 
 
-def _left(found: Plan, live: Collection[str], observed: Observed) -> Iterator[tuple[ObjectView, str]]:
+def _unplaced_objects(
+    found: Plan, live: Collection[str], observed: ShardingClusterState
+) -> Iterator[tuple[ObjectView, str]]:
     """Return objects that no live executor may have, with the reason. Whether all fit at once is not checked."""
     placer = observed.placer()
     forced = {move.uid for move in found.forced}
@@ -129,7 +133,7 @@ def _left(found: Plan, live: Collection[str], observed: Observed) -> Iterator[tu
                 yield view, str(standing.refusal or "no executor is left")
 
 
-def _why_forced(view: ObjectView, observed: Observed) -> str:
+def _forced_reason(view: ObjectView, observed: ShardingClusterState) -> str:
     """Return why an object must move, or be assigned, independently of the load."""
     if not view.executor:
         return "unassigned"
@@ -140,7 +144,7 @@ def _why_forced(view: ObjectView, observed: Observed) -> str:
     return f"its holder {view.executor} is excluded from the plan"
 
 
-def _desired(observed: Observed) -> int | None:
+def _desired_executors(observed: ShardingClusterState) -> int | None:
     """Return the desired number of executors; None if the configuration sets no load for one executor."""
     settings = observed.settings
     if settings.desired_per_executor is None:
@@ -155,13 +159,15 @@ def _print(told: dict[str, Any], total: int, form: Format) -> None:
     moves = told["moves"]
     if moves:
         print_table(_COLUMNS, [(each["object"], each["from"] or "-", each["to"], each["why"]) for each in moves], form)
-    say(f"{counted(total, 'move')} to the goal {told['goal']}{'' if told['reached'] else '; ' + told['why']}")
+    print_line(
+        f"{format_count(total, 'move')} to the goal {told['goal']}{'' if told['reached'] else '; ' + told['why']}"
+    )
     for each in told["left"]:
-        say(f"{each['object']}: {each['why']}")
+        print_line(f"{each['object']}: {each['why']}")
     before = ", ".join(f"{id_} {count}" for id_, count in told["open"].items())
     after = ", ".join(f"{id_} {count}" for id_, count in told["after"].items())
-    say(f"open now: {before or 'no executor is live'}")
+    print_line(f"open now: {before or 'no executor is live'}")
     if total:
-        say(f"open after: {after}")
+        print_line(f"open after: {after}")
     if told["desiredExecutors"] is not None:
-        say(f"executors needed: {told['desiredExecutors']}")
+        print_line(f"executors needed: {told['desiredExecutors']}")

@@ -16,28 +16,28 @@ from typing import Final
 
 from msgspec.structs import replace as replace_entry
 
-from situate.cli.read_cluster.cluster_source import Where
-from situate.cli.sharding.find_supervisor import Asked
+from situate.cli.read_cluster.cluster_source import ClusterSource
+from situate.cli.sharding.find_supervisor import SupervisorOptions
 from situate.cli.terminal.failures import WrongInput
 from situate.cli.terminal.progress import progress
 from situate.kube.client import Client
 from situate.kube.election.lease_record import LeaseName
 from situate.kube.errors import Forbidden, NotFound
-from situate.kube.queries.discovery import Served, discover
+from situate.kube.queries.discovery import DiscoveredResource, discover
 from situate.objects.kinds.config_maps import ConfigMap
 from situate.objects.kinds.events import CoreEvent
 from situate.objects.kinds.leases import Lease
 from situate.objects.resources import CONFIGMAPS, CORE_EVENTS, LEASES, NODES, PODS
 from situate.objects.values.timestamps import rfc3339
 from situate.runtime.process.logs import configure_logging
-from situate.sharding.leases.lease_age import age_s, expired, supervisor_problem
+from situate.sharding.leases.lease_age import age_s, is_expired, supervisor_problem
 from situate.sharding.leases.membership import Membership
-from situate.sharding.model.decision_inputs import Ownership, Situation
-from situate.sharding.model.executors import Executor, Members, Suspect
+from situate.sharding.model.decision_inputs import ClusterView, Ownership
+from situate.sharding.model.executors import LiveExecutor, Members, SuspectLease
 from situate.sharding.model.names import EXECUTOR_UID, POOL
 from situate.sharding.model.object_view import ObjectView, view_of
-from situate.sharding.partitions.ownership import Owned, owned_by, owned_under
-from situate.sharding.partitions.partitions import Identified, PartitionBy, hash_of, partition_of
+from situate.sharding.partitions.ownership import OwnershipTest, static_ownership, table_ownership
+from situate.sharding.partitions.partitions import ObjectIdentity, PartitionBy, hash_of, partition_of
 from situate.sharding.partitions.slots import SlotTable, parse_table, slot_of
 from situate.sharding.strategies import Placer, facts_of, rebuild
 from situate.sharding.supervisor.controller.config.section import ShardSettings
@@ -50,7 +50,7 @@ _TERM: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ShardingClusterState:
     """State of the cluster at one moment."""
 
     settings: ShardSettings
@@ -62,7 +62,7 @@ class Observed:
     """Leases of executors, by UID of the Pod."""
     leader: Lease | None
     """Lease of the supervisors; None if it does not exist or may not be read."""
-    owned: Owned
+    ownership: OwnershipTest
     """Function that returns whether the partition owns an object."""
     now: float
     wall: datetime
@@ -70,7 +70,7 @@ class Observed:
     """Sentences about unreadable or unusual input and its consequences."""
     table: SlotTable | None = None
     """Partition table; None if partitions are fixed or absent."""
-    foreign: tuple[ObjectView, ...] = ()
+    foreign_objects: tuple[ObjectView, ...] = ()
     """Objects of other partitions."""
     leader_known: bool = True
     """Whether the supervisors' Lease could be read."""
@@ -80,7 +80,7 @@ class Observed:
         """Why no supervisor holds the Lease of this partition; empty if one does, or if the Lease is not readable."""
         return supervisor_problem(str(self.scope.lease), self.leader, self.wall) if self.leader_known else ""
 
-    def partition_of(self, obj: Identified) -> str:
+    def partition_of(self, obj: ObjectIdentity) -> str:
         """Return the partition of an object as text; empty without partitions."""
         return partition_text(self.settings, self.table, obj)
 
@@ -91,13 +91,13 @@ class Observed:
         rebuild(placer, facts, self.members.current.values())
         return placer
 
-    def situation(self, placer: Placer) -> Situation:
+    def cluster_view(self, placer: Placer) -> ClusterView:
         """Return the situation for a hypothetical decision.
 
         Executors count as settled, because the time of their last change is unknown here.
         """
         config = replace(self.settings.config(self.settings.archive), scheduler_jitter=0.0)
-        return Situation(
+        return ClusterView(
             now=self.now,
             wall=self.wall,
             members=self.members,
@@ -107,32 +107,32 @@ class Observed:
             adapter=self.settings.paths(),
             has_archiver=self.settings.archive.archive_url is not None
             or self.settings.archive.archive_url_file is not None,
-            ownership=self.owned,
+            ownership=self.ownership,
         )
 
-    def open_of(self, executor: Executor) -> list[ObjectView]:
+    def open_objects_of(self, executor: LiveExecutor) -> list[ObjectView]:
         return [view for view in self.views if not view.completed and view.executor_uid == executor.uid]
 
 
-def observe(settings: ShardSettings, asked: Asked) -> Observed:
+def observe(settings: ShardSettings, asked: SupervisorOptions) -> ShardingClusterState:
     """Return the current state of a cluster, or of a copy of its objects. Raises `KubeError`, `WrongInput`."""
     configure_logging("warning")
-    files = asked.where.objects
+    files = asked.source.objects
     with progress(f"reading {', '.join(map(str, files))}" if files else "reading the cluster"):
         return asyncio.run(_observe(settings, asked))
 
 
-async def _observe(settings: ShardSettings, asked: Asked) -> Observed:
-    client = asked.where.client()
+async def _observe(settings: ShardSettings, asked: SupervisorOptions) -> ShardingClusterState:
+    client = asked.source.client()
     try:
-        await _require_in_files(settings, client, asked.where)
-        wall = await _latest_renewal(client) if asked.where.objects else None
-        return await observed(settings, client, asked.installation, wall)
+        await _require_in_files(settings, client, asked.source)
+        wall = await _latest_renewal(client) if asked.source.objects else None
+        return await observe_with_client(settings, client, asked.installation, wall)
     finally:
         await client.close()
 
 
-async def _require_in_files(settings: ShardSettings, client: Client, where: Where) -> None:
+async def _require_in_files(settings: ShardSettings, client: Client, where: ClusterSource) -> None:
     """Raise `WrongInput` for files without the resource."""
     if where.objects and await discover(client, *settings.group_version_plural) is None:
         files = ", ".join(map(str, where.objects))
@@ -148,26 +148,26 @@ async def _latest_renewal(client: Client) -> datetime:
     return max((each for each in renewed if each is not None), default=datetime.now(UTC))
 
 
-async def observed(
+async def observe_with_client(
     settings: ShardSettings, client: Client, installation: str, wall: datetime | None = None
-) -> Observed:
+) -> ShardingClusterState:
     """Return the state, read with the caller's client.
 
     `wall` is the time for which Leases are evaluated; None: now.
     """
     remarks: list[str] = []
-    served = await required(settings, client)
+    served = await require_resource(settings, client)
     scope = settings.scope(
         served.resource, "situate sharding", installation, settings.archive, status_subresource=served.has_status
     )
     if wall is not None:
         remarks.append(f"Leases are judged as of {rfc3339(wall)}, the last renewal in the files")
-    leader, leader_known = await _leader(settings, scope.lease, client, remarks)
-    owned = owned_by(scope.keyspace)
+    leader, leader_known = await _read_leader(settings, scope.lease, client, remarks)
+    owned = static_ownership(scope.keyspace)
     table = None
     if settings.partition_table is not None:
-        table = table_of(await read_table(settings, client, installation), settings.partition_table)
-        owned = owned_under(table, table, int(settings.partition or 0), scope.keyspace.by)
+        table = require_table(await read_table(settings, client, installation), settings.partition_table)
+        owned = table_ownership(table, table, int(settings.partition or 0), scope.keyspace.by)
     page = await client.list_all(served.resource, settings.namespace)
     seen = [view_of(each.content, settings.paths()) for each in page.items]
     ours = [view for view in seen if owned(view) is not Ownership.FOREIGN]
@@ -176,40 +176,42 @@ async def observed(
     open_by_uid = Counter(view.executor_uid for view in views if not view.completed)
     leases = await executor_leases(settings, client)
     now, wall = time.monotonic(), wall or datetime.now(UTC)
-    membership = await _membership(scope, leases, client, remarks, now, wall)
-    membership.synced(now)
+    membership = await _build_membership(scope, leases, client, remarks, now, wall)
+    membership.record_synced(now)
     members = membership.members(now, open_by_uid)
     remarks += [
-        _run_out(each.id, leases[uid], wall)
+        _expired_message(each.id, leases[uid], wall)
         for uid, each in members.removed.items()
-        if uid in leases and expired(leases[uid], wall, scope.times.lease_s)
+        if uid in leases and is_expired(leases[uid], wall, scope.times.lease_s)
     ]
-    return Observed(
+    return ShardingClusterState(
         *(settings, scope, views, members, leases, leader, owned, now, wall, tuple(remarks)),
         table=table,
-        foreign=foreign,
+        foreign_objects=foreign,
         leader_known=leader_known,
     )
 
 
-def entry_for(entries: Sequence[ShardSettings], asked: Asked, namespace: str, name: str) -> tuple[ShardSettings, bool]:
+def find_entry(
+    entries: Sequence[ShardSettings], asked: SupervisorOptions, namespace: str, name: str
+) -> tuple[ShardSettings, bool]:
     """Return the entry whose partition has the object, and whether exactly one object has the name.
 
     The entries differ only in their partition. If none has that partition, the result is a copy of the first with it.
     Raises `KubeError`, `WrongInput`.
     """
     configure_logging("warning")
-    return asyncio.run(_entry_for(entries, asked, namespace, name))
+    return asyncio.run(_find_entry(entries, asked, namespace, name))
 
 
-async def _entry_for(
-    entries: Sequence[ShardSettings], asked: Asked, namespace: str, name: str
+async def _find_entry(
+    entries: Sequence[ShardSettings], asked: SupervisorOptions, namespace: str, name: str
 ) -> tuple[ShardSettings, bool]:
     first = entries[0]
-    client = asked.where.client()
+    client = asked.source.client()
     try:
-        await _require_in_files(first, client, asked.where)
-        served = await required(first, client)
+        await _require_in_files(first, client, asked.source)
+        served = await require_resource(first, client)
         within = namespace if served.resource.namespaced else None
         found = await client.list(served.resource, within, field_selector=f"metadata.name={name}")
         if len(found.items) != 1:
@@ -217,7 +219,7 @@ async def _entry_for(
         view = view_of(found.items[0].content, first.paths())
         table = None
         if first.partition_table is not None:
-            table = table_of(await read_table(first, client, asked.installation), first.partition_table)
+            table = require_table(await read_table(first, client, asked.installation), first.partition_table)
     finally:
         await client.close()
     partition = partition_number(first, table, view)
@@ -225,18 +227,18 @@ async def _entry_for(
     return own, True
 
 
-def partition_number(settings: ShardSettings, table: SlotTable | None, obj: Identified) -> str | None:
+def partition_number(settings: ShardSettings, table: SlotTable | None, obj: ObjectIdentity) -> str | None:
     """Return `partition` of the entry that has the object; None without partitions."""
     if settings.partition is None:
         return None
     hashed = hash_of(obj, PartitionBy(settings.partition_by))
     if table is not None:
-        return str(table.at(hashed).partition)
+        return str(table.range_of(hashed).partition)
     count = int(settings.partition.partition("/")[2])
     return f"{partition_of(hashed, count)}/{count}"
 
 
-def partition_text(settings: ShardSettings, table: SlotTable | None, obj: Identified) -> str:
+def partition_text(settings: ShardSettings, table: SlotTable | None, obj: ObjectIdentity) -> str:
     """Return the partition of an object as text; empty without partitions."""
     number = partition_number(settings, table, obj)
     if number is None or table is None:
@@ -245,7 +247,7 @@ def partition_text(settings: ShardSettings, table: SlotTable | None, obj: Identi
     return f"{number} (slot {slot} of table {settings.partition_table})"
 
 
-async def _events(view: ObjectView, where: Where) -> list[CoreEvent] | str:
+async def _list_events(view: ObjectView, where: ClusterSource) -> list[CoreEvent] | str:
     client = where.client()
     try:
         page = await client.list(
@@ -258,12 +260,12 @@ async def _events(view: ObjectView, where: Where) -> list[CoreEvent] | str:
     return [each for each in page.items if each.involved_object.uid == view.uid]
 
 
-def events_about(view: ObjectView, where: Where) -> list[CoreEvent] | str:
+def read_events(view: ObjectView, where: ClusterSource) -> list[CoreEvent] | str:
     """Return the Events about one object, or a sentence if they may not be read. Raises `KubeError`."""
-    return asyncio.run(_events(view, where))
+    return asyncio.run(_list_events(view, where))
 
 
-async def required(settings: ShardSettings, client: Client) -> Served:
+async def require_resource(settings: ShardSettings, client: Client) -> DiscoveredResource:
     """Return the resource. Raises `WrongInput` if the cluster does not have it."""
     served = await discover(client, *settings.group_version_plural)
     if served is None:
@@ -289,7 +291,7 @@ async def read_table(settings: ShardSettings, client: Client, installation: str)
         return None
 
 
-def table_of(found: ConfigMap | None, name: str) -> SlotTable:
+def require_table(found: ConfigMap | None, name: str) -> SlotTable:
     """Parse the partition table. Raises `WrongInput` if it is missing or malformed."""
     if found is None:
         hint = f"situate sharding partitions create {name} --count 4"
@@ -300,28 +302,28 @@ def table_of(found: ConfigMap | None, name: str) -> SlotTable:
     return table
 
 
-async def _membership(
+async def _build_membership(
     scope: Scope, leases: Mapping[str, Lease], client: Client, remarks: list[str], now: float, wall: datetime
 ) -> Membership:
     """Return the membership. A Lease's last change is the renewal time in it; a future time counts as now."""
     membership = Membership(scope.executors, scope.times, scope.pool, scope.partition)
     for uid, lease in leases.items():
-        remarks += membership.saw_lease(lease, now - max(0.0, age_s(lease, wall) or 0.0))
-        if expired(lease, wall, scope.times.lease_s):
-            suspect = Suspect(uid, lease.metadata.namespace, lease.metadata.name)
-            membership.checked(suspect, lease, now, now)
+        remarks += membership.record_lease(lease, now - max(0.0, age_s(lease, wall) or 0.0))
+        if is_expired(lease, wall, scope.times.lease_s):
+            suspect = SuspectLease(uid, lease.metadata.namespace, lease.metadata.name)
+            membership.record_check(suspect, lease, now, now)
     where = scope.executors
     for pod in (await client.list_all(PODS, where.namespace, label_selector=where.selector)).items:
-        membership.saw_pod(pod)
+        membership.record_pod(pod)
     try:
         for node in (await client.list_all(NODES)).items:
-            membership.saw_node(node)
+            membership.record_node(node)
     except Forbidden as problem:
         remarks.append(f"no permission to list nodes, so lost nodes are not known: {problem}")
     return membership
 
 
-async def _leader(
+async def _read_leader(
     settings: ShardSettings, lease: LeaseName, client: Client, remarks: list[str]
 ) -> tuple[Lease | None, bool]:
     """Return the supervisors' Lease, and whether it could be read."""
@@ -331,7 +333,7 @@ async def _leader(
         said = (
             f"Lease {lease} does not exist: no supervisor has run; --installation-namespace selects another namespace"
         )
-        if settings.partition is None and (parts := await _partitions_there(settings, lease, client)):
+        if settings.partition is None and (parts := await _known_partitions(settings, lease, client)):
             said = (
                 f"{settings.resource} has partitions with their own supervisors, {', '.join(parts)}: name the "
                 "configuration with -f, so that its partitions are known"
@@ -343,7 +345,7 @@ async def _leader(
         return None, False
 
 
-async def _partitions_there(settings: ShardSettings, lease: LeaseName, client: Client) -> list[str]:
+async def _known_partitions(settings: ShardSettings, lease: LeaseName, client: Client) -> list[str]:
     """Return the partitions of this resource and pool whose supervisors have a Lease in that namespace."""
     group, _, plural = settings.group_version_plural
     before, after = f"{plural}.{group}.{settings.pool}.", ".supervisor"
@@ -355,7 +357,7 @@ async def _partitions_there(settings: ShardSettings, lease: LeaseName, client: C
     )
 
 
-def _run_out(executor: str, lease: Lease, wall: datetime) -> str:
+def _expired_message(executor: str, lease: Lease, wall: datetime) -> str:
     age = age_s(lease, wall)
     return (
         f"executor {executor} counts as NotReady: Lease {lease.metadata.namespace}/{lease.metadata.name} was "

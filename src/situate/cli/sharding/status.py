@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from situate.cli.sharding.blocked_writes import write_refused
-from situate.cli.sharding.find_supervisor import Asked
-from situate.cli.sharding.read_cluster import Observed, observe
-from situate.cli.terminal.failures import mendable_failures
+from situate.cli.sharding.blocked_writes import write_refusal
+from situate.cli.sharding.find_supervisor import SupervisorOptions
+from situate.cli.sharding.read_cluster import ShardingClusterState, observe
+from situate.cli.terminal.failures import report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
-from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.streams import print_error, print_line
 from situate.cli.terminal.watch import show_status
 from situate.objects.kinds.leases import Lease
 from situate.sharding.leases.lease_age import age_s
-from situate.sharding.model.executors import Ending, Executor
+from situate.sharding.model.executors import EndReason, LiveExecutor
 from situate.sharding.model.object_view import ObjectView
 
 NOT_READY: Final = "NotReady"
@@ -35,24 +35,24 @@ _COLUMNS = (
 )
 
 
-def show(asked: Asked, output: Format, *, watch: bool) -> None:
+def show(asked: SupervisorOptions, output: Format, *, watch: bool) -> None:
     """Print the status, with `watch` again at each change."""
 
     def once() -> None:
-        with mendable_failures():
+        with report_failures():
             observed = observe(asked.entry(), asked)
         told = _as_data(observed)
         if output in (Format.JSON, Format.YAML):
             print_data(told, output)
             return
         for remark in observed.remarks:
-            complain(remark)
+            print_error(remark)
         _print(told, output)
 
     show_status(once, output, watch=watch)
 
 
-def _as_data(observed: Observed) -> dict[str, Any]:
+def _as_data(observed: ShardingClusterState) -> dict[str, Any]:
     members, leader = observed.members, observed.leader
     living = sorted(members.living.values(), key=lambda each: (each.id, each.uid))
     known = {each.uid for each in living}
@@ -64,22 +64,22 @@ def _as_data(observed: Observed) -> dict[str, Any]:
         "term": leader.spec.lease_transitions if leader is not None else None,
         "strategy": observed.settings.strategy,
         "supervisorProblem": observed.supervisor_problem,
-        "writeRefused": write_refused(observed),
+        "writeRefused": write_refusal(observed),
         "executors": sorted(
-            [*(_executor(each, observed) for each in living), *_not_ready(observed)],
+            [*(_executor_data(each, observed) for each in living), *_not_ready_executors(observed)],
             key=lambda each: (each["id"], each["uid"]),
         ),
         "removed": [
             {"id": each.id, "uid": each.uid, "ending": str(each.ending)}
             for each in sorted(members.removed.values(), key=lambda each: (each.id, each.uid))
         ],
-        "objects": dict(Counter(_state(view, known) for view in observed.views)),
+        "objects": dict(Counter(_object_state(view, known) for view in observed.views)),
         "remarks": list(observed.remarks),
     }
 
 
-def _executor(each: Executor, observed: Observed) -> dict[str, Any]:
-    held = observed.open_of(each)
+def _executor_data(each: LiveExecutor, observed: ShardingClusterState) -> dict[str, Any]:
+    held = observed.open_objects_of(each)
     lease = observed.leases.get(each.uid)
     return {
         "id": each.id,
@@ -94,11 +94,11 @@ def _executor(each: Executor, observed: Observed) -> dict[str, Any]:
     }
 
 
-def _not_ready(observed: Observed) -> Iterator[dict[str, Any]]:
+def _not_ready_executors(observed: ShardingClusterState) -> Iterator[dict[str, Any]]:
     """Return executors whose Lease has expired, or that are proven dead, until their Lease is deleted or released."""
     for each in observed.members.removed.values():
         lease = observed.leases.get(each.uid)
-        if each.ending is Ending.RELEASED or lease is None:
+        if each.ending is EndReason.RELEASED or lease is None:
             continue
         held = [view for view in observed.views if not view.completed and view.executor_uid == each.uid]
         yield {
@@ -120,7 +120,7 @@ def _age_s(lease: Lease | None, wall: datetime) -> float | None:
     return None if age is None else round(age, 1)
 
 
-def _state(view: ObjectView, known: set[str]) -> str:
+def _object_state(view: ObjectView, known: set[str]) -> str:
     if view.completed:
         return "succeeded" if view.successful else "failed"
     if view.faults:
@@ -138,17 +138,17 @@ def _print(told: dict[str, Any], form: Format) -> None:
         led = "the leader is not known"
     part = f", partition {told['partition']}" if told["partition"] is not None else ""
     healthy = sum(each["status"] == "Healthy" for each in told["executors"])
-    say(f"{told['resource']}, pool {told['pool']}{part}: {led}; {told['strategy']}")
+    print_line(f"{told['resource']}, pool {told['pool']}{part}: {led}; {told['strategy']}")
     if told["writeRefused"]:
-        say(f"the API server refuses the supervisor's writes: {told['writeRefused']}")
-    say(f"{healthy} of {len(told['executors'])} executors can be given work")
+        print_line(f"the API server refuses the supervisor's writes: {told['writeRefused']}")
+    print_line(f"{healthy} of {len(told['executors'])} executors can be given work")
     if told["executors"]:
         print_table(_COLUMNS, [_row(each) for each in told["executors"]], form)
     counts = told["objects"]
     order = ("assigned", "unassigned", "orphaned", "unreadable", "succeeded", "failed")
-    say("objects: " + (", ".join(f"{counts[state]} {state}" for state in order if counts.get(state)) or "none"))
+    print_line("objects: " + (", ".join(f"{counts[state]} {state}" for state in order if counts.get(state)) or "none"))
     for each in told["removed"]:
-        say(f"executor {each['id']} ({each['uid']}) is gone: {each['ending']}")
+        print_line(f"executor {each['id']} ({each['uid']}) is gone: {each['ending']}")
 
 
 def _row(each: dict[str, Any]) -> tuple[object, ...]:

@@ -7,25 +7,27 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from situate.cli.input.file_kinds import TRACE, misplaced
+from situate.cli.input.file_kinds import TRACE, wrong_kind_of_text
 from situate.cli.terminal.failures import WrongInput
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import say
-from situate.objects.settings.section import did_you_mean
+from situate.cli.terminal.streams import print_line
+from situate.objects.settings.section import spelling_hint
 from situate.objects.values.durations import format_duration
 from situate.runtime.configuration.file import BadConfiguration
-from situate.sim.vm.account import Outcome
+from situate.sim.vm.account import RunOutcome
 from situate.sim.vm.comparison import VARIANTS
-from situate.sim.vm.scenarios import SCENARIOS, Chance
-from situate.sim.vm.simulation import Simulation
+from situate.sim.vm.scenarios import SCENARIOS, RandomSource
+from situate.sim.vm.simulation import VMSimulation
 from situate.sim.vm.trace import Trace, read_trace
 from situate.vm.model.policy import Rules
 
 SUFFIX: Final = ".jsonl"
 """Suffix of files with a trace."""
-BUILT_IN: Final[Mapping[str, Callable[[Chance, int], Trace]]] = {f"vm-{name}": SCENARIOS[name] for name in SCENARIOS}
+BUILT_IN: Final[Mapping[str, Callable[[RandomSource, int], Trace]]] = {
+    f"vm-{name}": SCENARIOS[name] for name in SCENARIOS
+}
 """Built-in loads by name."""
 NODES: Final = 6
 _COLUMNS: Final = (
@@ -57,12 +59,12 @@ _FIGURES: Final = (
 )
 
 
-def built_in(name: str, seed: int) -> Trace:
+def built_in_trace(name: str, seed: int) -> Trace:
     """Return the built-in load with this name."""
     return BUILT_IN[name](random.Random(seed), NODES)
 
 
-def traced(file: Path) -> Trace:
+def load_trace(file: Path) -> Trace:
     """Read a trace. Raises `BadConfiguration` with every mistake, `WrongInput` if the file cannot be read."""
     try:
         content = file.read_bytes()
@@ -77,33 +79,33 @@ def traced(file: Path) -> Trace:
         ) from None
     trace, mistakes = read_trace(text, file.name)
     if trace is None:
-        of_another_kind = misplaced(text, TRACE)
+        of_another_kind = wrong_kind_of_text(text, TRACE)
         raise BadConfiguration(str(file), mistakes if of_another_kind is None else (of_another_kind,))
     return trace
 
 
 def simulate(trace: Trace, variants: Sequence[str], output: Format) -> None:
     """Play the trace with each of the variants (all if none is named), and show the results."""
-    chosen = _chosen(variants)
-    found: dict[str, Outcome] = {}
+    chosen = _select_variants(variants)
+    found: dict[str, RunOutcome] = {}
     with progress("simulating", len(chosen) * trace.duration_s) as bar:
         for number, (name, rules) in enumerate(chosen.items()):
 
             def tell(at: float, name: str = name, before: float = number * trace.duration_s) -> None:
-                bar.tell(f"simulating {name}", before + at)
+                bar.update(f"simulating {name}", before + at)
 
-            found[name] = Simulation(trace, rules, tell=tell).play()
+            found[name] = VMSimulation(trace, rules, tell=tell).play()
     data = [{"variant": name, **outcome.as_data()} for name, outcome in found.items()]
     if output in (Format.JSON, Format.YAML):
         print_data(data, output)
         return
-    say(f"{trace.name}: {format_duration(trace.duration_s)}")
+    print_line(f"{trace.name}: {format_duration(trace.duration_s)}")
     print_table(_COLUMNS, [(each["variant"], *(each[key] for key in _FIGURES)) for each in data], output)
 
 
-def _chosen(names: Sequence[str]) -> Mapping[str, Rules]:
+def _select_variants(names: Sequence[str]) -> Mapping[str, Rules]:
     for name in names:
         if name not in VARIANTS:
-            hint = did_you_mean(name, VARIANTS)
+            hint = spelling_hint(name, VARIANTS)
             raise WrongInput(f"--variant: found {name}, allowed: {', '.join(VARIANTS)}{'; ' + hint if hint else ''}")
     return {name: rules for name, rules in VARIANTS.items() if not names or name in names}

@@ -7,22 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from situate.cli.input.file_kinds import SCENARIO, misplaced, misplaced_document
+from situate.cli.input.file_kinds import SCENARIO, wrong_kind_of_document, wrong_kind_of_text
 from situate.cli.simulate import spot, vm
-from situate.cli.terminal.failures import WrongInput, mendable_failures
+from situate.cli.terminal.failures import WrongInput, report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import say
-from situate.objects.settings.section import Mistake, did_you_mean
+from situate.cli.terminal.streams import print_line
+from situate.objects.settings.section import Mistake, spelling_hint
 from situate.objects.settings.yaml_text import load_yaml
 from situate.runtime.configuration.file import BadConfiguration
 from situate.sim.spot.baselines import RUNS
 from situate.sim.spot.settings import Plan, parse_plan
-from situate.sim.vpod.picture import picture
-from situate.sim.vpod.report import Report, time_text
-from situate.sim.vpod.scenario import Scenario, Variant, parse_scenario
-from situate.sim.vpod.simulation import Simulation
+from situate.sim.vpod.picture import render_picture
+from situate.sim.vpod.report import VariantReport, time_text
+from situate.sim.vpod.scenario import Variant, VPodScenario, parse_scenario
+from situate.sim.vpod.simulation import VPodSimulation
 
 _COLUMNS = (  # the columns that are not wide fit a terminal of 80 columns
     Column("variant"),
@@ -52,35 +52,35 @@ def show(
     scenario: Path, variant: list[str], runs: int | None, seed: int | None, plot: Path | None, output: Format
 ) -> None:
     """Simulate a scenario and print the results."""
-    with mendable_failures():
+    with report_failures():
         if plot is not None:
-            _check_picture(plot)
+            _check_chart_path(plot)
         if scenario.suffix == vm.SUFFIX or (str(scenario) in vm.BUILT_IN and not scenario.exists()):
             _simulate_vm(scenario, variant, runs, seed, plot, output)
             return
         if str(scenario) in spot.BUILT_IN and not scenario.exists():
             _simulate_spot(str(scenario), None, variant, runs, seed, plot, output)
             return
-        data = _document(scenario)
+        data = _read_document(scenario)
         if isinstance(data, Mapping) and "spot" in data:
-            plan = _parsed(scenario, data, parse_plan)
+            plan = _parse_scenario(scenario, data, parse_plan)
             _simulate_spot(scenario.name, plan, variant, runs, seed, plot, output)
             return
         for name, value in (("--runs", runs), ("--seed", seed)):
             if value is not None:
                 raise WrongInput(f"{name} {value}: {scenario} has no spot section; leave the option out")
-        parsed = _parsed(scenario, data, parse_scenario)
-        reports = _played(parsed, _chosen(parsed, variant))
+        parsed = _parse_scenario(scenario, data, parse_scenario)
+        reports = _simulate_variants(parsed, _select_variants(parsed, variant))
         if plot is not None:
-            _write(plot, picture(parsed, reports))
+            _write_file(plot, render_picture(parsed, reports))
     if output in (Format.JSON, Format.YAML):
         print_data([report.as_data() for report in reports], output)
         return
     settings = parsed.settings
-    say(f"{settings.title or scenario.name}: {time_text(settings.duration)}, seed {settings.seed}")
+    print_line(f"{settings.title or scenario.name}: {time_text(settings.duration)}, seed {settings.seed}")
     print_table(_COLUMNS, [_row(report) for report in reports], output)
     if plot is not None:
-        say(f"drawn: {plot}")
+        print_line(f"drawn: {plot}")
 
 
 def _simulate_spot(
@@ -97,15 +97,15 @@ def _simulate_spot(
         if policies or plot is not None:
             option = "--variant" if policies else "--plot"
             raise WrongInput(f"{option}: {name} is one table of eleven waves; leave the option out")
-        spot.baselines(RUNS if runs is None else runs, 1 if seed is None else seed, output)
+        spot.play_baselines(RUNS if runs is None else runs, 1 if seed is None else seed, output)
         return
-    chosen = spot.chosen(plan or spot.built_in(name), policies, runs, seed)
-    reports = spot.played(chosen)
+    chosen = spot.select_policies(plan or spot.built_in_plan(name), policies, runs, seed)
+    reports = spot.play_policies(chosen)
     if plot is not None:
-        _write(plot, spot.drawn(chosen, reports))
+        _write_file(plot, spot.draw_chart(chosen, reports))
     spot.show(chosen, reports, output)
     if plot is not None and output not in (Format.JSON, Format.YAML):
-        say(f"drawn: {plot}")
+        print_line(f"drawn: {plot}")
 
 
 def _simulate_vm(
@@ -116,17 +116,17 @@ def _simulate_vm(
     for name, value in given.items():
         if value is not None:
             raise WrongInput(f"{name} {value}: {scenario} is played once for each variant; leave the option out")
-    trace = vm.built_in(str(scenario), 1 if seed is None else seed) if built_in else vm.traced(scenario)
+    trace = vm.built_in_trace(str(scenario), 1 if seed is None else seed) if built_in else vm.load_trace(scenario)
     vm.simulate(trace, variants, output)
 
 
-def _document(file: Path) -> object:
+def _read_document(file: Path) -> object:
     """Read a YAML file. Raises `BadConfiguration` if it is not YAML, `WrongInput` if it cannot be read."""
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         built_in = (*spot.BUILT_IN, *vm.BUILT_IN)
-        names, hint = ", ".join(built_in), did_you_mean(str(file), built_in)
+        names, hint = ", ".join(built_in), spelling_hint(str(file), built_in)
         raise WrongInput(
             f"{file}: no such file; start with examples/vpod-day.yaml or examples/spot-wave.yaml, or with one of "
             f"{names}{'; ' + hint if hint else ''}"
@@ -135,43 +135,45 @@ def _document(file: Path) -> object:
         raise WrongInput(f"{file} cannot be read: {problem}") from None
     data, mistakes = load_yaml(text)
     if mistakes:
-        of_another_kind = misplaced(text, SCENARIO)
+        of_another_kind = wrong_kind_of_text(text, SCENARIO)
         raise BadConfiguration(str(file), mistakes if of_another_kind is None else (of_another_kind,))
     return data
 
 
-def _parsed(file: Path, data: object, parse: Callable[[object], tuple[_Parsed | None, tuple[Mistake, ...]]]) -> _Parsed:
+def _parse_scenario(
+    file: Path, data: object, parse: Callable[[object], tuple[_Parsed | None, tuple[Mistake, ...]]]
+) -> _Parsed:
     """Parse a scenario. Raises `BadConfiguration` with every mistake."""
     found, mistakes = parse(data)
     if found is None:
-        of_another_kind = misplaced_document(data, SCENARIO)
+        of_another_kind = wrong_kind_of_document(data, SCENARIO)
         mistakes = mistakes or (Mistake("", "", "a scenario"),)
         raise BadConfiguration(str(file), mistakes if of_another_kind is None else (of_another_kind,))
     return found
 
 
-def _chosen(scenario: Scenario, names: Sequence[str]) -> Sequence[Variant]:
+def _select_variants(scenario: VPodScenario, names: Sequence[str]) -> Sequence[Variant]:
     known = {each.name: each for each in scenario.variants}
     for name in names:
         if name not in known:
-            hint = did_you_mean(name, known)
+            hint = spelling_hint(name, known)
             raise WrongInput(f"--variant: found {name}, allowed: {', '.join(known)}{'; ' + hint if hint else ''}")
     return [each for each in scenario.variants if not names or each.name in names]
 
 
-def _played(scenario: Scenario, variants: Sequence[Variant]) -> list[Report]:
+def _simulate_variants(scenario: VPodScenario, variants: Sequence[Variant]) -> list[VariantReport]:
     reports = []
     with progress("simulating", len(variants) * scenario.settings.duration) as bar:
         for number, variant in enumerate(variants):
-            simulation = Simulation(scenario, variant, random.Random)
+            simulation = VPodSimulation(scenario, variant, random.Random)
             for when in scenario.sample_times():
                 simulation.advance(when)
-                bar.tell(f"simulating {variant.name}", number * scenario.settings.duration + when)
+                bar.update(f"simulating {variant.name}", number * scenario.settings.duration + when)
             reports.append(simulation.report())
     return reports
 
 
-def _row(report: Report) -> tuple[object, ...]:
+def _row(report: VariantReport) -> tuple[object, ...]:
     longest = report.longest
     return (
         report.variant,
@@ -180,7 +182,7 @@ def _row(report: Report) -> tuple[object, ...]:
         f"{report.utilisation:.0%}",
         report.peak_pods,
         report.all_moves,
-        f"{report.available:.3%}",
+        f"{report.available_share:.3%}",
         time_text(longest.seconds) if longest is not None else "-",
         f"{report.skew:.2f}",
         f"{report.zone_share:.0%}",
@@ -194,7 +196,7 @@ def _row(report: Report) -> tuple[object, ...]:
     )
 
 
-def _check_picture(file: Path) -> None:
+def _check_chart_path(file: Path) -> None:
     """Refuse a file that cannot hold the chart, before minutes are spent on the simulation."""
     if file.suffix.lower() != ".svg":
         raise WrongInput(f"--plot {file}: found {file.suffix or 'no suffix'}, allowed: a file name that ends in .svg")
@@ -202,7 +204,7 @@ def _check_picture(file: Path) -> None:
         raise WrongInput(f"--plot {file} cannot be written: folder {file.parent} does not exist; create it first")
 
 
-def _write(file: Path, text: str) -> None:
+def _write_file(file: Path, text: str) -> None:
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as problem:

@@ -69,10 +69,10 @@ def status(
     Nodes, cost and capacity are those of the whole cluster. -o wide also shows workloads that spot does not manage, and
     nodes without a problem.
     """
-    from situate.cli.spot.read_cluster import Asked
+    from situate.cli.spot.read_cluster import SpotOptions
     from situate.cli.spot.status import show
 
-    asked = Asked.of(file, assignments, installation, kubeconfig, context, objects)
+    asked = SpotOptions.create(file, assignments, installation, kubeconfig, context, objects)
     show(asked, namespace, output, of_all=all_namespaces, watch=watch)
 
 
@@ -102,9 +102,9 @@ def explain(
     blocked, or a Pod waits for a node.
     """
     from situate.cli.spot.explain import show
-    from situate.cli.spot.read_cluster import Asked
+    from situate.cli.spot.read_cluster import SpotOptions
 
-    show(name, Asked.of(file, assignments, installation, kubeconfig, context, objects), namespace, output)
+    show(name, SpotOptions.create(file, assignments, installation, kubeconfig, context, objects), namespace, output)
 
 
 @app.command(short_help="Show the next moves, with order and reasons.")
@@ -140,11 +140,11 @@ def plan(
 
     Exits with 1 if a listed workload keeps too few on-demand Pods, a move is blocked, or a Pod waits for a node.
     """
-    from situate.cli.spot.plan import Extras, show
-    from situate.cli.spot.read_cluster import Asked
+    from situate.cli.spot.plan import PlanOptions, show
+    from situate.cli.spot.read_cluster import SpotOptions
 
-    asked = Asked.of(file, assignments, installation, kubeconfig, context, objects)
-    extras = Extras(compare=compare, balloons=balloons, image=image)
+    asked = SpotOptions.create(file, assignments, installation, kubeconfig, context, objects)
+    extras = PlanOptions(compare=compare, balloons=balloons, image=image)
     show(asked, namespace, output, extras, of_all=all_namespaces)
 
 
@@ -162,7 +162,7 @@ def ungate(
     The leader classifies such Pods within a second. Use this command where no leader runs. Exits with 1 if a Pod keeps
     its gate.
     """
-    from situate.cli.read_cluster.cluster_source import Where
+    from situate.cli.read_cluster.cluster_source import ClusterSource
     from situate.cli.spot.ungate import show
 
-    show(Where.of(kubeconfig, context), namespace, output, of_all=all_namespaces, dry_run=dry_run)
+    show(ClusterSource.create(kubeconfig, context), namespace, output, of_all=all_namespaces, dry_run=dry_run)

@@ -10,27 +10,34 @@ import msgspec
 import typer
 
 from situate import __version__
-from situate.cli.read_cluster.other_namespaces import tell_of_others
-from situate.cli.spot.read_cluster import Asked, Observed
-from situate.cli.spot.reports import ASSUMED, notices_data, recorded_wave, room_data, room_line, workloads
-from situate.cli.terminal.failures import ExitCode, mendable_failures
+from situate.cli.read_cluster.other_namespaces import report_other_namespaces
+from situate.cli.spot.read_cluster import SpotClusterState, SpotOptions
+from situate.cli.spot.reports import (
+    ASSUMED_DISCOUNT,
+    capacity_data,
+    capacity_line,
+    current_workloads,
+    interruptions_line,
+    notices_data,
+)
+from situate.cli.terminal.failures import ExitCode, report_failures
 from situate.cli.terminal.formats import DataFormat, Format
 from situate.cli.terminal.output import Column, print_data, print_objects, print_table
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import complain, say
-from situate.objects.values.counts import counted
+from situate.cli.terminal.streams import print_error, print_line
+from situate.objects.values.counts import format_count
 from situate.objects.values.quantity import Quantity
-from situate.spot.capacity.headroom import WaveRoom, balloon_objects, displaced, wave_room
+from situate.spot.capacity.headroom import WaveCapacity, balloon_objects, displaced_pods, wave_capacity
 from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity
 from situate.spot.nodes.known_signals import on_demand_requirement
 from situate.spot.rebalance.decide import Phase, decide
-from situate.spot.report.alternatives import Means, compared
+from situate.spot.report.alternatives import MixingMethod, compare_methods
 from situate.spot.report.plan import Plan, PlannedMove
 from situate.spot.report.plan import plan as planned
-from situate.spot.report.target_advice import Advice, advice
+from situate.spot.report.target_advice import Advice, advise_target
 from situate.spot.workloads.cluster_objects import NO_MEMORY, target_of
-from situate.spot.workloads.on_demand_target import IMPORT_KEYS, Rules, resolved
+from situate.spot.workloads.on_demand_target import IMPORT_KEYS, TargetRules, resolve_target
 
 _MOVES = (
     Column("#", right=True),
@@ -60,7 +67,7 @@ _ADVICE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Extras:
+class PlanOptions:
     """Options of this command only."""
 
     compare: bool = False
@@ -69,51 +76,51 @@ class Extras:
     """Image of the Pods of `--balloons`; None: the image of this version."""
 
 
-def show(asked: Asked, namespace: str | None, output: Format, extras: Extras, *, of_all: bool) -> None:
+def show(asked: SpotOptions, namespace: str | None, output: Format, extras: PlanOptions, *, of_all: bool) -> None:
     """Print the plan; exit with 1 if a listed workload lacks on-demand Pods, is blocked, or has a Pod without node."""
-    with mendable_failures():
+    with report_failures():
         asked.check()
-        listed = asked.where.listed(namespace, of_all=of_all)
-        observed = asked.observed()
+        listed = asked.source.listed_namespace(namespace, of_all=of_all)
+        observed = asked.observe()
         with progress("deciding"):
-            everywhere = planned(observed.state, observed.situation, observed.places, observed.now)
-            managed = _managed(observed)
-            going = displaced(managed, observed.situation.cluster.nodes, observed.history.largest)
-            room = wave_room(going, observed.places)
+            everywhere = planned(observed.state, observed.view, observed.scheduler_capacity, observed.now)
+            managed = _managed_workloads(observed)
+            going = displaced_pods(managed, observed.view.cluster.nodes, observed.history.largest_wave)
+            room = wave_capacity(going, observed.scheduler_capacity)
     for remark in observed.remarks:
-        complain(remark)
+        print_error(remark)
     if extras.balloons:
         image = extras.image or f"situate:{__version__}"
         _print_balloons(room, observed, asked.installation, image, output)
         return
-    found = everywhere if listed is None else _narrowed(everywhere, listed)
-    waiting = _waiting(found, _within(listed, managed))
+    found = everywhere if listed is None else _plan_of_namespace(everywhere, listed)
+    waiting = _unplaced_pods(found, _workloads_in(listed, managed))
     if output in (Format.JSON, Format.YAML):
         print_data(_as_data(found, managed, waiting, room, observed, listed), output)
     else:
         _print(found, managed, waiting, room, observed, listed, output, compare=extras.compare)
-        tell_of_others(len(everywhere.moves) - len(found.moves), "move", listed)
+        report_other_namespaces(len(everywhere.moves) - len(found.moves), "move", listed)
     if found.short or found.blocked or waiting:
         raise typer.Exit(ExitCode.NO)
 
 
-def _waiting(found: Plan, chosen: Iterable[Workload]) -> list[str]:
+def _unplaced_pods(found: Plan, chosen: Iterable[Workload]) -> list[str]:
     """Return the names of the workloads' Pods that would have no node after all moves."""
     pods = (pod for each in chosen for pod in found.after.pods.get(each.owner.uid, ()))
     return sorted(str(pod.key) for pod in pods if pod.live and not pod.node)
 
 
-def _managed(observed: Observed) -> list[Workload]:
+def _managed_workloads(observed: SpotClusterState) -> list[Workload]:
     """Return the workloads that spot manages."""
-    reports = decide(observed.state, observed.situation, observed.now).reports
-    return [each for each in workloads(observed) if reports[each.owner.uid].phase is not Phase.UNMANAGED]
+    reports = decide(observed.state, observed.view, observed.now).reports
+    return [each for each in current_workloads(observed) if reports[each.owner.uid].phase is not Phase.UNMANAGED]
 
 
-def _within(namespace: str | None, listed: Iterable[Workload]) -> list[Workload]:
+def _workloads_in(namespace: str | None, listed: Iterable[Workload]) -> list[Workload]:
     return [each for each in listed if namespace in (None, each.owner.namespace)]
 
 
-def _narrowed(found: Plan, namespace: str) -> Plan:
+def _plan_of_namespace(found: Plan, namespace: str) -> Plan:
     """Return the plan of one namespace. Capacity and cost stay those of the cluster, which its workloads share."""
 
     def here(workload: str) -> bool:
@@ -132,8 +139,8 @@ def _print(
     found: Plan,
     managed: Sequence[Workload],
     waiting: Sequence[str],
-    room: WaveRoom,
-    observed: Observed,
+    room: WaveCapacity,
+    observed: SpotClusterState,
     namespace: str | None,
     form: Format,
     *,
@@ -142,38 +149,42 @@ def _print(
     moves = found.moves
     touched = len({move.owner for move in moves})
     more = "" if found.complete else ", and more after them"
-    say(f"{counted(len(moves), 'Pod')} of {counted(touched, 'workload')} would be moved{more}")
+    print_line(f"{format_count(len(moves), 'Pod')} of {format_count(touched, 'workload')} would be moved{more}")
     if moves:
         print_table(_MOVES, [_move_row(move) for move in moves], form)
         restarts = ", ".join(f"{owner} {count}" for owner, count in sorted(found.restarts.items()))
-        say(f"restarts: {restarts}")
-    say(f"additional on-demand capacity needed: {counted(found.on_demand_room, 'Pod')}")
+        print_line(f"restarts: {restarts}")
+    print_line(f"additional on-demand capacity needed: {format_count(found.extra_on_demand_places, 'Pod')}")
     cost = f"{found.share_before:.0%} now, {found.share_after:.0%} after"
-    say(f"cost, where all on demand is 100%: {cost}{_rests_on(observed)}")
+    print_line(f"cost, where all on demand is 100%: {cost}{_price_basis(observed)}")
     for owner, why in sorted(found.blocked.items()):
-        say(f"{owner} is blocked: {why}")
+        print_line(f"{owner} is blocked: {why}")
     if waiting:
-        say(f"{counted(len(waiting), 'Pod')} would have no node: {', '.join(waiting)}")
+        print_line(f"{format_count(len(waiting), 'Pod')} would have no node: {', '.join(waiting)}")
     for notice in notices_data(found.notices, observed, namespace):
-        say(f"{notice['object']}: {notice['reason']}: {notice['message']}")
-    for line in (room_line(room, observed.history), recorded_wave(observed.history)):
-        say(line)
-    chosen = _within(namespace, managed)
-    for line in _unread(chosen, observed):
-        say(line)
-    advised = [(each, told) for each in chosen if (told := advice(each, observed.history, observed.now)) is not None]
+        print_line(f"{notice['object']}: {notice['reason']}: {notice['message']}")
+    for line in (capacity_line(room, observed.history), interruptions_line(observed.history)):
+        print_line(line)
+    chosen = _workloads_in(namespace, managed)
+    for line in _unread_annotations(chosen, observed):
+        print_line(line)
+    advised = [
+        (each, told) for each in chosen if (told := advise_target(each, observed.history, observed.now)) is not None
+    ]
     if advised:
-        say()
+        print_line()
         print_table(_ADVICE, [_advice_row(each, told) for each, told in advised], form)
     if compare and chosen:
-        say()
-        rows = [_means_row(each, means) for each in chosen for means in _compared(each, observed)]
+        print_line()
+        rows = [_means_row(each, means) for each in chosen for means in _compare_means(each, observed)]
         print_table(_MEANS, rows, form)
 
 
-def _rests_on(observed: Observed) -> str:
-    prices = observed.situation.prices
-    return f" (prices of {prices.date})" if prices.date else f" ({ASSUMED.format(part=prices.default_discount)})"
+def _price_basis(observed: SpotClusterState) -> str:
+    prices = observed.view.prices
+    return (
+        f" (prices of {prices.date})" if prices.date else f" ({ASSUMED_DISCOUNT.format(part=prices.default_discount)})"
+    )
 
 
 def _move_row(move: PlannedMove) -> tuple[object, ...]:
@@ -199,7 +210,7 @@ def _advice_row(each: Workload, told: Advice) -> tuple[object, ...]:
     )
 
 
-def _means_row(each: Workload, means: Means) -> tuple[object, ...]:
+def _means_row(each: Workload, means: MixingMethod) -> tuple[object, ...]:
     return (
         str(each.owner),
         means.name,
@@ -210,25 +221,25 @@ def _means_row(each: Workload, means: Means) -> tuple[object, ...]:
     )
 
 
-def _compared(each: Workload, observed: Observed) -> tuple[Means, ...]:
-    owner, situation = each.owner, observed.situation
+def _compare_means(each: Workload, observed: SpotClusterState) -> tuple[MixingMethod, ...]:
+    owner, situation = each.owner, observed.view
     memory = observed.state.memories.get(owner.uid, NO_MEMORY)
     policy = target_of(situation.cluster, owner, situation.rules, memory).policy
     safe = situation.rules.safe_deployments
-    return compared(policy, owner.replicas, stateful=owner.stateful, safe_deployments=safe)
+    return compare_methods(policy, owner.replicas, stateful=owner.stateful, safe_deployments=safe)
 
 
-def _unread(chosen: Iterable[Workload], observed: Observed) -> list[str]:
+def _unread_annotations(chosen: Iterable[Workload], observed: SpotClusterState) -> list[str]:
     """Return a sentence for each workload with annotations of other tools that spot does not read."""
-    situation = observed.situation
+    situation = observed.view
     if situation.rules.import_keys:
         return []
     found = []
     for each in chosen:
         keys = sorted(IMPORT_KEYS & each.owner.annotations.keys())
         if keys:
-            rules = Rules(situation.rules.mode, situation.rules.policies, situation.rules.safe_deployments, True)
-            then = resolved(each.owner, situation.cluster.namespace(each.owner.namespace), rules)
+            rules = TargetRules(situation.rules.mode, situation.rules.policies, situation.rules.safe_deployments, True)
+            then = resolve_target(each.owner, situation.cluster.namespace(each.owner.namespace), rules)
             found.append(
                 f"{each.owner} has {', '.join(keys)}, which spot ignores; "
                 f"with spot.importKeys the workload would ask for {then.on_demand} on demand"
@@ -240,13 +251,13 @@ def _as_data(
     found: Plan,
     managed: Sequence[Workload],
     waiting: Sequence[str],
-    room: WaveRoom,
-    observed: Observed,
+    room: WaveCapacity,
+    observed: SpotClusterState,
     namespace: str | None,
 ) -> dict[str, Any]:
-    chosen = _within(namespace, managed)
-    prices = observed.situation.prices
-    nodes = observed.situation.cluster.nodes.values()
+    chosen = _workloads_in(namespace, managed)
+    prices = observed.view.prices
+    nodes = observed.view.cluster.nodes.values()
     spot_nodes = sum(node.capacity is Capacity.SPOT for node in nodes)
     return {
         "moves": [
@@ -264,7 +275,7 @@ def _as_data(
         ],
         "complete": found.complete,
         "restarts": dict(sorted(found.restarts.items())),
-        "onDemandRoomNeeded": found.on_demand_room,
+        "onDemandRoomNeeded": found.extra_on_demand_places,
         "costShareBefore": round(found.share_before, 4),
         "costShareAfter": round(found.share_after, 4),
         "pricesOf": prices.date,
@@ -272,30 +283,30 @@ def _as_data(
         "blocked": dict(sorted(found.blocked.items())),
         "withoutNode": list(waiting),
         "notices": notices_data(found.notices, observed, namespace),
-        "headroom": room_data(room, observed.history, spot_nodes, observed.now),
-        "unreadKeys": _unread(chosen, observed),
+        "headroom": capacity_data(room, observed.history, spot_nodes, observed.now),
+        "unreadKeys": _unread_annotations(chosen, observed),
         "advice": [
             {"workload": str(each.owner), **msgspec.to_builtins(told)}
             for each in chosen
-            if (told := advice(each, observed.history, observed.now)) is not None
+            if (told := advise_target(each, observed.history, observed.now)) is not None
         ],
         "comparison": [
             {"workload": str(each.owner), **msgspec.to_builtins(means)}
             for each in chosen
-            for means in _compared(each, observed)
+            for means in _compare_means(each, observed)
         ],
         "remarks": list(observed.remarks),
     }
 
 
-def _print_balloons(room: WaveRoom, observed: Observed, namespace: str, image: str, form: Format) -> None:
+def _print_balloons(room: WaveCapacity, observed: SpotClusterState, namespace: str, image: str, form: Format) -> None:
     """Print one Pod for each missing one, each as large as the largest Pod that would wait."""
     if not room.missing:
-        complain(room_line(room, observed.history))
+        print_error(capacity_line(room, observed.history))
         return
     largest: dict[str, Quantity] = {}
-    for each in room.without:
-        for name, amount in _requests(observed, each.uid).items():
+    for each in room.unplaced_pods:
+        for name, amount in _sum_requests(observed, each.uid).items():
             largest[name] = max(largest.get(name, amount), amount)
     term = {"matchExpressions": [msgspec.to_builtins(on_demand_requirement(observed.settings.table))]}
     requests = {name: str(amount) for name, amount in sorted(largest.items())}
@@ -303,7 +314,7 @@ def _print_balloons(room: WaveRoom, observed: Observed, namespace: str, image: s
     print_objects(objects, DataFormat.JSON if form is Format.JSON else DataFormat.YAML)
 
 
-def _requests(observed: Observed, uid: str) -> dict[str, Quantity]:
+def _sum_requests(observed: SpotClusterState, uid: str) -> dict[str, Quantity]:
     """Return the sum of the requests of the Pod's containers."""
     total: dict[str, Quantity] = {}
     for container in observed.pods[uid].spec.containers:

@@ -6,29 +6,29 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from situate.cli.read_cluster.other_namespaces import tell_of_others
-from situate.cli.spot.read_cluster import Asked, Observed
+from situate.cli.read_cluster.other_namespaces import report_other_namespaces
+from situate.cli.spot.read_cluster import SpotClusterState, SpotOptions
 from situate.cli.spot.reports import (
     blocked_text,
+    capacity_data,
+    capacity_line,
     cost_data,
     cost_lines,
-    cost_of,
+    current_workloads,
+    interruptions_line,
     node_data,
     notices_data,
-    recorded_wave,
-    room_data,
-    room_line,
     workload_data,
-    workloads,
+    workloads_cost,
 )
-from situate.cli.terminal.failures import mendable_failures
+from situate.cli.terminal.failures import report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.streams import print_error, print_line
 from situate.cli.terminal.watch import show_status
-from situate.objects.values.counts import counted
-from situate.spot.capacity.headroom import displaced, wave_room
+from situate.objects.values.counts import format_count
+from situate.spot.capacity.headroom import displaced_pods, wave_capacity
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState
 from situate.spot.rebalance.decide import Phase, decide
 
@@ -58,14 +58,14 @@ _NODES = (
 )
 
 
-def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool, watch: bool) -> None:
+def show(asked: SpotOptions, namespace: str | None, output: Format, *, of_all: bool, watch: bool) -> None:
     """Print the status, with `watch` again at each change."""
 
     def once() -> None:
-        with mendable_failures():
+        with report_failures():
             asked.check()
-            listed = asked.where.listed(namespace, of_all=of_all)
-            observed = asked.observed()
+            listed = asked.source.listed_namespace(namespace, of_all=of_all)
+            observed = asked.observe()
             with progress("counting"):
                 told, lines = _as_data(observed)
         every = told["workloads"]
@@ -75,21 +75,23 @@ def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool, w
             print_data(told, output)
             return
         for remark in observed.remarks:
-            complain(remark)
+            print_error(remark)
         _print(told, every, lines, output, observed.now, listed)
 
     show_status(once, output, watch=watch)
 
 
-def _as_data(observed: Observed) -> tuple[dict[str, Any], list[str]]:
+def _as_data(observed: SpotClusterState) -> tuple[dict[str, Any], list[str]]:
     """Return the data of all namespaces, with unformatted `notices`, and sentences about cost and capacity."""
-    situation = observed.situation
+    situation = observed.view
     decision = decide(observed.state, situation, observed.now)
-    every = workloads(observed)
+    every = current_workloads(observed)
     managed = [each for each in every if decision.reports[each.owner.uid].phase is not Phase.UNMANAGED]
-    cost = cost_of(observed, managed)
-    room = wave_room(displaced(managed, situation.cluster.nodes, observed.history.largest), observed.places)
-    on_node = Counter(pod.node for each in every for pod in each.live if pod.node)
+    cost = workloads_cost(observed, managed)
+    room = wave_capacity(
+        displaced_pods(managed, situation.cluster.nodes, observed.history.largest_wave), observed.scheduler_capacity
+    )
+    on_node = Counter(pod.node for each in every for pod in each.live_pods if pod.node)
     nodes = sorted(situation.cluster.nodes.values(), key=lambda node: (-node.state, node.name))
     spot_nodes = sum(node.capacity is Capacity.SPOT for node in nodes)
     lease = observed.lease
@@ -101,10 +103,14 @@ def _as_data(observed: Observed) -> tuple[dict[str, Any], list[str]]:
         "nodes": [node_data(node, on_node[node.name], observed.now) for node in nodes],
         "notices": decision.notices,
         "cost": cost_data(cost, observed),
-        "headroom": room_data(room, observed.history, spot_nodes, observed.now),
+        "headroom": capacity_data(room, observed.history, spot_nodes, observed.now),
         "remarks": list(observed.remarks),
     }
-    return told, [*cost_lines(cost, observed), room_line(room, observed.history), recorded_wave(observed.history)]
+    return told, [
+        *cost_lines(cost, observed),
+        capacity_line(room, observed.history),
+        interruptions_line(observed.history),
+    ]
 
 
 def _print(
@@ -115,31 +121,33 @@ def _print(
     now: float,
     listed: str | None,
 ) -> None:
-    """`every` holds the workloads of all namespaces. `listed` is the namespace to show, None for all."""
+    """`every` holds the workloads of all namespaces. `listed_namespace` is the namespace to show, None for all."""
     part = [each for each in every if each["phase"] != Phase.UNMANAGED]
     held = sum(each["need"] <= 0 for each in part)
     led = f"led by {told['leader']}" if told["leader"] else "no leader"
     read_only = "; readOnly: no Pod is moved" if told["readOnly"] else ""
-    say(f"{held} of {counted(len(part), 'workload')} have the on-demand Pods they ask for; {led}{read_only}")
+    print_line(
+        f"{held} of {format_count(len(part), 'workload')} have the on-demand Pods they ask for; {led}{read_only}"
+    )
     if told["wave"]:
-        say("a wave is running: spot nodes are ending, and no Pod is moved by policy")
+        print_line("a wave is running: spot nodes are ending, and no Pod is moved by policy")
     candidates = every if form is Format.WIDE else part
     shown = [each for each in candidates if listed in (None, each["namespace"])]
     if shown:
         shares = {line["object"]: line["share"] for line in told["cost"]["workloads"]}
         print_table(_WORKLOADS, [_row(each, shares, now) for each in shown], form)
-    tell_of_others(len(candidates) - len(shown), "workload", listed)
-    nodes = told["nodes"] if form is Format.WIDE else [each for each in told["nodes"] if _remarkable(each)]
+    report_other_namespaces(len(candidates) - len(shown), "workload", listed)
+    nodes = told["nodes"] if form is Format.WIDE else [each for each in told["nodes"] if _is_remarkable(each)]
     if nodes:
-        say()
+        print_line()
         print_table(_NODES, [_node_row(each) for each in nodes], form)
     counts = Counter(each["capacity"] for each in told["nodes"])
-    say()
-    say("nodes: " + ", ".join(f"{counts[str(capacity)]} {capacity}" for capacity in Capacity))
+    print_line()
+    print_line("nodes: " + ", ".join(f"{counts[str(capacity)]} {capacity}" for capacity in Capacity))
     for line in lines:
-        say(line)
+        print_line(line)
     for notice in told["notices"]:
-        say(f"{notice['object']}: {notice['reason']}: {notice['message']}")
+        print_line(f"{notice['object']}: {notice['reason']}: {notice['message']}")
 
 
 def _row(each: dict[str, Any], shares: dict[str, float], now: float) -> tuple[object, ...]:
@@ -161,7 +169,7 @@ def _row(each: dict[str, Any], shares: dict[str, float], now: float) -> tuple[ob
     )
 
 
-def _remarkable(node: dict[str, Any]) -> bool:
+def _is_remarkable(node: dict[str, Any]) -> bool:
     return bool(node["state"] != str(NodeState.OK) or node["capacity"] == Capacity.UNKNOWN)
 
 

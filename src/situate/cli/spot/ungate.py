@@ -14,28 +14,28 @@ from typing import Any, Final
 
 import typer
 
-from situate.cli.read_cluster.cluster_source import Where
-from situate.cli.terminal.failures import ExitCode, mendable_failures
+from situate.cli.read_cluster.cluster_source import ClusterSource
+from situate.cli.terminal.failures import ExitCode, report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.streams import print_error, print_line
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, KubeError, NotFound, Unauthorized
 from situate.kube.patches import JsonPatch
 from situate.objects.kinds.pods import Pod
 from situate.objects.resources import PODS
-from situate.objects.values.counts import counted
-from situate.spot.admission.scheduling_gates import released
+from situate.objects.values.counts import format_count
+from situate.spot.admission.scheduling_gates import gate_removal_patch
 from situate.spot.model.pods_nodes_workloads import GATE
 
-_AT_ONCE: Final = 16
+_CONCURRENT_WRITES: Final = 16
 _TRIES: Final = 3
 """Number of tries, because a Pod may change between reading and writing."""
 _COLUMNS: Final = (Column("pod"), Column("result"), Column("why"))
 
 
-class Result(StrEnum):
+class UngateResult(StrEnum):
     LET_GO = "let go"
     WOULD_BE = "would be let go"
     GONE = "gone"
@@ -44,99 +44,101 @@ class Result(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ungated:
+class UngatedPod:
     """Result for one Pod."""
 
     pod: str
-    result: Result
-    why: str = ""
+    result: UngateResult
+    reason: str = ""
 
 
-def show(where: Where, namespace: str | None, output: Format, *, of_all: bool, dry_run: bool) -> None:
+def show(where: ClusterSource, namespace: str | None, output: Format, *, of_all: bool, dry_run: bool) -> None:
     """Remove the gates and print the results; exit with 1 if a Pod keeps its gate."""
-    with mendable_failures(), progress("removing gates"):
-        chosen = where.listed(namespace, of_all=of_all)
+    with report_failures(), progress("removing gates"):
+        chosen = where.listed_namespace(namespace, of_all=of_all)
         found = asyncio.run(_ungate(where, chosen, dry_run=dry_run))
     counts = Counter(each.result for each in found)
     if output in (Format.JSON, Format.YAML):
-        pods = [{"pod": each.pod, "result": str(each.result), "why": each.why} for each in found]
-        print_data({"dryRun": dry_run, **{_key(one): counts[one] for one in Result}, "pods": pods}, output)
+        pods = [{"pod": each.pod, "result": str(each.result), "why": each.reason} for each in found]
+        print_data({"dryRun": dry_run, **{_result_key(one): counts[one] for one in UngateResult}, "pods": pods}, output)
     else:
         _print(found, counts, chosen, output)
-    if counts[Result.FAILED]:
+    if counts[UngateResult.FAILED]:
         raise typer.Exit(ExitCode.NO)
 
 
-def _key(result: Result) -> str:
+def _result_key(result: UngateResult) -> str:
     head, *rest = result.split()
     return head + "".join(map(str.capitalize, rest))
 
 
-def _print(found: Sequence[Ungated], counts: Counter[Result], chosen: str | None, form: Format) -> None:
+def _print(found: Sequence[UngatedPod], counts: Counter[UngateResult], chosen: str | None, form: Format) -> None:
     where = "" if chosen is None else f" in namespace {chosen}"
     if not found:
-        say(f"no Pod waits behind the gate of spot{where}" + ("" if chosen is None else "; -A searches all namespaces"))
+        print_line(
+            f"no Pod waits behind the gate of spot{where}" + ("" if chosen is None else "; -A searches all namespaces")
+        )
         return
-    said = ", ".join(f"{counts[each]} {each}" for each in Result if counts[each])
-    say(f"{counted(len(found), 'Pod waits', 'Pods wait')} behind the gate of spot{where}: {said}")
-    rows = [(each.pod, each.result, each.why or "-") for each in found]
+    said = ", ".join(f"{counts[each]} {each}" for each in UngateResult if counts[each])
+    print_line(f"{format_count(len(found), 'Pod waits', 'Pods wait')} behind the gate of spot{where}: {said}")
+    rows = [(each.pod, each.result, each.reason or "-") for each in found]
     if form is Format.WIDE:
         print_table(_COLUMNS, rows, form)
         return
     for each in found:
-        if each.result is Result.FAILED:
-            complain(f"Pod {each.pod} keeps its gate: {each.why}")
+        if each.result is UngateResult.FAILED:
+            print_error(f"Pod {each.pod} keeps its gate: {each.reason}")
 
 
-async def _ungate(where: Where, namespace: str | None, *, dry_run: bool) -> list[Ungated]:
+async def _ungate(where: ClusterSource, namespace: str | None, *, dry_run: bool) -> list[UngatedPod]:
     client = where.client()
     try:
         page = await client.list_all(PODS, namespace, field_selector="status.phase=Pending")
-        waiting = [pod for pod in page.items if _gated(pod)]
+        waiting = [pod for pod in page.items if _is_gated(pod)]
         waiting.sort(key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
         if dry_run:
-            return [Ungated(_name(pod), Result.WOULD_BE) for pod in waiting]
-        lane = asyncio.Semaphore(_AT_ONCE)
-        return list(await asyncio.gather(*(_let_go(client, pod, lane) for pod in waiting)))
+            return [UngatedPod(_pod_name(pod), UngateResult.WOULD_BE) for pod in waiting]
+        lane = asyncio.Semaphore(_CONCURRENT_WRITES)
+        return list(await asyncio.gather(*(_remove_gate(client, pod, lane) for pod in waiting)))
     finally:
         await client.close()
 
 
-async def _let_go(client: Client, pod: Pod, lane: asyncio.Semaphore) -> Ungated:
+async def _remove_gate(client: Client, pod: Pod, lane: asyncio.Semaphore) -> UngatedPod:
     """Remove the gate of one Pod. After a refusal, read the Pod again: it may have fewer gates, or another uid."""
     namespace, name = pod.metadata.namespace, pod.metadata.name
     present, why = pod, ""
     async with lane:
         for _ in range(_TRIES):
             try:
-                await client.patch(PODS, name, JsonPatch(released(_as_json(present))), namespace)
-                return Ungated(_name(pod), Result.LET_GO)
+                await client.patch(PODS, name, JsonPatch(gate_removal_patch(_gate_content(present))), namespace)
+                return UngatedPod(_pod_name(pod), UngateResult.LET_GO)
             except NotFound:
-                return Ungated(_name(pod), Result.GONE)
+                return UngatedPod(_pod_name(pod), UngateResult.GONE)
             except (Forbidden, Unauthorized) as problem:
-                return Ungated(_name(pod), Result.FAILED, str(problem))
+                return UngatedPod(_pod_name(pod), UngateResult.FAILED, str(problem))
             except KubeError as problem:
                 why = str(problem)
             try:
                 present = await client.get(PODS, name, namespace)
             except NotFound:
-                return Ungated(_name(pod), Result.GONE)
+                return UngatedPod(_pod_name(pod), UngateResult.GONE)
             except KubeError as problem:
-                return Ungated(_name(pod), Result.FAILED, str(problem))
-            if present.metadata.uid != pod.metadata.uid or not _gated(present):
-                return Ungated(_name(pod), Result.GONE)
-    return Ungated(_name(pod), Result.FAILED, why)
+                return UngatedPod(_pod_name(pod), UngateResult.FAILED, str(problem))
+            if present.metadata.uid != pod.metadata.uid or not _is_gated(present):
+                return UngatedPod(_pod_name(pod), UngateResult.GONE)
+    return UngatedPod(_pod_name(pod), UngateResult.FAILED, why)
 
 
-def _gated(pod: Pod) -> bool:
+def _is_gated(pod: Pod) -> bool:
     return any(gate.name == GATE for gate in pod.spec.scheduling_gates)
 
 
-def _name(pod: Pod) -> str:
+def _pod_name(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
-def _as_json(pod: Pod) -> dict[str, Any]:
-    """Return the part of the Pod that `released` reads."""
+def _gate_content(pod: Pod) -> dict[str, Any]:
+    """Return the part of the Pod that `gate_removal_patch` reads."""
     gates = [{"name": gate.name} for gate in pod.spec.scheduling_gates]
     return {"metadata": {"uid": pod.metadata.uid}, "spec": {"schedulingGates": gates}}

@@ -20,7 +20,7 @@ from enum import IntEnum
 
 import typer
 
-from situate.cli.terminal.streams import complain
+from situate.cli.terminal.streams import print_error
 from situate.kube.errors import KubeError
 from situate.runtime.configuration.file import BadConfiguration
 
@@ -42,33 +42,33 @@ class NotAllowed(Exception):
 
 
 @contextmanager
-def mendable_failures() -> Iterator[None]:
+def report_failures() -> Iterator[None]:
     """Turn failures that users can fix into a sentence and an exit code."""
     try:
         yield
     except (BadConfiguration, WrongInput) as wrong:
-        _end(str(wrong), ExitCode.WRONG_INPUT)
+        _exit_with(str(wrong), ExitCode.WRONG_INPUT)
     except (KubeError, NotAllowed) as failed:
-        _end(str(failed), ExitCode.CLUSTER)
+        _exit_with(str(failed), ExitCode.CLUSTER)
     except KeyboardInterrupt:
-        _end("interrupted", ExitCode.INTERRUPTED)
+        _exit_with("interrupted", ExitCode.INTERRUPTED)
     except typer.Exit:
         raise
     except Exception as failed:
-        _end_for_the_archive(failed)
+        _exit_for_archive(failed)
         raise
 
 
-def _end_for_the_archive(failed: Exception) -> None:
+def _exit_for_archive(failed: Exception) -> None:
     """End the command for a failure of an archive. Few commands use one, so its import waits for a failure."""
     from situate.archive.protocol import ArchiveCorrupt, ArchiveError, NotArchived
 
     if isinstance(failed, NotArchived | ArchiveCorrupt):
-        _end(str(failed), ExitCode.NO)
+        _exit_with(str(failed), ExitCode.NO)
     if isinstance(failed, ArchiveError):
-        _end(str(failed), ExitCode.CLUSTER)
+        _exit_with(str(failed), ExitCode.CLUSTER)
 
 
-def _end(sentence: str, code: ExitCode) -> None:
-    complain(sentence)
+def _exit_with(sentence: str, code: ExitCode) -> None:
+    print_error(sentence)
     raise typer.Exit(code)

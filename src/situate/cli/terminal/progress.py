@@ -15,33 +15,33 @@ AFTER_S: Final = 2.0
 """Time without a progress bar. A command that ends within it shows none."""
 
 
-class Bar:
+class ProgressBar:
     """Progress of a command. Updates are allowed at any time, and cost little while the bar is hidden."""
 
     def __init__(self, console: Console, doing: str, total: float | None) -> None:
-        """`total` is the number that `tell` counts up to; None if the duration is unknown."""
+        """`total` is the number that `update` counts up to; None if the duration is unknown."""
         known = (TaskProgressColumn(), TimeRemainingColumn()) if total is not None else (TimeElapsedColumn(),)
         columns = (TextColumn("{task.description}"), BarColumn(), *known)
-        self._shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self._task = self._shown.add_task(doing, total=total)
+        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._task = self._progress.add_task(doing, total=total)
 
-    def tell(self, doing: str, done: float) -> None:
-        self._shown.update(self._task, description=doing, completed=done)
+    def update(self, doing: str, done: float) -> None:
+        self._progress.update(self._task, description=doing, completed=done)
 
     def show(self) -> None:
-        self._shown.start()
+        self._progress.start()
 
     def end(self) -> None:
-        self._shown.stop()
+        self._progress.stop()
 
 
 @contextmanager
-def progress(doing: str, total: float | None = None) -> Iterator[Bar]:
+def progress(doing: str, total: float | None = None) -> Iterator[ProgressBar]:
     """Show `doing` while the block runs, from `AFTER_S` on.
 
     The bar draws itself: the block may use the CPU or wait.
     """
-    bar = Bar(Console(file=sys.stderr), doing, total)
+    bar = ProgressBar(Console(file=sys.stderr), doing, total)
     timer = Timer(AFTER_S, bar.show)
     timer.daemon = True
     timer.start()

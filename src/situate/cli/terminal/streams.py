@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, TextIO
 
-UNREAD: Final = 141
+BROKEN_PIPE: Final = 141
 """Exit code 128 + SIGPIPE, of a program whose output has no reader any more."""
-UNWRITABLE: Final = 1
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+WRITE_ERROR: Final = 1
+_NO_SPACE_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def printable(text: str) -> str:
@@ -33,12 +33,12 @@ def bold(line: str) -> str:
     return line if plain else f"\x1b[1m{line}\x1b[0m"
 
 
-def say(line: str = "") -> None:
+def print_line(line: str = "") -> None:
     """Print one line for people."""
     print(printable(line))
 
 
-def complain(sentence: str) -> None:
+def print_error(sentence: str) -> None:
     """Print to standard error, line by line."""
     for line in sentence.splitlines():
         print(f"situate: {printable(line)}", file=sys.stderr)
@@ -64,20 +64,20 @@ def writable_output() -> Iterator[None]:
             output.flush()
     except SystemExit:
         if sys.stdout is not output:  # the command line's parser does this when the pipe has broken
-            raise SystemExit(UNREAD) from None
+            raise SystemExit(BROKEN_PIPE) from None
         raise
     except BrokenPipeError:
-        _forget(output)
-        raise SystemExit(UNREAD) from None
+        _discard_buffer(output)
+        raise SystemExit(BROKEN_PIPE) from None
     except OSError as problem:
-        if problem.errno not in _NO_ROOM:
+        if problem.errno not in _NO_SPACE_ERRORS:
             raise
-        _forget(output)
-        complain(f"the output cannot be written: {os.strerror(problem.errno or 0)}")
-        raise SystemExit(UNWRITABLE) from None
+        _discard_buffer(output)
+        print_error(f"the output cannot be written: {os.strerror(problem.errno or 0)}")
+        raise SystemExit(WRITE_ERROR) from None
 
 
-def _forget(output: TextIO) -> None:
+def _discard_buffer(output: TextIO) -> None:
     """Discard buffered output that cannot be written. Python would try again at the end of the process."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, output.fileno())

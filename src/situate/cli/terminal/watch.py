@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from situate.cli.terminal.failures import ExitCode, mendable_failures
+from situate.cli.terminal.failures import ExitCode, report_failures
 from situate.cli.terminal.formats import Format
 
 INTERVAL_S: Final = 2.0
@@ -30,11 +30,11 @@ class Frame:
     """Output of one run of a command."""
 
     output: str
-    complaints: str
+    errors: str
     """Standard error."""
 
 
-Draw = Callable[[Frame], None]
+DrawFrame = Callable[[Frame], None]
 
 
 def show_status(show: Callable[[], None], form: Format, *, watch: bool) -> None:
@@ -42,11 +42,11 @@ def show_status(show: Callable[[], None], form: Format, *, watch: bool) -> None:
     if not watch:
         show()
         return
-    with mendable_failures(), drawing(Console(file=sys.stdout), form) as draw:
-        follow(show, draw, lambda: time.sleep(INTERVAL_S))
+    with report_failures(), frame_drawer(Console(file=sys.stdout), form) as draw:
+        repeat_command(show, draw, lambda: time.sleep(INTERVAL_S))
 
 
-def follow(show: Callable[[], None], draw: Draw, wait: Callable[[], None]) -> None:
+def repeat_command(show: Callable[[], None], draw: DrawFrame, wait: Callable[[], None]) -> None:
     """Run `show` and draw its output, again after each `wait`, until one of them raises.
 
     A failure ends the command only at the first run. Later the last status stays, with the failure above it: an API
@@ -54,12 +54,12 @@ def follow(show: Callable[[], None], draw: Draw, wait: Callable[[], None]) -> No
     """
     last: Frame | None = None
     while True:
-        frame, code = _captured(show)
+        frame, code = _capture_output(show)
         if code == ExitCode.INTERRUPTED:
             raise KeyboardInterrupt
         if code in (ExitCode.WRONG_INPUT, ExitCode.CLUSTER):
             if last is None:
-                sys.stderr.write(frame.complaints)
+                sys.stderr.write(frame.errors)
                 raise typer.Exit(code)
             frame = replace(frame, output=last.output)
         draw(frame)
@@ -68,16 +68,16 @@ def follow(show: Callable[[], None], draw: Draw, wait: Callable[[], None]) -> No
 
 
 @contextmanager
-def drawing(console: Console, form: Format) -> Iterator[Draw]:
+def frame_drawer(console: Console, form: Format) -> Iterator[DrawFrame]:
     """Draw in place on a terminal that supports it, else print a new table or document for each change."""
     if not console.is_terminal or console.is_dumb_terminal or form in (Format.JSON, Format.YAML):
-        yield _Sequence(form).draw
+        yield _SequentialOutput(form).draw
         return
     with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
-        yield lambda frame: live.update(Text.from_ansi(frame.complaints + frame.output), refresh=True)
+        yield lambda frame: live.update(Text.from_ansi(frame.errors + frame.output), refresh=True)
 
 
-class _Sequence:
+class _SequentialOutput:
     """Prints one frame after the other; mutable."""
 
     def __init__(self, form: Format) -> None:
@@ -85,8 +85,8 @@ class _Sequence:
         self._last = Frame("", "")
 
     def draw(self, frame: Frame) -> None:
-        if frame.complaints != self._last.complaints:
-            sys.stderr.write(frame.complaints)
+        if frame.errors != self._last.errors:
+            sys.stderr.write(frame.errors)
             sys.stderr.flush()
         if frame.output != self._last.output:
             sys.stdout.write((self._between if self._last.output else "") + frame.output)
@@ -94,7 +94,7 @@ class _Sequence:
         self._last = frame
 
 
-class _Captured(io.StringIO):
+class _CapturedOutput(io.StringIO):
     """Captures printed text; a table is bold if the terminal behind it supports that."""
 
     def __init__(self, *, terminal: bool) -> None:
@@ -105,9 +105,9 @@ class _Captured(io.StringIO):
         return self._terminal
 
 
-def _captured(show: Callable[[], None]) -> tuple[Frame, int]:
+def _capture_output(show: Callable[[], None]) -> tuple[Frame, int]:
     """Return the output of one run, and the exit code with which the command would end."""
-    output, complaints = _Captured(terminal=sys.stdout.isatty()), _Captured(terminal=False)
+    output, complaints = _CapturedOutput(terminal=sys.stdout.isatty()), _CapturedOutput(terminal=False)
     code = 0
     with redirect_stdout(output), redirect_stderr(complaints):
         try:

@@ -15,9 +15,9 @@ import aiohttp
 import typer
 
 from situate.cli.input.agent_file import agent_settings
-from situate.cli.run.end import ended
-from situate.cli.run.reach_cluster import Reaching
-from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.run.end import report_end
+from situate.cli.run.reach_cluster import ConnectionCheck
+from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.vm.variables import NODE_VARIABLE
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
@@ -29,12 +29,12 @@ from situate.runtime.process.logs import configure_logging
 from situate.runtime.process.manager import Manager, ServiceFailed, stop_on_signals
 from situate.runtime.process.startup import run_process
 from situate.vm.agent.controller.agent import Agent
-from situate.vm.agent.controller.load_sources import loads_of
+from situate.vm.agent.controller.load_sources import select_load_source
 from situate.vm.agent.controller.machine_writer import VmWriter
 from situate.vm.agent.controller.metrics import AgentMetrics
 from situate.vm.agent.controller.monitor import Monitor, WebsocketMonitor
 from situate.vm.agent.controller.permit_client import BadAuthority, PermitClient
-from situate.vm.agent.controller.runner import Tools
+from situate.vm.agent.controller.runner import RunnerDependencies
 from situate.vm.agent.controller.scheduler_lookup import SchedulerPods
 from situate.vm.agent.controller.stand_in_monitor import StandInMonitor
 from situate.vm.agent.decide.goal import SystemMetrics
@@ -55,7 +55,7 @@ def run(
     all_nodes: bool,
 ) -> None:
     """Run the agent until a signal, and end the command."""
-    with mendable_failures():
+    with report_failures():
         if bool(node) == all_nodes:
             raise WrongInput(f"name one node with --node (or ${NODE_VARIABLE}), or give --all-nodes")
         settings = agent_settings(file, assignments or ())
@@ -77,21 +77,21 @@ async def _run(settings: AgentSettings, node: str | None, health_address: str, c
         stop_on_signals(manager)
         if health_address:
             manager.add(HealthServer(health_address, health, metrics.render, setting="--health-address"))
-        reaching = Reaching(client, random.Random())
+        reaching = ConnectionCheck(client, random.Random())
         health.add_readiness("connection", reaching.not_ready)
-        manager.add(reaching, ready=reaching.reached)
-        recorder = _recorder(events)
+        manager.add(reaching, ready=reaching.wait_reached)
+        recorder = _make_recorder(events)
         metrics.add_events(recorder)
         manager.add(recorder)
         if pods is not None:
             metrics.add_reflector(pods.reflector)
             manager.add(pods.reflector, ready=pods.reflector.store.wait_synced)
-        tools = Tools(
+        tools = RunnerDependencies(
             settings,
             permits,
             VmWriter(client, settings.neonvm.request_timeout_seconds, settings.scaling),
-            loads_of(settings.metrics, session),
-            _monitors(settings, session),
+            select_load_source(settings.metrics, session),
+            _monitor_factory(settings, session),
             AgentMetrics(metrics.registry),
             _steady_clock(),
         )
@@ -103,7 +103,7 @@ async def _run(settings: AgentSettings, node: str | None, health_address: str, c
     except BadAuthority as wrong:
         raise WrongInput(str(wrong)) from None
     except ServiceFailed as failed:
-        return ended(failed)
+        return report_end(failed)
     finally:
         if permits is not None:
             await permits.close()
@@ -113,7 +113,7 @@ async def _run(settings: AgentSettings, node: str | None, health_address: str, c
     return ExitCode.DONE
 
 
-def _monitors(
+def _monitor_factory(
     settings: AgentSettings, session: aiohttp.ClientSession
 ) -> Callable[[str, Callable[[], SystemMetrics | None], Callable[[], None]], Monitor]:
     def make(ip: str, system: Callable[[], SystemMetrics | None], alive: Callable[[], None]) -> Monitor:
@@ -124,7 +124,7 @@ def _monitors(
     return make
 
 
-def _recorder(client: Client) -> EventRecorder:
+def _make_recorder(client: Client) -> EventRecorder:
     identity = f"{socket.gethostname()}_{os.urandom(4).hex()}"
     return EventRecorder(
         client, "situate-vm-agent", identity, wall_clock=lambda: datetime.now(UTC), rng=random.Random()

@@ -80,10 +80,10 @@ def status(
 
     Nodes and totals are those of the whole cluster.
     """
-    from situate.cli.vm.read_cluster import Asked
+    from situate.cli.vm.read_cluster import VmOptions
     from situate.cli.vm.status import show
 
-    asked = Asked.of(file, assignments, installation, kubeconfig, context, objects)
+    asked = VmOptions.create(file, assignments, installation, kubeconfig, context, objects)
     show(asked, namespace, output, of_all=all_namespaces, watch=watch)
 
 
@@ -113,9 +113,9 @@ def explain(
     Exits with 1 if it has less than it asks for, or no node.
     """
     from situate.cli.vm.explain import show
-    from situate.cli.vm.read_cluster import Asked
+    from situate.cli.vm.read_cluster import VmOptions
 
-    show(name, Asked.of(file, assignments, installation, kubeconfig, context, objects), namespace, output)
+    show(name, VmOptions.create(file, assignments, installation, kubeconfig, context, objects), namespace, output)
 
 
 @app.command(short_help="Show the next migrations and their reasons.")
@@ -138,9 +138,9 @@ def plan(
     Exits with 1 if a listed VM stays short or has no node, or a VM cannot leave a node that it has to leave.
     """
     from situate.cli.vm.plan import show
-    from situate.cli.vm.read_cluster import Asked
+    from situate.cli.vm.read_cluster import VmOptions
 
-    asked = Asked.of(file, assignments, installation, kubeconfig, context, objects)
+    asked = VmOptions.create(file, assignments, installation, kubeconfig, context, objects)
     show(asked, namespace, output, of_all=all_namespaces)
 
 
@@ -162,10 +162,12 @@ def drain(
 
     Exits with 1 if a VM is left on the node at the end of --timeout.
     """
-    from situate.cli.read_cluster.cluster_source import Where
-    from situate.cli.vm.drain import Waiting, start
+    from situate.cli.read_cluster.cluster_source import ClusterSource
+    from situate.cli.vm.drain import WaitOptions, start_drain
 
-    start(node, Where.of(kubeconfig, context), file, assignments, Waiting(wait, timeout), dry_run=dry_run)
+    start_drain(
+        node, ClusterSource.create(kubeconfig, context), file, assignments, WaitOptions(wait, timeout), dry_run=dry_run
+    )
 
 
 @app.command(short_help="Let VMs stay on a node again.")
@@ -176,10 +178,10 @@ def uncordon(
     context: ContextOption = None,
 ) -> None:
     """Cancel a drain: VMs may stay on the node and be placed there. Moves in progress continue."""
-    from situate.cli.read_cluster.cluster_source import Where
-    from situate.cli.vm.drain import end
+    from situate.cli.read_cluster.cluster_source import ClusterSource
+    from situate.cli.vm.drain import end_drain
 
-    end(node, Where.of(kubeconfig, context), dry_run=dry_run)
+    end_drain(node, ClusterSource.create(kubeconfig, context), dry_run=dry_run)
 
 
 app.command("undrain", hidden=True)(uncordon)
@@ -276,7 +278,7 @@ def machines(
 
     Page: docs/guides/vm/hypervisors.md
     """
-    from situate.cli.vm.machines import Times, run
+    from situate.cli.vm.machines import EmulatorTimes, run
 
-    times = Times(lease_seconds, scale_seconds, handover_seconds)
+    times = EmulatorTimes(lease_seconds, scale_seconds, handover_seconds)
     run(namespace, installation, times, health_address, kubeconfig, context, compat=compat)

@@ -12,131 +12,143 @@ from typing import Any, Final
 
 import typer
 
-from situate.cli.read_cluster.cluster_source import Where
-from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.read_cluster.cluster_source import ClusterSource
+from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import complain, say
-from situate.cli.terminal.timeouts import timeout_s
-from situate.cli.vm.read_cluster import settings_of
+from situate.cli.terminal.streams import print_error, print_line
+from situate.cli.terminal.timeouts import parse_timeout
+from situate.cli.vm.read_cluster import read_settings
 from situate.kube.client import Client
 from situate.kube.errors import NotFound
 from situate.kube.patches import MergePatch
 from situate.objects.kinds.nodes import Node
 from situate.objects.resources import NODES, PODS
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 from situate.vm.api.well_known import DRAIN
-from situate.vm.backends.systems import System, system_of
+from situate.vm.backends.systems import System, select_system
 
-_LOOK_S: Final = 1.0
+_POLL_S: Final = 1.0
 _MOST_NAMES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitOptions:
     """Values of `--wait` and `--timeout`."""
 
     wait: bool
     timeout: str
 
 
-def start(
-    node: str, where: Where, file: Path | None, assignments: Iterable[str] | None, waiting: Waiting, *, dry_run: bool
+def start_drain(
+    node: str,
+    where: ClusterSource,
+    file: Path | None,
+    assignments: Iterable[str] | None,
+    waiting: WaitOptions,
+    *,
+    dry_run: bool,
 ) -> None:
     """Set the annotation; with `--wait`, exit with 1 if a VM is left at the time-out."""
-    with mendable_failures():
-        within_s = timeout_s(waiting.timeout)
-        system = system_of(settings_of(file, assignments or ()))
-        left = asyncio.run(_start(where, node, system, within_s if waiting.wait else None, dry_run=dry_run))
+    with report_failures():
+        within_s = parse_timeout(waiting.timeout)
+        system = select_system(read_settings(file, assignments or ()))
+        left = asyncio.run(_drain_node(where, node, system, within_s if waiting.wait else None, dry_run=dry_run))
     if left:
-        complain(
-            f"{counted(len(left), 'VM is', 'VMs are')} left on node {node} after {waiting.timeout}: {_listed(left)}; "
+        print_error(
+            f"{format_count(len(left), 'VM is', 'VMs are')} left on node {node} after {waiting.timeout}: "
+            f"{_names_text(left)}; "
             "`situate vm plan` says why"
         )
         raise typer.Exit(ExitCode.NO)
 
 
-def end(node: str, where: Where, *, dry_run: bool) -> None:
+def end_drain(node: str, where: ClusterSource, *, dry_run: bool) -> None:
     """Remove the annotation."""
-    with mendable_failures():
-        asyncio.run(_end(where, node, dry_run=dry_run))
+    with report_failures():
+        asyncio.run(_cancel_drain(where, node, dry_run=dry_run))
 
 
-async def _start(where: Where, name: str, system: System[Any], within_s: float | None, *, dry_run: bool) -> list[str]:
+async def _drain_node(
+    where: ClusterSource, name: str, system: System[Any], within_s: float | None, *, dry_run: bool
+) -> list[str]:
     """Return the VMs that are left; empty without waiting."""
     client = where.client()
     try:
         if dry_run:
-            node = await _node(client, name)
-            there = await _machines(client, name, system)
+            node = await _get_node(client, name)
+            there = await _machines_on(client, name, system)
             drains = "is drained already" if DRAIN in node.metadata.annotations else "would be drained"
-            say(f"node {name} {drains}: {counted(len(there), 'VM')} on it{': ' if there else ''}{_listed(there)}")
+            print_line(
+                f"node {name} {drains}: {format_count(len(there), 'VM')} on "
+                f"it{': ' if there else ''}{_names_text(there)}"
+            )
             return []
-        node = await _annotated(client, name, "true")
+        node = await _annotate_node(client, name, "true")
         others = "" if node.spec.unschedulable else f"; other Pods may still go there: kubectl cordon {name}"
-        say(
+        print_line(
             f"node {name} is drained of VMs by the leader: `situate vm status` shows the moves, "
             f"`situate vm plan` the VMs that cannot leave{others}"
         )
-        return [] if within_s is None else await _emptied(client, name, system, within_s)
+        return [] if within_s is None else await _wait_until_empty(client, name, system, within_s)
     finally:
         await client.close()
 
 
-async def _end(where: Where, name: str, *, dry_run: bool) -> None:
+async def _cancel_drain(where: ClusterSource, name: str, *, dry_run: bool) -> None:
     client = where.client()
     try:
-        node = await (_node(client, name) if dry_run else _annotated(client, name, None))
+        node = await (_get_node(client, name) if dry_run else _annotate_node(client, name, None))
     finally:
         await client.close()
     if any(taint.key == DRAIN for taint in node.spec.taints):
-        complain(f"node {name} has the taint {DRAIN}, which drains it as well: kubectl taint node {name} {DRAIN}-")
+        print_error(f"node {name} has the taint {DRAIN}, which drains it as well: kubectl taint node {name} {DRAIN}-")
     if not dry_run:
-        say(f"node {name} is no longer drained of VMs")
+        print_line(f"node {name} is no longer drained of VMs")
     elif DRAIN in node.metadata.annotations:
-        say(f"node {name} would no longer be drained of VMs")
+        print_line(f"node {name} would no longer be drained of VMs")
     else:
-        say(f"node {name} is not drained by its annotation {DRAIN}; nothing would be written")
+        print_line(f"node {name} is not drained by its annotation {DRAIN}; nothing would be written")
 
 
-async def _emptied(client: Client, name: str, system: System[Any], within_s: float) -> list[str]:
+async def _wait_until_empty(client: Client, name: str, system: System[Any], within_s: float) -> list[str]:
     """Wait until no VM is left, and print the number of VMs at each change."""
     ends = time.monotonic() + within_s
     said: int | None = None
     with progress(f"waiting for the VMs on node {name} to leave"):
-        while left := await _machines(client, name, system):
+        while left := await _machines_on(client, name, system):
             if len(left) != said:
-                say(f"{counted(len(left), 'VM is', 'VMs are')} left on node {name}")
+                print_line(f"{format_count(len(left), 'VM is', 'VMs are')} left on node {name}")
                 sys.stdout.flush()  # logs show it at once, not at the end of the wait
                 said = len(left)
             rest_s = ends - time.monotonic()
             if rest_s <= 0:
                 return left
-            await asyncio.sleep(min(_LOOK_S, rest_s))
-    say(f"no VM is left on node {name}")
+            await asyncio.sleep(min(_POLL_S, rest_s))
+    print_line(f"no VM is left on node {name}")
     return []
 
 
-async def _machines(client: Client, node: str, system: System[Any]) -> list[str]:
+async def _machines_on(client: Client, node: str, system: System[Any]) -> list[str]:
     """Return `namespace/name` of the VMs whose Pods are on the node and have not ended."""
     pods = (await client.list_all(PODS, field_selector=f"spec.nodeName={node}")).items
     refs = (system.machine_of(pod) for pod in pods if not pod.finished)
     return sorted({str(ref) for ref in refs if ref is not None})
 
 
-async def _node(client: Client, name: str) -> Node:
+async def _get_node(client: Client, name: str) -> Node:
     _require_name(name)
     try:
         return await client.get(NODES, name)
     except NotFound:
-        raise await _unknown(client, name) from None
+        raise await _unknown_node_error(client, name) from None
 
 
-async def _annotated(client: Client, name: str, value: str | None) -> Node:
+async def _annotate_node(client: Client, name: str, value: str | None) -> Node:
     _require_name(name)
     try:
         return await client.patch(NODES, name, MergePatch({"metadata": {"annotations": {DRAIN: value}}}))
     except NotFound:
-        raise await _unknown(client, name) from None
+        raise await _unknown_node_error(client, name) from None
 
 
 def _require_name(name: str) -> None:
@@ -144,10 +156,10 @@ def _require_name(name: str) -> None:
         raise WrongInput("no node is named: give a name from `kubectl get nodes`")
 
 
-async def _unknown(client: Client, name: str) -> WrongInput:
+async def _unknown_node_error(client: Client, name: str) -> WrongInput:
     known = sorted(each.metadata.name for each in (await client.list_all(NODES)).items)
-    return WrongInput(f"node {name} not found; found: {_listed(known) or 'none'}")
+    return WrongInput(f"node {name} not found; found: {_names_text(known) or 'none'}")
 
 
-def _listed(names: list[str]) -> str:
+def _names_text(names: list[str]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import typer
 
-from situate.cli.run.end import ended
-from situate.cli.run.reach_cluster import Reaching
-from situate.cli.terminal.failures import ExitCode, mendable_failures
+from situate.cli.run.end import report_end
+from situate.cli.run.reach_cluster import ConnectionCheck
+from situate.cli.terminal.failures import ExitCode, report_failures
 from situate.kube.connect import connect, find_connection
 from situate.kube.election.election import Candidacy
 from situate.kube.election.lease_record import ElectionTimes
@@ -37,7 +37,7 @@ The first one is the time until a leader that cannot renew gives up, the second 
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class EmulatorTimes:
     """Seconds from the options."""
 
     lease_s: float
@@ -48,7 +48,7 @@ class Times:
 def run(
     namespace: str | None,
     installation: str | None,
-    seconds: Times,
+    seconds: EmulatorTimes,
     health_address: str,
     kubeconfig: Path | None,
     context: str | None,
@@ -56,7 +56,7 @@ def run(
     compat: bool,
 ) -> None:
     """Run until a signal, and end the command. `installation` is None for the context's namespace."""
-    with mendable_failures():
+    with report_failures():
         settings = Settings(scale_s=seconds.scale_s, handover_s=seconds.handover_s, compat=compat)
         connection = find_connection(kubeconfig, context)
         lease_s = seconds.lease_s
@@ -83,9 +83,9 @@ async def _run(
         wall_clock=lambda: datetime.now(UTC),
         rng=random.Random(),
     )
-    reaching = Reaching(elections, random.Random())
+    reaching = ConnectionCheck(elections, random.Random())
     health.add_readiness("connection", reaching.not_ready)
-    manager.add(reaching, ready=reaching.reached)
+    manager.add(reaching, ready=reaching.wait_reached)
     metrics.add_events(recorder)
     manager.add(recorder)
     controller = MachinesController(
@@ -101,13 +101,13 @@ async def _run(
     )
     health.add_readiness(controller.name, controller.not_ready)
     metrics.add_queue(controller.name, controller.queue)
-    for reflector in controller.watched.reflectors.values():
+    for reflector in controller.informers.reflectors.values():
         metrics.add_reflector(reflector)
     manager.add(controller)
     try:
         await manager.run()
     except ServiceFailed as failed:
-        return ended(failed)
+        return report_end(failed)
     finally:
         await elections.close()
         await client.close()

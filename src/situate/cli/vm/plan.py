@@ -8,17 +8,17 @@ from typing import Any
 
 import typer
 
-from situate.cli.read_cluster.other_namespaces import tell_of_others
-from situate.cli.terminal.failures import ExitCode, mendable_failures
+from situate.cli.read_cluster.other_namespaces import report_other_namespaces
+from situate.cli.terminal.failures import ExitCode, report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
-from situate.cli.terminal.streams import complain, say
-from situate.cli.vm.read_cluster import Asked, Observed, decided
-from situate.cli.vm.status import machine_of, moves_as_data, short_text
-from situate.vm.explain.json_values import moved, quantities
+from situate.cli.terminal.streams import print_error, print_line
+from situate.cli.vm.read_cluster import VmClusterState, VmOptions, as_started
+from situate.cli.vm.status import amounts_text, machine_name, moves_as_data
+from situate.vm.explain.json_values import amounts_json, migration_json
 from situate.vm.ledger.migrations.planner import Planner
 from situate.vm.model.migrations import Move
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 from situate.vm.planning.plan import Plan
 
 _COLUMNS = (
@@ -33,22 +33,22 @@ _COLUMNS = (
 )
 
 
-def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool) -> None:
+def show(asked: VmOptions, namespace: str | None, output: Format, *, of_all: bool) -> None:
     """Print the plan; exit with 1 if a listed VM stays short or has no node, or a VM cannot leave its node."""
-    with mendable_failures():
+    with report_failures():
         asked.check()
-        listed = asked.where.listed(namespace, of_all=of_all)
-        observed = asked.observed()
-        everything = [_planned(each, observed) for each in _plans(observed)]
-    chosen = [_narrowed(each, listed) for each in everything]
+        listed = asked.source.listed_namespace(namespace, of_all=of_all)
+        observed = asked.observe()
+        everything = [_plan_data(each, observed) for each in _plan_steps(observed)]
+    chosen = [_plan_of_namespace(each, listed) for each in everything]
     told = _as_data(chosen, observed, listed)
     if output in (Format.JSON, Format.YAML):
         print_data(told, output)
     else:
         for remark in observed.remarks:
-            complain(remark)
+            print_error(remark)
         _print(told, output)
-        tell_of_others(sum(len(each["moves"]) for each in everything) - len(told["moves"]), "move", listed)
+        report_other_namespaces(sum(len(each["moves"]) for each in everything) - len(told["moves"]), "move", listed)
     if told["leftOver"] or told["withoutNode"]:
         raise typer.Exit(ExitCode.NO)
 
@@ -57,38 +57,38 @@ def _print(told: dict[str, Any], output: Format) -> None:
     if told["moves"]:
         print_table(_COLUMNS, [_row(each) for each in told["moves"]], output)
     elif told["underWay"]:
-        say("no further move would begin")
+        print_line("no further move would begin")
     else:
-        say("no move would begin, and none is under way")
+        print_line("no move would begin, and none is under way")
     for each in told["underWay"]:
-        say(_under_way(each))
+        print_line(_migration_text(each))
     for each in told["evictions"]:
-        say(f"Pod {each['pod']} would be evicted for {each['for']}")
+        print_line(f"Pod {each['pod']} would be evicted for {each['for']}")
     for reason in told["reasons"]:
-        say(f"{reason['about']}: {reason['reason']}")
+        print_line(f"{reason['about']}: {reason['reason']}")
     for each in told["withoutNode"]:
-        say(f"{each['namespace']}/{each['machine']} has no node: {each['why']}")
+        print_line(f"{each['namespace']}/{each['machine']} has no node: {each['why']}")
 
 
-def _planned(step: Step, observed: Observed) -> dict[str, Any]:
+def _plan_data(step: PlanStep, observed: VmClusterState) -> dict[str, Any]:
     """Return one plan as data, with the name of the VM, Pod or node."""
-    made, about = step.made, step.about
+    made, about = step.plan, step.subject
     reasons = [{"about": about, "reason": each} for each in made.reasons]
     if made.needs_node is not None:
-        needed = quantities(made.needs_node, observed.rules).items()
+        needed = amounts_json(made.needs_node, observed.rules).items()
         amounts = ", ".join(f"{amount} {name}" for name, amount in needed)
         reasons.append({"about": about, "reason": f"a new node with {amounts} free would help"})
     return {
         "about": about,
         "namespace": step.namespace,
-        "moves": [_move(each, made, step.state, observed) for each in made.moves],
+        "moves": [_move_data(each, made, step.state, observed) for each in made.moves],
         "evictions": [{"pod": str(each), "for": about} for each in made.evictions],
         "reasons": reasons,
         "leftOver": [about] if made.unsolved else [],
     }
 
 
-def _narrowed(planned: dict[str, Any], listed: str | None) -> dict[str, Any]:
+def _plan_of_namespace(planned: dict[str, Any], listed: str | None) -> dict[str, Any]:
     """Return the part for the listed namespace. A plan for a node keeps its reasons: nodes have no namespace."""
     if listed in (None, planned["namespace"]):
         return planned
@@ -97,7 +97,7 @@ def _narrowed(planned: dict[str, Any], listed: str | None) -> dict[str, Any]:
     return planned | {"moves": [], "evictions": [], "reasons": [], "leftOver": []}
 
 
-def _as_data(chosen: Sequence[dict[str, Any]], observed: Observed, listed: str | None) -> dict[str, Any]:
+def _as_data(chosen: Sequence[dict[str, Any]], observed: VmClusterState, listed: str | None) -> dict[str, Any]:
     def of(part: str) -> list[Any]:
         return [one for each in chosen for one in each[part]]
 
@@ -108,13 +108,13 @@ def _as_data(chosen: Sequence[dict[str, Any]], observed: Observed, listed: str |
         "reasons": of("reasons"),
         "leftOver": of("leftOver"),
         "withoutNode": [
-            each.as_data() for each in observed.unplaced if each.machine and listed in (None, each.namespace)
+            each.as_data() for each in observed.unplaced_objects if each.machine and listed in (None, each.namespace)
         ],
         "remarks": list(observed.remarks),
     }
 
 
-def _under_way(each: dict[str, Any]) -> str:
+def _migration_text(each: dict[str, Any]) -> str:
     copied = "" if each["copied"] is None else f" ({each['copied']:.0%})"
     claim = each["claim"]
     made_for = "" if claim is None else f", for {claim['for']['machine'] or claim['for']['name']}"
@@ -123,27 +123,27 @@ def _under_way(each: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """One plan in the sequence."""
 
-    about: str
+    subject: str
     """VM or Pod that is short, or `node n1`."""
     namespace: str | None
     """None for a node."""
-    made: Plan
-    state: State
+    plan: Plan
+    state: LedgerState
     """State before the plan, with the moves of earlier plans."""
 
 
-def _plans(observed: Observed) -> Iterator[Step]:
+def _plan_steps(observed: VmClusterState) -> Iterator[PlanStep]:
     """Return the plans in sequence, each with the moves of the earlier ones, as the ledger would make them (B26)."""
-    state, planner, now, rules = decided(observed.state), Planner(), observed.now, observed.rules
+    state, planner, now, rules = as_started(observed.state), Planner(), observed.now, observed.rules
     waiting = [(pod, waiter) for uid, waiter in state.waiters.items() if (pod := state.pod(uid)) is not None]
     for pod, _ in sorted(waiting, key=lambda each: (-each[0].priority, each[1].since, each[0].uid)):
         made = planner.plan(state, pod.uid, now, rules)
         ref = pod.ref if pod.machine is None else pod.machine.ref
-        yield Step(str(ref), ref.namespace, made, state)
-        state = _with(state, made)
+        yield PlanStep(str(ref), ref.namespace, made, state)
+        state = _state_after(state, made)
     for name in sorted(state.nodes):
         node = state.nodes[name]
         if node.draining and node.pods:
@@ -152,11 +152,11 @@ def _plans(observed: Observed) -> Iterator[Step]:
             made = planner.relief(state, name, now, rules)
         else:
             continue
-        yield Step(f"node {name}", None, made, state)
-        state = _with(state, made)
+        yield PlanStep(f"node {name}", None, made, state)
+        state = _state_after(state, made)
 
 
-def _with(state: State, made: Plan) -> State:
+def _state_after(state: LedgerState, made: Plan) -> LedgerState:
     return replace(
         state,
         moves={**state.moves, **{each.key: each for each in made.moves}},
@@ -164,22 +164,22 @@ def _with(state: State, made: Plan) -> State:
     )
 
 
-def _move(move: Move, made: Plan, state: State, observed: Observed) -> dict[str, Any]:
+def _move_data(move: Move, made: Plan, state: LedgerState, observed: VmClusterState) -> dict[str, Any]:
     claim = next((each for each in made.claims if each.id == move.claim), None)
     return {
         "vm": str(move.machine),
         "from": move.source_node,
         "to": move.target_node,
         "why": "" if made.way is None else made.way.value,
-        "for": None if claim is None else machine_of(state, claim.beneficiary.ref.uid) or str(claim.beneficiary.ref),
-        "room": None if claim is None else quantities(claim.amount, observed.rules),
-        "cost": moved(move, state, observed.now, observed.rules)["cost"],
+        "for": None if claim is None else machine_name(state, claim.beneficiary.ref.uid) or str(claim.beneficiary.ref),
+        "room": None if claim is None else amounts_json(claim.amount, observed.rules),
+        "cost": migration_json(move, state, observed.now, observed.rules)["cost"],
         "migration": f"{move.machine.namespace}/{move.name}",
     }
 
 
 def _row(each: dict[str, Any]) -> tuple[object, ...]:
-    room = "-" if each["room"] is None else short_text(each["room"])
+    room = "-" if each["room"] is None else amounts_text(each["room"])
     return (
         each["vm"],
         each["from"],

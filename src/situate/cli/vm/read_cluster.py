@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from situate.cli.input.configuration import load, vm_settings, without_file
-from situate.cli.read_cluster.installation_options import AskedOfInstallation
+from situate.cli.input.configuration import configuration_without_file, load_configuration, vm_settings
+from situate.cli.read_cluster.installation_options import InstallationOptions
 from situate.cli.terminal.failures import NotAllowed, WrongInput
 from situate.cli.terminal.progress import progress
 from situate.kube.client import Client
@@ -28,24 +28,24 @@ from situate.objects.kinds.meta import KubernetesObject
 from situate.objects.kinds.pods import Pod
 from situate.objects.resources import LEASES, ResourceType
 from situate.runtime.process.logs import configure_logging
-from situate.vm.api.parse_errors import Unreadable
-from situate.vm.backends.systems import System, system_of
+from situate.vm.api.parse_errors import ParseError
+from situate.vm.backends.systems import System, select_system
 from situate.vm.config.settings import VmSettings
-from situate.vm.controller.informers import VmWatched
-from situate.vm.controller.observe import Observing
+from situate.vm.controller.informers import VmInformers
+from situate.vm.controller.observe import Observer
 from situate.vm.ledger.ledger import Ledger
-from situate.vm.model.events import PodSeen
+from situate.vm.model.events import PodObserved
 from situate.vm.model.migrations import ClaimState
 from situate.vm.model.pods_and_nodes import Role
 from situate.vm.model.policy import Rules
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 
-_NEEDED: Final = frozenset(("pods", "nodes"))
+_REQUIRED_RESOURCES: Final = frozenset(("pods", "nodes"))
 """Resources without which nothing can be counted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unplaced:
+class UnplacedObject:
     """VM without a node, or a Pod of no VM without one."""
 
     namespace: str
@@ -53,7 +53,7 @@ class Unplaced:
     """Empty if the Pod runs no VM."""
     pod: str
     """Empty if the VM has no Pod."""
-    why: str
+    reason: str
 
     def as_data(self) -> dict[str, Any]:
         return {
@@ -61,75 +61,75 @@ class Unplaced:
             "machine": self.machine or None,
             "pod": self.pod or None,
             "node": None,
-            "why": self.why,
+            "why": self.reason,
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class VmClusterState:
     """State of the cluster at one moment."""
 
     rules: Rules
-    state: State
+    state: LedgerState
     now: float
     """Seconds of the epoch."""
     lease: Lease | None
     """None if it does not exist or may not be read."""
-    unplaced: tuple[Unplaced, ...]
+    unplaced_objects: tuple[UnplacedObject, ...]
     """By namespace and name."""
     remarks: tuple[str, ...]
     """Sentences about unreadable input and its consequences."""
 
 
-class Asked(AskedOfInstallation):
+class VmOptions(InstallationOptions):
     """Options of a command."""
 
     __slots__ = ()
 
     def check(self) -> None:
         """Check the settings before the cluster is read. Raises `WrongInput` and `BadConfiguration`."""
-        settings_of(self.file, self.assignments)
+        read_settings(self.file, self.assignments)
 
-    def observed(self) -> Observed:
+    def observe(self) -> VmClusterState:
         """Return the current state, read with the settings of the file and of `--set`, or the defaults.
 
         Raises `KubeError`, `WrongInput`, `BadConfiguration` or `NotAllowed`.
         """
-        settings = settings_of(self.file, self.assignments)
+        settings = read_settings(self.file, self.assignments)
         configure_logging("warning")
-        with progress(self.reading):
+        with progress(self.progress_text):
             return asyncio.run(_observe(settings, self))
 
 
-def settings_of(file: Path | None, assignments: Iterable[str]) -> VmSettings:
+def read_settings(file: Path | None, assignments: Iterable[str]) -> VmSettings:
     """Return the settings. Raises `WrongInput` and `BadConfiguration`."""
     given = tuple(assignments)
-    settings = vm_settings(without_file(given) if file is None else load(file, given))
+    settings = vm_settings(configuration_without_file(given) if file is None else load_configuration(file, given))
     if settings is None and file is not None:
         raise WrongInput(f"{file}: no vm section; add `vm: {{}}` with the settings that differ from the defaults")
     return settings or VmSettings()
 
 
-async def _observe(settings: VmSettings, asked: Asked) -> Observed:
-    client = asked.where.client()
+async def _observe(settings: VmSettings, asked: VmOptions) -> VmClusterState:
+    client = asked.source.client()
     remarks = _Remarks()
     try:
         rules = settings.rules()
-        system = system_of(settings)
+        system = select_system(settings)
         backend = system.backend(rules)
-        watched = VmWatched.of(client, random.Random(), system, backend)
+        watched = VmInformers.create(client, random.Random(), system, backend)
         ledger = Ledger(rules, time.time, lambda: False)
-        observing = Observing(watched, system, backend, ledger, remarks)
+        observing = Observer(watched, system, backend, ledger, remarks)
         for reflector in (watched.all.nodes, watched.all.pods, watched.machines, watched.migrations):
-            await _fill(client, reflector, system, remarks)
-        if remarks.fatal:
-            raise NotAllowed("\n".join(remarks.fatal))
-        observing.take_in()
+            await _fill_store(client, reflector, system, remarks)
+        if remarks.missing_permissions:
+            raise NotAllowed("\n".join(remarks.missing_permissions))
+        observing.load_objects()
         _pair_targets(ledger)
-        lease = await _lease(client, settings.lease_name, asked, remarks)
-        unplaced = sorted(_unplaced(watched, system), key=lambda each: (each.namespace, each.machine, each.pod))
-        state = _with_sources(ledger.state)
-        return Observed(rules, state, time.time(), lease, tuple(unplaced), tuple(remarks.said))
+        lease = await _read_lease(client, settings.lease_name, asked, remarks)
+        unplaced = sorted(_unplaced_objects(watched, system), key=lambda each: (each.namespace, each.machine, each.pod))
+        state = _correct_claims(ledger.state)
+        return VmClusterState(rules, state, time.time(), lease, tuple(unplaced), tuple(remarks.sentences))
     finally:
         await client.close()
 
@@ -142,10 +142,10 @@ def _pair_targets(ledger: Ledger) -> None:
     for node in list(ledger.state.nodes.values()):
         for pod in node.pods.values():
             if pod.machine is not None and pod.machine.role is Role.TARGET:
-                ledger.apply(PodSeen(pod, node.name))
+                ledger.apply(PodObserved(pod, node.name))
 
 
-def _with_sources(state: State) -> State:
+def _correct_claims(state: LedgerState) -> LedgerState:
     """Correct claims whose source still exists: their capacity is not held yet (B3).
 
     The ledger takes a claim in as freed if the target is listed before its source.
@@ -158,7 +158,7 @@ def _with_sources(state: State) -> State:
     )
 
 
-def _unplaced(watched: VmWatched, system: System[Any]) -> Iterator[Unplaced]:
+def _unplaced_objects(watched: VmInformers, system: System[Any]) -> Iterator[UnplacedObject]:
     """Return VMs whose Pods have no node, then Pods of no VM without a node."""
     runners: dict[str, list[Pod]] = defaultdict(list)
     alone: list[Pod] = []
@@ -171,73 +171,73 @@ def _unplaced(watched: VmWatched, system: System[Any]) -> Iterator[Unplaced]:
     for machine in watched.machines.store.list():
         pods, of = runners[machine.metadata.uid], (machine.metadata.namespace, machine.metadata.name)
         if not pods:
-            yield Unplaced(*of, "", "it has no Pod yet: the VM controller creates one")
+            yield UnplacedObject(*of, "", "it has no Pod yet: the VM controller creates one")
         elif not any(each.spec.node_name for each in pods):
-            yield Unplaced(*of, pods[0].metadata.name, _why_it_waits(pods[0]))
+            yield UnplacedObject(*of, pods[0].metadata.name, _pending_reason(pods[0]))
     for pod in alone:
-        yield Unplaced(pod.metadata.namespace, "", pod.metadata.name, _why_it_waits(pod))
+        yield UnplacedObject(pod.metadata.namespace, "", pod.metadata.name, _pending_reason(pod))
 
 
-def _why_it_waits(pod: Pod) -> str:
+def _pending_reason(pod: Pod) -> str:
     said = pod.condition("PodScheduled")
     if said is not None and said.message:
         return said.message
     return f"no scheduler has said why; its schedulerName is {pod.spec.scheduler_name}"
 
 
-def decided(state: State) -> State:
+def as_started(state: LedgerState) -> LedgerState:
     """Return the state as started, so that its explanation is the same as the leader's."""
     return replace(state, started=True)
 
 
 @dataclass(slots=True)
 class _Remarks:
-    said: list[str] = field(default_factory=list)
-    fatal: list[str] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
+    missing_permissions: list[str] = field(default_factory=list)
 
     def forget(self, resource: ResourceType[Any], uid: str) -> None:
         """Do nothing: objects are read once."""
 
-    def unreadable(self, resource: ResourceType[Any], each: KubernetesObject, wrong: Sequence[Unreadable]) -> None:  # noqa: ARG002
+    def unreadable(self, resource: ResourceType[Any], each: KubernetesObject, wrong: Sequence[ParseError]) -> None:  # noqa: ARG002
         for problem in wrong:
-            if str(problem) not in self.said:
-                self.said.append(str(problem))
+            if str(problem) not in self.sentences:
+                self.sentences.append(str(problem))
 
 
-async def _fill(client: Client, reflector: Reflector[Any], system: System[Any], remarks: _Remarks) -> None:
+async def _fill_store(client: Client, reflector: Reflector[Any], system: System[Any], remarks: _Remarks) -> None:
     """Fill the store as a first list would."""
     scope = reflector.scope
     resource = scope.resource.group_resource
     try:
         page = await client.list_all(scope.resource, scope.namespace)
     except Forbidden as problem:
-        needed = resource in _NEEDED
+        needed = resource in _REQUIRED_RESOURCES
         said = f"no permission to list {resource}{', so nothing can be counted' if needed else ''}: {problem}"
-        (remarks.fatal if needed else remarks.said).append(said)
+        (remarks.missing_permissions if needed else remarks.sentences).append(said)
         return
     except NotFound:
-        remarks.said.append(f"the cluster does not serve {resource}: {system.install}")
+        remarks.sentences.append(f"the cluster does not serve {resource}: {system.install_hint}")
         return
     for malformed in page.malformed:
-        remarks.said.append(f"left out: {malformed}")
+        remarks.sentences.append(f"left out: {malformed}")
     for each in page.items:
         reflector.store.put(each)
 
 
-async def _lease(client: Client, name: str, asked: Asked, remarks: _Remarks) -> Lease | None:
+async def _read_lease(client: Client, name: str, asked: VmOptions, remarks: _Remarks) -> Lease | None:
     namespace = asked.installation
     try:
         lease = await client.get(LEASES, name, namespace)
     except NotFound:
         absent = f"Lease {name} does not exist in namespace {namespace}, so no leader decides there"
-        if asked.where.objects:
+        if asked.source.objects:
             absent = f"the files have no Lease {namespace}/{name}, so the leader is not known"
-        remarks.said.append(f"{absent}; --installation-namespace selects another namespace")
+        remarks.sentences.append(f"{absent}; --installation-namespace selects another namespace")
     except KubeError as problem:
-        remarks.said.append(f"the leader is not known: {problem}")
+        remarks.sentences.append(f"the leader is not known: {problem}")
     else:
         if not lease.spec.holder_identity:
             holder = f"no process holds Lease {name} in namespace {namespace}"
-            remarks.said.append(f"{holder}, so nothing is granted or moved until a scheduler runs there")
+            remarks.sentences.append(f"{holder}, so nothing is granted or moved until a scheduler runs there")
         return lease
     return None

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from situate.cli.read_cluster.other_namespaces import tell_of_others
-from situate.cli.terminal.failures import mendable_failures
+from situate.cli.read_cluster.other_namespaces import report_other_namespaces
+from situate.cli.terminal.failures import report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
-from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.streams import print_error, print_line
 from situate.cli.terminal.watch import show_status
-from situate.cli.vm.read_cluster import Asked, Observed
-from situate.objects.values.counts import counted
+from situate.cli.vm.read_cluster import VmClusterState, VmOptions
+from situate.objects.values.counts import format_count
 from situate.vm.api.quantities import cpu_value, memory_value
 from situate.vm.model.migrations import Claim, Move
 from situate.vm.model.pods_and_nodes import Node, Phase, Pod, Role
 from situate.vm.model.resource_amounts import RESOURCES, Amounts
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 
 _NODES = (
     Column("node"),
@@ -62,28 +62,28 @@ _MOVES = (
 )
 
 
-def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool, watch: bool) -> None:
+def show(asked: VmOptions, namespace: str | None, output: Format, *, of_all: bool, watch: bool) -> None:
     """Print the status, with `watch` again at each change."""
 
     def once() -> None:
-        with mendable_failures():
+        with report_failures():
             asked.check()
-            listed = asked.where.listed(namespace, of_all=of_all)
-            observed = asked.observed()
+            listed = asked.source.listed_namespace(namespace, of_all=of_all)
+            observed = asked.observe()
         everything = _as_data(observed)
-        told = _narrowed(everything, listed)
+        told = _data_of_namespace(everything, listed)
         if output in (Format.JSON, Format.YAML):
             print_data(told, output)
             return
         for remark in observed.remarks:
-            complain(remark)
+            print_error(remark)
         _print(told, everything, output)
-        tell_of_others(len(_names(everything)) - len(_names(told)), "VM", listed)
+        report_other_namespaces(len(_machine_names(everything)) - len(_machine_names(told)), "VM", listed)
 
     show_status(once, output, watch=watch)
 
 
-def _narrowed(told: dict[str, Any], listed: str | None) -> dict[str, Any]:
+def _data_of_namespace(told: dict[str, Any], listed: str | None) -> dict[str, Any]:
     """Return the VMs, Pods and moves of one namespace, and all nodes. None: of all namespaces."""
     if listed is None:
         return told
@@ -91,29 +91,29 @@ def _narrowed(told: dict[str, Any], listed: str | None) -> dict[str, Any]:
     return told | {part: [each for each in told[part] if each["namespace"] == listed] for part in parts}
 
 
-def _as_data(observed: Observed) -> dict[str, Any]:
+def _as_data(observed: VmClusterState) -> dict[str, Any]:
     """Return the data of all namespaces."""
     state = observed.state
     lease = observed.lease
     pods = [(pod, node.name) for node in state.nodes.values() for pod in node.pods.values()]
-    pods.sort(key=_place)
+    pods.sort(key=_sort_key)
     return {
         "leader": lease.spec.holder_identity if lease is not None else "",
         "schedulerName": observed.rules.scheduler_name,
-        "nodes": [_node(state.nodes[name], observed) for name in sorted(state.nodes)],
-        "machines": [_machine(pod, node, observed) for pod, node in pods if pod.machine is not None],
+        "nodes": [_node_data(state.nodes[name], observed) for name in sorted(state.nodes)],
+        "machines": [_machine_data(pod, node, observed) for pod, node in pods if pod.machine is not None],
         "pods": [
-            _short(pod, node, observed)
+            _short_pod_data(pod, node, observed)
             for pod, node in pods
             if pod.machine is None and pod.requested.exceeds(pod.reserved)
         ],
-        "withoutNode": [each.as_data() for each in observed.unplaced if each.machine],
+        "withoutNode": [each.as_data() for each in observed.unplaced_objects if each.machine],
         "moves": moves_as_data(observed, None),
         "remarks": list(observed.remarks),
     }
 
 
-def _place(each: tuple[Pod, str]) -> tuple[str, str, bool, str]:
+def _sort_key(each: tuple[Pod, str]) -> tuple[str, str, bool, str]:
     """Return the sort key: the VM, and of its two Pods in a move the source first. Pod names end at random."""
     pod, _ = each
     machine = pod.machine
@@ -121,15 +121,15 @@ def _place(each: tuple[Pod, str]) -> tuple[str, str, bool, str]:
     return pod.ref.namespace, name, machine is not None and machine.role is Role.TARGET, pod.ref.name
 
 
-def _node(node: Node, observed: Observed) -> dict[str, Any]:
+def _node_data(node: Node, observed: VmClusterState) -> dict[str, Any]:
     state = observed.state
     parts = {
         "total": node.total,
         "watermark": node.watermark,
         "reserved": node.reserved,
-        "held": state.held(node.name, ""),
-        "incoming": state.incoming(node.name, ""),
-        "free": state.avail(node.name, ""),
+        "held": state.held_for_others(node.name, ""),
+        "incoming": state.incoming_amount(node.name, ""),
+        "free": state.available(node.name, ""),
         "committed": node.committed,
         "migrating": node.migrating,
     }
@@ -143,7 +143,7 @@ def _node(node: Node, observed: Observed) -> dict[str, Any]:
     }
 
 
-def _machine(pod: Pod, node: str, observed: Observed) -> dict[str, Any]:
+def _machine_data(pod: Pod, node: str, observed: VmClusterState) -> dict[str, Any]:
     machine = pod.machine
     assert machine is not None
     return {
@@ -159,12 +159,12 @@ def _machine(pod: Pod, node: str, observed: Observed) -> dict[str, Any]:
         "uses": _quantities(pod.used, observed),
         "requested": _quantities(pod.requested, observed),
         "approved": _quantities(pod.reserved, observed) if pod.approved else None,
-        "booked": _quantities(pod.counted(pod.reserved), observed),
-        "short": _quantities((pod.requested - pod.reserved).positive(), observed),
+        "booked": _quantities(pod.counted_amount(pod.reserved), observed),
+        "short": _quantities((pod.requested - pod.reserved).positive_part(), observed),
     }
 
 
-def _short(pod: Pod, node: str, observed: Observed) -> dict[str, Any]:
+def _short_pod_data(pod: Pod, node: str, observed: VmClusterState) -> dict[str, Any]:
     """Return a plain Pod that requests a larger size."""
     return {
         "namespace": pod.ref.namespace,
@@ -172,18 +172,18 @@ def _short(pod: Pod, node: str, observed: Observed) -> dict[str, Any]:
         "node": node,
         "uses": _quantities(pod.used, observed),
         "requested": _quantities(pod.requested, observed),
-        "booked": _quantities(pod.counted(pod.reserved), observed),
-        "short": _quantities((pod.requested - pod.reserved).positive(), observed),
+        "booked": _quantities(pod.counted_amount(pod.reserved), observed),
+        "short": _quantities((pod.requested - pod.reserved).positive_part(), observed),
     }
 
 
-def moves_as_data(observed: Observed, namespace: str | None) -> list[dict[str, Any]]:
+def moves_as_data(observed: VmClusterState, namespace: str | None) -> list[dict[str, Any]]:
     """Return the moves in progress, the oldest first; if `namespace` is None, of all VMs."""
     moves = sorted(observed.state.moves.values(), key=lambda each: (each.created_at, each.key))
-    return [_move(each, observed) for each in moves if namespace in (None, each.machine.namespace)]
+    return [_move_data(each, observed) for each in moves if namespace in (None, each.machine.namespace)]
 
 
-def _move(move: Move, observed: Observed) -> dict[str, Any]:
+def _move_data(move: Move, observed: VmClusterState) -> dict[str, Any]:
     claim = observed.state.claims.get(move.claim)
     progress = move.progress
     return {
@@ -197,30 +197,30 @@ def _move(move: Move, observed: Observed) -> dict[str, Any]:
         if progress is not None and progress.total
         else None,
         "foreign": move.foreign,
-        "claim": None if claim is None else _claim(claim, observed),
+        "claim": None if claim is None else _claim_data(claim, observed),
     }
 
 
-def _claim(claim: Claim, observed: Observed) -> dict[str, Any]:
+def _claim_data(claim: Claim, observed: VmClusterState) -> dict[str, Any]:
     return {
         "id": claim.id,
         "node": claim.node,
         "state": claim.state.value,
         "broken": claim.broken,
         "for": {"kind": claim.beneficiary.kind.value, "name": str(claim.beneficiary.ref)}
-        | {"machine": machine_of(observed.state, claim.beneficiary.ref.uid)},
+        | {"machine": machine_name(observed.state, claim.beneficiary.ref.uid)},
         "amount": _quantities(claim.amount, observed),
         "secondsLeft": round(claim.deadline - observed.now),
     }
 
 
-def machine_of(state: State, uid: str) -> str | None:
+def machine_name(state: LedgerState, uid: str) -> str | None:
     """Return `namespace/name` of the VM that the Pod runs; None for every other Pod."""
     pod = state.pod(uid)
     return None if pod is None or pod.machine is None else str(pod.machine.ref)
 
 
-def _quantities(amounts: Amounts, observed: Observed) -> dict[str, str]:
+def _quantities(amounts: Amounts, observed: VmClusterState) -> dict[str, str]:
     """Return the amounts as Kubernetes quantities."""
     names = observed.rules.resources
     return {
@@ -229,7 +229,7 @@ def _quantities(amounts: Amounts, observed: Observed) -> dict[str, str]:
     }
 
 
-def _names(told: dict[str, Any]) -> set[tuple[str, str]]:
+def _machine_names(told: dict[str, Any]) -> set[tuple[str, str]]:
     """Return the names of the VMs, because a moving VM has two Pods."""
     names = {(each["namespace"], each["name"]) for each in told["machines"]}
     return names | {(each["namespace"], each["machine"]) for each in told["withoutNode"]}
@@ -241,23 +241,23 @@ def _print(told: dict[str, Any], everything: dict[str, Any], form: Format) -> No
     nowhere = told["withoutNode"]
     short = (each for each in everything["machines"] if any(amount != "0" for amount in each["short"].values()))
     waiting = len({(each["namespace"], each["name"]) for each in short})
-    count = counted(len(_names(everything)), "VM")
-    ask = "they ask" if waiting > 1 or (not waiting and len(_names(everything)) != 1) else "it asks"
+    count = format_count(len(_machine_names(everything)), "VM")
+    ask = "they ask" if waiting > 1 or (not waiting and len(_machine_names(everything)) != 1) else "it asks"
     lost = f", {len(everything['withoutNode'])} without a node" if everything["withoutNode"] else ""
     plain = len(everything["pods"])
-    lost += f"; {counted(plain, 'Pod is', 'Pods are')} short of a larger size" if plain else ""
-    say(f"{told['schedulerName']}: {count}, {waiting or 'none'} short of the size that {ask} for{lost}; {led}")
+    lost += f"; {format_count(plain, 'Pod is', 'Pods are')} short of a larger size" if plain else ""
+    print_line(f"{told['schedulerName']}: {count}, {waiting or 'none'} short of the size that {ask} for{lost}; {led}")
     if told["nodes"]:
         print_table(_NODES, [row for each in told["nodes"] for row in _node_rows(each)], form)
     if told["machines"] or nowhere:
-        say()
+        print_line()
         rows = [_machine_row(each) for each in told["machines"]]
-        print_table(_MACHINES, [*rows, *(_nowhere_row(each) for each in nowhere)], form)
+        print_table(_MACHINES, [*rows, *(_unplaced_row(each) for each in nowhere)], form)
     if told["pods"]:
-        say()
+        print_line()
         print_table(_PODS, [_pod_row(each) for each in told["pods"]], form)
     if told["moves"]:
-        say()
+        print_line()
         print_table(_MOVES, [_move_row(each) for each in told["moves"]], form)
 
 
@@ -267,7 +267,7 @@ def _node_rows(each: dict[str, Any]) -> Iterator[tuple[object, ...]]:
     words = {"overBudget": "over budget", "overWatermark": "over watermark", "draining": "draining"}
     columns = ("total", "watermark", "reserved", "held", "incoming", "free", "committed", "migrating")
     for number, name in enumerate(each["total"]):
-        amounts = [shown(each[column][name]) for column in columns]
+        amounts = [short_amount(each[column][name]) for column in columns]
         last = (each["pods"], ", ".join(words[state] for state in states) or "-") if not number else ("", "")
         yield (each["node"] if not number else "", name, *amounts, *last)
 
@@ -279,22 +279,22 @@ def _machine_row(each: dict[str, Any]) -> tuple[object, ...]:
     return (
         f"{each['namespace']}/{each['name']}",
         each["node"],
-        short_text(each["uses"]),
-        short_text(each["requested"]),
-        "-" if each["approved"] is None else short_text(each["approved"]),
-        short_text(short) if short else "-",
+        amounts_text(each["uses"]),
+        amounts_text(each["requested"]),
+        "-" if each["approved"] is None else amounts_text(each["approved"]),
+        amounts_text(short) if short else "-",
         state or "-",
         each["pod"],
     )
 
 
-def _nowhere_row(each: dict[str, Any]) -> tuple[object, ...]:
+def _unplaced_row(each: dict[str, Any]) -> tuple[object, ...]:
     state = "waits for a node" if each["pod"] else "has no pod"
     return (f"{each['namespace']}/{each['machine']}", *("-",) * 5, state, each["pod"] or "-")
 
 
 def _pod_row(each: dict[str, Any]) -> tuple[object, ...]:
-    amounts = (short_text(each[name]) for name in ("uses", "requested", "short"))
+    amounts = (amounts_text(each[name]) for name in ("uses", "requested", "short"))
     return (f"{each['namespace']}/{each['name']}", each["node"], *amounts)
 
 
@@ -307,18 +307,18 @@ def _move_row(each: dict[str, Any]) -> tuple[object, ...]:
         each["state"],
         "-" if each["copied"] is None else f"{each['copied']:.0%}",
         "-" if claim is None else claim["for"]["machine"] or claim["for"]["name"],
-        "-" if claim is None else short_text(claim["amount"]),
+        "-" if claim is None else amounts_text(claim["amount"]),
         "-" if claim is None else f"{claim['id']} ({claim['state']})",
     )
 
 
-def short_text(amounts: dict[str, str]) -> str:
+def amounts_text(amounts: dict[str, str]) -> str:
     """Return `2 4Gi`: CPUs and memory, and other resources with their name; amounts of zero are left out."""
-    named = ((name, shown(amount)) for name, amount in amounts.items() if amount != "0")
+    named = ((name, short_amount(amount)) for name, amount in amounts.items() if amount != "0")
     return " ".join(amount if name in RESOURCES else f"{amount} {name}" for name, amount in named) or "0"
 
 
-def shown(amount: str) -> str:
+def short_amount(amount: str) -> str:
     """Return a short form: thousandths as a fraction, and large numbers of bytes rounded."""
     if amount.endswith("m"):
         return f"{int(amount[:-1]) / 1000:g}"

@@ -65,10 +65,10 @@ def status(
 
     Exits with 1 if a StatefulSet does not exist.
     """
-    from situate.cli.vpod.read_cluster import Asked
+    from situate.cli.vpod.read_cluster import VpodOptions
     from situate.cli.vpod.status import show
 
-    asked = Asked.of(file, statefulset, assignments, kubeconfig, context, objects)
+    asked = VpodOptions.create(file, statefulset, assignments, kubeconfig, context, objects)
     show(asked, namespace, output, of_all=all_namespaces, watch=watch)
 
 
@@ -96,9 +96,9 @@ def explain(
     Exits with 1 if some vreplicas cannot be placed, or the StatefulSet does not exist.
     """
     from situate.cli.vpod.explain import show
-    from situate.cli.vpod.read_cluster import Asked
+    from situate.cli.vpod.read_cluster import VpodOptions
 
-    show(source, Asked.of(file, statefulset, assignments, kubeconfig, context, objects), namespace, output)
+    show(source, VpodOptions.create(file, statefulset, assignments, kubeconfig, context, objects), namespace, output)
 
 
 @app.command(short_help="Show the next decisions.")
@@ -119,7 +119,7 @@ def plan(
     be placed, or a StatefulSet does not exist.
     """
     from situate.cli.vpod.plan import show
-    from situate.cli.vpod.read_cluster import Asked
+    from situate.cli.vpod.read_cluster import VpodOptions
 
-    asked = Asked.of(file, statefulset, assignments, kubeconfig, context, objects)
+    asked = VpodOptions.create(file, statefulset, assignments, kubeconfig, context, objects)
     show(asked, namespace, output, of_all=all_namespaces)

@@ -11,23 +11,23 @@ from typing import Any
 import typer
 
 from situate.cli.input.cluster_names import complete_objects
-from situate.cli.input.object_names import ObjectName, ObjectType, readings, require_explained
-from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.input.object_names import ObjectName, ObjectType, possible_names, require_explained_type
+from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
-from situate.cli.terminal.streams import say
+from situate.cli.terminal.streams import print_line
 from situate.cli.vpod.read_cluster import (
-    Asked,
-    chosen_entries,
+    VpodOptions,
     observe,
     require_statefulsets,
+    select_entries,
 )
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 from situate.vpod.config.settings import SourceSettings, StatefulSetSettings
 from situate.vpod.explain import Explanation
 from situate.vpod.explain import explain as explanation_of
 from situate.vpod.model.vpod import Key
-from situate.vpod.scaling.autoscaler import Memory, beat
+from situate.vpod.scaling.autoscaler import AutoscalerMemory, decide_round
 
 _PODS = (
     Column("pod"),
@@ -45,32 +45,36 @@ def complete_sources(ctx: typer.Context, incomplete: str) -> list[str]:
 
     def types() -> list[tuple[ObjectType, str]]:
         file = ctx.params.get("file")
-        entries = [] if file is None else chosen_entries(file, None, ctx.params.get("assignments"))
+        entries = [] if file is None else select_entries(file, None, ctx.params.get("assignments"))
         sources = [source for entry in entries for source in entry.completed_sources()]
-        return [(_type(source), source.version) for source in sources]
+        return [(_object_type(source), source.version) for source in sources]
 
     return complete_objects(ctx, incomplete, types)
 
 
-def show(vpod: str, asked: Asked, namespace: str | None, output: Format) -> None:
+def show(vpod: str, asked: VpodOptions, namespace: str | None, output: Format) -> None:
     """Print the explanation; exit with 1 if some vreplicas cannot be placed, or the StatefulSet does not exist."""
-    with mendable_failures():
+    with report_failures():
         entries = asked.entries()
-        types = [_type(source) for entry in entries for source in entry.completed_sources()]
-        meant = _named(vpod, namespace, types)
-        observed = observe(entries, asked.where)
-        default = asked.where.namespace(namespace)
-        keys = [(each, key) for name in meant for each in observed for key in _keys(each.settings, name, default)]
+        types = [_object_type(source) for entry in entries for source in entry.completed_sources()]
+        meant = _possible_names(vpod, namespace, types)
+        observed = observe(entries, asked.source)
+        default = asked.source.namespace(namespace)
+        keys = [
+            (each, key) for name in meant for each in observed for key in _possible_keys(each.settings, name, default)
+        ]
         for each, key in keys:
             state = each.state
-            told = explanation_of(state, key, state.now, beat(state, Memory(), state.now, may_shrink=False))
+            told = explanation_of(
+                state, key, state.now, decide_round(state, AutoscalerMemory(), state.now, may_shrink=False)
+            )
             if told.known:
                 break
         else:
-            why = next((each.others[key] for each, key in keys if key in each.others), "")
+            why = next((each.skipped_sources[key] for each, key in keys if key in each.skipped_sources), "")
             if not why:
-                require_explained(vpod, types)
-            raise WrongInput(f"{vpod}: {why or _unknown(vpod, default)}")
+                require_explained_type(vpod, types)
+            raise WrongInput(f"{vpod}: {why or _unknown_source_message(vpod, default)}")
     if output in (Format.JSON, Format.YAML):
         print_data(_as_data(told) | {"remarks": each.remarks}, output)
     else:
@@ -80,51 +84,52 @@ def show(vpod: str, asked: Asked, namespace: str | None, output: Format) -> None
         raise typer.Exit(ExitCode.NO)
 
 
-def _unknown(text: str, namespace: str) -> str:
+def _unknown_source_message(text: str, namespace: str) -> str:
     where = "" if "/" in text else f" in namespace {namespace}"
     return f"source not found{where}; `situate vpod status -A` lists all"
 
 
-def _named(text: str, namespace: str | None, types: Sequence[ObjectType]) -> tuple[ObjectName, ...]:
+def _possible_names(text: str, namespace: str | None, types: Sequence[ObjectType]) -> tuple[ObjectName, ...]:
     """Return the objects that the name may mean. Raises `WrongInput`."""
     within, _, rest = text.partition("/")
     if rest.count("/") == 1 and any(each.plural == rest.partition("/")[0] for each in types):
         return (ObjectName(None, within, rest),)  # `status` prints sources after the first kind in this form
-    return readings(text, namespace, types)
+    return possible_names(text, namespace, types)
 
 
-def _type(source: SourceSettings) -> ObjectType:
+def _object_type(source: SourceSettings) -> ObjectType:
     return ObjectType(source.kind, source.resource, source.group)
 
 
-def _keys(settings: StatefulSetSettings, meant: ObjectName, default: str) -> Iterator[Key]:
+def _possible_keys(settings: StatefulSetSettings, meant: ObjectName, default: str) -> Iterator[Key]:
     """Return the keys of the sources that a name may mean. Keys of the first kind have no prefix."""
     namespace = meant.namespace or default
     if meant.type is None:
         yield Key(namespace, meant.name)
         return
     for number, source in enumerate(settings.completed_sources()):
-        if _type(source) == meant.type:
+        if _object_type(source) == meant.type:
             yield Key(namespace, (f"{source.resource}/" if number else "") + meant.name)
 
 
 def _print(told: Explanation, remarks: Iterable[str], form: Format) -> None:
-    is_placed = counted(told.placed, "is", "are")
-    say(f"{told.key} wants {counted(told.wanted, 'vreplica')}, {is_placed} placed")
+    is_placed = format_count(told.placed, "is", "are")
+    print_line(f"{told.key} wants {format_count(told.wanted, 'vreplica')}, {is_placed} placed")
     for remark in remarks:
-        say(remark)
+        print_line(remark)
     assert told.decision is not None
     if told.decision.shortage is not None:
-        say(str(told.decision.shortage))
+        print_line(str(told.decision.shortage))
     for notice in told.decision.notices:
-        say(f"{notice.reason}: {notice.message}")
+        print_line(f"{notice.reason}: {notice.message}")
     rows = [
-        (line.name, line.pod_class, line.cause, line.own, line.then, line.free, line.free_then) for line in told.pods
+        (line.name, line.pod_class, line.cause, line.own, line.own_after, line.free, line.free_after)
+        for line in told.pods
     ]
     print_table(_PODS, rows, form)
-    if told.uneven:
-        say(told.uneven)
-    say(f"autoscaler: {told.autoscaler}")
+    if told.unevenness:
+        print_line(told.unevenness)
+    print_line(f"autoscaler: {told.autoscaler}")
 
 
 def _as_data(told: Explanation) -> dict[str, Any]:
@@ -140,16 +145,16 @@ def _as_data(told: Explanation) -> dict[str, Any]:
         "notices": [{"reason": notice.reason, "message": notice.message} for notice in decision.notices],
         "counts": dict(told.counts),
         "autoscaler": told.autoscaler,
-        "uneven": told.uneven,
+        "uneven": told.unevenness,
         "pods": [
             {
                 "name": line.name,
                 "class": str(line.pod_class),
                 "cause": line.cause,
                 "own": line.own,
-                "then": line.then,
+                "then": line.own_after,
                 "free": line.free,
-                "freeThen": line.free_then,
+                "freeThen": line.free_after,
             }
             for line in told.pods
         ],

@@ -8,23 +8,23 @@ from typing import Any
 
 import typer
 
-from situate.cli.read_cluster.other_namespaces import tell_of_others
-from situate.cli.terminal.failures import ExitCode, mendable_failures
+from situate.cli.read_cluster.other_namespaces import report_other_namespaces
+from situate.cli.terminal.failures import ExitCode, report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import say
+from situate.cli.terminal.streams import print_line
 from situate.cli.vpod.read_cluster import (
-    Asked,
-    Observed,
+    StatefulSetState,
+    VpodOptions,
     observe,
     require_statefulsets,
 )
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 from situate.vpod.model.vpod import Placement, PlainVPod
 from situate.vpod.placement.decide import Decision, commit, decide, retry_order
-from situate.vpod.placement.spare_copies import givers
-from situate.vpod.scaling.autoscaler import Memory, beat
+from situate.vpod.placement.spare_copies import spare_copy_givers
+from situate.vpod.scaling.autoscaler import AutoscalerMemory, decide_round
 from situate.vpod.state.state import State
 
 _COLUMNS = (
@@ -38,14 +38,14 @@ _COLUMNS = (
 )
 
 
-def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool) -> None:
+def show(asked: VpodOptions, namespace: str | None, output: Format, *, of_all: bool) -> None:
     """Print the plan; exit with 1 if some vreplicas cannot be placed, or a StatefulSet does not exist."""
-    with mendable_failures():
+    with report_failures():
         entries = asked.entries()
-        listed = asked.where.listed(namespace, of_all=of_all)
-        observed = observe(entries, asked.where)
+        listed = asked.source.listed_namespace(namespace, of_all=of_all)
+        observed = observe(entries, asked.source)
         with progress("deciding"):
-            plans = [_planned(each) for each in observed]
+            plans = [_plan_data(each) for each in observed]
     others = 0
     for each in plans:
         all_of_it = each["vpods"]
@@ -55,7 +55,7 @@ def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool) -
         print_data(plans, output)
     else:
         _print(plans, output)
-        tell_of_others(others, "source", listed)
+        report_other_namespaces(others, "source", listed)
     require_statefulsets(observed)
     if any(vpod["left"] for each in plans for vpod in each["vpods"]):
         raise typer.Exit(ExitCode.NO)
@@ -64,28 +64,36 @@ def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool) -
 def _print(plans: Iterable[dict[str, Any]], output: Format) -> None:
     for each in plans:
         for remark in each["remarks"]:
-            say(remark)
-        say(f"StatefulSet {each['statefulSet']}: {_scaling(each)}")
+            print_line(remark)
+        print_line(f"StatefulSet {each['statefulSet']}: {_scale_text(each)}")
         rows = [
-            (d["key"], d["wanted"], d["now"], d["then"], d["left"], d["change"] or "none", _listed(d["placements"]))
+            (
+                d["key"],
+                d["wanted"],
+                d["now"],
+                d["then"],
+                d["left"],
+                d["change"] or "none",
+                _placements_text(d["placements"]),
+            )
             for d in each["vpods"]
         ]
         print_table(_COLUMNS, rows, output)
         for decided in each["vpods"]:
             if decided["why"]:
-                say(f"{decided['key']}: {decided['why']}")
+                print_line(f"{decided['key']}: {decided['why']}")
 
 
-def _planned(observed: Observed) -> dict[str, Any]:
+def _plan_data(observed: StatefulSetState) -> dict[str, Any]:
     """Return the controller's decisions one after the other, followed by one round of the autoscaler."""
     state = observed.state
-    decided = {vpod.key: _decided(state, vpod) for vpod in observed.vpods}
-    if returning := givers(state):
+    decided = {vpod.key: _decide_and_commit(state, vpod) for vpod in observed.vpods}
+    if returning := spare_copy_givers(state):
         for vpod in observed.vpods:  # the capacity of spare copies is free only after all decisions are in the statuses
-            _write(state, vpod, decided[vpod.key])
+            _apply_decision(state, vpod, decided[vpod.key])
         for key in (*returning, *retry_order(state)):
-            decided[key] = _decided(state, state.vpods[key].as_vpod())
-            _write(state, state.vpods[key].as_vpod(), decided[key])
+            decided[key] = _decide_and_commit(state, state.vpods[key].as_vpod())
+            _apply_decision(state, state.vpods[key].as_vpod(), decided[key])
     decisions = []
     for vpod in observed.vpods:
         decision = decided[vpod.key]
@@ -97,53 +105,54 @@ def _planned(observed: Observed) -> dict[str, Any]:
                 "then": sum(placement.vreplicas for placement in decision.placements),
                 "left": decision.left,
                 "placements": [placement.to_json() for placement in decision.placements],
-                "change": _change(vpod.placements, decision.placements),
+                "change": _change_text(vpod.placements, decision.placements),
                 "why": str(decision.shortage) if decision.shortage is not None else "",
             }
         )
-    scaled = beat(state, Memory(), state.now, may_shrink=False)
+    scaled = decide_round(state, AutoscalerMemory(), state.now, may_shrink=False)
     return {
         "statefulSet": state.options.statefulset,
         "exists": observed.exists,
         "remarks": observed.remarks,
         "replicas": state.replicas,
         "needed": scaled.needed,
-        "asked": scaled.asked,
+        "asked": scaled.needed_without_limit,
         "replicasThen": scaled.replicas,
         "vpods": decisions,
     }
 
 
-def _decided(state: State, vpod: PlainVPod) -> Decision:
+def _decide_and_commit(state: State, vpod: PlainVPod) -> Decision:
     decision = decide(state, vpod, state.now)
     commit(state, decision)
     return decision
 
 
-def _write(state: State, vpod: PlainVPod, decision: Decision) -> None:
+def _apply_decision(state: State, vpod: PlainVPod, decision: Decision) -> None:
     """Apply a decision as if it were written into the status."""
     state.observe_vpod(replace(vpod, placements=decision.placements), state.now)
 
 
-def _scaling(planned: dict[str, Any]) -> str:
+def _scale_text(planned: dict[str, Any]) -> str:
     now, then, needed = planned["replicas"], planned["replicasThen"], planned["needed"]
     above = f"; {planned['asked']} are needed, maxReplicas is {needed}" if planned["asked"] > needed else ""
     if then > now:
         on = "" if then == needed else f", and more step by step up to {needed}"
-        return f"{counted(now, 'replica')} now, {then} would be requested at once{on}{above}"
+        return f"{format_count(now, 'replica')} now, {then} would be requested at once{on}{above}"
     if needed < now:
         enough = f"{needed} {'is' if needed == 1 else 'are'} enough"
         return (
-            f"{counted(now, 'replica')} now, {enough}; the rest would be emptied and removed after stabilization{above}"
+            f"{format_count(now, 'replica')} now, {enough}; the rest would be emptied and removed after "
+            f"stabilization{above}"
         )
-    return f"{counted(now, 'replica')}, {above.removeprefix('; ') or 'as needed'}"
+    return f"{format_count(now, 'replica')}, {above.removeprefix('; ') or 'as needed'}"
 
 
-def _listed(placements: Sequence[Mapping[str, Any]]) -> str:
+def _placements_text(placements: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(f"{each['podName']}: {each.get('vreplicas', 0)}" for each in placements)
 
 
-def _change(before: tuple[Placement, ...], after: tuple[Placement, ...]) -> str:
+def _change_text(before: tuple[Placement, ...], after: tuple[Placement, ...]) -> str:
     """Return the changes, such as `d-0 +2, d-3 -1`; empty if nothing changes."""
     held: dict[str, int] = {}
     for placement in before:

@@ -14,12 +14,12 @@ from typing import TypeVar
 import msgspec
 import typer
 
-from situate.cli.input.configuration import load, vpod_entries
+from situate.cli.input.configuration import load_configuration, vpod_entries
 from situate.cli.input.dumps import read_objects
-from situate.cli.read_cluster.cluster_source import Where
+from situate.cli.read_cluster.cluster_source import ClusterSource
 from situate.cli.terminal.failures import ExitCode, WrongInput
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import complain
+from situate.cli.terminal.streams import print_error
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, NotFound
 from situate.objects.decoding.codec import decode
@@ -27,22 +27,22 @@ from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import CONFIGMAPS, NODES, PODS, STATEFULSETS, ResourceType, unstructured
 from situate.objects.selection.label_selectors import parse_selector
-from situate.objects.settings.section import shown
+from situate.objects.settings.section import format_value
 from situate.vpod.config.settings import SourceSettings, StatefulSetSettings
 from situate.vpod.model.options import Options, PolicyName
 from situate.vpod.model.pod_facts import node_facts, pod_facts
 from situate.vpod.model.vpod import Key, PlainVPod
-from situate.vpod.placement.shortage import missing_statefulset
+from situate.vpod.placement.shortage import missing_statefulset_message
 from situate.vpod.policy.configmap import parse_policy
-from situate.vpod.sources.adapters import NoSchedulerFoundError, elsewhere, read_vpod
-from situate.vpod.state.ordered_ready import Blocked, blocking_ordinal
+from situate.vpod.sources.adapters import NoSchedulerFoundError, foreign_object_message, read_vpod
+from situate.vpod.state.ordered_ready import BlockingPod, find_blocking_pod
 from situate.vpod.state.state import State
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class StatefulSetState:
     """State of one StatefulSet and its vpods."""
 
     settings: StatefulSetSettings
@@ -50,33 +50,33 @@ class Observed:
     """Whether the StatefulSet exists."""
     state: State
     vpods: tuple[PlainVPod, ...]
-    others: Mapping[Key, str]
+    skipped_sources: Mapping[Key, str]
     """Objects of the same kinds that are not vpods of this StatefulSet, with the reason."""
-    blocked: Blocked | None = None
+    blocked: BlockingPod | None = None
     """Pod that keeps an OrderedReady StatefulSet from growing."""
 
     @property
-    def missing(self) -> str:
+    def missing_message(self) -> str:
         """Message for a StatefulSet that does not exist; empty if it does."""
-        return "" if self.exists else missing_statefulset(self.state.options.statefulset)
+        return "" if self.exists else missing_statefulset_message(self.state.options.statefulset)
 
     @property
     def remarks(self) -> list[str]:
         """Sentences about the StatefulSet as a whole."""
-        return [each for each in (self.missing, str(self.blocked or "")) if each]
+        return [each for each in (self.missing_message, str(self.blocked or "")) if each]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class VpodOptions:
     """Options of a command."""
 
     file: Path
     statefulset: str | None
     assignments: Sequence[str]
-    where: Where
+    source: ClusterSource
 
     @classmethod
-    def of(
+    def create(
         cls,
         file: Path,
         statefulset: str | None,
@@ -84,17 +84,17 @@ class Asked:
         kubeconfig: Path | None,
         context: str | None,
         objects: Iterable[Path] | None,
-    ) -> Asked:
-        return cls(file, statefulset, tuple(assignments or ()), Where.of(kubeconfig, context, objects))
+    ) -> VpodOptions:
+        return cls(file, statefulset, tuple(assignments or ()), ClusterSource.create(kubeconfig, context, objects))
 
     def entries(self) -> tuple[StatefulSetSettings, ...]:
         """Return the selected entries of the configuration. Raises `WrongInput` and `BadConfiguration`."""
-        return chosen_entries(self.file, self.statefulset, self.assignments)
+        return select_entries(self.file, self.statefulset, self.assignments)
 
 
-def chosen_entries(file: Path, name: str | None, assignments: Iterable[str] | None) -> tuple[StatefulSetSettings, ...]:
+def select_entries(file: Path, name: str | None, assignments: Iterable[str] | None) -> tuple[StatefulSetSettings, ...]:
     """Return the entries of the configuration, with the assignments of `--set`, or the one with that name."""
-    entries = vpod_entries(load(file, assignments or ()))
+    entries = vpod_entries(load_configuration(file, assignments or ()))
     if not entries:
         raise WrongInput(f"{file}: no vpod section; add an entry for each StatefulSet")
     if name is None:
@@ -102,31 +102,31 @@ def chosen_entries(file: Path, name: str | None, assignments: Iterable[str] | No
     chosen = tuple(entry for entry in entries if entry.options().statefulset == name)
     if not chosen:
         known = ", ".join(entry.options().statefulset for entry in entries)
-        raise WrongInput(f"--statefulset: found {shown(name)}, allowed: an entry of {file}: {known}")
+        raise WrongInput(f"--statefulset: found {format_value(name)}, allowed: an entry of {file}: {known}")
     return chosen
 
 
-def require_statefulsets(observed: Iterable[Observed]) -> None:
+def require_statefulsets(observed: Iterable[StatefulSetState]) -> None:
     """Exit with 1 unless every StatefulSet exists. The missing ones have been reported."""
     if not all(each.exists for each in observed):
         raise typer.Exit(ExitCode.NO)
 
 
-def observe(entries: Iterable[StatefulSetSettings], where: Where) -> list[Observed]:
+def observe(entries: Iterable[StatefulSetSettings], where: ClusterSource) -> list[StatefulSetState]:
     """Return the current state of a cluster or of files. Raises `KubeError` or `WrongInput`."""
     if where.objects:
         with progress(f"reading {', '.join(map(str, where.objects))}"):
             listing = _FileListing(where.objects)
-            return [asyncio.run(_observed(entry, listing)) for entry in entries]
+            return [asyncio.run(_read_state(entry, listing)) for entry in entries]
     with progress("reading the cluster"):
         return asyncio.run(_observe_cluster(list(entries), where))
 
 
-async def _observe_cluster(entries: list[StatefulSetSettings], where: Where) -> list[Observed]:
+async def _observe_cluster(entries: list[StatefulSetSettings], where: ClusterSource) -> list[StatefulSetState]:
     client = where.client()
     try:
         listing = _ClusterListing(client)
-        return [await _observed(entry, listing) for entry in entries]
+        return [await _read_state(entry, listing) for entry in entries]
     finally:
         await client.close()
 
@@ -154,7 +154,7 @@ class _FileListing:
             try:
                 item = decode(resource, msgspec.json.encode(each.content))
             except (ValueError, TypeError, RecursionError) as problem:
-                complain(f"{each.place}: left out: {problem}")  # the other objects are still read
+                print_error(f"{each.position}: left out: {problem}")  # the other objects are still read
                 continue
             meta: ObjectMeta = item.metadata  # type: ignore[attr-defined]  # every model has metadata
             if (namespace is None or meta.namespace == namespace) and selector.matches(meta.labels):
@@ -162,7 +162,7 @@ class _FileListing:
         return found
 
 
-async def _observed(entry: StatefulSetSettings, listing: _ClusterListing | _FileListing) -> Observed:
+async def _read_state(entry: StatefulSetSettings, listing: _ClusterListing | _FileListing) -> StatefulSetState:
     namespace = entry.stateful_set_namespace
     sets = await listing.list(STATEFULSETS, namespace)
     found = next((each for each in sets if each.metadata.name == entry.stateful_set_name), None)
@@ -171,16 +171,16 @@ async def _observed(entry: StatefulSetSettings, listing: _ClusterListing | _File
     except Forbidden:
         nodes = []
     pods = [pod_facts(pod) for pod in await listing.list(PODS, namespace)]
-    vpods, others = await _vpods(entry, listing)
+    vpods, others = await _read_vpods(entry, listing)
     # with an empty list no node would be trusted; None means that nodes are unknown, and trusted
     replicas = 0 if found is None else found.spec.replicas
-    state = State.rebuilt(await _options(entry, listing), replicas, pods, vpods, now=0.0, nodes=nodes or None)
+    state = State.rebuild(await _read_options(entry, listing), replicas, pods, vpods, now=0.0, nodes=nodes or None)
     ordered = found is not None and found.spec.pod_management_policy != "Parallel"
-    blocked = blocking_ordinal(state) if ordered else None
-    return Observed(entry, found is not None, state, vpods, others, blocked)
+    blocked = find_blocking_pod(state) if ordered else None
+    return StatefulSetState(entry, found is not None, state, vpods, others, blocked)
 
 
-async def _vpods(
+async def _read_vpods(
     entry: StatefulSetSettings, listing: _ClusterListing | _FileListing
 ) -> tuple[tuple[PlainVPod, ...], dict[Key, str]]:
     read: list[PlainVPod] = []
@@ -200,18 +200,18 @@ async def _vpods(
             if vpod is not None:
                 read.append(vpod)
             else:
-                others[Key(each.metadata.namespace, prefix + each.metadata.name)] = _why_not(source, each)
+                others[Key(each.metadata.namespace, prefix + each.metadata.name)] = _skip_reason(source, each)
     return tuple(read), others
 
 
-def _why_not(source: SourceSettings, found: Unstructured) -> str:
+def _skip_reason(source: SourceSettings, found: Unstructured) -> str:
     try:
-        return elsewhere(source, found)
+        return foreign_object_message(source, found)
     except NoSchedulerFoundError as nobody:
         return str(nobody)
 
 
-async def _options(entry: StatefulSetSettings, listing: _ClusterListing | _FileListing) -> Options:
+async def _read_options(entry: StatefulSetSettings, listing: _ClusterListing | _FileListing) -> Options:
     """Return the options with the predicates and priorities of the ConfigMaps. Invalid ConfigMaps are ignored."""
     options = entry.options()
     if options.policy is not PolicyName.POLICY:

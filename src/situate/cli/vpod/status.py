@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from situate.cli.read_cluster.other_namespaces import tell_of_others
-from situate.cli.terminal.failures import mendable_failures
+from situate.cli.read_cluster.other_namespaces import report_other_namespaces
+from situate.cli.terminal.failures import report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
-from situate.cli.terminal.streams import say
+from situate.cli.terminal.streams import print_line
 from situate.cli.terminal.watch import show_status
 from situate.cli.vpod.read_cluster import (
-    Asked,
-    Observed,
+    StatefulSetState,
+    VpodOptions,
     observe,
     require_statefulsets,
 )
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 from situate.vpod.explain import ordinals_to_show
 
 _PODS = (
@@ -38,14 +38,14 @@ _VPODS = (
 )
 
 
-def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool, watch: bool) -> None:
+def show(asked: VpodOptions, namespace: str | None, output: Format, *, of_all: bool, watch: bool) -> None:
     """Print the status, with `watch` again at each change; exit with 1 if a StatefulSet does not exist."""
 
     def once() -> None:
-        with mendable_failures():
+        with report_failures():
             entries = asked.entries()
-            listed = asked.where.listed(namespace, of_all=of_all)
-            observed = observe(entries, asked.where)
+            listed = asked.source.listed_namespace(namespace, of_all=of_all)
+            observed = observe(entries, asked.source)
         if output in (Format.JSON, Format.YAML):
             print_data([_as_data(each, listed) for each in observed], output)
         else:
@@ -56,28 +56,30 @@ def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool, w
     show_status(once, output, watch=watch)
 
 
-def _print(observed: Observed, listed: str | None, form: Format) -> None:
+def _print(observed: StatefulSetState, listed: str | None, form: Format) -> None:
     data = _as_data(observed, listed)
     for remark in observed.remarks:
-        say(remark)
-    placed = f"{data['placed']} of {counted(data['wanted'], 'vreplica')} placed"
-    say(f"StatefulSet {data['statefulSet']}: {counted(data['replicas'], 'replica')}, {placed}")
+        print_line(remark)
+    placed = f"{data['placed']} of {format_count(data['wanted'], 'vreplica')} placed"
+    print_line(f"StatefulSet {data['statefulSet']}: {format_count(data['replicas'], 'replica')}, {placed}")
     columns = ("name", "class", "cause", "used", "capacity", "vpods", "node", "placed")
     print_table(_PODS, [[pod[name] for name in columns] for pod in data["pods"]], form)
     unlisted = data["replicas"] - sum(pod["ordinal"] < data["replicas"] for pod in data["pods"])
     if unlisted:
-        say(f"and {counted(unlisted, 'more pod')}, all missing" if unlisted > 1 else "and 1 more pod, missing")
-    say()
+        print_line(
+            f"and {format_count(unlisted, 'more pod')}, all missing" if unlisted > 1 else "and 1 more pod, missing"
+        )
+    print_line()
     print_table(
         _VPODS, [[vpod[name] for name in ("key", "wanted", "placed", "pods", "text")] for vpod in data["vpods"]], form
     )
     for vpod in data["vpods"]:
         for fault in vpod["faults"]:
-            say(f"{vpod['key']}: {fault}")
-    tell_of_others(len(observed.vpods) - len(data["vpods"]), "source", listed)
+            print_line(f"{vpod['key']}: {fault}")
+    report_other_namespaces(len(observed.vpods) - len(data["vpods"]), "source", listed)
 
 
-def _as_data(observed: Observed, listed: str | None) -> dict[str, Any]:
+def _as_data(observed: StatefulSetState, listed: str | None) -> dict[str, Any]:
     """Return the data with the vpods of one namespace; None: with all."""
     state = observed.state
     vpods = []

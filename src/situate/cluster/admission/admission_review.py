@@ -7,7 +7,7 @@ from typing import Any
 from situate.cluster.admission.attributes import Attributes
 
 
-def review(uid: str, attributes: Attributes) -> dict[str, Any]:
+def build_review(uid: str, attributes: Attributes) -> dict[str, Any]:
     """Return the whole AdmissionReview."""
     request = review_request(uid, attributes)
     return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from situate.cluster.admission.attributes import Attributes
-from situate.cluster.errors.refusals import Declined, forbidden
+from situate.cluster.errors.refusals import RequestRefused, forbidden
 from situate.cluster.storage.resources import Resource
 from situate.cluster.storage.store import Store
 
@@ -19,18 +19,18 @@ _UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 _TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
-_CONCERNED: Final = frozenset({"pods", "nodes", "priorityclasses.scheduling.k8s.io"})
+_HANDLED_TABLES: Final = frozenset({"pods", "nodes", "priorityclasses.scheduling.k8s.io"})
 
 
-class InTree:
+class InTreePlugins:
     """The plugins for one store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def concern(self, resource: Resource, subresource: str) -> bool:
+    def handles(self, resource: Resource, subresource: str) -> bool:
         """Return whether a plugin handles such writes."""
-        return resource.table in _CONCERNED and not subresource
+        return resource.table in _HANDLED_TABLES and not subresource
 
     def mutate(self, attributes: Attributes) -> None:
         """Change the object in place."""
@@ -49,7 +49,7 @@ class InTree:
             _taint_new_node(obj)
 
     def validate(self, attributes: Attributes) -> None:
-        """Raise `Declined` for an object that must not be admitted."""
+        """Raise `RequestRefused` for an object that must not be admitted."""
         if attributes.resource.table == "priorityclasses.scheduling.k8s.io" and attributes.operation != "DELETE":
             self._check_one_default(attributes)
 
@@ -73,7 +73,7 @@ class InTree:
         if name:
             found = self._store.get("priorityclasses.scheduling.k8s.io", "", name)
             if found is None:
-                raise Declined(
+                raise RequestRefused(
                     forbidden(resource, pod["metadata"].get("name", ""), f"no PriorityClass with name {name} was found")
                 )
             priority_class = found.object()
@@ -87,7 +87,7 @@ class InTree:
                 policy = default.get("preemptionPolicy", policy)
         given = spec.get("priority")
         if given is not None and given != value:
-            raise Declined(
+            raise RequestRefused(
                 forbidden(
                     resource,
                     pod["metadata"].get("name", ""),
@@ -98,7 +98,7 @@ class InTree:
         spec["priority"] = value
         chosen = spec.get("preemptionPolicy")
         if chosen is not None and chosen != policy:
-            raise Declined(
+            raise RequestRefused(
                 forbidden(
                     resource,
                     pod["metadata"].get("name", ""),
@@ -133,7 +133,7 @@ class InTree:
             return
         default = self._default_class()
         if default is not None and default["metadata"]["name"] != obj["metadata"].get("name"):
-            raise Declined(
+            raise RequestRefused(
                 forbidden(
                     attributes.resource,
                     obj["metadata"].get("name", ""),

@@ -11,11 +11,11 @@ from collections.abc import Callable
 import msgspec
 
 from situate.cluster.admission.attributes import Attributes, Steps
-from situate.cluster.admission.built_in_plugins import InTree
+from situate.cluster.admission.built_in_plugins import InTreePlugins
 from situate.cluster.admission.policies import Policies
-from situate.cluster.admission.webhooks import Round, Webhooks
+from situate.cluster.admission.webhooks import MutatingPass, Webhooks
 from situate.cluster.kinds.semantics import Semantics
-from situate.cluster.storage.names import Names
+from situate.cluster.storage.names import NameGenerator
 from situate.cluster.storage.resources import Catalog, Resource
 from situate.cluster.storage.store import Store
 
@@ -24,13 +24,17 @@ class Admission:
     """Admission for the writes to one store."""
 
     def __init__(
-        self, store: Store, names: Names, catalog: Catalog, semantics_of: Callable[[Resource, str, str], Semantics]
+        self,
+        store: Store,
+        names: NameGenerator,
+        catalog: Catalog,
+        semantics_of: Callable[[Resource, str, str], Semantics],
     ) -> None:
         """Set up the plugins.
 
         `semantics_of` takes a resource, and apiVersion and kind of an object or subresource body.
         """
-        self.built_in = InTree(store)
+        self.built_in = InTreePlugins(store)
         self._policies = Policies(store, catalog)
         self._webhooks = Webhooks(store, names, catalog, semantics_of)
 
@@ -39,17 +43,17 @@ class Admission:
         """Return whether any webhook or policy is configured."""
         return self._webhooks.configured or self._policies.configured
 
-    def concerns(self, resource: Resource, subresource: str) -> bool:
+    def applies_to(self, resource: Resource, subresource: str) -> bool:
         """Return whether any plugin, policy or webhook could change or refuse such a write."""
-        return self.configured or self.built_in.concern(resource, subresource)
+        return self.configured or self.built_in.handles(resource, subresource)
 
     def mutate(self, attributes: Attributes) -> Steps[None]:
         """Change `attributes.object`. Raises `Declined`."""
         self.built_in.mutate(attributes)
-        hooks = self._webhooks.mutating(attributes)
+        hooks = self._webhooks.mutating_hooks(attributes)
         if not hooks:
             return
-        first = Round()
+        first = MutatingPass()
         yield from self._webhooks.mutate(attributes, hooks, first)
         if not first.changed:
             return

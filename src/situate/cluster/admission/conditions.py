@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from situate.cluster.admission.attributes import Attributes
-from situate.cluster.cel.programs import CelError, Program, accepted_expression
-from situate.cluster.errors.refusals import Declined, forbidden
+from situate.cluster.cel.programs import CelError, Program, compile_accepted
+from situate.cluster.errors.refusals import RequestRefused, forbidden
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class MatchConditions:
     """The conditions of one webhook."""
 
     programs: tuple[Program, ...]
@@ -23,14 +23,14 @@ class Conditions:
     """True if an error refuses the write; otherwise an error skips the webhook."""
 
     @staticmethod
-    def of(conditions: Sequence[Mapping[str, Any]], *, fails_closed: bool) -> Conditions:
+    def compile(conditions: Sequence[Mapping[str, Any]], *, fails_closed: bool) -> MatchConditions:
         """Compile `matchConditions`."""
-        return Conditions(tuple(accepted_expression(entry["expression"]) for entry in conditions), fails_closed)
+        return MatchConditions(tuple(compile_accepted(entry["expression"]) for entry in conditions), fails_closed)
 
-    def hold(self, attributes: Attributes, request: Mapping[str, Any]) -> bool:
+    def are_met(self, attributes: Attributes, request: Mapping[str, Any]) -> bool:
         """Return whether to call the webhook. One false condition decides against it, even if others fail.
 
-        `request` is that of the AdmissionReview. Raises `Declined` (403) for an error that refuses the write.
+        `request` is that of the AdmissionReview. Raises `RequestRefused` (403) for an error that refuses the write.
         """
         variables = {"object": attributes.object, "oldObject": attributes.old, "request": request}
         errors: list[str] = []
@@ -44,5 +44,5 @@ class Conditions:
             return True
         if self.fails_closed:
             text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
-            raise Declined(forbidden(attributes.resource, attributes.name, text))
+            raise RequestRefused(forbidden(attributes.resource, attributes.name, text))
         return False

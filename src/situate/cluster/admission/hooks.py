@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from situate.cluster.admission.admission_review import review_request
 from situate.cluster.admission.attributes import Attributes
-from situate.cluster.admission.conditions import Conditions
-from situate.cluster.admission.matching import Criteria, Matcher
+from situate.cluster.admission.conditions import MatchConditions
+from situate.cluster.admission.matching import MatchCriteria, Matcher
 from situate.cluster.storage.store import Event, Store
 
 _DEFAULT_TIMEOUT_S: Final = 10
 
-_UNHOOKED: Final = frozenset(
+_EXEMPT_RESOURCES: Final = frozenset(
     {
         "mutatingwebhookconfigurations.admissionregistration.k8s.io",
         "validatingwebhookconfigurations.admissionregistration.k8s.io",
@@ -39,8 +39,8 @@ class Hook:
     """Configuration, number and name."""
     name: str
     client_config: Mapping[str, Any]
-    criteria: Criteria
-    conditions: Conditions | None
+    criteria: MatchCriteria
+    conditions: MatchConditions | None
     ignores_failure: bool
     timeout_s: float
     side_effects: str
@@ -61,26 +61,26 @@ class Hooks:
     @property
     def configured(self) -> bool:
         """True if any webhook is configured."""
-        return bool(self._hooks())
+        return bool(self._compiled_hooks())
 
-    def interested(self, attributes: Attributes) -> list[Hook]:
+    def hooks_with_rule(self, attributes: Attributes) -> list[Hook]:
         """Return the webhooks with a rule for the write. Selectors and conditions are not evaluated yet."""
-        hooks = self._hooks()
-        if not hooks or attributes.resource.id in _UNHOOKED:
+        hooks = self._compiled_hooks()
+        if not hooks or attributes.resource.id in _EXEMPT_RESOURCES:
             return []
-        return [hook for hook in hooks if self._matcher.by_rules(hook.criteria, attributes)]
+        return [hook for hook in hooks if self._matcher.matches_rules(hook.criteria, attributes)]
 
     def matches(self, hook: Hook, attributes: Attributes) -> bool:
         """Return whether the webhook's selectors and conditions match the write."""
-        if not self._matcher.by_selectors(hook.criteria, attributes):
+        if not self._matcher.matches_selectors(hook.criteria, attributes):
             return False
-        return hook.conditions is None or hook.conditions.hold(attributes, review_request("", attributes))
+        return hook.conditions is None or hook.conditions.are_met(attributes, review_request("", attributes))
 
-    def _hooks(self) -> list[Hook]:
+    def _compiled_hooks(self) -> list[Hook]:
         if self._compiled is None:
             self._compiled = [
-                _hook(configuration["metadata"]["name"], number, webhook)
-                for configuration in (stored.object() for stored in self._store.table(self._table).ordered())
+                _compile_hook(configuration["metadata"]["name"], number, webhook)
+                for configuration in (stored.object() for stored in self._store.table(self._table).sorted_objects())
                 for number, webhook in enumerate(configuration.get("webhooks") or ())
             ]
         return self._compiled
@@ -90,15 +90,15 @@ class Hooks:
             self._compiled = None
 
 
-def _hook(configuration: str, number: int, webhook: Mapping[str, Any]) -> Hook:
+def _compile_hook(configuration: str, number: int, webhook: Mapping[str, Any]) -> Hook:
     conditions = webhook.get("matchConditions")
     ignores = webhook.get("failurePolicy", "Fail") == "Ignore"
     return Hook(
         id=f"{configuration}/{number}/{webhook['name']}",
         name=webhook["name"],
         client_config=webhook.get("clientConfig") or {},
-        criteria=Criteria.of(webhook, webhook.get("rules") or ()),
-        conditions=Conditions.of(conditions, fails_closed=not ignores) if conditions else None,
+        criteria=MatchCriteria.compile(webhook, webhook.get("rules") or ()),
+        conditions=MatchConditions.compile(conditions, fails_closed=not ignores) if conditions else None,
         ignores_failure=ignores,
         timeout_s=float(webhook.get("timeoutSeconds") or _DEFAULT_TIMEOUT_S),
         side_effects=webhook.get("sideEffects", ""),

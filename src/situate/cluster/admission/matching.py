@@ -47,7 +47,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Criteria:
+class MatchCriteria:
     """Match criteria of a webhook, a policy or a binding."""
 
     rules: tuple[Rule, ...] | None
@@ -60,12 +60,12 @@ class Criteria:
     """True if other versions of a resource in a rule match as well (matchPolicy)."""
 
     @staticmethod
-    def of(given: Mapping[str, Any], rules: Sequence[Mapping[str, Any]] | None) -> Criteria:
+    def compile(given: Mapping[str, Any], rules: Sequence[Mapping[str, Any]] | None) -> MatchCriteria:
         """Compile the criteria of a webhook, of matchConstraints or of matchResources."""
         namespaces, objects = given.get("namespaceSelector"), given.get("objectSelector")
-        return Criteria(
-            rules=None if rules is None else tuple(map(_rule, rules)),
-            excluded=tuple(map(_rule, given.get("excludeResourceRules") or ())),
+        return MatchCriteria(
+            rules=None if rules is None else tuple(map(_compile_rule, rules)),
+            excluded=tuple(map(_compile_rule, given.get("excludeResourceRules") or ())),
             namespaces=object_selector(namespaces) if namespaces else None,
             objects=object_selector(objects) if objects else None,
             equivalent=given.get("matchPolicy", "Equivalent") == "Equivalent",
@@ -80,7 +80,7 @@ class Matcher:
         self._store = store
         self._versions_of = versions_of
 
-    def by_rules(self, criteria: Criteria, attributes: Attributes) -> bool:
+    def matches_rules(self, criteria: MatchCriteria, attributes: Attributes) -> bool:
         """Return whether a rule covers the write and none excludes it."""
         resource = attributes.resource
         versions = frozenset((resource.version,))
@@ -90,18 +90,18 @@ class Matcher:
             return False
         return criteria.rules is None or any(rule.matches(attributes, versions) for rule in criteria.rules)
 
-    def by_selectors(self, criteria: Criteria, attributes: Attributes) -> bool:
+    def matches_selectors(self, criteria: MatchCriteria, attributes: Attributes) -> bool:
         """Return whether the selectors match namespace and object.
 
         For an update, either the old or the new object suffices.
         """
-        if criteria.namespaces is not None and not self._in_namespace(criteria.namespaces, attributes):
+        if criteria.namespaces is not None and not self._matches_namespace(criteria.namespaces, attributes):
             return False
         return criteria.objects is None or (
             _labels_match(criteria.objects, attributes.object) or _labels_match(criteria.objects, attributes.old)
         )
 
-    def _in_namespace(self, test: LabelTest, attributes: Attributes) -> bool:
+    def _matches_namespace(self, test: LabelTest, attributes: Attributes) -> bool:
         about_namespace = attributes.resource.table == "namespaces"
         if not attributes.namespace and not about_namespace:
             return True
@@ -115,7 +115,7 @@ def _labels_match(test: LabelTest, obj: Mapping[str, Any] | None) -> bool:
     return obj is not None and test(obj["metadata"].get("labels") or {})
 
 
-def _rule(rule: Mapping[str, Any]) -> Rule:
+def _compile_rule(rule: Mapping[str, Any]) -> Rule:
     pairs = [name.partition("/") for name in rule.get("resources") or ()]
     return Rule(
         operations=frozenset(rule.get("operations") or ()),

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from situate.cluster.admission.admission_review import review_request
 from situate.cluster.admission.attributes import Attributes
-from situate.cluster.admission.matching import Criteria, Matcher
+from situate.cluster.admission.matching import MatchCriteria, Matcher
 from situate.cluster.cel.policies import Violation, evaluate_policy
 from situate.cluster.errors.field_errors import Refused
-from situate.cluster.errors.refusals import Declined, forbidden
-from situate.cluster.read.negotiation import decoded
+from situate.cluster.errors.refusals import RequestRefused, forbidden
+from situate.cluster.read.negotiation import decode_whole
 from situate.cluster.storage.resources import Catalog, Resource
 from situate.cluster.storage.selection import object_selector
 from situate.cluster.storage.store import Event, Store
@@ -35,23 +35,23 @@ class _UnconfiguredError(Exception):
 class _Binding:
     name: str
     spec: _Map
-    criteria: Criteria | None
+    criteria: MatchCriteria | None
     """None: all writes that the policy matches."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Policy:
-    whole: _Map
-    criteria: Criteria
+    content: _Map
+    criteria: MatchCriteria
     bindings: tuple[_Binding, ...]
 
     @property
     def name(self) -> str:
-        return str(self.whole["metadata"]["name"])
+        return str(self.content["metadata"]["name"])
 
     @property
     def spec(self) -> _Map:
-        spec: _Map = self.whole["spec"]
+        spec: _Map = self.content["spec"]
         return spec
 
 
@@ -68,23 +68,26 @@ class Policies:
     @property
     def configured(self) -> bool:
         """True if there are any."""
-        return bool(self._policies())
+        return bool(self._compiled_policies())
 
     def validate(self, attributes: Attributes) -> None:
-        """Evaluate all policies and raise `Declined` with the first denial. Warnings are added to the attributes."""
-        policies = self._policies()
+        """Evaluate all policies and raise `RequestRefused` with the first denial.
+
+        Warnings are added to the attributes.
+        """
+        policies = self._compiled_policies()
         if not policies or attributes.resource.table in (_POLICIES, _BINDINGS):
             return
-        denials = [denial for policy in policies for denial in self._judged(policy, attributes)]
+        denials = [denial for policy in policies for denial in self._violations(policy, attributes)]
         if denials:
-            raise Declined(_refusal(attributes, denials[0]))
+            raise RequestRefused(_refusal(attributes, denials[0]))
 
-    def _judged(self, policy: _Policy, attributes: Attributes) -> Iterator[Violation]:
-        if not self._concerns(policy.criteria, attributes):
+    def _violations(self, policy: _Policy, attributes: Attributes) -> Iterator[Violation]:
+        if not self._matches(policy.criteria, attributes):
             return
         strict = policy.spec.get("failurePolicy", "Fail") == "Fail"
         try:
-            kind = self._kind_of_parameters(policy.spec)
+            kind = self._parameter_resource(policy.spec)
         except _UnconfiguredError as problem:
             if strict:
                 yield Violation(policy.name, "", f"failed to configure policy: {problem}", "Invalid")
@@ -96,7 +99,7 @@ class Policies:
             "namespaceObject": self._namespace(attributes),
         }
         for binding in policy.bindings:
-            if binding.criteria is not None and not self._concerns(binding.criteria, attributes):
+            if binding.criteria is not None and not self._matches(binding.criteria, attributes):
                 continue
             try:
                 parameters = self._parameters(kind, binding.spec.get("paramRef"), attributes.namespace)
@@ -106,24 +109,26 @@ class Policies:
                 continue
             actions = binding.spec.get("validationActions") or ()
             for parameter in parameters:
-                for violation in evaluate_policy(policy.whole, binding.name, {**variables, "params": parameter}):
+                for violation in evaluate_policy(policy.content, binding.name, {**variables, "params": parameter}):
                     if "Warn" in actions:
                         attributes.warnings.append(violation.warning())
                     if "Deny" in actions:
                         yield violation
 
-    def _concerns(self, criteria: Criteria, attributes: Attributes) -> bool:
-        return self._matcher.by_selectors(criteria, attributes) and self._matcher.by_rules(criteria, attributes)
+    def _matches(self, criteria: MatchCriteria, attributes: Attributes) -> bool:
+        return self._matcher.matches_selectors(criteria, attributes) and self._matcher.matches_rules(
+            criteria, attributes
+        )
 
     def _namespace(self, attributes: Attributes) -> _Map | None:
         found = self._store.get("namespaces", "", attributes.namespace) if attributes.namespace else None
         return None if found is None else found.object()
 
-    def _kind_of_parameters(self, spec: _Map) -> Resource | None:
+    def _parameter_resource(self, spec: _Map) -> Resource | None:
         kind = spec.get("paramKind")
         if kind is None:
             return None
-        found = self._catalog.of_kind(kind["apiVersion"], kind["kind"])
+        found = self._catalog.find_kind(kind["apiVersion"], kind["kind"])
         if found is None:
             shown = f"'{kind['apiVersion']}, Kind={kind['kind']}'"
             raise _UnconfiguredError(f"failed to find resource referenced by paramKind: {shown}")
@@ -147,23 +152,27 @@ class Policies:
             found = [] if named is None else [named]
         else:
             test = object_selector(reference.get("selector"))
-            found = [stored for stored in self._store.table(kind.table).ordered(place) if test(stored.labels)]
+            found = [stored for stored in self._store.table(kind.table).sorted_objects(place) if test(stored.labels)]
         if not found and reference.get("parameterNotFoundAction") == "Deny":
             raise _UnconfiguredError("no params found for policy binding with `Deny` parameterNotFoundAction")
-        return [decoded(kind, stored) for stored in found]
+        return [decode_whole(kind, stored) for stored in found]
 
-    def _policies(self) -> list[_Policy]:
+    def _compiled_policies(self) -> list[_Policy]:
         if self._compiled is None:
             bindings: dict[str, list[_Binding]] = {}
-            for binding in (stored.object() for stored in self._store.table(_BINDINGS).ordered()):
+            for binding in (stored.object() for stored in self._store.table(_BINDINGS).sorted_objects()):
                 spec = binding["spec"]
                 scope = spec.get("matchResources")
-                criteria = None if scope is None else Criteria.of(scope, scope.get("resourceRules") or None)
+                criteria = None if scope is None else MatchCriteria.compile(scope, scope.get("resourceRules") or None)
                 made = _Binding(binding["metadata"]["name"], spec, criteria)
                 bindings.setdefault(spec["policyName"], []).append(made)
             self._compiled = [
-                _Policy(whole, Criteria.of(scope, scope["resourceRules"]), tuple(bindings[whole["metadata"]["name"]]))
-                for whole in (stored.object() for stored in self._store.table(_POLICIES).ordered())
+                _Policy(
+                    whole,
+                    MatchCriteria.compile(scope, scope["resourceRules"]),
+                    tuple(bindings[whole["metadata"]["name"]]),
+                )
+                for whole in (stored.object() for stored in self._store.table(_POLICIES).sorted_objects())
                 if whole["metadata"]["name"] in bindings
                 for scope in (whole["spec"]["matchConstraints"],)
             ]

@@ -6,15 +6,15 @@ from collections.abc import Generator, Sequence
 from typing import TypeAlias, TypeVar
 
 from situate.cluster.admission.attributes import Steps
-from situate.cluster.storage.effects import CallTogether, CallWebhook, WebhookReply
+from situate.cluster.storage.effects import CallWebhook, CallWebhooks, WebhookReply
 
 T = TypeVar("T")
 
-Asking: TypeAlias = Generator[CallWebhook, WebhookReply, T]
+Conversation: TypeAlias = Generator[CallWebhook, WebhookReply, T]
 """A conversation with one webhook: it yields calls and receives replies."""
 
 
-def together(askers: Sequence[Asking[T]]) -> Steps[list[T]]:
+def run_in_rounds(askers: Sequence[Conversation[T]]) -> Steps[list[T]]:
     """Return the result of each conversation, in their order. A round ends when all its replies have arrived."""
     results: dict[int, T] = {}
     replies: dict[int, WebhookReply | None] = dict.fromkeys(range(len(askers)))
@@ -33,7 +33,7 @@ def together(askers: Sequence[Asking[T]]) -> Steps[list[T]]:
             assert isinstance(answer, WebhookReply)
             replies = {number: answer}
         else:
-            answers = yield CallTogether(tuple(calls.values()))
+            answers = yield CallWebhooks(tuple(calls.values()))
             assert isinstance(answers, tuple)
             replies = dict(zip(calls, answers, strict=True))
     return [results[number] for number in range(len(askers))]

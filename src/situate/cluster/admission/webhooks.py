@@ -15,18 +15,18 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.cluster.admission.admission_review import review
+from situate.cluster.admission.admission_review import build_review
 from situate.cluster.admission.attributes import Attributes, Steps
 from situate.cluster.admission.hooks import Hook, Hooks
-from situate.cluster.admission.webhook_rounds import Asking, together
+from situate.cluster.admission.webhook_rounds import Conversation, run_in_rounds
 from situate.cluster.errors.field_errors import Refused, bad_request
 from situate.cluster.errors.go_text import quote
-from situate.cluster.errors.refusals import Declined, internal_error
+from situate.cluster.errors.refusals import RequestRefused, internal_error
 from situate.cluster.kinds.schemas.decoding import Strictness
 from situate.cluster.kinds.semantics import Semantics
 from situate.cluster.patch.patches import json_patch
 from situate.cluster.storage.effects import CallWebhook, WebhookReply
-from situate.cluster.storage.names import Names
+from situate.cluster.storage.names import NameGenerator
 from situate.cluster.storage.resources import Catalog, Resource
 from situate.cluster.storage.store import Store
 
@@ -38,40 +38,44 @@ class _CallFailed(Exception):
 
 
 @dataclass(slots=True)
-class Round:
+class MutatingPass:
     """One pass over the mutating webhooks."""
 
-    only: frozenset[str] | None = None
+    allowed_hooks: frozenset[str] | None = None
     """Ids of the webhooks that may be called; None for all."""
     changed: bool = False
-    asked: list[str] = field(default_factory=list)
+    called_hooks: list[str] = field(default_factory=list)
     """Webhooks with reinvocation policy IfNeeded that were called since the last change, in order."""
-    again: set[str] = field(default_factory=set)
+    hooks_to_reinvoke: set[str] = field(default_factory=set)
 
-    def mark(self, changed: bool, hook: Hook) -> None:
+    def record_answer(self, changed: bool, hook: Hook) -> None:
         """Record one answer."""
         if changed:
             self.changed = True
-            self.again.update(self.asked)
-            self.asked.clear()
+            self.hooks_to_reinvoke.update(self.called_hooks)
+            self.called_hooks.clear()
         if hook.reinvoked:
-            self.asked.append(hook.id)
+            self.called_hooks.append(hook.id)
 
-    def reinvocation(self, *, everything: bool) -> Round | None:
+    def reinvocation(self, *, everything: bool) -> MutatingPass | None:
         """Return the second pass, or None.
 
         `everything` is set if the in-tree plugins changed the object after this pass.
         """
         if everything:
-            self.again.update(self.asked)
-        return Round(only=frozenset(self.again)) if self.again else None
+            self.hooks_to_reinvoke.update(self.called_hooks)
+        return MutatingPass(allowed_hooks=frozenset(self.hooks_to_reinvoke)) if self.hooks_to_reinvoke else None
 
 
 class Webhooks:
     """All webhooks that are configured in one store."""
 
     def __init__(
-        self, store: Store, names: Names, catalog: Catalog, semantics_of: Callable[[Resource, str, str], Semantics]
+        self,
+        store: Store,
+        names: NameGenerator,
+        catalog: Catalog,
+        semantics_of: Callable[[Resource, str, str], Semantics],
     ) -> None:
         self._names = names
         self._semantics_of = semantics_of
@@ -84,65 +88,65 @@ class Webhooks:
         """True if there are any."""
         return self._mutating.configured or self._validating.configured
 
-    def mutating(self, attributes: Attributes) -> list[Hook]:
+    def mutating_hooks(self, attributes: Attributes) -> list[Hook]:
         """Return the webhooks with a rule for a write."""
-        return self._mutating.interested(attributes)
+        return self._mutating.hooks_with_rule(attributes)
 
-    def mutate(self, attributes: Attributes, hooks: list[Hook], turn: Round) -> Steps[None]:
+    def mutate(self, attributes: Attributes, hooks: list[Hook], turn: MutatingPass) -> Steps[None]:
         """Make one pass that changes `attributes.object`.
 
-        Raises `Declined` if a webhook refuses or cannot be called.
+        Raises `RequestRefused` if a webhook refuses or cannot be called.
         """
         for hook in hooks:
-            if turn.only is not None and hook.id not in turn.only:
+            if turn.allowed_hooks is not None and hook.id not in turn.allowed_hooks:
                 continue
             if not self._mutating.matches(hook, attributes):
                 continue
             changed = False
             try:
-                changed = yield from self._mutated(hook, attributes)
+                changed = yield from self._mutate_with(hook, attributes)
             except _CallFailed as failed:
                 refusal = self._failure(hook, failed)
                 if refusal is not None:
                     raise refusal from None
-            turn.mark(changed, hook)
+            turn.record_answer(changed, hook)
 
     def validate(self, attributes: Attributes) -> Steps[None]:
-        """Call all webhooks at once. Raises `Declined` with the first refusal."""
-        interested = self._validating.interested(attributes)
+        """Call all webhooks at once. Raises `RequestRefused` with the first refusal."""
+        interested = self._validating.hooks_with_rule(attributes)
         hooks = [hook for hook in interested if self._validating.matches(hook, attributes)]
-        refusals = yield from together([self._judged(hook, attributes) for hook in hooks])
+        refusals = yield from run_in_rounds([self._validate_with(hook, attributes) for hook in hooks])
         for refusal in refusals:
             if refusal is not None:
                 raise refusal
 
-    def _judged(self, hook: Hook, attributes: Attributes) -> Asking[Declined | None]:
+    def _validate_with(self, hook: Hook, attributes: Attributes) -> Conversation[RequestRefused | None]:
         try:
-            response = yield from self._asked(hook, attributes, mutating=False)
+            response = yield from self._call_hook(hook, attributes, mutating=False)
         except _CallFailed as failure:
             return self._failure(hook, failure)
-        except Declined as declined:
+        except RequestRefused as declined:
             return declined
-        return None if response.get("allowed") else Declined(_denied(hook.name, response.get("status")))
+        return None if response.get("allowed") else RequestRefused(_denial(hook.name, response.get("status")))
 
-    def _failure(self, hook: Hook, failure: _CallFailed) -> Declined | None:
+    def _failure(self, hook: Hook, failure: _CallFailed) -> RequestRefused | None:
         """Return the refusal for a failed call; None if the failure is ignored."""
         if hook.ignores_failure:
             return None
-        return Declined(internal_error(f"failed calling webhook {quote(hook.name)}: {failure}"))
+        return RequestRefused(internal_error(f"failed calling webhook {quote(hook.name)}: {failure}"))
 
-    def _mutated(self, hook: Hook, attributes: Attributes) -> Asking[bool]:
-        response = yield from self._asked(hook, attributes, mutating=True)
+    def _mutate_with(self, hook: Hook, attributes: Attributes) -> Conversation[bool]:
+        response = yield from self._call_hook(hook, attributes, mutating=True)
         if not response.get("allowed"):
-            raise Declined(_denied(hook.name, response.get("status")))
+            raise RequestRefused(_denial(hook.name, response.get("status")))
         patch = response.get("patch")
         if not patch:
             return False
-        operations = _operations(patch)
+        operations = _parse_patch(patch)
         if not operations:
             return False
         if attributes.object is None:
-            raise Declined(
+            raise RequestRefused(
                 internal_error(
                     f"admission webhook {quote(hook.name)} attempted to modify the object, which is not supported for "
                     "this operation"
@@ -152,35 +156,35 @@ class Webhooks:
             raise _CallFailed(f"unsupported patch type {quote(str(response.get('patchType')))}")
         patched = json_patch(attributes.object, operations)
         if isinstance(patched, Refused):
-            raise Declined(internal_error(patched.message))
+            raise RequestRefused(internal_error(patched.message))
         group, version, kind = attributes.kind
         api_version = f"{group}/{version}" if group else version
         semantics = self._semantics_of(attributes.resource, api_version, kind)
         read = semantics.check(patched, Strictness.IGNORE, None)
         if isinstance(read, Refused):
-            raise Declined(internal_error(read.message))
+            raise RequestRefused(internal_error(read.message))
         changed = read.object != attributes.object
         semantics.default(read.object)
         attributes.object = read.object
         return changed
 
-    def _asked(self, hook: Hook, attributes: Attributes, *, mutating: bool) -> Asking[Mapping[str, Any]]:
+    def _call_hook(self, hook: Hook, attributes: Attributes, *, mutating: bool) -> Conversation[Mapping[str, Any]]:
         if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
-            raise Declined(bad_request(f"admission webhook {quote(hook.name)} does not support dry run"))
+            raise RequestRefused(bad_request(f"admission webhook {quote(hook.name)} does not support dry run"))
         uid = self._names.uid()
-        body = msgspec.json.encode(review(uid, attributes))
-        reply = yield from _tried(hook, body)
+        body = msgspec.json.encode(build_review(uid, attributes))
+        reply = yield from _call_with_retries(hook, body)
         if reply.status == 0:
             raise _CallFailed(f"failed to call webhook: {reply.error}")
         if not 200 <= reply.status < 300:
-            raise _CallFailed(f"failed to call webhook: {_refusal(reply)}")
-        response = _response(reply.body, uid, mutating=mutating)
+            raise _CallFailed(f"failed to call webhook: {_http_error_text(reply)}")
+        response = _parse_response(reply.body, uid, mutating=mutating)
         for warning in response.get("warnings") or ():
             attributes.warnings.append(str(warning))
         return response
 
 
-def _tried(hook: Hook, body: bytes) -> Asking[WebhookReply]:
+def _call_with_retries(hook: Hook, body: bytes) -> Conversation[WebhookReply]:
     """Call the webhook. Repeat with the same uid as long as it answers 503 or 429 with Retry-After."""
     left = hook.timeout_s
     wait = 0.0
@@ -194,7 +198,7 @@ def _tried(hook: Hook, body: bytes) -> Asking[WebhookReply]:
             return WebhookReply(error="context deadline exceeded", elapsed_s=reply.elapsed_s)
 
 
-def _refusal(reply: WebhookReply) -> str:
+def _http_error_text(reply: WebhookReply) -> str:
     """Return client-go's text for an HTTP error."""
     try:
         status = msgspec.json.decode(reply.body)
@@ -219,7 +223,7 @@ def _refusal(reply: WebhookReply) -> str:
     return known.get(reply.status, "unknown")
 
 
-def _response(body: bytes, uid: str, *, mutating: bool) -> Mapping[str, Any]:
+def _parse_response(body: bytes, uid: str, *, mutating: bool) -> Mapping[str, Any]:
     try:
         review = msgspec.json.decode(body)
     except ValueError as error:
@@ -254,7 +258,7 @@ def _response(body: bytes, uid: str, *, mutating: bool) -> Mapping[str, Any]:
     return response
 
 
-def _operations(patch: Any) -> list[Any]:
+def _parse_patch(patch: Any) -> list[Any]:
     try:
         operations = msgspec.json.decode(base64.b64decode(patch, validate=True))
     except (binascii.Error, msgspec.DecodeError, TypeError, ValueError) as error:
@@ -266,7 +270,7 @@ def _operations(patch: Any) -> list[Any]:
     return operations
 
 
-def _denied(name: str, status: Any) -> Refused:
+def _denial(name: str, status: Any) -> Refused:
     """Build the refusal of a webhook (webhook/errors/statuserror.go: ToStatusErr)."""
     given: Mapping[str, Any] = status if isinstance(status, dict) else {}
     code = given.get("code")

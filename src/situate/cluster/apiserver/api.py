@@ -19,26 +19,32 @@ from situate.cluster.apiserver.api_documents import Documents
 from situate.cluster.apiserver.reviews import review
 from situate.cluster.apiserver.tokens import Tokens
 from situate.cluster.errors.field_errors import Refused, bad_request
-from situate.cluster.errors.refusals import Declined, accepted, method_not_allowed, no_such_path, not_found
+from situate.cluster.errors.refusals import (
+    RequestRefused,
+    method_not_allowed,
+    no_such_path,
+    not_found,
+    raise_if_refused,
+)
 from situate.cluster.kinds.custom_resources import CustomResources
 from situate.cluster.kinds.rules import Obj
 from situate.cluster.kinds.schemas.bodies import decode
-from situate.cluster.kinds.semantics import Semantics, built_in, built_in_kind, custom
-from situate.cluster.read.list_and_watch import Reading, json_response
-from situate.cluster.read.negotiation import JSON, Form, decoded, negotiate, shown
-from situate.cluster.storage.builtin_resources import BUILT_IN, LEFT_OUT, LEFT_OUT_SUBRESOURCES
-from situate.cluster.storage.effects import ADMIN, Effect, Identity, Reply, unreachable
-from situate.cluster.storage.names import Names
+from situate.cluster.kinds.semantics import Semantics, built_in_semantics, custom_semantics, semantics_of_kind
+from situate.cluster.read.list_and_watch import ObjectReader, json_response
+from situate.cluster.read.negotiation import JSON, Form, decode_whole, encode_whole, negotiate
+from situate.cluster.storage.builtin_resources import BUILT_IN, NOT_SERVED, SUBRESOURCES_NOT_SERVED
+from situate.cluster.storage.effects import ADMIN, Effect, Identity, Reply, unreachable_replies
+from situate.cluster.storage.names import NameGenerator
 from situate.cluster.storage.options import delete_options, write_options
-from situate.cluster.storage.paths import Target, target
+from situate.cluster.storage.paths import Target, parse_target
 from situate.cluster.storage.resources import Catalog, Origin, Resource
 from situate.cluster.storage.store import Store
-from situate.cluster.storage.stored_object import Stored
+from situate.cluster.storage.stored_object import StoredObject
 from situate.cluster.storage.watch import Watch
-from situate.cluster.write import Writing
+from situate.cluster.write import ObjectWriter
 from situate.cluster.write.bootstrap import bootstrap
 from situate.cluster.write.calls import Call, Written
-from situate.cluster.write.deletion import Deleting, Deletion
+from situate.cluster.write.deletion import Deletion, ObjectDeleter
 from situate.cluster.write.evictions import Evictions
 from situate.cluster.write.subresources import Subresources
 from situate.objects.messages import Request, Response
@@ -70,7 +76,7 @@ class ApiServer:
 
     def __init__(
         self,
-        names: Names,
+        names: NameGenerator,
         *,
         now: float,
         store: Store | None = None,
@@ -89,26 +95,26 @@ class ApiServer:
         self._now = now
         self._semantics: dict[tuple[str, str, str], tuple[Resource, Semantics]] = {}
         admission = Admission(self.store, names, self.catalog, self._semantics_of_kind)
-        self.writing = Writing(self.store, names, admission, self.semantics_of, tracks_managers=tracks_managers)
-        self._reading = Reading(self.store, lambda: self._now)
-        self._deleting = Deleting(self.store, admission, self.writing)
-        self._subresources = Subresources(self.store, self.writing)
-        self._evictions = Evictions(self.store, self.catalog, self.writing, self._deleting)
-        self._custom = CustomResources(self.store, self.catalog, self.writing.storing.put)
+        self.writer = ObjectWriter(self.store, names, admission, self.semantics_of, tracks_managers=tracks_managers)
+        self._reader = ObjectReader(self.store, lambda: self._now)
+        self._deleter = ObjectDeleter(self.store, admission, self.writer)
+        self._subresources = Subresources(self.store, self.writer)
+        self._evictions = Evictions(self.store, self.catalog, self.writer, self._deleter)
+        self._custom = CustomResources(self.store, self.catalog, self.writer.storage.put)
         self._documents = Documents(self.catalog, self._custom)
-        bootstrap(self.catalog, self.store, self.writing, now)
-        self._custom.settle(now)
+        bootstrap(self.catalog, self.store, self.writer, now)
+        self._custom.process_changes(now)
 
     def handle(self, request: Request, now: float, identity: Identity = ADMIN) -> Handling:
         """Answer a request that arrived at `now` (Unix seconds). Every refusal is a `Response` with a Status."""
         self._now = now
         try:
-            wanted = target(request.path)
+            wanted = parse_target(request.path)
             if wanted is None:
-                return self._document(request)
-            return (yield from self._resource(request, wanted, now, identity))
-        except Declined as declined:
-            return _with_warnings(refused_response(declined.refused, declined.metadata), declined.warnings)
+                return self._handle_document(request)
+            return (yield from self._handle_resource(request, wanted, now, identity))
+        except RequestRefused as declined:
+            return _with_warnings(refusal_response(declined.refused, declined.metadata), declined.warnings)
 
     def answer(self, request: Request, now: float, identity: Identity = ADMIN) -> Answer:
         """Run `handle` without a network: webhooks count as unreachable."""
@@ -116,7 +122,7 @@ class ApiServer:
         try:
             effect = next(handling)
             while True:
-                effect = handling.send(unreachable(effect))
+                effect = handling.send(unreachable_replies(effect))
         except StopIteration as done:
             answer: Answer = done.value
             return answer
@@ -126,7 +132,7 @@ class ApiServer:
         key = (resource.group, resource.version, resource.plural)
         known = self._semantics.get(key)
         if known is None or known[0] is not resource:
-            made = custom(resource) if resource.origin is Origin.CUSTOM else built_in(resource)
+            made = custom_semantics(resource) if resource.origin is Origin.CUSTOM else built_in_semantics(resource)
             known = self._semantics[key] = (resource, made)
         return known[1]
 
@@ -134,69 +140,69 @@ class ApiServer:
         """Return the semantics of an object written to the resource, or of another kind written to a subresource."""
         if (api_version, kind) == (resource.api_version, resource.kind):
             return self.semantics_of(resource)
-        return built_in_kind(api_version, kind)
+        return semantics_of_kind(api_version, kind)
 
-    def _resource(self, request: Request, wanted: Target, now: float, identity: Identity) -> Handling:
+    def _handle_resource(self, request: Request, wanted: Target, now: float, identity: Identity) -> Handling:
         resource = self.catalog.find(wanted.group, wanted.version, wanted.plural)
         if resource is None:
-            return self._not_served(wanted)
+            return self._not_served_response(wanted)
         # Custom resources have no protobuf messages. Their protobuf bodies are refused when the body is read.
         if resource.origin is not Origin.CUSTOM and _is_protobuf(request):
-            body = accepted(protobuf.to_json(request.body))
+            body = raise_if_refused(protobuf.to_json(request.body))
             request = msgspec.structs.replace(request, headers={**request.headers, "content-type": JSON}, body=body)
         if wanted.subresource:
-            return (yield from self._subresource(request, resource, wanted, now, identity))
+            return (yield from self._handle_subresource(request, resource, wanted, now, identity))
         method = request.method
         if method == "GET":
             if "get" not in resource.verbs:
-                raise Declined(method_not_allowed())
+                raise RequestRefused(method_not_allowed())
             if wanted.name:
                 self._check_scope(resource, wanted)
-                return self._reading.get(resource, wanted, request)
-            return self._reading.list_or_watch(resource, wanted, request, now)
+                return self._reader.get(resource, wanted, request)
+            return self._reader.list_or_watch(resource, wanted, request, now)
         verb = _VERBS.get(method, ("", ""))[not wanted.name]
         if verb not in resource.verbs:
-            raise Declined(method_not_allowed())
+            raise RequestRefused(method_not_allowed())
         self._check_scope(resource, wanted)
         if resource.origin is Origin.REVIEW:
-            return self._review(request, resource, now, identity)
+            return self._handle_review(request, resource, now, identity)
         if method == "DELETE":
-            return (yield from self._delete(request, resource, wanted, now, identity))
-        call = self._call(request, resource, wanted, now, identity)
-        with _ShownBesideRefusals(call.warnings):
+            return (yield from self._handle_delete(request, resource, wanted, now, identity))
+        call = self._build_call(request, resource, wanted, now, identity)
+        with _WarningsInRefusals(call.warnings):
             if method == "POST":
-                written = yield from self.writing.create(call)
+                written = yield from self.writer.create(call)
             elif method == "PUT":
-                written = yield from self.writing.update(call, "")
+                written = yield from self.writer.update(call, "")
             else:
-                written = yield from self.writing.patch(call, "")
-        return self._written(call, written)
+                written = yield from self.writer.patch(call, "")
+        return self._response_to_call(call, written)
 
-    def _subresource(
+    def _handle_subresource(
         self, request: Request, resource: Resource, wanted: Target, now: float, identity: Identity
     ) -> Handling:
         name = wanted.subresource
         sub = resource.subresource(name)
         if sub is None:
             if resource.origin is Origin.CUSTOM:
-                raise Declined(not_found(resource, wanted.name))
-            raise Declined(no_such_path(LEFT_OUT_SUBRESOURCES.get((resource.plural, name), "")))
+                raise RequestRefused(not_found(resource, wanted.name))
+            raise RequestRefused(no_such_path(SUBRESOURCES_NOT_SERVED.get((resource.plural, name), "")))
         verb = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch"}.get(request.method, "")
         if verb not in sub.verbs:
-            raise Declined(method_not_allowed())
+            raise RequestRefused(method_not_allowed())
         self._check_scope(resource, wanted)
         if verb == "get":
             if name != "scale":
-                return self._reading.get(resource, wanted, request)
+                return self._reader.get(resource, wanted, request)
             present = self.store.get(resource.table, wanted.namespace, wanted.name)
             if present is None:
-                raise Declined(not_found(resource, wanted.name))
-            return json_response(200, _encode(self._subresources.read_scale(resource, decoded(resource, present))))
+                raise RequestRefused(not_found(resource, wanted.name))
+            return json_response(200, _encode(self._subresources.read_scale(resource, decode_whole(resource, present))))
         if name == "token":
             issued = self.tokens.issue(resource, wanted.namespace, wanted.name, request.body, now)
-            return json_response(201, _encode(accepted(issued)))
-        call = self._call(request, resource, wanted, now, identity)
-        with _ShownBesideRefusals(call.warnings):
+            return json_response(201, _encode(raise_if_refused(issued)))
+        call = self._build_call(request, resource, wanted, now, identity)
+        with _WarningsInRefusals(call.warnings):
             match name:
                 case "scale":
                     written = yield from self._subresources.write_scale(call)
@@ -209,54 +215,58 @@ class ApiServer:
                 case "finalize":
                     written = yield from self._subresources.finalize(call)
                 case _:
-                    write = self.writing.update if request.method == "PUT" else self.writing.patch
+                    write = self.writer.update if request.method == "PUT" else self.writer.patch
                     written = yield from write(call, name)
-        return self._written(call, written)
+        return self._response_to_call(call, written)
 
-    def _call(self, request: Request, resource: Resource, wanted: Target, now: float, identity: Identity) -> Call:
+    def _build_call(self, request: Request, resource: Resource, wanted: Target, now: float, identity: Identity) -> Call:
         kind = {"POST": "CreateOptions", "PUT": "UpdateOptions"}.get(request.method, "PatchOptions")
         return Call(request, now, identity, resource, wanted, write_options(request, kind))
 
-    def _delete(self, request: Request, resource: Resource, wanted: Target, now: float, identity: Identity) -> Handling:
+    def _handle_delete(
+        self, request: Request, resource: Resource, wanted: Target, now: float, identity: Identity
+    ) -> Handling:
         body: Any = None
         if request.body:
-            body = accepted(decode(request.body))
+            body = raise_if_refused(decode(request.body))
             if not isinstance(body, dict) or body.get("kind", "DeleteOptions") != "DeleteOptions":
-                raise Declined(bad_request("the body is not a DeleteOptions"))
+                raise RequestRefused(bad_request("the body is not a DeleteOptions"))
         options = delete_options(request, body)
         warnings: list[str] = []
         if wanted.name:
             deletion = Deletion(resource, wanted.namespace, wanted.name, options, identity, now)
-            with _ShownBesideRefusals(warnings):
-                written = yield from self._deleting.delete(deletion, warnings)
-            return self._written_object(request, resource, written, warnings)
-        page = self._reading.selected(resource, wanted, request)
+            with _WarningsInRefusals(warnings):
+                written = yield from self._deleter.delete(deletion, warnings)
+            return self._response_to_write(request, resource, written, warnings)
+        page = self._reader.select_objects(resource, wanted, request)
         for stored in page:
             if self.store.get(resource.table, stored.namespace, stored.name) is None:
                 continue
             deletion = Deletion(resource, stored.namespace, stored.name, options, identity, now, one_of_many=True)
-            with _ShownBesideRefusals(warnings):
-                yield from self._deleting.delete(deletion, warnings)
-        self._custom.settle(now)
-        view = self._reading.view(resource, wanted, request)
-        return json_response(200, view.many(page, {"resourceVersion": str(self.store.revision)}))
+            with _WarningsInRefusals(warnings):
+                yield from self._deleter.delete(deletion, warnings)
+        self._custom.process_changes(now)
+        view = self._reader.build_view(resource, wanted, request)
+        return json_response(200, view.encode_list(page, {"resourceVersion": str(self.store.revision)}))
 
-    def _review(self, request: Request, resource: Resource, now: float, identity: Identity) -> Response:
-        return json_response(201, _encode(accepted(review(resource, request.body, identity, now, self.tokens))))
+    def _handle_review(self, request: Request, resource: Resource, now: float, identity: Identity) -> Response:
+        return json_response(201, _encode(raise_if_refused(review(resource, request.body, identity, now, self.tokens))))
 
-    def _written(self, call: Call, written: Written) -> Response:
-        return self._written_object(call.request, call.resource, written, call.warnings)
+    def _response_to_call(self, call: Call, written: Written) -> Response:
+        return self._response_to_write(call.request, call.resource, written, call.warnings)
 
-    def _written_object(self, request: Request, resource: Resource, written: Written, warnings: list[str]) -> Response:
-        self._custom.settle(self._now)
+    def _response_to_write(
+        self, request: Request, resource: Resource, written: Written, warnings: list[str]
+    ) -> Response:
+        self._custom.process_changes(self._now)
         obj = written.object
-        if isinstance(obj, Stored):
+        if isinstance(obj, StoredObject):
             form = negotiate(request.headers.get("accept", ""))
             if form is Form.WHOLE:
-                body = shown(resource, obj)
+                body = encode_whole(resource, obj)
             else:
-                view = self._reading.view(resource, _EVERYWHERE, request)
-                body = view.one(obj)
+                view = self._reader.build_view(resource, _NO_TARGET, request)
+                body = view.encode_one(obj)
         else:
             body = _encode(obj)
         return _with_warnings(json_response(written.status, body), warnings)
@@ -264,20 +274,20 @@ class ApiServer:
     def _check_scope(self, resource: Resource, wanted: Target) -> None:
         """Check that the path has a namespace exactly if the resource is namespaced."""
         if resource.namespaced is not bool(wanted.namespace) and (wanted.name or resource.namespaced):
-            raise Declined(no_such_path() if wanted.name else method_not_allowed())
+            raise RequestRefused(no_such_path() if wanted.name else method_not_allowed())
 
-    def _not_served(self, wanted: Target) -> Response:
-        why = LEFT_OUT.get((wanted.group, wanted.plural), "")
-        if not why and not self.catalog.of(wanted.group, wanted.version):
+    def _not_served_response(self, wanted: Target) -> Response:
+        why = NOT_SERVED.get((wanted.group, wanted.plural), "")
+        if not why and not self.catalog.resources_of_version(wanted.group, wanted.version):
             return Response(404, b"404 page not found\n", {"content-type": "text/plain; charset=utf-8"})
-        raise Declined(
+        raise RequestRefused(
             no_such_path(f"situate's embedded API server does not serve {wanted.plural}: {why}" if why else "")
         )
 
-    def _document(self, request: Request) -> Response:
+    def _handle_document(self, request: Request) -> Response:
         path = request.path.rstrip("/") or "/"
         if request.method not in ("GET", "HEAD"):
-            raise Declined(method_not_allowed())
+            raise RequestRefused(method_not_allowed())
         if path in _HEALTH or path.startswith(("/healthz/", "/livez/", "/readyz/")):
             return Response(200, b"ok", {"content-type": "text/plain; charset=utf-8"})
         if path == "/version":
@@ -292,19 +302,21 @@ def _is_protobuf(request: Request) -> bool:
     return bool(request.body) and request.headers.get("content-type", "").startswith(protobuf.MEDIA_TYPE)
 
 
-_EVERYWHERE: Final = Target("", "", "", "", "", "")
+_NO_TARGET: Final = Target("", "", "", "", "", "")
 
-_PLAIN_DETAILS: Final = frozenset({"MethodNotAllowed", "NotAcceptable"})
+_REASONS_WITH_EMPTY_DETAILS: Final = frozenset({"MethodNotAllowed", "NotAcceptable"})
 """Reasons with empty but present details, as in upstream's generic errors."""
 
 
-def refused_response(refused: Refused, metadata: Mapping[str, Any] | None = None) -> Response:
+def refusal_response(refused: Refused, metadata: Mapping[str, Any] | None = None) -> Response:
     """Return the answer for a refusal."""
     status: Obj = refused.status()
     if metadata:
         status["metadata"] = dict(metadata)
     generic = refused.code == 404 and refused.message.startswith("the server could not find")
-    if "details" not in status and (generic or refused.reason in _PLAIN_DETAILS or refused.message.startswith("415:")):
+    if "details" not in status and (
+        generic or refused.reason in _REASONS_WITH_EMPTY_DETAILS or refused.message.startswith("415:")
+    ):
         code = status.pop("code")
         status["details"] = {}
         status["code"] = code
@@ -315,7 +327,7 @@ def refused_response(refused: Refused, metadata: Mapping[str, Any] | None = None
     return Response(refused.code, _encode(status), headers)
 
 
-class _ShownBesideRefusals:
+class _WarningsInRefusals:
     """Context that adds the warnings to a refusal. It is a class for speed, because every write enters it."""
 
     __slots__ = ("_warnings",)
@@ -326,19 +338,19 @@ class _ShownBesideRefusals:
     def __enter__(self) -> None: ...
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, Declined):
+        if isinstance(error, RequestRefused):
             error.warnings = self._warnings
 
 
 def _with_warnings(answer: Response, warnings: Sequence[str]) -> Response:
     if not warnings:
         return answer
-    shown_warnings = ", ".join(_warning(text) for text in dict.fromkeys(warnings))
+    shown_warnings = ", ".join(_warning_header(text) for text in dict.fromkeys(warnings))
     return Response(answer.status, answer.body, {**answer.headers, "warning": shown_warnings})
 
 
 @lru_cache(maxsize=256)
-def _warning(text: str) -> str:
+def _warning_header(text: str) -> str:
     """Return the value of a Warning header (RFC 7234 5.5, as in apimachinery util/net)."""
     safe = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
     return f'299 - "{safe}"'

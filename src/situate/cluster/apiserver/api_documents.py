@@ -24,30 +24,30 @@ class Documents:
         self._catalog = catalog
         self._custom = custom
         self._generation = -1
-        self._kept: dict[tuple[str, bool], Response | None] = {}
+        self._cache: dict[tuple[str, bool], Response | None] = {}
 
     def get(self, path: str, accept: str) -> Response | None:
         """Return the document; None if no document has this path."""
         if self._generation != self._catalog.generation:
-            self._kept.clear()
+            self._cache.clear()
             self._generation = self._catalog.generation
         if path == "/openapi/v2" and accept.startswith(_PROTOBUF):
             return Response(200, openapi.EMPTY_SWAGGER, {"content-type": f"{_PROTOBUF}.spec.v2.v1.0+protobuf"})
         key = (path, path in ("/api", "/apis") and discovery.wants_aggregated(accept))
-        if key not in self._kept:
-            self._kept[key] = self._made(*key)
-        return self._kept[key]
+        if key not in self._cache:
+            self._cache[key] = self._build_response(*key)
+        return self._cache[key]
 
-    def _made(self, path: str, aggregated: bool) -> Response | None:
+    def _build_response(self, path: str, aggregated: bool) -> Response | None:
         catalog = self._catalog
         if aggregated:
-            body = _encode(discovery.aggregated(catalog, core=path == "/api"))
+            body = _encode(discovery.aggregated_discovery(catalog, core=path == "/api"))
             etag = f'"{hashlib.sha256(body).hexdigest().upper()}"'
             return Response(200, body, {"content-type": discovery.AGGREGATED, "etag": etag})
-        document = self._plain(path)
+        document = self._build_document(path)
         return None if document is None else json_response(200, _encode(document))
 
-    def _plain(self, path: str) -> Any:
+    def _build_document(self, path: str) -> Any:
         catalog = self._catalog
         match path.strip("/").split("/"):
             case [""]:
@@ -55,13 +55,13 @@ class Documents:
             case ["api"]:
                 return discovery.core_versions()
             case ["apis"]:
-                return discovery.groups(catalog)
+                return discovery.group_list(catalog)
             case ["api", version]:
-                return discovery.resources(catalog, "", version)
+                return discovery.resource_list(catalog, "", version)
             case ["apis", group]:
-                return discovery.group(catalog, group)
+                return discovery.group_document(catalog, group)
             case ["apis", group, version]:
-                return discovery.resources(catalog, group, version)
+                return discovery.resource_list(catalog, group, version)
             case ["openapi", "v2"]:
                 return openapi.swagger(self._custom.definitions)
             case ["openapi", "v3"]:

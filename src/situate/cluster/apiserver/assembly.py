@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from situate.cluster.apiserver.api import Answer, ApiServer, Handling
-from situate.cluster.apiserver.controller_writes import ControllerWriter, Later, answer_of
-from situate.cluster.controllers import Further, Machinery, MachinerySettings
+from situate.cluster.apiserver.controller_writes import ControllerWriter, DeferWrite, answer_of
+from situate.cluster.controllers import ControllerFactory, Machinery, MachinerySettings
 from situate.cluster.controllers.machinery.actions import Rng
-from situate.cluster.storage.effects import Effect, Identity, unreachable
-from situate.cluster.storage.names import Names
+from situate.cluster.storage.effects import Effect, Identity, unreachable_replies
+from situate.cluster.storage.names import NameGenerator
 from situate.objects.messages import Request
 
 
@@ -22,14 +22,14 @@ class Cluster:
 
     def __init__(
         self,
-        names: Names,
+        names: NameGenerator,
         rng: Rng,
         settings: MachinerySettings,
         *,
         now: float,
         tracks_managers: bool = True,
-        later: Later | None = None,
-        further: Sequence[Further] = (),
+        later: DeferWrite | None = None,
+        further: Sequence[ControllerFactory] = (),
     ) -> None:
         """Connect the API server and the controllers.
 
@@ -38,7 +38,7 @@ class Cluster:
         """
         self.api = ApiServer(names, now=now, tracks_managers=tracks_managers)
         self._now = now
-        writer = ControllerWriter(self.api, lambda: self._now, later or self._without_network)
+        writer = ControllerWriter(self.api, lambda: self._now, later or self._settle_without_network)
         self.machinery = Machinery(writer, self.api.store, self.api.catalog, settings, rng, further=further)
         self.api.store.subscribe(self.machinery.observe)
 
@@ -52,9 +52,9 @@ class Cluster:
         self._now = max(self._now, now)
         self.machinery.step(self._now)
 
-    def _without_network(self, handling: Handling, effect: Effect, ticket: int) -> None:
+    def _settle_without_network(self, handling: Handling, effect: Effect, ticket: int) -> None:
         try:
             while True:
-                effect = handling.send(unreachable(effect))
+                effect = handling.send(unreachable_replies(effect))
         except StopIteration as done:
             self.machinery.settle(ticket, answer_of(done.value))

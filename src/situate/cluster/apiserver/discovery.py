@@ -36,30 +36,30 @@ def core_versions() -> Obj:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
-def groups(catalog: Catalog) -> Obj:
+def group_list(catalog: Catalog) -> Obj:
     """Return the document `/apis`."""
     return {
         "kind": "APIGroupList",
         "apiVersion": "v1",
-        "groups": [_group(catalog, name) for name in catalog.groups() if name],
+        "groups": [_group_entry(catalog, name) for name in catalog.groups() if name],
     }
 
 
-def group(catalog: Catalog, name: str) -> Obj | None:
+def group_document(catalog: Catalog, name: str) -> Obj | None:
     """Return the document `/apis/<group>`; None if the group is not served."""
     if not name or not catalog.versions(name):
         return None
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group(catalog, name)}
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group_entry(catalog, name)}
 
 
-def _group(catalog: Catalog, name: str) -> Obj:
+def _group_entry(catalog: Catalog, name: str) -> Obj:
     versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in catalog.versions(name)]
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
-def resources(catalog: Catalog, group_name: str, version: str) -> Obj | None:
+def resource_list(catalog: Catalog, group_name: str, version: str) -> Obj | None:
     """Return `/api/v1` or `/apis/<group>/<version>`; None if it is not served."""
-    rows = catalog.of(group_name, version)
+    rows = catalog.resources_of_version(group_name, version)
     if not rows:
         return None
     listed: list[Obj] = []
@@ -76,34 +76,34 @@ def resources(catalog: Catalog, group_name: str, version: str) -> Obj | None:
         if row.categories:
             entry["categories"] = list(row.categories)
         listed.append(entry)
-        listed.extend(_listed_subresource(row, sub) for sub in row.subresources)
+        listed.extend(_subresource_entry(row, sub) for sub in row.subresources)
     shown = f"{group_name}/{version}" if group_name else version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": shown, "resources": listed}
 
 
-def _listed_subresource(row: Resource, sub: Subresource) -> Obj:
+def _subresource_entry(row: Resource, sub: Subresource) -> Obj:
     entry: Obj = {"name": f"{row.plural}/{sub.name}", "singularName": "", "namespaced": row.namespaced}
     if sub.version:
         entry.update(group=sub.group, version=sub.version)
     return {**entry, "kind": sub.kind, "verbs": list(sub.verbs)}
 
 
-def aggregated(catalog: Catalog, *, core: bool) -> Obj:
+def aggregated_discovery(catalog: Catalog, *, core: bool) -> Obj:
     """Return `/api` (core) or `/apis` in the form of apidiscovery.k8s.io/v2."""
     names: Iterable[str] = [""] if core else [name for name in catalog.groups() if name]
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",
         "metadata": {},
-        "items": [_discovered_group(catalog, name) for name in names],
+        "items": [_aggregated_group(catalog, name) for name in names],
     }
 
 
-def _discovered_group(catalog: Catalog, name: str) -> Obj:
+def _aggregated_group(catalog: Catalog, name: str) -> Obj:
     versions = [
         {
             "version": version,
-            "resources": [_discovered(row) for row in catalog.of(name, version)],
+            "resources": [_aggregated_resource(row) for row in catalog.resources_of_version(name, version)],
             "freshness": "Current",
         }
         for version in catalog.versions(name)
@@ -111,10 +111,10 @@ def _discovered_group(catalog: Catalog, name: str) -> Obj:
     return {"metadata": {"name": name} if name else {}, "versions": versions}
 
 
-def _discovered(row: Resource) -> Obj:
+def _aggregated_resource(row: Resource) -> Obj:
     entry: Obj = {
         "resource": row.plural,
-        "responseKind": _kind(row, row.kind),
+        "responseKind": _kind_entry(row, row.kind),
         "scope": "Namespaced" if row.namespaced else "Cluster",
         "singularResource": row.singular,
         "verbs": list(row.verbs),
@@ -129,7 +129,7 @@ def _discovered(row: Resource) -> Obj:
                 "subresource": sub.name,
                 "responseKind": {"group": sub.group, "version": sub.version, "kind": sub.kind}
                 if sub.version
-                else _kind(row, sub.kind),
+                else _kind_entry(row, sub.kind),
                 "verbs": list(sub.verbs),
             }
             for sub in row.subresources
@@ -137,7 +137,7 @@ def _discovered(row: Resource) -> Obj:
     return entry
 
 
-def _kind(row: Resource, kind: str) -> dict[str, Any]:
+def _kind_entry(row: Resource, kind: str) -> dict[str, Any]:
     """Return the kind. Built-in resources have an empty group and version if they equal those of the path."""
     custom = row.origin is Origin.CUSTOM
     return {"group": row.group if custom else "", "version": row.version if custom else "", "kind": kind}

@@ -19,7 +19,7 @@ from situate.cluster.storage.effects import Identity
 from situate.objects.messages import Request
 
 
-class Kind(Enum):
+class FaultKind(Enum):
     DELAY = "delay"
     """The request is answered `delay_s` later."""
     REFUSE = "refuse"
@@ -30,10 +30,10 @@ class Kind(Enum):
     """The request is executed and the connection is cut."""
 
 
-class Rule(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+class FaultRule(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """A fault and the requests that it affects. Empty conditions match every request."""
 
-    fault: Kind
+    fault: FaultKind
     methods: tuple[str, ...] = ()
     """HTTP methods in upper case."""
     path: str = "*"
@@ -64,10 +64,10 @@ class Rule(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
 
 
 @dataclass(slots=True)
-class Ordered:
+class ActiveFault:
     """A rule and its counters."""
 
-    rule: Rule
+    rule: FaultRule
     seen: int = 0
     done: int = 0
 
@@ -76,22 +76,22 @@ class Ordered:
 class Faults:
     """The active rules."""
 
-    ordered: list[Ordered] = field(default_factory=list)
+    active: list[ActiveFault] = field(default_factory=list)
     paused: bool = False
     """While true, no request is answered; the shell waits."""
 
-    def add(self, rule: Rule) -> None:
+    def add(self, rule: FaultRule) -> None:
         """Add the rule after the active ones."""
-        self.ordered.append(Ordered(rule))
+        self.active.append(ActiveFault(rule))
 
     def clear(self) -> None:
         """Remove all faults and end the pause."""
-        self.ordered.clear()
+        self.active.clear()
         self.paused = False
 
-    def of(self, request: Request, identity: Identity) -> Rule | None:
+    def take_rule(self, request: Request, identity: Identity) -> FaultRule | None:
         """Return the rule for this request and count its use; None if the request is unaffected."""
-        for entry in self.ordered:
+        for entry in self.active:
             if not entry.rule.applies(request, identity):
                 continue
             entry.seen += 1
@@ -99,7 +99,7 @@ class Faults:
                 continue
             entry.done += 1
             if entry.rule.times is not None and entry.done >= entry.rule.times:
-                self.ordered.remove(entry)
+                self.active.remove(entry)
             return entry.rule
         return None
 
@@ -108,6 +108,6 @@ class Faults:
         return {
             "paused": self.paused,
             "rules": [
-                {**msgspec.to_builtins(entry.rule), "seen": entry.seen, "done": entry.done} for entry in self.ordered
+                {**msgspec.to_builtins(entry.rule), "seen": entry.seen, "done": entry.done} for entry in self.active
             ],
         }

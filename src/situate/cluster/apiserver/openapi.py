@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.cluster.kinds.schemas.catalog import components, published
+from situate.cluster.kinds.schemas.catalog import component_names, published_data
 from situate.cluster.kinds.schemas.custom import OBJECT_META
 
 _Map = Mapping[str, Any]
@@ -53,7 +53,7 @@ not define, and the server validates every object anyway.
 
 def discovery(definitions: Iterable[_Map]) -> dict[str, Any]:
     """Return `/openapi/v3`: the location of each group's document, with a hash that changes with its content."""
-    paths = {path: _link(path, f"{published()['version']} {path}".encode()) for path in published()["paths"]}
+    paths = {path: _link(path, f"{published_data()['version']} {path}".encode()) for path in published_data()["paths"]}
     for path, versions in _custom_versions(definitions).items():
         content = b"".join(msgspec.json.encode(definition["spec"]) for definition, _ in versions)
         paths[path] = _link(path, content)
@@ -66,52 +66,54 @@ def _link(path: str, content: bytes) -> dict[str, str]:
 
 def document(path: str, definitions: Iterable[_Map]) -> dict[str, Any] | None:
     """Return `/openapi/v3/<path>` such as `apis/apps/v1`; None if the path is not served."""
-    if path in published()["paths"]:
-        return _built_in(path)
+    if path in published_data()["paths"]:
+        return _built_in_document(path)
     versions = _custom_versions(definitions).get(path)
-    return None if versions is None else _custom(versions)
+    return None if versions is None else _custom_document(versions)
 
 
 def swagger(definitions: Sequence[_Map]) -> dict[str, Any]:
     """Return `/openapi/v2`: all kinds at once, for clients without version 3."""
-    schemas = {name: _as_v2(schema) for name, schema in published()["schemas"].items()}
+    schemas = {name: _convert_to_v2(schema) for name, schema in published_data()["schemas"].items()}
     paths: dict[str, Any] = {}
-    for group in published()["paths"].values():
-        paths.update({path: _item(operations, _v2_operation) for path, operations in group.items()})
+    for group in published_data()["paths"].values():
+        paths.update({path: _path_item(operations, _v2_operation) for path, operations in group.items()})
     for versions in _custom_versions(definitions).values():
         for definition, version in versions:
             own = _custom_schemas(definition, version)
-            schemas.update({name: _as_v2(_unprefixed(schema)) for name, schema in own.items()})
+            schemas.update({name: _convert_to_v2(_with_short_references(schema)) for name, schema in own.items()})
             table = _custom_paths(definition, version)
-            paths.update({path: _item(operations, _v2_operation) for path, operations in table.items()})
+            paths.update({path: _path_item(operations, _v2_operation) for path, operations in table.items()})
     return {"swagger": "2.0", "info": _info(), "paths": paths, "definitions": schemas}
 
 
 def _info() -> dict[str, str]:
-    major, minor, *_ = published()["version"].removeprefix("v").split(".")
+    major, minor, *_ = published_data()["version"].removeprefix("v").split(".")
     return {"title": "Kubernetes", "version": f"{major}.{minor}"}
 
 
 @cache
-def _built_in(path: str) -> dict[str, Any]:
-    table = published()["paths"][path]
+def _built_in_document(path: str) -> dict[str, Any]:
+    table = published_data()["paths"][path]
     found = {
         name
         for operations in table.values()
         for _, group, version, kind in operations.values()
         for each in (kind, f"{kind}List")
-        if (name := components().get((f"{group}/{version}" if group else version, each)))
+        if (name := component_names().get((f"{group}/{version}" if group else version, each)))
     }
-    schemas = {name: _prefixed(published()["schemas"][name]) for name in sorted(_reached(found))}
+    schemas = {
+        name: _with_full_references(published_data()["schemas"][name]) for name in sorted(_reachable_components(found))
+    }
     return {
         "openapi": "3.0.0",
         "info": _info(),
-        "paths": {each: _item(operations, _v3_operation) for each, operations in table.items()},
+        "paths": {each: _path_item(operations, _v3_operation) for each, operations in table.items()},
         "components": {"schemas": schemas},
     }
 
 
-def _reached(names: Iterable[str]) -> set[str]:
+def _reachable_components(names: Iterable[str]) -> set[str]:
     """Return the named components and all components that they refer to, directly or not."""
     reached: set[str] = set()
     waiting = list(names)
@@ -119,7 +121,7 @@ def _reached(names: Iterable[str]) -> set[str]:
         name = waiting.pop()
         if name not in reached:
             reached.add(name)
-            waiting += _references(published()["schemas"][name])
+            waiting += _references(published_data()["schemas"][name])
     return reached
 
 
@@ -132,41 +134,41 @@ def _references(schema: Any) -> list[str]:
     return own + [name for value in schema.values() for name in _references(value)]
 
 
-def _prefixed(schema: Any) -> Any:
+def _with_full_references(schema: Any) -> Any:
     """Return the schema with full references.
 
     In version 3 a reference has no siblings, so the other keywords move to a schema around it.
     """
     if isinstance(schema, list):
-        return [_prefixed(item) for item in schema]
+        return [_with_full_references(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    out = {key: _prefixed(value) for key, value in schema.items() if key != "$ref"}
+    out = {key: _with_full_references(value) for key, value in schema.items() if key != "$ref"}
     if isinstance(schema.get("$ref"), str):
         reference = {"$ref": _PREFIX + schema["$ref"].removeprefix(_PREFIX)}
         return {**out, "allOf": [reference]} if out else reference
     return out
 
 
-def _unprefixed(schema: Any) -> Any:
+def _with_short_references(schema: Any) -> Any:
     if isinstance(schema, list):
-        return [_unprefixed(item) for item in schema]
+        return [_with_short_references(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    out = {key: _unprefixed(value) for key, value in schema.items()}
+    out = {key: _with_short_references(value) for key, value in schema.items()}
     if isinstance(out.get("$ref"), str):
         out["$ref"] = out["$ref"].removeprefix(_PREFIX)
     return out
 
 
-def _as_v2(schema: Any) -> Any:
+def _convert_to_v2(schema: Any) -> Any:
     """Convert a schema to version 2, which has no alternatives and no null, and another path for definitions."""
     if isinstance(schema, list):
-        return [_as_v2(item) for item in schema]
+        return [_convert_to_v2(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     left_out = ("oneOf", "anyOf", "not", "nullable")
-    out = {key: _as_v2(value) for key, value in schema.items() if key not in left_out}
+    out = {key: _convert_to_v2(value) for key, value in schema.items() if key not in left_out}
     if "allOf" in out and len(out["allOf"]) == 1 and "$ref" in out["allOf"][0]:
         out.update(out.pop("allOf")[0])
     if isinstance(out.get("$ref"), str) and not out["$ref"].startswith("#"):
@@ -174,19 +176,19 @@ def _as_v2(schema: Any) -> Any:
     return out
 
 
-def _item(operations: Mapping[str, Sequence[str]], render: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+def _path_item(operations: Mapping[str, Sequence[str]], render: Callable[..., dict[str, Any]]) -> dict[str, Any]:
     return {method: render(method, *operation) for method, operation in operations.items()}
 
 
-def _query(name: str, kind: str) -> dict[str, Any]:
+def _query_parameter(name: str, kind: str) -> dict[str, Any]:
     return {"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": True}}
 
 
 def _parameters(method: str) -> list[dict[str, Any]]:
     if method not in ("post", "put", "patch"):
         return []
-    found = [_query(name, "string") for name in ("dryRun", "fieldManager", "fieldValidation")]
-    return [*found, _query("force", "boolean")] if method == "patch" else found
+    found = [_query_parameter(name, "string") for name in ("dryRun", "fieldManager", "fieldValidation")]
+    return [*found, _query_parameter("force", "boolean")] if method == "patch" else found
 
 
 def _v3_operation(method: str, action: str, group: str, version: str, kind: str) -> dict[str, Any]:
@@ -223,16 +225,16 @@ def _custom_versions(definitions: Iterable[_Map]) -> dict[str, list[tuple[_Map, 
     return found
 
 
-def _custom(versions: Sequence[tuple[_Map, _Map]]) -> dict[str, Any]:
+def _custom_document(versions: Sequence[tuple[_Map, _Map]]) -> dict[str, Any]:
     paths: dict[str, Any] = {}
     schemas: dict[str, Any] = {}
     for definition, version in versions:
         schemas.update(_custom_schemas(definition, version))
         table = _custom_paths(definition, version)
-        paths.update({path: _item(operations, _v3_operation) for path, operations in table.items()})
-    scale = components()[("autoscaling/v1", "Scale")]
-    built_in = _reached([OBJECT_META, _LIST_META, scale])
-    schemas.update({name: _prefixed(published()["schemas"][name]) for name in sorted(built_in)})
+        paths.update({path: _path_item(operations, _v3_operation) for path, operations in table.items()})
+    scale = component_names()[("autoscaling/v1", "Scale")]
+    built_in = _reachable_components([OBJECT_META, _LIST_META, scale])
+    schemas.update({name: _with_full_references(published_data()["schemas"][name]) for name in sorted(built_in)})
     return {"openapi": "3.0.0", "info": _info(), "paths": paths, "components": {"schemas": schemas}}
 
 

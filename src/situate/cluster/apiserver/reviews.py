@@ -55,7 +55,7 @@ def review(resource: Resource, body: bytes, identity: Identity, now: float, toke
 
 def _token_status(spec: object, now: float, tokens: Tokens) -> Obj:
     token = spec.get("token") if isinstance(spec, dict) else None
-    bearer = tokens.bearer(token, now) if isinstance(token, str) else None
+    bearer = tokens.identity_of(token, now) if isinstance(token, str) else None
     if bearer is None:
         return {"user": {}, "error": "situate's embedded API server knows no such token"}
     return {"authenticated": True, "user": bearer.user_info()}

@@ -14,14 +14,14 @@ from typing import Any, Final
 from situate.cluster.errors.field_errors import Refused, bad_request, invalid, invalid_object
 from situate.cluster.errors.go_text import quote
 from situate.cluster.errors.refusals import conflict, not_found
-from situate.cluster.errors.times import seconds, timestamp
+from situate.cluster.errors.times import parse_seconds, timestamp
 from situate.cluster.kinds.rules import Obj
 from situate.cluster.kinds.schemas.bodies import decode
 from situate.cluster.storage.effects import Identity
-from situate.cluster.storage.names import Names
+from situate.cluster.storage.names import NameGenerator
 from situate.cluster.storage.resources import Catalog, Resource
 from situate.cluster.storage.store import Store
-from situate.cluster.storage.stored_object import Stored
+from situate.cluster.storage.stored_object import StoredObject
 
 _AUDIENCE: Final = "https://kubernetes.default.svc"
 _DEFAULT_S, _LEAST_S, _MOST_S = 3600, 600, 1 << 32
@@ -37,7 +37,7 @@ _LEEWAY_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
+class _BoundObject:
     """The object that a token is bound to."""
 
     table: str
@@ -49,33 +49,33 @@ class _Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class _Issued:
+class _IssuedToken:
     identity: Identity
     namespace: str
     account: str
     expires: float
-    bound: _Bound | None
+    bound: _BoundObject | None
 
 
 class Tokens:
     """Valid tokens, given and issued. Times are Unix seconds."""
 
-    def __init__(self, given: Mapping[str, Identity], store: Store, names: Names, catalog: Catalog) -> None:
+    def __init__(self, given: Mapping[str, Identity], store: Store, names: NameGenerator, catalog: Catalog) -> None:
         """Remember the tokens in `given`, which never expire."""
         self._given = dict(given)
         self._catalog = catalog
         self._store = store
         self._names = names
-        self._issued: dict[str, _Issued] = {}
+        self._issued: dict[str, _IssuedToken] = {}
 
-    def bearer(self, token: str, now: float) -> Identity | None:
+    def identity_of(self, token: str, now: float) -> Identity | None:
         """Return the identity of the token; None if the token is unknown or no longer valid."""
         found = self._issued.get(token)
         if found is None:
             return self._given.get(token)
         account = self._store.get(_TABLE, found.namespace, found.account)
         current = account is not None and account.uid == found.identity.uid
-        if found.expires <= now or not current or not self._is_bound(found.bound, now):
+        if found.expires <= now or not current or not self._bound_object_exists(found.bound, now):
             del self._issued[token]
             return None
         return found.identity
@@ -97,14 +97,16 @@ class Tokens:
             small = not isinstance(life_s, int) or life_s < _LEAST_S
             detail = f"may not specify a duration {'less than 10 minutes' if small else 'larger than 2^32 seconds'}"
             return invalid_object(_GROUP, _KIND, "", [invalid("spec.expirationSeconds", life_s, detail)])
-        bound = self._bound(name, namespace, spec.get("boundObjectRef"))
+        bound = self._find_bound_object(name, namespace, spec.get("boundObjectRef"))
         if isinstance(bound, Refused):
             return bound
         user = f"system:serviceaccount:{namespace}:{name}"
         groups = (_ACCOUNTS, f"{_ACCOUNTS}:{namespace}", "system:authenticated")
         token = f"situate.{self._names.uid()}{self._names.uid()}".replace("-", "")
         extra = {} if bound is None else bound.extra
-        self._issued[token] = _Issued(Identity(user, groups, account.uid, extra), namespace, name, now + life_s, bound)
+        self._issued[token] = _IssuedToken(
+            Identity(user, groups, account.uid, extra), namespace, name, now + life_s, bound
+        )
         return {
             "kind": _KIND,
             "apiVersion": f"{_GROUP}/v1",
@@ -117,7 +119,7 @@ class Tokens:
             "status": {"token": token, "expirationTimestamp": timestamp(now + life_s)},
         }
 
-    def _is_bound(self, bound: _Bound | None, now: float) -> bool:
+    def _bound_object_exists(self, bound: _BoundObject | None, now: float) -> bool:
         """Return whether the token's object still exists. True for a token that is not bound."""
         if bound is None:
             return True
@@ -125,16 +127,16 @@ class Tokens:
         if found is None or found.uid != bound.uid:
             return False
         ends = found.object()["metadata"]["deletionTimestamp"] if found.deleting else None
-        return ends is None or now <= seconds(ends) + _LEEWAY_S
+        return ends is None or now <= parse_seconds(ends) + _LEEWAY_S
 
-    def _bound(self, account: str, namespace: str, asked: object) -> _Bound | Refused | None:
+    def _find_bound_object(self, account: str, namespace: str, asked: object) -> _BoundObject | Refused | None:
         """Return the object in `spec.boundObjectRef`; None if the field is absent."""
         if asked is None:
             return None
         if not isinstance(asked, dict):
             return bad_request("spec.boundObjectRef is no object")
         version, kind, name, uid = (str(asked.get(key) or "") for key in ("apiVersion", "kind", "name", "uid"))
-        resource = self._catalog.of_kind("v1", kind) if "/" not in version and kind in _BOUND_KINDS else None
+        resource = self._catalog.find_kind("v1", kind) if "/" not in version and kind in _BOUND_KINDS else None
         if resource is None:
             group, _, rest = version.rpartition("/")
             shown = f"{group}/{rest}, Kind={kind}"
@@ -149,9 +151,9 @@ class Tokens:
             words = f"the UID in the bound object reference ({uid}) does not match the UID in record"
             why = f"{words}. The object might have been deleted and then recreated"
             return conflict(resource, name, why, kind)
-        return _Bound(resource.table, found.namespace, name, found.uid, self._extra(kind, found))
+        return _BoundObject(resource.table, found.namespace, name, found.uid, self._extra_claims(kind, found))
 
-    def _extra(self, kind: str, found: Stored) -> dict[str, tuple[str, ...]]:
+    def _extra_claims(self, kind: str, found: StoredObject) -> dict[str, tuple[str, ...]]:
         """Return the claims that the object adds (upstream pkg/serviceaccount/util.go); none for a Secret."""
         if kind == "Pod":
             extra = {"pod-name": found.name, "pod-uid": found.uid}

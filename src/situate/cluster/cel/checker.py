@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from situate.cluster.cel.functions import KNOWN_UPSTREAM
-from situate.cluster.cel.syntax import Call, Expression, ListOf, Literal, MapOf, Name, Object, Select, parse
+from situate.cluster.cel.syntax import (
+    Expression,
+    FieldSelection,
+    FunctionCall,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Name,
+    ObjectLiteral,
+    parse,
+)
 from situate.cluster.cel.types import (
     BOOL,
     DYN,
@@ -19,7 +29,7 @@ from situate.cluster.cel.types import (
     INT,
     TYPE_NAMES,
     Type,
-    applied,
+    call_result_type,
     list_of,
     map_of,
     signatures,
@@ -44,7 +54,7 @@ class Unsupported(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckResult:
     """Result of the check of an expression."""
 
     type: Type
@@ -52,19 +62,19 @@ class Checked:
     """Empty, or all errors as the API server reports them."""
 
 
-def check(expression: str, declared: Mapping[str, Type]) -> Checked:
+def check(expression: str, declared: Mapping[str, Type]) -> CheckResult:
     """Return type and errors of an expression with correct syntax, for the declared variables."""
     checker = _Checker()
     try:
         found = checker.check(parse(expression), declared)
     except Unsupported as unsupported:
-        return Checked(DYN, f"not supported by this server: {unsupported}")
+        return CheckResult(DYN, f"not supported by this server: {unsupported}")
     except RecursionError:
-        return Checked(DYN, "not supported by this server: an expression of so many parts inside one another")
+        return CheckResult(DYN, "not supported by this server: an expression of so many parts inside one another")
     if not checker.errors:
-        return Checked(found)
-    told = "\n".join(f"ERROR: {_report(expression, at, text)}" for at, text in sorted(checker.errors))
-    return Checked(ERROR, f"compilation failed: {told}")
+        return CheckResult(found)
+    told = "\n".join(f"ERROR: {_format_error(expression, at, text)}" for at, text in sorted(checker.errors))
+    return CheckResult(ERROR, f"compilation failed: {told}")
 
 
 class _Checker:
@@ -77,81 +87,86 @@ class _Checker:
             case Literal():
                 return Type(node.type)
             case Name():
-                return self._name(node, scope)
-            case Select():
-                return self._select(node, scope, node.at)
-            case Call():
-                return self._call(node, scope)
-            case ListOf():
-                return list_of(self._same([(each.at, self.check(each, scope)) for each in node.items]))
-            case MapOf():
+                return self._check_name(node, scope)
+            case FieldSelection():
+                return self._check_select(node, scope, node.at)
+            case FunctionCall():
+                return self._check_call(node, scope)
+            case ListLiteral():
+                return list_of(self._common_type([(each.at, self.check(each, scope)) for each in node.items]))
+            case MapLiteral():
                 keys = [(key.at, self.check(key, scope)) for key, _ in node.entries]
                 values = [(value.at, self.check(value, scope)) for _, value in node.entries]
-                return map_of(self._same(keys), self._same(values))
-            case Object():
+                return map_of(self._common_type(keys), self._common_type(values))
+            case ObjectLiteral():
                 raise Unsupported(f"objects of a type, such as {node.type}{{}}")
             case _:
                 assert_never(node)
 
-    def _name(self, node: Name, scope: Mapping[str, Type]) -> Type:
+    def _check_name(self, node: Name, scope: Mapping[str, Type]) -> Type:
         found = scope.get(node.name) or TYPE_NAMES.get(node.name)
         if found is not None:
             return found
         if node.name in _LIBRARIES:
             raise Unsupported(f"the variable '{node.name}'")
-        return self._wrong(node.at, f"undeclared reference to '{node.name}' (in container '')")
+        return self._add_error(node.at, f"undeclared reference to '{node.name}' (in container '')")
 
-    def _select(self, node: Select, scope: Mapping[str, Type], at: int) -> Type:
-        of = self.check(node.of, scope)
+    def _check_select(self, node: FieldSelection, scope: Mapping[str, Type], at: int) -> Type:
+        of = self.check(node.operand, scope)
         if of.fields is not None:
             found = of.fields.get(node.field)
-            return found if found is not None else self._wrong(at, f"undefined field '{node.field}'")
+            return found if found is not None else self._add_error(at, f"undefined field '{node.field}'")
         if of.name == "map":
-            return of.of[1]
+            return of.parameters[1]
         if of in (DYN, ERROR):
             return of
-        return self._wrong(at, f"type '{of}' does not support field selection")
+        return self._add_error(at, f"type '{of}' does not support field selection")
 
-    def _call(self, node: Call, scope: Mapping[str, Type]) -> Type:
+    def _check_call(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
         count = len(node.arguments)
-        if node.target is None and node.function == "has" and count == 1 and isinstance(node.arguments[0], Select):
-            found = self._select(node.arguments[0], scope, node.at)
+        if (
+            node.target is None
+            and node.function == "has"
+            and count == 1
+            and isinstance(node.arguments[0], FieldSelection)
+        ):
+            found = self._check_select(node.arguments[0], scope, node.at)
             return ERROR if found == ERROR else BOOL
         if node.function in ("_&&_", "_||_"):
             for argument in node.arguments:
                 self._expect_bool(argument, scope)
             return BOOL
         if node.target is not None and count in _COMPREHENSIONS.get(node.function, ()):
-            return self._comprehension(node, node.target, scope)
+            return self._check_comprehension(node, node.target, scope)
         known = signatures(node.function)
         before = () if node.target is None else (self.check(node.target, scope),)
         given = (*before, *(self.check(argument, scope) for argument in node.arguments))
         if not known and node.function in KNOWN_UPSTREAM:
             raise Unsupported(f"the function '{node.function}'")
         if not known:
-            return self._wrong(node.at, f"undeclared reference to '{node.function}' (in container '')")
-        return self._applied(node.function, given, node.at, method=node.target is not None)
+            return self._add_error(node.at, f"undeclared reference to '{node.function}' (in container '')")
+        return self._call_type(node.function, given, node.at, method=node.target is not None)
 
-    def _applied(self, function: str, given: tuple[Type, ...], at: int, *, method: bool = False) -> Type:
+    def _call_type(self, function: str, given: tuple[Type, ...], at: int, *, method: bool = False) -> Type:
         if ERROR in given:
             return ERROR
-        found = applied(signatures(function), given, method=method)
+        found = call_result_type(signatures(function), given, method=method)
         if found is not None:
             return found
         receiver = f"{given[0]}." if method else ""
         shown = ", ".join(str(each) for each in given[1 if method else 0 :])
-        return self._wrong(at, f"found no matching overload for '{function}' applied to '{receiver}({shown})'")
+        return self._add_error(at, f"found no matching overload for '{function}' applied to '{receiver}({shown})'")
 
-    def _comprehension(self, node: Call, over: Expression, scope: Mapping[str, Type]) -> Type:
+    def _check_comprehension(self, node: FunctionCall, over: Expression, scope: Mapping[str, Type]) -> Type:
         variable, *rest = node.arguments
         of = self.check(over, scope)
         if of.name in ("list", "map"):
-            each = of.of[0]
+            each = of.parameters[0]
         elif of in (DYN, ERROR):
             each = of
         else:
             kinds = "must be list, map, or dynamic"
-            self._wrong(over.at, f"expression of type '{of}' cannot be range of a comprehension ({kinds})")
+            self._add_error(over.at, f"expression of type '{of}' cannot be range of a comprehension ({kinds})")
             each = ERROR
         self._depth += 1
         if self._depth > MAX_NESTING:
@@ -161,26 +176,28 @@ class _Checker:
             self._expect_bool(rest[0], inner)
             found = BOOL
         elif node.function == "exists_one":
-            self._applied("_?_:_", (self.check(rest[0], inner), INT, INT), node.at)
+            self._call_type("_?_:_", (self.check(rest[0], inner), INT, INT), node.at)
             found = BOOL
         else:
-            found = self._collected(node, rest, each, inner)
+            found = self._collection_type(node, rest, each, inner)
         self._depth -= 1
         return found
 
-    def _collected(self, node: Call, rest: list[Expression], each: Type, scope: Mapping[str, Type]) -> Type:
+    def _collection_type(
+        self, node: FunctionCall, rest: list[Expression], each: Type, scope: Mapping[str, Type]
+    ) -> Type:
         """Return the type of the list that `filter` or `map` builds. The first argument can be a condition."""
         condition = self.check(rest[0], scope) if node.function == "filter" or len(rest) > 1 else BOOL
         found = list_of(each if node.function == "filter" else self.check(rest[-1], scope))
-        self._applied("_?_:_", (condition, found, found), node.at)
+        self._call_type("_?_:_", (condition, found, found), node.at)
         return found
 
     def _expect_bool(self, node: Expression, scope: Mapping[str, Type]) -> None:
         found = self.check(node, scope)
         if found not in (BOOL, DYN, ERROR):
-            self._wrong(node.at, f"expected type 'bool' but found '{found}'")
+            self._add_error(node.at, f"expected type 'bool' but found '{found}'")
 
-    def _same(self, given: list[tuple[int, Type]]) -> Type:
+    def _common_type(self, given: list[tuple[int, Type]]) -> Type:
         """Return the common type of all items of a literal."""
         if not given:
             return DYN
@@ -189,18 +206,20 @@ class _Checker:
             if first == ERROR:
                 first = found
                 continue
-            open_ended = DYN not in (first, found) and applied(signatures("_==_"), (first, found), method=False)
+            open_ended = DYN not in (first, found) and call_result_type(
+                signatures("_==_"), (first, found), method=False
+            )
             if found not in (first, ERROR) and not open_ended:
                 # Reported once: after that, all items fit.
-                return self._wrong(at, f"expected type '{first}' but found '{found}'")
+                return self._add_error(at, f"expected type '{first}' but found '{found}'")
         return first
 
-    def _wrong(self, at: int, text: str) -> Type:
+    def _add_error(self, at: int, text: str) -> Type:
         self.errors.append((at, text))
         return ERROR
 
 
-def _report(expression: str, position: int, problem: str) -> str:
+def _format_error(expression: str, position: int, problem: str) -> str:
     line_start = expression.rfind("\n", 0, position) + 1
     line = expression.count("\n", 0, position) + 1
     column = position - line_start

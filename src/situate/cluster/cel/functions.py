@@ -14,7 +14,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final
 
-from situate.cluster.errors.quantity_text import QuantityError, amount
+from situate.cluster.errors.quantity_text import QuantityError, parse_amount
 
 CODE_POINTS: Final = "_codePoints"
 """Name of `size` during evaluation."""
@@ -89,48 +89,48 @@ def _is_sorted(values: Sequence[Any]) -> bool:
     return all(left <= right for left, right in pairwise(values))
 
 
-def _quantity(text: str) -> _Quantity:
+def _parse_quantity(text: str) -> _Quantity:
     try:
-        return _of(amount(text))
+        return _from_fraction(parse_amount(text))
     except QuantityError as error:
         raise ValueError(str(error)) from None
 
 
-def _of(value: Fraction) -> _Quantity:
+def _from_fraction(value: Fraction) -> _Quantity:
     return {"quantity": [value.numerator, value.denominator]}
 
 
-def _value(quantity: _Quantity) -> Fraction:
+def _to_fraction(quantity: _Quantity) -> Fraction:
     numerator, denominator = quantity["quantity"]
     return Fraction(numerator, denominator)
 
 
 def _is_quantity(text: str) -> bool:
     try:
-        amount(text)
+        parse_amount(text)
     except QuantityError:
         return False
     return True
 
 
-def _operand(value: Any) -> Fraction:
-    return _value(value) if isinstance(value, Mapping) else Fraction(value)
+def _operand_to_fraction(value: Any) -> Fraction:
+    return _to_fraction(value) if isinstance(value, Mapping) else Fraction(value)
 
 
 def _compare(left: _Quantity, right: _Quantity) -> int:
-    difference = _value(left) - _value(right)
+    difference = _to_fraction(left) - _to_fraction(right)
     return (difference > 0) - (difference < 0)
 
 
 def _as_integer(quantity: _Quantity) -> int:
-    value = _value(quantity)
+    value = _to_fraction(quantity)
     if value.denominator != 1:
         raise ValueError("cannot convert value to integer")
     return value.numerator
 
 
 def _sign(quantity: _Quantity) -> int:
-    value = _value(quantity)
+    value = _to_fraction(quantity)
     return (value > 0) - (value < 0)
 
 
@@ -154,16 +154,16 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "isSorted": _is_sorted,
         "min": min,
         "max": max,
-        "quantity": _quantity,
+        "quantity": _parse_quantity,
         "isQuantity": _is_quantity,
         "isGreaterThan": lambda left, right: _compare(left, right) > 0,
         "isLessThan": lambda left, right: _compare(left, right) < 0,
         "compareTo": _compare,
-        "add": lambda left, right: _of(_value(left) + _operand(right)),
-        "sub": lambda left, right: _of(_value(left) - _operand(right)),
-        "isInteger": lambda quantity: _value(quantity).denominator == 1,
+        "add": lambda left, right: _from_fraction(_to_fraction(left) + _operand_to_fraction(right)),
+        "sub": lambda left, right: _from_fraction(_to_fraction(left) - _operand_to_fraction(right)),
+        "isInteger": lambda quantity: _to_fraction(quantity).denominator == 1,
         "asInteger": _as_integer,
-        "asApproximateFloat": lambda quantity: math.fsum([float(_value(quantity))]),
+        "asApproximateFloat": lambda quantity: math.fsum([float(_to_fraction(quantity))]),
         "sign": _sign,
     }
 )

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from situate.cluster.cel.programs import CelError, accepted_expression
+from situate.cluster.cel.programs import CelError, compile_accepted
 
 _Map = Mapping[str, Any]
 _REASONS: Final = {"Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413}
@@ -59,7 +59,7 @@ def evaluate_policy(policy: _Map, binding: str, variables: Mapping[str, Any]) ->
     unknown: list[str] = []
     for condition in spec.get("matchConditions", ()):
         expression = condition["expression"].strip()
-        holds = accepted_expression(expression).holds(scope)
+        holds = compile_accepted(expression).holds(scope)
         if isinstance(holds, CelError):
             unknown.append(f"expression '{expression}' resulted in error: {holds.message}")
         elif not holds:
@@ -71,7 +71,7 @@ def evaluate_policy(policy: _Map, binding: str, variables: Mapping[str, Any]) ->
     found: list[Violation] = []
     for validation in spec.get("validations", ()):
         expression = validation["expression"].strip()
-        holds = accepted_expression(expression).holds(scope)
+        holds = compile_accepted(expression).holds(scope)
         if isinstance(holds, CelError):
             if strict:
                 reason = failures.get(holds.message, holds.message)
@@ -91,7 +91,7 @@ def _define_variables(variables: Sequence[_Map], scope: dict[str, Any]) -> dict[
     scope["variables"] = own
     for variable in variables:
         name = variable["name"]
-        value = accepted_expression(variable["expression"]).evaluate(scope)
+        value = compile_accepted(variable["expression"]).evaluate(scope)
         if isinstance(value, CelError):
             reason = failures.get(value.message, value.message)
             failures[f"no such key: {name}"] = f'composited variable "{name}" fails to evaluate: {reason}'
@@ -102,7 +102,7 @@ def _define_variables(variables: Sequence[_Map], scope: dict[str, Any]) -> dict[
 
 def _message(validation: _Map, expression: str, scope: Mapping[str, Any]) -> str:
     if validation.get("messageExpression"):
-        text = accepted_expression(validation["messageExpression"]).evaluate(scope)
+        text = compile_accepted(validation["messageExpression"]).evaluate(scope)
         if isinstance(text, str) and text.strip() and "\n" not in text:
             return text.strip()
     return validation.get("message", "").strip() or f"failed expression: {expression}"

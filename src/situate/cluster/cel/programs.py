@@ -45,11 +45,11 @@ class Program:
     def evaluate(self, variables: Mapping[str, Any]) -> Any | CelError:
         """Return the value for these variables. Variables that the expression does not name may be absent."""
         named = {name: value for name, value in variables.items() if name in self.names}
-        context = _library().Context(variables=named, functions=dict(FUNCTIONS))
+        context = _import_library().Context(variables=named, functions=dict(FUNCTIONS))
         try:
             return self.runnable.execute(context)
         except (ValueError, TypeError, RuntimeError, LookupError, ArithmeticError) as error:
-            return CelError(_reason(error))
+            return CelError(_error_reason(error))
 
     def holds(self, variables: Mapping[str, Any]) -> bool | CelError:
         """Return the value of a condition, which must be true or false."""
@@ -60,19 +60,19 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled(Program):
+class TypedProgram(Program):
     """A checked expression, and the type of its value."""
 
     type: Type
 
 
-def compile_condition(expression: str, declared: Mapping[str, Type] = CONDITION_VARIABLES) -> Compiled | str:
+def compile_condition(expression: str, declared: Mapping[str, Type] = CONDITION_VARIABLES) -> TypedProgram | str:
     """Compile a condition; return the reason if it is refused."""
     compiled = compile_expression(expression, declared)
-    return compiled if isinstance(compiled, str) else wrong_type(compiled.type, "bool") or compiled
+    return compiled if isinstance(compiled, str) else type_problem(compiled.type, "bool") or compiled
 
 
-def wrong_type(found: Type, *wanted: str) -> str:
+def type_problem(found: Type, *wanted: str) -> str:
     """Return the reason to refuse an expression of type `found`; empty if the type is one of those wanted."""
     if found.result in wanted:
         return ""
@@ -80,14 +80,14 @@ def wrong_type(found: Type, *wanted: str) -> str:
     return f"must evaluate to {shown} but got {found.result}"
 
 
-def accepted_expression(expression: str) -> Program:
+def compile_accepted(expression: str) -> Program:
     """Return an expression that `compile_expression` accepted before, without checking it again."""
-    program = _parsed(expression.strip())
+    program = _parse_expression(expression.strip())
     assert isinstance(program, Program), f"{expression!r} was accepted and is refused now: {program}"
     return program
 
 
-def _library() -> Any:
+def _import_library() -> Any:
     """Import the library at the first expression. The import takes a third of the API server's start time."""
     import cel
 
@@ -95,11 +95,11 @@ def _library() -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _parsed(expression: str) -> Program | str:
+def _parse_expression(expression: str) -> Program | str:
     try:
-        _library().compile(expression)
+        _import_library().compile(expression)
         names = frozenset(word.text for word in tokens(expression) if word.kind == "name")
-        return Program(expression, _library().compile(_counting_code_points(expression)), names)
+        return Program(expression, _import_library().compile(_rename_size_calls(expression)), names)
     except ValueError as error:
         _, _, problem = str(error).partition("': ERROR:")
         # The parser's report has upstream's form except for the indentation of the quoted line.
@@ -107,7 +107,7 @@ def _parsed(expression: str) -> Program | str:
         return f"compilation failed: ERROR:{shown}"
 
 
-def _counting_code_points(expression: str) -> str:
+def _rename_size_calls(expression: str) -> str:
     """Rename calls of `size`, because the evaluator's own `size` counts bytes and cannot be replaced."""
     calls = [
         one.at
@@ -119,18 +119,18 @@ def _counting_code_points(expression: str) -> str:
     return expression
 
 
-def compile_expression(expression: str, declared: Mapping[str, Type]) -> Compiled | str:
+def compile_expression(expression: str, declared: Mapping[str, Type]) -> TypedProgram | str:
     """Compile any expression with the declared variables; return the reason if it is refused."""
     if len(expression) > MAX_LENGTH:
         return f"expression is longer than {MAX_LENGTH} characters"
     refused = _unsupported_syntax(expression)
     if refused:
         return refused
-    program = _parsed(expression)
+    program = _parse_expression(expression)
     if isinstance(program, str):
         return program
     checked = check(expression, declared)
-    return checked.problem or Compiled(program.expression, program.runnable, program.names, checked.type)
+    return checked.problem or TypedProgram(program.expression, program.runnable, program.names, checked.type)
 
 
 def _unsupported_syntax(expression: str) -> str:
@@ -140,7 +140,7 @@ def _unsupported_syntax(expression: str) -> str:
     return ""
 
 
-def _reason(error: Exception) -> str:
+def _error_reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"no such key: {error.args[0]}"
     if isinstance(error, ZeroDivisionError):

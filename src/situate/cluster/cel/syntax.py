@@ -17,9 +17,15 @@ _TOKEN: Final = re.compile(
     r"""|(?P<space>\s+)|(?P<mark>==|!=|<=|>=|&&|\|\||.)""",
     re.DOTALL,
 )
-_LEVELS: Final = (("||",), ("&&",), ("<", "<=", ">=", ">", "==", "!=", "in"), ("+", "-"), ("*", "/", "%"))
+_OPERATORS_BY_PRECEDENCE: Final = (
+    ("||",),
+    ("&&",),
+    ("<", "<=", ">=", ">", "==", "!=", "in"),
+    ("+", "-"),
+    ("*", "/", "%"),
+)
 """Binary operators by increasing precedence. All of them are left-associative."""
-_WORDS: Final = {"true": "bool", "false": "bool", "null": "null"}
+_LITERAL_WORDS: Final = {"true": "bool", "false": "bool", "null": "null"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +51,14 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class Select:
-    of: Expression
+class FieldSelection:
+    operand: Expression
     field: str
     at: int
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A call of a function, a method or an operator; operators have their cel-go names, such as `_+_`."""
 
     function: str
@@ -62,19 +68,19 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf:
+class ListLiteral:
     items: tuple[Expression, ...]
     at: int
 
 
 @dataclass(frozen=True, slots=True)
-class MapOf:
+class MapLiteral:
     entries: tuple[tuple[Expression, Expression], ...]
     at: int
 
 
 @dataclass(frozen=True, slots=True)
-class Object:
+class ObjectLiteral:
     """An object of a named type, such as `Object.spec{replicas: 3}`."""
 
     type: str
@@ -82,7 +88,7 @@ class Object:
     at: int
 
 
-Expression: TypeAlias = Literal | Name | Select | Call | ListOf | MapOf | Object
+Expression: TypeAlias = Literal | Name | FieldSelection | FunctionCall | ListLiteral | MapLiteral | ObjectLiteral
 
 
 def tokens(expression: str) -> list[Token]:
@@ -93,7 +99,7 @@ def tokens(expression: str) -> list[Token]:
 
 def parse(expression: str) -> Expression:
     """Return the tree of an expression with correct syntax."""
-    return _Parser(tokens(expression), len(expression)).whole()
+    return _Parser(tokens(expression), len(expression)).parse_conditional()
 
 
 class _Parser:
@@ -101,15 +107,15 @@ class _Parser:
         self._tokens = [*found, Token("end", "", end)]
         self._index = 0
 
-    def whole(self) -> Expression:
+    def parse_conditional(self) -> Expression:
         """Parse a conditional expression, or one without a condition."""
-        condition = self._binary(0)
+        condition = self._parse_binary(0)
         if self._next.text != "?":
             return condition
         at = self._take().at
-        then = self._binary(0)
+        then = self._parse_binary(0)
         self._take()
-        return Call("_?_:_", None, (condition, then, self.whole()), at)
+        return FunctionCall("_?_:_", None, (condition, then, self.parse_conditional()), at)
 
     @property
     def _next(self) -> Token:
@@ -120,27 +126,27 @@ class _Parser:
         self._index += 1
         return token
 
-    def _binary(self, level: int) -> Expression:
-        if level == len(_LEVELS):
-            return self._unary()
-        left = self._binary(level + 1)
-        while self._next.kind != "text" and self._next.text in _LEVELS[level]:
+    def _parse_binary(self, level: int) -> Expression:
+        if level == len(_OPERATORS_BY_PRECEDENCE):
+            return self._parse_unary()
+        left = self._parse_binary(level + 1)
+        while self._next.kind != "text" and self._next.text in _OPERATORS_BY_PRECEDENCE[level]:
             operator = self._take()
             name = "@in" if operator.text == "in" else f"_{operator.text}_"
-            left = Call(name, None, (left, self._binary(level + 1)), operator.at)
+            left = FunctionCall(name, None, (left, self._parse_binary(level + 1)), operator.at)
         return left
 
-    def _unary(self) -> Expression:
+    def _parse_unary(self) -> Expression:
         if self._next.kind != "mark" or self._next.text not in ("!", "-"):
-            return self._member()
+            return self._parse_member()
         operator = self._take()
         if operator.text == "-" and self._next.kind == "number":
-            literal = self._member()
+            literal = self._parse_member()
             return Literal(literal.type, operator.at) if isinstance(literal, Literal) else literal
-        return Call(f"{operator.text}_", None, (self._unary(),), operator.at)
+        return FunctionCall(f"{operator.text}_", None, (self._parse_unary(),), operator.at)
 
-    def _member(self) -> Expression:
-        found = self._primary()
+    def _parse_member(self) -> Expression:
+        found = self._parse_primary()
         while self._next.kind == "mark":
             at = self._next.at
             if self._next.text == ".":
@@ -148,21 +154,21 @@ class _Parser:
                 field = self._take().text
                 if self._next.text == "(":
                     at = self._take().at
-                    found = Call(field, found, self._until(")"), at)
+                    found = FunctionCall(field, found, self._parse_list_until(")"), at)
                 else:
-                    found = Select(found, field, at)
+                    found = FieldSelection(found, field, at)
             elif self._next.text == "[":
                 self._take()
-                (index,) = self._until("]")
-                found = Call("_[_]", None, (found, index), at)
+                (index,) = self._parse_list_until("]")
+                found = FunctionCall("_[_]", None, (found, index), at)
             elif self._next.text == "{":
                 self._take()
-                found = Object(_dotted(found), self._fields(), at)
+                found = ObjectLiteral(_dotted_name(found), self._parse_fields(), at)
             else:
                 break
         return found
 
-    def _primary(self) -> Expression:
+    def _parse_primary(self) -> Expression:
         token = self._take()
         if token.kind == "number":
             return Literal(_number_type(token.text), token.at)
@@ -172,56 +178,56 @@ class _Parser:
         if token.kind == "name":
             if self._next.text == "(" and self._next.kind == "mark":
                 at = self._take().at
-                return Call(token.text, None, self._until(")"), at)
-            if token.text in _WORDS:
-                return Literal(_WORDS[token.text], token.at)
+                return FunctionCall(token.text, None, self._parse_list_until(")"), at)
+            if token.text in _LITERAL_WORDS:
+                return Literal(_LITERAL_WORDS[token.text], token.at)
             return Name(token.text, token.at)
         if token.text == "(":
-            (inner,) = self._until(")")
+            (inner,) = self._parse_list_until(")")
             return inner
         if token.text == "[":
-            return ListOf(self._until("]"), token.at)
+            return ListLiteral(self._parse_list_until("]"), token.at)
         if token.text == "{":
-            return MapOf(self._entries(), token.at)
+            return MapLiteral(self._parse_entries(), token.at)
         # A leading dot: the name belongs to the outermost scope.
-        return self._primary()
+        return self._parse_primary()
 
-    def _until(self, closing: str) -> tuple[Expression, ...]:
+    def _parse_list_until(self, closing: str) -> tuple[Expression, ...]:
         """Parse expressions separated by commas. A trailing comma is allowed."""
         found: list[Expression] = []
         while self._next.text != closing:
-            found.append(self.whole())
+            found.append(self.parse_conditional())
             if self._next.text == ",":
                 self._take()
         self._take()
         return tuple(found)
 
-    def _entries(self) -> tuple[tuple[Expression, Expression], ...]:
+    def _parse_entries(self) -> tuple[tuple[Expression, Expression], ...]:
         found: list[tuple[Expression, Expression]] = []
         while self._next.text != "}":
-            key = self.whole()
+            key = self.parse_conditional()
             self._take()
-            found.append((key, self.whole()))
+            found.append((key, self.parse_conditional()))
             if self._next.text == ",":
                 self._take()
         self._take()
         return tuple(found)
 
-    def _fields(self) -> tuple[tuple[str, Expression], ...]:
+    def _parse_fields(self) -> tuple[tuple[str, Expression], ...]:
         found: list[tuple[str, Expression]] = []
         while self._next.text != "}":
             name = self._take().text
             self._take()
-            found.append((name, self.whole()))
+            found.append((name, self.parse_conditional()))
             if self._next.text == ",":
                 self._take()
         self._take()
         return tuple(found)
 
 
-def _dotted(expression: Expression) -> str:
-    if isinstance(expression, Select):
-        return f"{_dotted(expression.of)}.{expression.field}"
+def _dotted_name(expression: Expression) -> str:
+    if isinstance(expression, FieldSelection):
+        return f"{_dotted_name(expression.operand)}.{expression.field}"
     return expression.name if isinstance(expression, Name) else ""
 
 

@@ -11,18 +11,18 @@ Endpoints. Such objects can be stored but have no effect.
 
 from __future__ import annotations
 
-from situate.cluster.controllers.machinery.actions import Answer, Writer
+from situate.cluster.controllers.machinery.actions import ActionWriter, WriteAnswer
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.machinery import Further, Machinery
+from situate.cluster.controllers.machinery.machinery import ControllerFactory, Machinery
 from situate.cluster.controllers.machinery.settings import KubeletSettings, MachinerySettings, NodeLifecycleSettings
 
 __all__ = [
-    "Answer",
+    "ActionWriter",
     "Change",
-    "Further",
+    "ControllerFactory",
     "KubeletSettings",
     "Machinery",
     "MachinerySettings",
     "NodeLifecycleSettings",
-    "Writer",
+    "WriteAnswer",
 ]

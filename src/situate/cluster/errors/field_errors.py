@@ -49,7 +49,7 @@ _TITLES: Final = {
 }
 
 
-_IN_HTML: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+_HTML_ESCAPES: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 class Omitted(Enum):
@@ -58,7 +58,7 @@ class Omitted(Enum):
     VALUE = "omitted"
 
 
-NOWHERE: Final = "<nil>"
+NO_PATH: Final = "<nil>"
 """Path of an error that upstream reports without a field."""
 
 
@@ -80,82 +80,82 @@ class FieldError:
         return {"reason": self.kind.value, "message": self.body, "field": self.field}
 
 
-def _error(kind: ErrorKind, path: str, detail: str, value: Any = Omitted.VALUE) -> FieldError:
+def _build_error(kind: ErrorKind, path: str, detail: str, value: Any = Omitted.VALUE) -> FieldError:
     body = _TITLES[kind]
     if value is not Omitted.VALUE:
-        body = f"{body}: {_shown(value)}"
+        body = f"{body}: {_format_value(value)}"
     return FieldError(kind, path, f"{body}: {detail}" if detail else body)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Return a rejected value as Go prints it.
 
     A string is quoted. Any other value is compact JSON, with the characters that are special in HTML escaped.
     """
     if isinstance(value, str):
         return quote(value)
-    return msgspec.json.encode(value).decode().translate(_IN_HTML)
+    return msgspec.json.encode(value).decode().translate(_HTML_ESCAPES)
 
 
 def required(path: str, detail: str = "") -> FieldError:
     """Build the error for a field that is absent or empty."""
-    return _error(ErrorKind.REQUIRED, path, detail)
+    return _build_error(ErrorKind.REQUIRED, path, detail)
 
 
 def invalid(path: str, value: Any, detail: str) -> FieldError:
     """Build the error for a value that is malformed or out of bounds."""
-    return _error(ErrorKind.INVALID, path, detail, value)
+    return _build_error(ErrorKind.INVALID, path, detail, value)
 
 
 def type_invalid(path: str, value: Any, detail: str) -> FieldError:
     """Build the error for a value of the wrong JSON type."""
-    return _error(ErrorKind.TYPE_INVALID, path, detail, value)
+    return _build_error(ErrorKind.TYPE_INVALID, path, detail, value)
 
 
 def not_supported(path: str, value: Any, valid: Iterable[str]) -> FieldError:
     """Build the error for a value outside a closed set. `valid` is shown in the order given."""
     shown = ", ".join(quote(choice) for choice in valid)
-    return _error(ErrorKind.NOT_SUPPORTED, path, f"supported values: {shown}" if shown else "", value)
+    return _build_error(ErrorKind.NOT_SUPPORTED, path, f"supported values: {shown}" if shown else "", value)
 
 
 def duplicate(path: str, value: Any) -> FieldError:
     """Build the error for a value that must be unique and is not."""
-    return _error(ErrorKind.DUPLICATE, path, "", value)
+    return _build_error(ErrorKind.DUPLICATE, path, "", value)
 
 
 def not_found(path: str, value: Any) -> FieldError:
     """Build the error for a value that names an object that does not exist."""
-    return _error(ErrorKind.NOT_FOUND, path, "", value)
+    return _build_error(ErrorKind.NOT_FOUND, path, "", value)
 
 
 def forbidden(path: str, detail: str) -> FieldError:
     """Build the error for a field that may not be set or changed here."""
-    return _error(ErrorKind.FORBIDDEN, path, detail)
+    return _build_error(ErrorKind.FORBIDDEN, path, detail)
 
 
 def too_long(path: str, maximum: int, unit: str = "byte") -> FieldError:
     """Build the error for a text longer than `maximum` of `unit` (byte or character)."""
-    return _error(ErrorKind.TOO_LONG, path, f"may not be more than {maximum} {unit}{'' if maximum == 1 else 's'}")
+    return _build_error(ErrorKind.TOO_LONG, path, f"may not be more than {maximum} {unit}{'' if maximum == 1 else 's'}")
 
 
 def too_many(path: str, actual: int, maximum: int) -> FieldError:
     """Build the error for a list with `actual` items where at most `maximum` are allowed."""
     items = "item" if maximum == 1 else "items"
-    return _error(ErrorKind.TOO_MANY, path, f"must have at most {maximum} {items}", actual)
+    return _build_error(ErrorKind.TOO_MANY, path, f"must have at most {maximum} {items}", actual)
 
 
 def too_few(path: str, actual: int, minimum: int) -> FieldError:
     """Build the error for a list with `actual` items where at least `minimum` are required."""
     items = "item" if minimum == 1 else "items"
-    return _error(ErrorKind.TOO_FEW, path, f"must have at least {minimum} {items}", actual)
+    return _build_error(ErrorKind.TOO_FEW, path, f"must have at least {minimum} {items}", actual)
 
 
 def internal(path: str, detail: str) -> FieldError:
     """Build the error for a field that the server could not check."""
-    return _error(ErrorKind.INTERNAL, path, detail)
+    return _build_error(ErrorKind.INTERNAL, path, detail)
 
 
-def aggregate(errors: Sequence[FieldError]) -> str:
+def join_errors(errors: Sequence[FieldError]) -> str:
     """Join all errors in one text.
 
     A single error is shown as it is, several as `[a, b]`. Equal texts appear once, in the order found.
@@ -205,7 +205,7 @@ def invalid_object(group: str, kind: str, name: str, errors: Sequence[FieldError
     if kind:
         details["kind"] = kind
     details["causes"] = [error.cause() for error in errors]
-    return Refused(422, "Invalid", f"{shown} {quote(name)} is invalid: {aggregate(errors)}", details)
+    return Refused(422, "Invalid", f"{shown} {quote(name)} is invalid: {join_errors(errors)}", details)
 
 
 def bad_request(message: str) -> Refused:

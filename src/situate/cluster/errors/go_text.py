@@ -11,16 +11,16 @@ def quote(text: str) -> str:
     """Return the text as Go's `%q` prints it."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
-    return '"' + "".join(_quoted(char) for char in text) + '"'
+    return '"' + "".join(_escape_char(char) for char in text) + '"'
 
 
-def printed(value: Any) -> str:
+def format_go_value(value: Any) -> str:
     """Return decoded JSON as Go's `%v` prints it."""
     match value:
         case dict():
-            return f"map[{' '.join(f'{key}:{printed(value[key])}' for key in sorted(value))}]"
+            return f"map[{' '.join(f'{key}:{format_go_value(value[key])}' for key in sorted(value))}]"
         case list():
-            return f"[{' '.join(printed(item) for item in value)}]"
+            return f"[{' '.join(format_go_value(item) for item in value)}]"
         case bool():
             return "true" if value else "false"
         case None:
@@ -29,7 +29,7 @@ def printed(value: Any) -> str:
             return str(value)
 
 
-def _quoted(char: str) -> str:
+def _escape_char(char: str) -> str:
     code = ord(char)
     if code in _ESCAPES:
         return _ESCAPES[code]

@@ -31,12 +31,12 @@ def values_at(obj: Any, path: str) -> list[Any]:
         step = _STEP.match(text, position)
         if step is None:
             return []
-        found = [value for one in found for value in _stepped(one, step)]
+        found = [value for one in found for value in _apply_step(one, step)]
         position = step.end()
     return found
 
 
-def _stepped(value: Any, step: re.Match[str]) -> list[Any]:
+def _apply_step(value: Any, step: re.Match[str]) -> list[Any]:
     field = step["field"] or step["single"] or step["double"]
     if field is not None:
         if field == "*":

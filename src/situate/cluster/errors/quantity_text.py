@@ -21,21 +21,21 @@ class QuantityError(ValueError):
 
 
 @lru_cache(maxsize=4096)
-def amount(text: str) -> Fraction:
+def parse_amount(text: str) -> Fraction:
     """Return the exact value in whole units, rounded away from zero to nanounits.
 
     Raises `QuantityError` if the text is not a quantity.
     """
-    return Fraction(_parsed(text).nano_value, _NANO)
+    return Fraction(_parse(text).nano_value, _NANO)
 
 
 @lru_cache(maxsize=4096)
-def canonical(text: str) -> str:
+def canonical_quantity(text: str) -> str:
     """Return the text in the form that the API server returns. Raises `QuantityError` if the text is not a quantity."""
-    return str(_parsed(text))
+    return str(_parse(text))
 
 
-def _parsed(text: str) -> Quantity:
+def _parse(text: str) -> Quantity:
     try:
         return parse_quantity(text)
     except BadQuantity:

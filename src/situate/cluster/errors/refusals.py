@@ -1,7 +1,7 @@
 """Refusals of the API that are not about a field, with upstream's texts (apimachinery api/errors).
 
-`Declined` carries a refusal through the steps of a request to `ApiServer`, which alone catches it. Dozens of places in
-a dozen steps can refuse a request, and each of them ends the request in the same way.
+`RequestRefused` carries a refusal through the steps of a request to `ApiServer`, which alone catches it. Dozens of
+places in a dozen steps can refuse a request, and each of them ends the request in the same way.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from situate.cluster.errors.field_errors import FieldError, Refused, aggregate, bad_request
+from situate.cluster.errors.field_errors import FieldError, Refused, bad_request, join_errors
 from situate.cluster.errors.go_text import quote
 from situate.cluster.storage.resources import Resource
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-class Declined(Exception):
+class RequestRefused(Exception):
     """Exception that ends a request with a refusal."""
 
     def __init__(self, refused: Refused, metadata: Mapping[str, Any] | None = None) -> None:
@@ -28,14 +28,14 @@ class Declined(Exception):
         """Warnings that the client receives together with the refusal."""
 
 
-def accepted(value: Any) -> Any:
-    """Return the value. Raises `Declined` if the value is a refusal."""
+def raise_if_refused(value: Any) -> Any:
+    """Return the value. Raises `RequestRefused` if the value is a refusal."""
     if isinstance(value, Refused):
-        raise Declined(value)
+        raise RequestRefused(value)
     return value
 
 
-def _details(resource: Resource, name: str, **more: Any) -> dict[str, Any]:
+def _status_details(resource: Resource, name: str, **more: Any) -> dict[str, Any]:
     details: dict[str, Any] = {}
     if name:
         details["name"] = name
@@ -47,7 +47,7 @@ def _details(resource: Resource, name: str, **more: Any) -> dict[str, Any]:
 
 
 def not_found(resource: Resource, name: str) -> Refused:
-    return Refused(404, "NotFound", f"{resource.id} {quote(name)} not found", _details(resource, name))
+    return Refused(404, "NotFound", f"{resource.id} {quote(name)} not found", _status_details(resource, name))
 
 
 def no_such_path(why: str = "") -> Refused:
@@ -57,13 +57,13 @@ def no_such_path(why: str = "") -> Refused:
 
 
 def already_exists(resource: Resource, name: str) -> Refused:
-    return Refused(409, "AlreadyExists", f"{resource.id} {quote(name)} already exists", _details(resource, name))
+    return Refused(409, "AlreadyExists", f"{resource.id} {quote(name)} already exists", _status_details(resource, name))
 
 
 def conflict(resource: Resource, name: str, why: str, kind: str = "") -> Refused:
     """Build the 409. `kind` replaces the resource's id where upstream uses another word."""
     shown = kind or resource.id
-    details = _details(resource, name)
+    details = _status_details(resource, name)
     if kind:
         details["kind"] = kind
     return Refused(409, "Conflict", f"Operation cannot be fulfilled on {shown} {quote(name)}: {why}", details)
@@ -71,7 +71,7 @@ def conflict(resource: Resource, name: str, why: str, kind: str = "") -> Refused
 
 def forbidden(resource: Resource, name: str, why: str) -> Refused:
     shown = f"{resource.id} {quote(name)} is forbidden" if name else f"{resource.id} is forbidden"
-    return Refused(403, "Forbidden", f"{shown}: {why}", _details(resource, name))
+    return Refused(403, "Forbidden", f"{shown}: {why}", _status_details(resource, name))
 
 
 def method_not_allowed() -> Refused:
@@ -129,13 +129,13 @@ def invalid_options(kind: str, errors: Sequence[FieldError]) -> Refused:
         "kind": kind,
         "causes": [error.cause() for error in errors],
     }
-    return Refused(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {aggregate(errors)}', details)
+    return Refused(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {join_errors(errors)}', details)
 
 
 def invalid_resource(resource: Resource, name: str, errors: Sequence[FieldError]) -> Refused:
     """Build the 422 that names the resource; that of validation names the kind (registry store's Update)."""
-    details = {**_details(resource, name), "causes": [error.cause() for error in errors]}
-    return Refused(422, "Invalid", f"{resource.id} {quote(name)} is invalid: {aggregate(errors)}", details)
+    details = {**_status_details(resource, name), "causes": [error.cause() for error in errors]}
+    return Refused(422, "Invalid", f"{resource.id} {quote(name)} is invalid: {join_errors(errors)}", details)
 
 
 def refuse_feature(feature: str) -> Refused:

@@ -7,20 +7,20 @@ from functools import lru_cache
 
 
 @lru_cache(maxsize=64)
-def _shown(second: int) -> str:
+def _format_seconds(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def timestamp(now: float) -> str:
     """Format a metav1.Time: whole seconds, UTC."""
-    return _shown(int(now))
+    return _format_seconds(int(now))
 
 
 def micro_timestamp(now: float) -> str:
     """Format a metav1.MicroTime."""
-    return f"{_shown(int(now))[:-1]}.{int(now % 1 * 1_000_000):06d}Z"
+    return f"{_format_seconds(int(now))[:-1]}.{int(now % 1 * 1_000_000):06d}Z"
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """Parse the text of a time in an object into Unix seconds."""
     return datetime.fromisoformat(text).timestamp()

@@ -1,7 +1,7 @@
 """CustomResourceDefinitions: accept and serve them, and delete their objects when they are deleted.
 
-This does the work of apiextensions-apiserver's naming, establishing and finalizing controllers, at once. `settle` runs
-at the end of each request that may have changed a definition.
+This does the work of apiextensions-apiserver's naming, establishing and finalizing controllers, at once.
+`process_changes` runs at the end of each request that may have changed a definition.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from situate.cluster.errors.times import timestamp
 from situate.cluster.kinds.rules import Obj
-from situate.cluster.read.negotiation import decoded
+from situate.cluster.read.negotiation import decode_whole
 from situate.cluster.storage.resources import ALL_VERBS, Catalog, Origin, Resource, Subresource
 from situate.cluster.storage.store import Event, Store
-from situate.cluster.storage.stored_object import Stored
+from situate.cluster.storage.stored_object import StoredObject
 
 CRDS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
@@ -27,54 +27,54 @@ assert set(_VERBS) == set(ALL_VERBS)
 class CustomResources:
     """The definitions in one store, and the catalog rows that they add."""
 
-    def __init__(self, store: Store, catalog: Catalog, put: Callable[[Resource, Obj], Stored]) -> None:
+    def __init__(self, store: Store, catalog: Catalog, put: Callable[[Resource, Obj], StoredObject]) -> None:
         """Subscribe to the store. `put` stores an object as it is."""
         self._store = store
         self._catalog = catalog
         self._put = put
         self._served: dict[str, list[Resource]] = {}
         self._dirty: dict[str, None] = {}
-        self._dying: dict[str, str] = {}
+        self._terminating: dict[str, str] = {}
         store.subscribe(self._observe)
-        for stored in store.table(CRDS).ordered():
+        for stored in store.table(CRDS).sorted_objects():
             self._dirty[stored.name] = None
 
     @property
     def definitions(self) -> list[Obj]:
         """All served definitions, sorted by name."""
-        return [stored.object() for stored in self._store.table(CRDS).ordered() if stored.name in self._served]
+        return [stored.object() for stored in self._store.table(CRDS).sorted_objects() if stored.name in self._served]
 
-    def settle(self, now: float) -> None:
+    def process_changes(self, now: float) -> None:
         """Update the catalog, and the status of changed definitions."""
         while self._dirty:
             name = next(iter(self._dirty))
             del self._dirty[name]
             stored = self._store.get(CRDS, "", name)
             if stored is None:
-                self._withdraw(name)
+                self._remove_from_catalog(name)
             elif stored.deleting:
-                self._take_down(stored, now)
+                self._delete_objects(stored, now)
             else:
                 self._establish(stored, now)
 
     def _observe(self, event: Event) -> None:
         if event.resource == CRDS:
             self._dirty[(event.new or event.last).name] = None
-        elif event.new is None and event.resource in self._dying:
-            self._dirty[self._dying[event.resource]] = None
+        elif event.new is None and event.resource in self._terminating:
+            self._dirty[self._terminating[event.resource]] = None
 
-    def _establish(self, stored: Stored, now: float) -> None:
-        crd = stored.whole()
+    def _establish(self, stored: StoredObject, now: float) -> None:
+        crd = stored.object_with_managers()
         conflict = self._name_conflict(crd)
-        before = stored.whole()
-        _accept(crd, conflict, now)
+        before = stored.object_with_managers()
+        _update_status(crd, conflict, now)
         if crd != before:
-            row = self._catalog.of_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+            row = self._catalog.find_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
             assert row is not None
             self._put(row, crd)
             self._dirty.pop(stored.name, None)
         if _is_true(crd, "Established"):
-            self._serve(crd)
+            self._add_to_catalog(crd)
 
     def _name_conflict(self, crd: Obj) -> str:
         """Return the plural of a resource that already uses one of the names; empty if none does."""
@@ -82,49 +82,51 @@ class CustomResources:
         wanted = {names["plural"], names.get("singular"), *(names.get("shortNames") or ())}
         mine = {id(row) for row in self._served.get(crd["metadata"]["name"], ())}
         for version in self._catalog.versions(group):
-            for row in self._catalog.of(group, version):
+            for row in self._catalog.resources_of_version(group, version):
                 if id(row) not in mine and (wanted & {row.plural, row.singular} or row.kind == names["kind"]):
                     return row.plural
         return ""
 
-    def _serve(self, crd: Obj) -> None:
+    def _add_to_catalog(self, crd: Obj) -> None:
         name = crd["metadata"]["name"]
-        rows = [_row(crd, version) for version in _by_priority(crd["spec"]["versions"]) if version["served"]]
+        rows = [
+            _catalog_row(crd, version) for version in _sort_by_priority(crd["spec"]["versions"]) if version["served"]
+        ]
         for row in self._served.get(name, ()):
             self._catalog.remove(row)
         for row in rows:
             self._catalog.add(row)
         self._served[name] = rows
 
-    def _withdraw(self, name: str) -> None:
+    def _remove_from_catalog(self, name: str) -> None:
         for row in self._served.pop(name, ()):
             self._catalog.remove(row)
-        self._dying = {table: crd for table, crd in self._dying.items() if crd != name}
+        self._terminating = {table: crd for table, crd in self._terminating.items() if crd != name}
 
-    def _take_down(self, stored: Stored, now: float) -> None:
+    def _delete_objects(self, stored: StoredObject, now: float) -> None:
         """Delete the objects of a definition that is being deleted. The definition is removed after its last object."""
-        crd = stored.whole()
+        crd = stored.object_with_managers()
         finalizers = crd["metadata"].get("finalizers") or []
         if _CLEANUP not in finalizers:
             return
         names, group = crd["spec"]["names"], crd["spec"]["group"]
         table = f"{names['plural']}.{group}"
-        rows = self._served.get(stored.name) or [_row(crd, version) for version in crd["spec"]["versions"]]
-        for obj in self._store.table(table).ordered():
+        rows = self._served.get(stored.name) or [_catalog_row(crd, version) for version in crd["spec"]["versions"]]
+        for obj in self._store.table(table).sorted_objects():
             self._delete(rows[0], obj, now)
         if self._store.table(table).objects:
-            self._dying[table] = stored.name
+            self._terminating[table] = stored.name
             return
         finalizers.remove(_CLEANUP)
-        row = self._catalog.of_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+        row = self._catalog.find_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
         assert row is not None
         if finalizers:
             self._put(row, crd)
         else:
             self._store.remove(CRDS, "", stored.name)
 
-    def _delete(self, row: Resource, stored: Stored, now: float) -> None:
-        obj = decoded(row, stored)
+    def _delete(self, row: Resource, stored: StoredObject, now: float) -> None:
+        obj = decode_whole(row, stored)
         if not obj["metadata"].get("finalizers"):
             self._store.remove(row.table, stored.namespace, stored.name)
         elif "deletionTimestamp" not in obj["metadata"]:
@@ -133,7 +135,7 @@ class CustomResources:
             self._put(row, obj)
 
 
-def _accept(crd: Obj, conflict: str, now: float) -> None:
+def _update_status(crd: Obj, conflict: str, now: float) -> None:
     """Set status and finalizer in place as the controllers do."""
     finalizers = crd["metadata"].setdefault("finalizers", [])
     if _CLEANUP not in finalizers:
@@ -146,17 +148,19 @@ def _accept(crd: Obj, conflict: str, now: float) -> None:
     if not isinstance(status.get("conditions"), list):
         status["conditions"] = []
     if conflict:
-        _set(status, "NamesAccepted", "False", "PluralConflict", f'"{conflict}" is already in use', now)
+        _set_condition(status, "NamesAccepted", "False", "PluralConflict", f'"{conflict}" is already in use', now)
         if not _is_true(crd, "Established"):
-            _set(status, "Established", "False", "NotAccepted", "not all names are accepted", now)
+            _set_condition(status, "Established", "False", "NotAccepted", "not all names are accepted", now)
         return
     status["acceptedNames"] = dict(crd["spec"]["names"])
-    _set(status, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now)
+    _set_condition(status, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now)
     if not _is_true(crd, "Established"):
-        _set(status, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted", now)
+        _set_condition(
+            status, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted", now
+        )
 
 
-def _set(status: Obj, kind: str, value: str, reason: str, message: str, now: float) -> None:
+def _set_condition(status: Obj, kind: str, value: str, reason: str, message: str, now: float) -> None:
     condition = {
         "type": kind,
         "status": value,
@@ -178,7 +182,7 @@ def _is_true(crd: Obj, kind: str) -> bool:
     return any(c["type"] == kind and c["status"] == "True" for c in conditions)
 
 
-def _by_priority(versions: list[Obj]) -> list[Obj]:
+def _sort_by_priority(versions: list[Obj]) -> list[Obj]:
     """Sort stable versions before beta before alpha, and higher before lower (apimachinery version/helpers.go)."""
     return sorted(versions, key=lambda version: _version_key(version["name"]))
 
@@ -191,7 +195,7 @@ def _version_key(name: str) -> tuple[Any, ...]:
     return (0, stage, -int(match[1]), -int(match[3] or 0))
 
 
-def _row(crd: Obj, version: Obj) -> Resource:
+def _catalog_row(crd: Obj, version: Obj) -> Resource:
     spec, names = crd["spec"], crd["spec"]["names"]
     storage = next(entry["name"] for entry in spec["versions"] if entry["storage"])
     subresources = version.get("subresources") or {}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final
 
-from situate.cluster.errors.quantity_text import amount, canonical
+from situate.cluster.errors.quantity_text import canonical_quantity, parse_amount
 
 _Object = dict[str, Any]
 _CONTAINER_LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
@@ -53,12 +53,12 @@ def _default_pod_level_requests(spec: _Object) -> None:
     requests = dict(spec["resources"].get("requests", {}))
     for name in ("cpu", "memory"):
         asked = [
-            amount(container["resources"]["requests"][name])
+            parse_amount(container["resources"]["requests"][name])
             for container in spec.get("containers", ())
             if name in container.get("resources", {}).get("requests", {})
         ]
         if asked and name not in requests:
-            requests[name] = _text(sum(asked, Fraction(0)))
+            requests[name] = _milli_text(sum(asked, Fraction(0)))
     for name, limit in limits.items():
         if name in ("cpu", "memory") or name.startswith("hugepages-"):
             requests.setdefault(name, limit)
@@ -66,9 +66,9 @@ def _default_pod_level_requests(spec: _Object) -> None:
         spec["resources"]["requests"] = requests
 
 
-def _text(value: Fraction) -> str:
+def _milli_text(value: Fraction) -> str:
     """Return a sum of quantities as text in thousandths."""
-    return canonical(f"{-(-value.numerator * 1000 // value.denominator)}m")
+    return canonical_quantity(f"{-(-value.numerator * 1000 // value.denominator)}m")
 
 
 def default_pod_spec(spec: _Object) -> None:
@@ -101,7 +101,7 @@ def default_pod_spec(spec: _Object) -> None:
 def default_container(container: _Object) -> None:
     """Set the defaults of a container in any of the three lists."""
     if not container.get("imagePullPolicy"):
-        latest = _tag(container.get("image", "")) == "latest"
+        latest = _image_tag(container.get("image", "")) == "latest"
         container["imagePullPolicy"] = "Always" if latest else "IfNotPresent"
     if not container.get("terminationMessagePath"):
         container["terminationMessagePath"] = "/dev/termination-log"
@@ -134,10 +134,10 @@ def _round_up(amounts: dict[str, str]) -> None:
     """Round amounts up to thousandths, the finest unit that Kubernetes counts."""
     for name, text in amounts.items():
         if text[-1:] in "nu":
-            amounts[name] = _text(amount(text))
+            amounts[name] = _milli_text(parse_amount(text))
 
 
-def _tag(image: str) -> str:
+def _image_tag(image: str) -> str:
     """Return the tag of an image; `latest` if the image has neither tag nor digest."""
     name, at, _ = image.partition("@")
     colon = name.rpartition("/")[2].partition(":")
@@ -178,18 +178,18 @@ def _default_volume(volume: _Object) -> None:
             fill(volume[name])
 
 
-def _mode(source: _Object) -> None:
+def _default_mode(source: _Object) -> None:
     source.setdefault("defaultMode", 0o644)
 
 
-def _downward(source: _Object) -> None:
-    _mode(source)
+def _default_downward_api(source: _Object) -> None:
+    _default_mode(source)
     for item in source.get("items", ()):
         _default_field_reference(item)
 
 
-def _projected(source: _Object) -> None:
-    _mode(source)
+def _default_projected(source: _Object) -> None:
+    _default_mode(source)
     for projection in source.get("sources") or ():
         for item in projection.get("downwardAPI", {}).get("items", ()):
             _default_field_reference(item)
@@ -197,28 +197,28 @@ def _projected(source: _Object) -> None:
             projection["serviceAccountToken"].setdefault("expirationSeconds", 3600)
 
 
-def _host_path(source: _Object) -> None:
+def _default_host_path(source: _Object) -> None:
     source.setdefault("type", "")
 
 
-def _image(source: _Object) -> None:
+def _default_image(source: _Object) -> None:
     if not source.get("pullPolicy"):
-        source["pullPolicy"] = "Always" if _tag(source.get("reference", "")) == "latest" else "IfNotPresent"
+        source["pullPolicy"] = "Always" if _image_tag(source.get("reference", "")) == "latest" else "IfNotPresent"
 
 
-def _ephemeral(source: _Object) -> None:
+def _default_ephemeral(source: _Object) -> None:
     if "volumeClaimTemplate" in source:
         source["volumeClaimTemplate"].setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
 
 _VOLUME_SOURCES: Final[dict[str, Callable[[_Object], None]]] = {
-    "secret": _mode,
-    "configMap": _mode,
-    "downwardAPI": _downward,
-    "projected": _projected,
-    "hostPath": _host_path,
-    "image": _image,
-    "ephemeral": _ephemeral,
+    "secret": _default_mode,
+    "configMap": _default_mode,
+    "downwardAPI": _default_downward_api,
+    "projected": _default_projected,
+    "hostPath": _default_host_path,
+    "image": _default_image,
+    "ephemeral": _default_ephemeral,
 }
 
 
@@ -242,7 +242,7 @@ def qos_class(pod: _Object) -> str:
     for holder in holders:
         requests, limits = holder.get("requests") or {}, holder.get("limits") or {}
         for name in ("cpu", "memory"):
-            request, limit = amount(requests.get(name, "0")), amount(limits.get(name, "0"))
+            request, limit = parse_amount(requests.get(name, "0")), parse_amount(limits.get(name, "0"))
             any_amount = any_amount or request > 0 or limit > 0
             if limit == 0 or request != limit:
                 guaranteed = False

@@ -15,13 +15,13 @@ from typing import Any, Final, TypeAlias
 
 from situate.cluster.errors.times import timestamp
 from situate.cluster.kinds.defaults import qos_class
-from situate.cluster.kinds.schemas import builtin
-from situate.cluster.kinds.schemas.decoding import checker
+from situate.cluster.kinds.schemas import built_in_schema
+from situate.cluster.kinds.schemas.decoding import struct_decoder
 from situate.cluster.storage.resources import Origin, Resource
 
 Obj: TypeAlias = dict[str, Any]
 
-_COUNTED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+_GENERATION_FIELDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "pods": ("spec",),
         "replicationcontrollers": ("spec",),
@@ -99,10 +99,10 @@ _SHOWN_WHEN_DELETED: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ResourceRules:
     """The rules of one resource."""
 
-    counted: tuple[str, ...]
+    generation_fields: tuple[str, ...]
     """Fields whose changes the generation counts. Empty if the kind has no generation."""
     has_status: bool
     custom: bool
@@ -119,7 +119,7 @@ class Rules:
         """Prepare a new object in place."""
         metadata = obj["metadata"]
         metadata.pop("generation", None)
-        if self.counted or self.custom:
+        if self.generation_fields or self.custom:
             metadata["generation"] = 1
         if self.has_status and self.empty_status is not None:
             status = self.empty_status()
@@ -132,46 +132,46 @@ class Rules:
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
         """Prepare the new version in place: status stays, and generation counts."""
-        _keep_system_fields(new, old)
+        _restore_system_fields(new, old)
         if self.has_status:
-            _keep(new, old, "status")
+            _restore_field(new, old, "status")
         if self.on_update is not None:
             self.on_update(new, old)
-        if self._counts(new, old):
+        if self._generation_changes(new, old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def prepare_status(self, new: Obj, old: Obj) -> None:
         """Prepare the new version in place: only status changes, and for built-in kinds also metadata."""
-        _keep_system_fields(new, old)
+        _restore_system_fields(new, old)
         if self.custom:
             metadata = {**old["metadata"]}
             if "managedFields" in new["metadata"]:
                 metadata["managedFields"] = new["metadata"]["managedFields"]
             new["metadata"] = metadata
         for field in {*new, *old} - {"apiVersion", "kind", "metadata", "status"}:
-            _keep(new, old, field)
+            _restore_field(new, old, field)
         if self.on_status is not None:
             self.on_status(new, old)
 
-    def _counts(self, new: Obj, old: Obj) -> bool:
+    def _generation_changes(self, new: Obj, old: Obj) -> bool:
         if not self.custom:
-            return any(new.get(field) != old.get(field) for field in self.counted)
+            return any(new.get(field) != old.get(field) for field in self.generation_fields)
         left_out = {"metadata", "status"} if self.has_status else {"metadata"}
         return any(new.get(field) != old.get(field) for field in {*new, *old} - left_out)
 
 
-def _keep(new: Obj, old: Obj, field: str) -> None:
+def _restore_field(new: Obj, old: Obj, field: str) -> None:
     if field in old:
         new[field] = old[field]
     else:
         new.pop(field, None)
 
 
-def _keep_system_fields(new: Obj, old: Obj) -> None:
+def _restore_system_fields(new: Obj, old: Obj) -> None:
     """Restore the fields that no update may change (registry/rest/update.go, BeforeUpdate)."""
     fresh, was = new["metadata"], old["metadata"]
     for field in ("generation", "creationTimestamp", "selfLink"):
-        _keep(fresh, was, field)
+        _restore_field(fresh, was, field)
     if not fresh.get("uid"):
         fresh["uid"] = was["uid"]
     if "deletionTimestamp" in was:
@@ -201,7 +201,7 @@ def _new_pod(pod: Obj, now: float) -> None:
 
 def _pod_status(new: Obj, old: Obj) -> None:
     new["metadata"].pop("ownerReferences", None)
-    _keep(new["metadata"], old["metadata"], "ownerReferences")
+    _restore_field(new["metadata"], old["metadata"], "ownerReferences")
     status, was = new.setdefault("status", {}), old.get("status", {})
     if not status.get("qosClass") and "qosClass" in was:
         status["qosClass"] = was["qosClass"]
@@ -238,7 +238,7 @@ def _deployment(new: Obj, old: Obj) -> None:
 
 
 def _deployment_status(new: Obj, old: Obj) -> None:
-    _keep(new["metadata"], old["metadata"], "labels")
+    _restore_field(new["metadata"], old["metadata"], "labels")
 
 
 def read_string_data(secret: Obj) -> None:
@@ -275,11 +275,11 @@ _PHASES: Final[Mapping[str, Obj]] = {
 }
 
 
-def rules_of(resource: Resource) -> Rules:
+def rules_of(resource: Resource) -> ResourceRules:
     """Return the rules of a resource."""
     if resource.origin is Origin.CUSTOM:
-        return Rules(
-            counted=(),
+        return ResourceRules(
+            generation_fields=(),
             has_status=resource.subresource("status") is not None,
             custom=True,
             create_on_update=False,
@@ -288,8 +288,8 @@ def rules_of(resource: Resource) -> Rules:
             empty_status=lambda: None,
         )
     table = resource.table
-    return Rules(
-        counted=_COUNTED.get(table, ()),
+    return ResourceRules(
+        generation_fields=_GENERATION_FIELDS.get(table, ()),
         has_status=resource.subresource("status") is not None,
         custom=False,
         create_on_update=table in _CREATED_BY_UPDATE,
@@ -307,8 +307,8 @@ def _empty_status(resource: Resource) -> Callable[[], Any] | None:
         return None
     if resource.table in _PHASES:
         return lambda: dict(_PHASES[resource.table])
-    schema = builtin(resource.stored_api_version, resource.kind)
+    schema = built_in_schema(resource.stored_api_version, resource.kind)
     if schema is None or "status" not in schema.properties:
         return lambda: None
-    decode = checker(schema.properties["status"])
+    decode = struct_decoder(schema.properties["status"])
     return lambda: decode({}, (), [])

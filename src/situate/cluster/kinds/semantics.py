@@ -13,9 +13,9 @@ from situate.cluster.errors.field_errors import FieldError, Refused
 from situate.cluster.kinds import validation
 from situate.cluster.kinds.defaults import apply_defaults
 from situate.cluster.kinds.rules import Obj, read_string_data
-from situate.cluster.kinds.schemas import Schema, builtin
+from situate.cluster.kinds.schemas import Schema, built_in_schema
 from situate.cluster.kinds.schemas.bodies import duplicate_fields
-from situate.cluster.kinds.schemas.decoding import Checked, Strictness, check
+from situate.cluster.kinds.schemas.decoding import DecodedObject, Strictness, decode_object
 from situate.cluster.kinds.structural import schema as structural
 from situate.cluster.storage.resources import Resource
 
@@ -26,7 +26,7 @@ class Semantics(Protocol):
     @property
     def schema(self) -> Schema: ...
 
-    def check(self, obj: Obj, strictness: Strictness, raw: bytes | None) -> Checked | Refused:
+    def check(self, obj: Obj, strictness: Strictness, raw: bytes | None) -> DecodedObject | Refused:
         """Return the object without unknown fields. `raw` is the request body, or None for a patch."""
         ...
 
@@ -42,14 +42,14 @@ class Semantics(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class BuiltIn:
+class BuiltInSemantics:
     """Semantics of Kubernetes' own kinds."""
 
     schema: Schema
 
-    def check(self, obj: Obj, strictness: Strictness, raw: bytes | None) -> Checked | Refused:
+    def check(self, obj: Obj, strictness: Strictness, raw: bytes | None) -> DecodedObject | Refused:
         duplicates = () if raw is None else duplicate_fields(raw, obj)
-        return check(obj, self.schema, strictness, duplicates)
+        return decode_object(obj, self.schema, strictness, duplicates)
 
     def default(self, obj: Obj) -> None:
         if obj["kind"] == "Secret":
@@ -67,16 +67,16 @@ class BuiltIn:
 
 
 @dataclass(frozen=True, slots=True)
-class Custom:
+class CustomSemantics:
     """Semantics of the kinds of a CustomResourceDefinition."""
 
-    compiled: structural.Resource
+    compiled: structural.CompiledVersion
 
     @property
     def schema(self) -> Schema:
         return self.compiled.schema
 
-    def check(self, obj: Obj, strictness: Strictness, raw: bytes | None) -> Checked | Refused:
+    def check(self, obj: Obj, strictness: Strictness, raw: bytes | None) -> DecodedObject | Refused:
         return self.compiled.check(obj, strictness, raw)
 
     def default(self, obj: Obj) -> None:
@@ -93,7 +93,7 @@ class Custom:
 
 
 @dataclass(frozen=True, slots=True)
-class Definition(BuiltIn):
+class DefinitionSemantics(BuiltInSemantics):
     """Semantics of CustomResourceDefinitions, whose schemas need their own validation."""
 
     def default(self, obj: Obj) -> None:
@@ -106,21 +106,21 @@ class Definition(BuiltIn):
         return structural.validate_crd_update(new, old)
 
 
-def built_in(resource: Resource) -> Semantics:
+def built_in_semantics(resource: Resource) -> Semantics:
     """Return the semantics of a built-in resource."""
-    return built_in_kind(resource.api_version, resource.kind)
+    return semantics_of_kind(resource.api_version, resource.kind)
 
 
 @cache
-def built_in_kind(api_version: str, kind: str) -> Semantics:
+def semantics_of_kind(api_version: str, kind: str) -> Semantics:
     """Return the semantics of a built-in kind. Every served kind has a schema."""
-    schema = builtin(api_version, kind)
+    schema = built_in_schema(api_version, kind)
     if schema is None:
         raise LookupError(f"no schema for {api_version} {kind}")
-    return Definition(schema) if kind == "CustomResourceDefinition" else BuiltIn(schema)
+    return DefinitionSemantics(schema) if kind == "CustomResourceDefinition" else BuiltInSemantics(schema)
 
 
-def custom(resource: Resource) -> Semantics:
+def custom_semantics(resource: Resource) -> Semantics:
     """Return the semantics of one version of a CustomResourceDefinition."""
     assert resource.definition is not None
-    return Custom(structural.compile_version(resource.definition, resource.version))
+    return CustomSemantics(structural.compile_version(resource.definition, resource.version))

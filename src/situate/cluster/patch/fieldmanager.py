@@ -23,13 +23,13 @@ from situate.cluster.patch.fieldmanager_paths import (
     NotAssociativeError,
     Path,
     Paths,
+    format_path,
     from_fields_v1,
-    in_walk_order,
-    shown,
+    sort_in_walk_order,
     to_fields_v1,
     without_prefixes,
 )
-from situate.cluster.patch.fieldmanager_values import compare, field_set, merge, remove, with_named_fields
+from situate.cluster.patch.fieldmanager_values import compare, field_set, merge, remove_paths, with_named_fields
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
@@ -56,7 +56,7 @@ _NEVER_OWNED: Final[Paths] = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class ManagerIdentity:
     """Manager, version and time of one write."""
 
     manager: str
@@ -83,7 +83,7 @@ class _Entry:
         """Return the key that merges entries. An applier has the same key in every version."""
         return (self.manager, self.operation, "" if self.operation == APPLY else self.api_version, self.subresource)
 
-    def value(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         entry = {"manager": self.manager, "operation": self.operation, "apiVersion": self.api_version}
         if self.time:
             entry["time"] = self.time
@@ -110,8 +110,8 @@ def reset_fields(kind: str, subresource: str, has_status: bool) -> Paths:
     return frozenset({("f:spec",)})
 
 
-def update(
-    live: dict[str, Any] | None, new: dict[str, Any], schema: Schema, writer: Writer, reset: Paths = EMPTY
+def update_managers(
+    live: dict[str, Any] | None, new: dict[str, Any], schema: Schema, writer: ManagerIdentity, reset: Paths = EMPTY
 ) -> list[dict[str, Any]]:
     """Return metadata.managedFields of `new` after any write other than an apply; `live` is None for a creation.
 
@@ -122,31 +122,33 @@ def update(
     before = None if live is None else live.get("metadata", {}).get("managedFields")
     if sent == [] or sent == [{}]:
         return []
-    entries = (_decoded(before) if writer.subresource else _decoded(sent) or _decoded(before)) or {}
+    entries = (
+        _decode_entries(before) if writer.subresource else _decode_entries(sent) or _decode_entries(before)
+    ) or {}
     if not entries:
-        return [] if live is not None else _created(new, schema, writer, reset)
-    return _encoded(_after_update(live, new, schema, writer, entries, reset))
+        return [] if live is not None else _entries_of_new(new, schema, writer, reset)
+    return _encode_entries(_entries_after_update(live, new, schema, writer, entries, reset))
 
 
-def _created(new: dict[str, Any], schema: Schema, writer: Writer, reset: Paths) -> list[dict[str, Any]]:
+def _entries_of_new(new: dict[str, Any], schema: Schema, writer: ManagerIdentity, reset: Paths) -> list[dict[str, Any]]:
     """Return the one entry of a new object. The writer owns every field."""
     try:
-        fields = created_fields(new, _empty(schema), schema, reset)
+        fields = created_fields(new, _zero_value(schema), schema, reset)
     except NotAssociativeError:
-        return _encoded(_after_update(None, new, schema, writer, {}, reset))
+        return _encode_entries(_entries_after_update(None, new, schema, writer, {}, reset))
     entry = _Entry(writer.manager or "unknown", UPDATE, writer.api_version, writer.subresource, writer.time, EMPTY)
-    return [{**entry.value(), "fieldsV1": fields}] if fields else []
+    return [{**entry.to_json(), "fieldsV1": fields}] if fields else []
 
 
-def _after_update(
+def _entries_after_update(
     live: dict[str, Any] | None,
     new: dict[str, Any],
     schema: Schema,
-    writer: Writer,
+    writer: ManagerIdentity,
     entries: _Entries,
     reset: Paths,
 ) -> _Entries:
-    difference = compare(_unmanaged(live, schema), _without_entries(new), schema)
+    difference = compare(_live_or_empty(live, schema), _without_entries(new), schema)
     taken = without_prefixes(frozenset(difference.added | difference.modified), reset)
     gone = without_prefixes(frozenset(difference.removed), reset)
     entries = _without_paths(entries, taken | gone)
@@ -157,7 +159,7 @@ def _after_update(
         if previous is not None:
             entry = replace(entry, paths=owned | previous.paths)
         entries[entry.identity] = entry
-    return _capped(entries)
+    return _cap_updaters(entries)
 
 
 def _without_paths(entries: _Entries, paths: Paths) -> _Entries:
@@ -165,7 +167,7 @@ def _without_paths(entries: _Entries, paths: Paths) -> _Entries:
     return {identity: entry for identity, entry in left.items() if entry.paths}
 
 
-def _capped(entries: _Entries) -> _Entries:
+def _cap_updaters(entries: _Entries) -> _Entries:
     """Merge the oldest updaters of each version into `ancient-changes` down to MAX_UPDATERS entries."""
     updaters = sorted(
         (entry for entry in entries.values() if entry.operation == UPDATE),
@@ -187,11 +189,11 @@ def _capped(entries: _Entries) -> _Entries:
     return entries
 
 
-def apply(
+def server_side_apply(
     live: dict[str, Any] | None,
     applied: dict[str, Any],
     schema: Schema,
-    writer: Writer,
+    writer: ManagerIdentity,
     *,
     force: bool = False,
     reset: Paths = EMPTY,
@@ -204,69 +206,69 @@ def apply(
     """
     problems = wrong_fields(applied, schema)
     if problems:
-        return _untyped(applied, problems)
+        return _type_refusal(applied, problems)
     applied = {key: value for key, value in applied.items() if key != "metadata" or value is not None}
     if applied.get("metadata", {}).get("managedFields") is not None:
         return bad_request("metadata.managedFields must be nil")
-    entries = {} if live is None else (_decoded(live.get("metadata", {}).get("managedFields")) or {})
+    entries = {} if live is None else (_decode_entries(live.get("metadata", {}).get("managedFields")) or {})
     if not entries and live is not None:
         first = replace(writer, manager="before-first-apply", subresource="")
-        entries = _after_update(None, live, schema, first, {}, EMPTY)
+        entries = _entries_after_update(None, live, schema, first, {}, EMPTY)
     try:
-        outcome = _applied(live, applied, schema, writer, entries, force, reset)
+        outcome = _merge_applied(live, applied, schema, writer, entries, force, reset)
     except NotAssociativeError as error:
-        return _untyped(applied, [str(error)])
+        return _type_refusal(applied, [str(error)])
     return outcome
 
 
-def _applied(
+def _merge_applied(
     live: dict[str, Any] | None,
     applied: dict[str, Any],
     schema: Schema,
-    writer: Writer,
+    writer: ManagerIdentity,
     entries: _Entries,
     force: bool,
     reset: Paths,
 ) -> dict[str, Any] | Refused:
-    base = _unmanaged(live, schema)
+    base = _live_or_empty(live, schema)
     mine = _Entry(writer.manager, APPLY, writer.api_version, writer.subresource, writer.time, EMPTY)
     last = entries.get(mine.identity)
     mine = replace(mine, paths=without_prefixes(field_set(applied, schema), reset))
     merged = merge(base, applied, schema)
     everyone = {**entries, mine.identity: mine}
     if last is not None:
-        merged = _pruned(merged, last.paths, everyone, schema)
+        merged = _prune_unowned(merged, last.paths, everyone, schema)
     difference = compare(base, merged, schema)
     changed = without_prefixes(frozenset(difference.added | difference.modified), reset)
     others = {identity: entry for identity, entry in entries.items() if identity != mine.identity}
-    conflicts = [(entry, path) for entry in others.values() for path in in_walk_order(entry.paths & changed)]
+    conflicts = [(entry, path) for entry in others.values() for path in sort_in_walk_order(entry.paths & changed)]
     if conflicts and not force:
-        conflicts = _not_migrated(conflicts, live, schema, writer)
+        conflicts = _without_migrated(conflicts, live, schema, writer)
         if conflicts:
-            return _conflict(conflicts)
+            return _conflict_refusal(conflicts)
     result = _without_paths(others, changed | without_prefixes(frozenset(difference.removed), reset))
     unchanged = live is not None and merged == base
     owned = mine.paths - _NEVER_OWNED
     if owned:
         time = last.time if unchanged and last is not None else ("" if unchanged else writer.time)
         result[mine.identity] = replace(mine, paths=owned, time=time)
-    return _with_entries(_synced_annotation(merged, applied, writer), result)
+    return _with_entries(_sync_last_applied(merged, applied, writer), result)
 
 
-def _pruned(merged: dict[str, Any], last: Paths, entries: _Entries, schema: Schema) -> dict[str, Any]:
+def _prune_unowned(merged: dict[str, Any], last: Paths, entries: _Entries, schema: Schema) -> dict[str, Any]:
     """Remove the fields that this applier set before and that no manager owns any more."""
     before = with_named_fields(last, schema)
-    kept = remove(merged, before, schema)
+    kept = remove_paths(merged, before, schema)
     owned = with_named_fields(frozenset().union(*(entry.paths for entry in entries.values())), schema)
     all_paths = with_named_fields(field_set(merged, schema), schema)
-    kept = remove(merged, all_paths - (with_named_fields(field_set(kept, schema), schema) | owned), schema)
+    kept = remove_paths(merged, all_paths - (with_named_fields(field_set(kept, schema), schema) | owned), schema)
     dangling = all_paths - with_named_fields(field_set(kept, schema), schema)
-    outcome: dict[str, Any] = remove(merged, dangling & before, schema)
+    outcome: dict[str, Any] = remove_paths(merged, dangling & before, schema)
     return outcome
 
 
-def _not_migrated(
-    conflicts: list[tuple[_Entry, Path]], live: dict[str, Any] | None, schema: Schema, writer: Writer
+def _without_migrated(
+    conflicts: list[tuple[_Entry, Path]], live: dict[str, Any] | None, schema: Schema, writer: ManagerIdentity
 ) -> list[tuple[_Entry, Path]]:
     """Remove the conflicts over fields that the same user applied with client-side `kubectl apply`."""
     text = (live or {}).get("metadata", {}).get("annotations", {}).get(LAST_APPLIED)
@@ -283,7 +285,7 @@ def _not_migrated(
     return [(entry, path) for entry, path in conflicts if path not in owned]
 
 
-def _synced_annotation(merged: dict[str, Any], applied: dict[str, Any], writer: Writer) -> dict[str, Any]:
+def _sync_last_applied(merged: dict[str, Any], applied: dict[str, Any], writer: ManagerIdentity) -> dict[str, Any]:
     """Update an existing last-applied annotation after kubectl's server-side apply."""
     metadata = merged.get("metadata", {})
     annotations = metadata.get("annotations") or {}
@@ -296,47 +298,47 @@ def _synced_annotation(merged: dict[str, Any], applied: dict[str, Any], writer: 
     return {**merged, "metadata": {**metadata, "annotations": {**annotations, LAST_APPLIED: text}}}
 
 
-def _conflict(conflicts: Sequence[tuple[_Entry, Path]]) -> Refused:
+def _conflict_refusal(conflicts: Sequence[tuple[_Entry, Path]]) -> Refused:
     causes = [
         {
             "reason": "FieldManagerConflict",
-            "message": f"conflict with {_shown_manager(entry)}",
-            "field": shown(path),
+            "message": f"conflict with {_format_manager(entry)}",
+            "field": format_path(path),
         }
         for entry, path in conflicts
     ]
     if len(conflicts) == 1:
         entry, path = conflicts[0]
-        message = f"Apply failed with 1 conflict: conflict with {_shown_manager(entry)}: {shown(path)}"
+        message = f"Apply failed with 1 conflict: conflict with {_format_manager(entry)}: {format_path(path)}"
     else:
         lines: list[str] = []
-        for manager in sorted({_shown_manager(entry) for entry, _ in conflicts}):
+        for manager in sorted({_format_manager(entry) for entry, _ in conflicts}):
             lines.append(f"conflicts with {manager}:")
-            lines += [f"- {shown(path)}" for entry, path in conflicts if _shown_manager(entry) == manager]
+            lines += [f"- {format_path(path)}" for entry, path in conflicts if _format_manager(entry) == manager]
         message = f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
     return Refused(409, "Conflict", message, {"causes": causes})
 
 
-def _shown_manager(entry: _Entry) -> str:
+def _format_manager(entry: _Entry) -> str:
     text = quote(entry.manager)
     if entry.subresource:
         text += f" with subresource {quote(entry.subresource)}"
     return f"{text} using {entry.api_version}" if entry.operation == UPDATE else text
 
 
-def _untyped(applied: dict[str, Any], problems: Sequence[str]) -> Refused:
+def _type_refusal(applied: dict[str, Any], problems: Sequence[str]) -> Refused:
     sent = applied.get("metadata")
     metadata = sent if isinstance(sent, dict) else {}
     group, _, version = applied.get("apiVersion", "").rpartition("/")
     where = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}/{version}, Kind={applied.get('kind')}"
-    return Refused(500, "", f"failed to create typed patch object ({where}): {_listed(problems)}")
+    return Refused(500, "", f"failed to create typed patch object ({where}): {_join_problems(problems)}")
 
 
-def _listed(problems: Sequence[str]) -> str:
+def _join_problems(problems: Sequence[str]) -> str:
     return problems[0] if len(problems) == 1 else "errors:\n" + "\n".join(f"  {problem}" for problem in problems)
 
 
-def _decoded(entries: Any) -> _Entries | None:
+def _decode_entries(entries: Any) -> _Entries | None:
     """Return None for a list that cannot be parsed, as for an absent one."""
     if not entries:
         return None
@@ -361,11 +363,11 @@ def _decoded(entries: Any) -> _Entries | None:
     return found
 
 
-def _encoded(entries: _Entries) -> list[dict[str, Any]]:
-    return [entry.value() for entry in sorted(entries.values(), key=_position)]
+def _encode_entries(entries: _Entries) -> list[dict[str, Any]]:
+    return [entry.to_json() for entry in sorted(entries.values(), key=_sort_key)]
 
 
-def _position(entry: _Entry) -> tuple[str, ...]:
+def _sort_key(entry: _Entry) -> tuple[str, ...]:
     return (entry.operation, entry.time, entry.manager, entry.api_version, entry.subresource)
 
 
@@ -378,17 +380,17 @@ def _without_entries(obj: dict[str, Any]) -> dict[str, Any]:
 
 def _with_entries(obj: dict[str, Any], entries: _Entries) -> dict[str, Any]:
     metadata = {key: value for key, value in obj.get("metadata", {}).items() if key != "managedFields"}
-    encoded = _encoded(entries)
+    encoded = _encode_entries(entries)
     return {**obj, "metadata": {**metadata, "managedFields": encoded} if encoded else metadata}
 
 
-def _unmanaged(live: dict[str, Any] | None, schema: Schema) -> dict[str, Any]:
+def _live_or_empty(live: dict[str, Any] | None, schema: Schema) -> dict[str, Any]:
     """Return the live object without its entries, or Go's empty object, whose fields no writer owns."""
-    return _empty(schema) if live is None else _without_entries(live)
+    return _zero_value(schema) if live is None else _without_entries(live)
 
 
 @cache
-def _empty(schema: Schema) -> dict[str, Any]:
+def _zero_value(schema: Schema) -> dict[str, Any]:
     """Return the zero value of a built-in kind, with nulls for required lists and pointers.
 
     For a custom kind it is an empty object.
@@ -401,10 +403,10 @@ def _empty(schema: Schema) -> dict[str, Any]:
         if go is None or go.omit_zero or name in ("apiVersion", "kind"):
             continue
         if go.kind == "struct" and not go.pointer:
-            found[name] = _empty(property_) if property_.properties else None
+            found[name] = _zero_value(property_) if property_.properties else None
         elif not go.omit_empty:
-            found[name] = None if go.pointer or go.kind in ("slice", "map") else _ZERO.get(go.kind)
+            found[name] = None if go.pointer or go.kind in ("slice", "map") else _ZERO_SCALARS.get(go.kind)
     return found
 
 
-_ZERO: Final = {"string": "", "bool": False, "int32": 0, "int64": 0}
+_ZERO_SCALARS: Final = {"string": "", "bool": False, "int32": 0, "int64": 0}

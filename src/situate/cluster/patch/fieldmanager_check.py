@@ -9,8 +9,8 @@ from typing import Any
 
 from situate.cluster.errors.go_text import quote
 from situate.cluster.kinds.schemas.nodes import UNTYPED, Schema
-from situate.cluster.patch.fieldmanager_paths import NotAssociativeError, Path, item_element, shown
-from situate.cluster.patch.fieldmanager_values import child
+from situate.cluster.patch.fieldmanager_paths import NotAssociativeError, Path, format_path, item_element
+from situate.cluster.patch.fieldmanager_values import child_schema
 
 
 def wrong_fields(value: Any, schema: Schema) -> list[str]:
@@ -32,30 +32,30 @@ def _check(value: Any, schema: Schema, path: Path, found: list[str]) -> None:
         _check_list(value, schema, path, found)
     elif schema.type == "string" and schema.format != "quantity":
         if not isinstance(value, str):
-            found.append(f"{shown(path)}: expected string, got {_scalar(value)}")
+            found.append(f"{format_path(path)}: expected string, got {_format_scalar(value)}")
     elif schema.type in ("integer", "number"):
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            found.append(f"{shown(path)}: expected numeric (int or float), got {_go_type(value)}")
+            found.append(f"{format_path(path)}: expected numeric (int or float), got {_go_type(value)}")
     elif schema.type == "boolean" and not isinstance(value, bool):
-        found.append(f"{shown(path)}: expected boolean, got &{{{_plain(value)}}}")
+        found.append(f"{format_path(path)}: expected boolean, got &{{{_format_plain(value)}}}")
 
 
 def _check_map(value: Any, schema: Schema, path: Path, found: list[str]) -> None:
     if not isinstance(value, dict):
-        found.append(f"{shown(path)}: expected map, got &{{{_plain(value)}}}")
+        found.append(f"{format_path(path)}: expected map, got &{{{_format_plain(value)}}}")
         return
     open_ = schema.additional is not None or schema.preserve_unknown or not schema.properties
     for key, item in sorted(value.items()):
         here = (*path, f"f:{key}")
         if key not in schema.properties and not open_:
-            found.append(f"{shown(here)}: field not declared in schema")
+            found.append(f"{format_path(here)}: field not declared in schema")
             return
-        _check(item, child(schema, key), here, found)
+        _check(item, child_schema(schema, key), here, found)
 
 
 def _check_list(value: Any, schema: Schema, path: Path, found: list[str]) -> None:
     if not isinstance(value, list):
-        found.append(f"{shown(path)}: expected list, got &{{{_plain(value)}}}")
+        found.append(f"{format_path(path)}: expected list, got &{{{_format_plain(value)}}}")
         return
     seen: set[str] = set()
     for index, item in enumerate(value):
@@ -64,10 +64,10 @@ def _check_list(value: Any, schema: Schema, path: Path, found: list[str]) -> Non
             try:
                 element = item_element(item, schema)
             except NotAssociativeError as error:
-                found.append(f"{shown(path)}: element {index}: {error}")
+                found.append(f"{format_path(path)}: element {index}: {error}")
                 continue
             if element in seen:
-                found.append(f"{shown(path)}: duplicate entries for key {shown((element,))}")
+                found.append(f"{format_path(path)}: duplicate entries for key {format_path((element,))}")
             seen.add(element)
         _check(item, schema.items or UNTYPED, (*path, element), found)
 
@@ -80,31 +80,33 @@ def _go_type(value: Any) -> str:
     return "map[string]interface {}" if isinstance(value, dict) else "[]interface {}"
 
 
-def _scalar(value: Any) -> str:
+def _format_scalar(value: Any) -> str:
     """Return the value as Go prints the wrapped value with its type."""
-    return f"&value.valueUnstructured{{Value:{_typed(value)}}}"
+    return f"&value.valueUnstructured{{Value:{_format_typed(value)}}}"
 
 
-def _typed(value: Any) -> str:
+def _format_typed(value: Any) -> str:
     if isinstance(value, str):
         return quote(value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
         return (
-            "map[string]interface {}{" + ", ".join(f"{quote(key)}:{_typed(value[key])}" for key in sorted(value)) + "}"
+            "map[string]interface {}{"
+            + ", ".join(f"{quote(key)}:{_format_typed(value[key])}" for key in sorted(value))
+            + "}"
         )
     if isinstance(value, list):
-        return "[]interface {}{" + ", ".join(map(_typed, value)) + "}"
+        return "[]interface {}{" + ", ".join(map(_format_typed, value)) + "}"
     return "interface {}(nil)" if value is None else str(value)
 
 
-def _plain(value: Any) -> str:
+def _format_plain(value: Any) -> str:
     """Return the value as Go prints it without types."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
-        return "map[" + " ".join(f"{key}:{_plain(value[key])}" for key in sorted(value)) + "]"
+        return "map[" + " ".join(f"{key}:{_format_plain(value[key])}" for key in sorted(value)) + "]"
     if isinstance(value, list):
-        return "[" + " ".join(map(_plain, value)) + "]"
+        return "[" + " ".join(map(_format_plain, value)) + "]"
     return "<nil>" if value is None else str(value)

@@ -41,38 +41,38 @@ def created_fields(obj: dict[str, Any], empty: dict[str, Any], schema: Schema, r
         below: _Fields | None
         if key == "metadata":
             metadata = {name: value for name, value in obj[key].items() if name not in _UNOWNED_METADATA}
-            below = _within(metadata, {}, field) or None
+            below = _owned_members(metadata, {}, field) or None
         elif key in empty:
-            below = _changed(obj[key], empty[key], field)
+            below = _owned_if_set(obj[key], empty[key], field)
         else:
-            below = _added(obj[key], field)
+            below = _owned_below(obj[key], field)
         if below is not None:
             owned[f"f:{key}"] = below
     return owned
 
 
-def _within(value: dict[str, Any], empty: dict[str, Any], schema: Schema) -> _Fields:
+def _owned_members(value: dict[str, Any], empty: dict[str, Any], schema: Schema) -> _Fields:
     """Return the owned members of a struct that also exists in the empty object."""
     owned: _Fields = {}
     properties, additional = schema.properties, schema.additional or UNTYPED
     for key in sorted(value):
         field = properties.get(key, additional)
-        below = _changed(value[key], empty[key], field) if key in empty else _added(value[key], field)
+        below = _owned_if_set(value[key], empty[key], field) if key in empty else _owned_below(value[key], field)
         if below is not None:
             owned[f"f:{key}"] = below
     return owned
 
 
-def _changed(value: Any, empty: Any, schema: Schema) -> _Fields | None:
+def _owned_if_set(value: Any, empty: Any, schema: Schema) -> _Fields | None:
     """Return the owned part of a field that Go encodes even if unset; None if it is still unset."""
     if isinstance(value, dict) and value and schema.map_type != "atomic":
-        return _within(value, empty or {}, schema) or None
+        return _owned_members(value, empty or {}, schema) or None
     if isinstance(value, list) and value and empty is None and schema.list_type in ("set", "map"):
-        return _items(value, schema)
+        return _owned_items(value, schema)
     return None if value == empty else {}
 
 
-def _added(value: Any, schema: Schema) -> _Fields:
+def _owned_below(value: Any, schema: Schema) -> _Fields:
     """Return the owned part of a field that is absent from the empty object: the field and everything below it."""
     if type(value) is str or not value:
         return {}
@@ -80,18 +80,18 @@ def _added(value: Any, schema: Schema) -> _Fields:
         owned: _Fields = {".": {}}
         properties, additional = schema.properties, schema.additional or UNTYPED
         for key in sorted(value):
-            owned[f"f:{key}"] = _added(value[key], properties.get(key, additional))
+            owned[f"f:{key}"] = _owned_below(value[key], properties.get(key, additional))
         return owned
     if type(value) is list and schema.list_type in ("set", "map"):
-        return {".": {}, **_items(value, schema)}
+        return {".": {}, **_owned_items(value, schema)}
     return {}
 
 
-def _items(values: list[Any], schema: Schema) -> _Fields:
+def _owned_items(values: list[Any], schema: Schema) -> _Fields:
     """Return the owned items by their elements. Items that occur twice are one leaf."""
     items = schema.items or UNTYPED
     owned: _Fields = {}
     for value in values:
         element = item_element(value, schema)
-        owned[element] = {} if element in owned else _added(value, items)
+        owned[element] = {} if element in owned else _owned_below(value, items)
     return dict(sorted(owned.items())) if len(owned) > 1 else owned

@@ -24,7 +24,7 @@ class NotAssociativeError(ValueError):
     """An item of a set or keyed list cannot be distinguished from the others. The text is upstream's."""
 
 
-def field(name: str) -> str:
+def field_element(name: str) -> str:
     """Return the element of a field."""
     return f"f:{name}"
 
@@ -69,15 +69,15 @@ def to_fields_v1(paths: Iterable[Path]) -> dict[str, Any]:
             node = below
         node.setdefault(path[-1], {})
     members = set(paths)
-    _mark(root, (), members)
+    _mark_members(root, (), members)
     return root
 
 
-def _mark(node: dict[str, Any], path: Path, members: set[Path]) -> None:
+def _mark_members(node: dict[str, Any], path: Path, members: set[Path]) -> None:
     for element, below in node.items():
         if below:
             here = (*path, element)
-            _mark(below, here, members)
+            _mark_members(below, here, members)
             if here in members:
                 node[element] = {".": {}, **below}
 
@@ -116,27 +116,27 @@ def without_prefixes(paths: Paths, prefixes: Paths) -> Paths:
     return frozenset(path for path in paths if not any(path[: len(prefix)] == prefix for prefix in prefixes))
 
 
-def shown(path: Path) -> str:
+def format_path(path: Path) -> str:
     """Return the path as text, such as `.spec.containers[name="a"].image`."""
-    return "".join(map(_shown_element, path))
+    return "".join(map(_format_element, path))
 
 
-def _shown_element(element: str) -> str:
+def _format_element(element: str) -> str:
     kind, text = element[0], element[2:]
     if kind == "f":
         return f".{text}"
     if kind == "k":
         keys = msgspec.json.decode(text)
-        return "[" + ",".join(f"{key}={_shown_value(value)}" for key, value in keys.items()) + "]"
+        return "[" + ",".join(f"{key}={_format_value(value)}" for key, value in keys.items()) + "]"
     if kind == "v":
-        return f"[={_shown_value(msgspec.json.decode(text))}]"
+        return f"[={_format_value(msgspec.json.decode(text))}]"
     return f"[{text}]"
 
 
-def _shown_value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return quote(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def in_walk_order(paths: Iterable[Path]) -> list[Path]:
+def sort_in_walk_order(paths: Iterable[Path]) -> list[Path]:
     """Sort paths as upstream iterates: the members of a level come before the paths below them."""
     return sorted(paths, key=lambda path: [(1, *key) for key in _sort_key(path[:-1])] + [(0, *_sort_key(path[-1:])[0])])

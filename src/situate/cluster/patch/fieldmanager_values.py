@@ -13,7 +13,7 @@ from situate.cluster.kinds.schemas.nodes import MISSING, UNTYPED, Schema
 from situate.cluster.patch.fieldmanager_paths import NotAssociativeError, Path, Paths, item_element
 
 
-def child(schema: Schema, key: str) -> Schema:
+def child_schema(schema: Schema, key: str) -> Schema:
     """Return the type of a member of an object."""
     known = schema.properties.get(key)
     if known is not None:
@@ -21,35 +21,35 @@ def child(schema: Schema, key: str) -> Schema:
     return schema.additional or UNTYPED
 
 
-def _granular(schema: Schema) -> bool:
+def _is_granular(schema: Schema) -> bool:
     return schema.map_type != "atomic"
 
 
-def _associative(schema: Schema) -> bool:
+def _is_associative(schema: Schema) -> bool:
     return schema.list_type in ("set", "map")
 
 
 def field_set(value: Any, schema: Schema) -> Paths:
     """Return the fields that an applied value sets."""
     found: set[Path] = set()
-    _fields(value, schema, (), found)
+    _collect_fields(value, schema, (), found)
     return frozenset(found)
 
 
-def _fields(value: Any, schema: Schema, path: Path, found: set[Path]) -> None:
-    if isinstance(value, dict) and (_granular(schema) or not path):
+def _collect_fields(value: Any, schema: Schema, path: Path, found: set[Path]) -> None:
+    if isinstance(value, dict) and (_is_granular(schema) or not path):
         for key, item in value.items():
             here = (*path, f"f:{key}")
-            _fields(item, child(schema, key), here, found)
+            _collect_fields(item, child_schema(schema, key), here, found)
             if item is None or item == {} or key not in schema.properties:
                 found.add(here)
-    elif isinstance(value, list) and _associative(schema):
+    elif isinstance(value, list) and _is_associative(schema):
         seen: set[str] = set()
         for item in value:
             element = item_element(item, schema)
             found.add((*path, element))
             if element not in seen:
-                _fields(item, schema.items or UNTYPED, (*path, element), found)
+                _collect_fields(item, schema.items or UNTYPED, (*path, element), found)
             seen.add(element)
     else:
         found.add(path)
@@ -74,25 +74,37 @@ def compare(old: Any, new: Any, schema: Schema) -> Comparison:
 def _compare(old: Any, new: Any, schema: Schema, path: Path, result: Comparison) -> None:
     """Compare two values. Null counts as an empty value of the other side's shape; two empty values are leaves."""
     shape = old if new is MISSING or new is None else new
-    if isinstance(shape, dict) and _granular(schema) and _fits(old, dict) and _fits(new, dict) and _any(old, new):
+    if (
+        isinstance(shape, dict)
+        and _is_granular(schema)
+        and _fits_shape(old, dict)
+        and _fits_shape(new, dict)
+        and _any_value(old, new)
+    ):
         _compare_maps(old, new, schema, path, result)
-        _note_presence(old, new, path, result)
-    elif isinstance(shape, list) and _associative(schema) and _fits(old, list) and _fits(new, list) and _any(old, new):
+        _record_presence(old, new, path, result)
+    elif (
+        isinstance(shape, list)
+        and _is_associative(schema)
+        and _fits_shape(old, list)
+        and _fits_shape(new, list)
+        and _any_value(old, new)
+    ):
         _compare_lists(old, new, schema, path, result)
-        _note_presence(old, new, path, result)
+        _record_presence(old, new, path, result)
     else:
         _compare_leaves(old, new, path, result)
 
 
-def _any(old: Any, new: Any) -> bool:
+def _any_value(old: Any, new: Any) -> bool:
     return (old is not MISSING and bool(old)) or (new is not MISSING and bool(new))
 
 
-def _fits(value: Any, shape: type) -> bool:
+def _fits_shape(value: Any, shape: type) -> bool:
     return value is MISSING or value is None or isinstance(value, shape)
 
 
-def _note_presence(old: Any, new: Any, path: Path, result: Comparison) -> None:
+def _record_presence(old: Any, new: Any, path: Path, result: Comparison) -> None:
     if old is MISSING:
         result.added.add(path)
     elif new is MISSING:
@@ -114,13 +126,13 @@ def _compare_maps(old: Any, new: Any, schema: Schema, path: Path, result: Compar
     for key, value in after.items():
         previous = before.get(key, MISSING)
         if previous is not value:
-            _compare(previous, value, child(schema, key), (*path, f"f:{key}"), result)
+            _compare(previous, value, child_schema(schema, key), (*path, f"f:{key}"), result)
     for key, value in before.items():
         if key not in after:
-            _compare(value, MISSING, child(schema, key), (*path, f"f:{key}"), result)
+            _compare(value, MISSING, child_schema(schema, key), (*path, f"f:{key}"), result)
 
 
-def _by_element(items: Any, schema: Schema) -> dict[str, list[Any]]:
+def _items_by_element(items: Any, schema: Schema) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for item in items if isinstance(items, list) else ():
         found.setdefault(item_element(item, schema), []).append(item)
@@ -130,7 +142,7 @@ def _by_element(items: Any, schema: Schema) -> dict[str, list[Any]]:
 def _compare_lists(old: Any, new: Any, schema: Schema, path: Path, result: Comparison) -> None:
     """Compare lists item by item. Items that occur twice have no fields of their own and are compared as a whole."""
     try:
-        before, after = _by_element(old, schema), _by_element(new, schema)
+        before, after = _items_by_element(old, schema), _items_by_element(new, schema)
     except NotAssociativeError:
         _compare_leaves(old, new, path, result)
         return
@@ -162,14 +174,16 @@ def merge(live: Any, applied: Any, schema: Schema) -> Any:
         return live
     if live is MISSING:
         return applied
-    merging = (isinstance(live, dict) and _granular(schema)) or (isinstance(live, list) and _associative(schema))
+    merging = (isinstance(live, dict) and _is_granular(schema)) or (isinstance(live, list) and _is_associative(schema))
     if applied is None and merging and live:
         return live
-    if isinstance(live, dict) and isinstance(applied, dict) and _granular(schema):
-        merged = {key: merge(value, applied.get(key, MISSING), child(schema, key)) for key, value in live.items()}
+    if isinstance(live, dict) and isinstance(applied, dict) and _is_granular(schema):
+        merged = {
+            key: merge(value, applied.get(key, MISSING), child_schema(schema, key)) for key, value in live.items()
+        }
         merged.update({key: value for key, value in applied.items() if key not in live})
         return merged
-    if isinstance(live, list) and isinstance(applied, list) and _associative(schema) and (live or applied):
+    if isinstance(live, list) and isinstance(applied, list) and _is_associative(schema) and (live or applied):
         return _merge_lists(live, applied, schema)
     return applied
 
@@ -217,27 +231,27 @@ def _merge_lists(live: list[Any], applied: list[Any], schema: Schema) -> list[An
     return merged
 
 
-def remove(value: Any, paths: Paths, schema: Schema) -> Any:
+def remove_paths(value: Any, paths: Paths, schema: Schema) -> Any:
     """Return `value` without the fields and items at `paths`. A container that becomes empty stays."""
     return _remove(value, paths, schema, 0)
 
 
 def _remove(value: Any, paths: Paths, schema: Schema, depth: int) -> Any:
-    if isinstance(value, dict) and (_granular(schema) or depth == 0):
+    if isinstance(value, dict) and (_is_granular(schema) or depth == 0):
         kept: dict[str, Any] = {}
         for key, item in value.items():
-            outcome = _removed_below(item, paths, f"f:{key}", child(schema, key), depth)
+            outcome = _remove_below(item, paths, f"f:{key}", child_schema(schema, key), depth)
             if outcome is not MISSING:
                 kept[key] = outcome
         return kept
-    if isinstance(value, list) and _associative(schema):
+    if isinstance(value, list) and _is_associative(schema):
         items = schema.items or UNTYPED
-        outcomes = [_removed_below(item, paths, item_element(item, schema), items, depth) for item in value]
+        outcomes = [_remove_below(item, paths, item_element(item, schema), items, depth) for item in value]
         return [outcome for outcome in outcomes if outcome is not MISSING]
     return {} if isinstance(value, dict) else [] if isinstance(value, list) else value
 
 
-def _removed_below(item: Any, paths: Paths, element: str, schema: Schema, depth: int) -> Any:
+def _remove_below(item: Any, paths: Paths, element: str, schema: Schema, depth: int) -> Any:
     below = frozenset(path for path in paths if path[depth] == element)
     if not below:
         return item
@@ -256,7 +270,7 @@ def with_named_fields(paths: Paths, schema: Schema) -> Paths:
             if element.startswith("f:"):
                 if key in node.properties:
                     found.add(path[:length])
-                node = child(node, key)
+                node = child_schema(node, key)
             else:
                 node = node.items or UNTYPED
     return frozenset(found)

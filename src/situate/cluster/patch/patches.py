@@ -16,7 +16,7 @@ import msgspec
 from situate.cluster.errors.field_errors import Refused, bad_request
 
 MAX_OPERATIONS: Final = 10_000
-MAX_COPIED: Final = 3 * 1024 * 1024
+MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
 """Total bytes of JSON that the copies of one patch may add. Without a limit each copy could double the previous one."""
 _GO_NAMES: Final = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
 
@@ -31,34 +31,34 @@ def json_patch(document: Any, operations: Any) -> Any | Refused:
     The result is a 400 if the operations are malformed, a 413 for too many, and a 422 if one does not apply.
     """
     if not isinstance(operations, list):
-        return _undecodable(operations, "[]handlers.jsonPatchOp")
+        return _decoding_refusal(operations, "[]handlers.jsonPatchOp")
     for operation in operations:
         if not isinstance(operation, dict):
-            return _undecodable(operation, "handlers.jsonPatchOp")
+            return _decoding_refusal(operation, "handlers.jsonPatchOp")
         for key in ("op", "path", "from"):
             if not isinstance(operation.get(key, ""), str):
-                return _undecodable(operation[key], "string", f"struct field jsonPatchOp.{key}")
+                return _decoding_refusal(operation[key], "string", f"struct field jsonPatchOp.{key}")
     if len(operations) > MAX_OPERATIONS:
         return Refused(
             413,
             "RequestEntityTooLarge",
             f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}",
         )
-    patched = copied(document)
-    left = MAX_COPIED
+    patched = copy_json(document)
+    left = MAX_COPIED_BYTES
     try:
         for operation in operations:
             if operation.get("op") == "copy":
                 left -= len(msgspec.json.encode(_get(*_container(patched, operation.get("from", "")))))
                 if left < 0:
                     raise _DoesNotApplyError
-            _OPERATIONS.get(operation.get("op", ""), _unknown)(patched, operation)
+            _OPERATIONS.get(operation.get("op", ""), _refuse_unknown)(patched, operation)
     except _DoesNotApplyError:
         return Refused(422, "Invalid", "the server rejected our request due to an error in our request")
     return patched
 
 
-def _undecodable(value: Any, go_type: str, where: str = "value") -> Refused:
+def _decoding_refusal(value: Any, go_type: str, where: str = "value") -> Refused:
     found = "null" if value is None else _GO_NAMES[type(value)]
     return bad_request(f"error decoding patch: json: cannot unmarshal {found} into Go {where} of type {go_type}")
 
@@ -70,13 +70,13 @@ def _container(document: Any, pointer: str) -> tuple[Any, str]:
         raise _DoesNotApplyError
     holder = document
     for step in steps[1:-1]:
-        holder = _get(holder, _unescaped(step))
+        holder = _get(holder, _unescape_step(step))
         if not isinstance(holder, (dict, list)):
             raise _DoesNotApplyError
-    return holder, _unescaped(steps[-1])
+    return holder, _unescape_step(steps[-1])
 
 
-def _unescaped(step: str) -> str:
+def _unescape_step(step: str) -> str:
     return step.replace("~1", "/").replace("~0", "~")
 
 
@@ -119,7 +119,7 @@ def _delete(holder: Any, step: str) -> None:
 
 
 def _add(document: Any, operation: dict[str, Any]) -> None:
-    _insert(*_container(document, operation.get("path", "")), copied(operation.get("value")))
+    _insert(*_container(document, operation.get("path", "")), copy_json(operation.get("value")))
 
 
 def _remove(document: Any, operation: dict[str, Any]) -> None:
@@ -130,9 +130,9 @@ def _replace(document: Any, operation: dict[str, Any]) -> None:
     holder, step = _container(document, operation.get("path", ""))
     if isinstance(holder, list):
         step_index = _index(step, len(holder))
-        holder[step_index] = copied(operation.get("value"))
+        holder[step_index] = copy_json(operation.get("value"))
     else:
-        holder[step] = copied(operation.get("value"))
+        holder[step] = copy_json(operation.get("value"))
 
 
 def _move(document: Any, operation: dict[str, Any]) -> None:
@@ -144,26 +144,26 @@ def _move(document: Any, operation: dict[str, Any]) -> None:
 
 def _copy(document: Any, operation: dict[str, Any]) -> None:
     value = _get(*_container(document, operation.get("from", "")))
-    _insert(*_container(document, operation.get("path", "")), copied(value))
+    _insert(*_container(document, operation.get("path", "")), copy_json(value))
 
 
 def _test(document: Any, operation: dict[str, Any]) -> None:
-    if not _same(_get(*_container(document, operation.get("path", ""))), operation.get("value")):
+    if not _equal_json(_get(*_container(document, operation.get("path", ""))), operation.get("value")):
         raise _DoesNotApplyError
 
 
-def _same(left: Any, right: Any) -> bool:
+def _equal_json(left: Any, right: Any) -> bool:
     """Return whether two values are equal as JSON: true is not 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+        return left.keys() == right.keys() and all(_equal_json(left[key], right[key]) for key in left)
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_same, left, right))
+        return len(left) == len(right) and all(map(_equal_json, left, right))
     return bool(left == right)
 
 
-def _unknown(_document: Any, _operation: dict[str, Any]) -> None:
+def _refuse_unknown(_document: Any, _operation: dict[str, Any]) -> None:
     raise _DoesNotApplyError
 
 
@@ -183,7 +183,7 @@ def merge_patch(document: Any, patch: Any) -> Any:
     A patch of another type replaces all.
     """
     if not isinstance(patch, dict):
-        return copied(patch)
+        return copy_json(patch)
     merged = dict(document) if isinstance(document, dict) else {}
     for key, value in patch.items():
         if value is None:
@@ -193,10 +193,10 @@ def merge_patch(document: Any, patch: Any) -> Any:
     return merged
 
 
-def copied(value: Any) -> Any:
+def copy_json(value: Any) -> Any:
     """Return a copy of a JSON value that shares nothing with it; many times faster than `copy.deepcopy`."""
     if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
+        return {key: copy_json(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [copied(item) for item in value]
+        return [copy_json(item) for item in value]
     return value

@@ -12,7 +12,7 @@ import msgspec
 
 from situate.cluster.errors.field_errors import Refused, bad_request
 from situate.cluster.kinds.schemas.nodes import UNTYPED, Schema
-from situate.cluster.patch.patches import copied
+from situate.cluster.patch.patches import copy_json
 
 DIRECTIVE: Final = "$patch"
 RETAIN_KEYS: Final = "$retainKeys"
@@ -35,7 +35,7 @@ def strategic_merge_patch(document: _Object, patch: Any, schema: Schema) -> _Obj
         kind = {list: "array", str: "string", bool: "bool"}.get(type(patch), "number")
         return bad_request(f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
     try:
-        return _merge_objects(copied(document), copied(patch), schema)
+        return _merge_objects(copy_json(document), copy_json(patch), schema)
     except _BadPatchError as error:
         return Refused(500, "", str(error))
 
@@ -43,7 +43,7 @@ def strategic_merge_patch(document: _Object, patch: Any, schema: Schema) -> _Obj
 def _merge_objects(original: _Object, patch: _Object, schema: Schema) -> _Object:
     """Merge into `original`. `patch` is consumed."""
     if DIRECTIVE in patch:
-        return _whole_object(patch)
+        return _apply_object_directive(patch)
     _retain_keys(original, patch)
     for key in [key for key in patch if key.startswith(ORDER_PREFIX)]:
         _merge_ordered_list(original, patch, key, schema)
@@ -57,7 +57,7 @@ def _merge_objects(original: _Object, patch: _Object, schema: Schema) -> _Object
     return original
 
 
-def _whole_object(patch: _Object) -> _Object:
+def _apply_object_directive(patch: _Object) -> _Object:
     directive = patch.pop(DIRECTIVE)
     if directive == "replace":
         return patch
@@ -88,19 +88,19 @@ def _delete_from_list(original: _Object, name: str, values: Any) -> None:
 def _merge_field(original: _Object, key: str, value: Any, schema: Schema) -> None:
     present = original.get(key)
     if isinstance(present, dict) and isinstance(value, dict):
-        field = _field(schema, key)
+        field = _field_schema(schema, key)
         if "replace" in field.patch_strategies:
             original[key] = value
         else:
             original[key] = _merge_objects(present, value, field)
     elif isinstance(present, list) and isinstance(value, list):
-        field = _field(schema, key)
+        field = _field_schema(schema, key)
         original[key] = _merge_lists(present, value, field) if "merge" in field.patch_strategies else value
     else:
         _set_without_directives(original, key, value)
 
 
-def _field(schema: Schema, key: str) -> Schema:
+def _field_schema(schema: Schema, key: str) -> Schema:
     if key in schema.properties:
         return schema.properties[key]
     return schema.additional or UNTYPED
@@ -138,7 +138,7 @@ def _merge_lists(original: list[Any], patch: list[Any], field: Schema) -> list[A
         return original
     if not all(isinstance(item, dict) for item in original + patch):
         merged = list({msgspec.json.encode(item): item for item in original + patch}.values())
-        return _in_order(merged, patch, original, "")
+        return _sort_by_order(merged, patch, original, "")
     key = field.patch_merge_key
     if not key:
         raise _BadPatchError("cannot merge lists without merge key for " + (field.go.type if field.go else "list"))
@@ -151,7 +151,7 @@ def _merge_lists(original: list[Any], patch: list[Any], field: Schema) -> list[A
             merged.append(_without_directives(item)[0])
         else:
             merged[position] = _merge_objects(merged[position], item, field.items or UNTYPED)
-    return _in_order(merged, additions, kept, key)
+    return _sort_by_order(merged, additions, kept, key)
 
 
 def _apply_list_directives(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
@@ -186,7 +186,7 @@ def _merge_ordered_list(original: _Object, patch: _Object, directive: str, schem
     name = directive.removeprefix(ORDER_PREFIX)
     if not isinstance(order, list):
         raise _BadPatchError(f"expected a []interface {{}}, but received a {type(order).__name__}")
-    field = _field(schema, name)
+    field = _field_schema(schema, name)
     key = field.patch_merge_key
     server = original.get(name)
     changes = patch.pop(name, None)
@@ -200,7 +200,7 @@ def _merge_ordered_list(original: _Object, patch: _Object, directive: str, schem
         merged = list(server)
     else:
         merged = _merge_lists(server, changes, field) if "merge" in field.patch_strategies else changes
-    original[name] = _in_order(merged, order, server or [], key)
+    original[name] = _sort_by_order(merged, order, server or [], key)
 
 
 def _require_order(changes: list[Any], order: list[Any], key: str) -> None:
@@ -225,7 +225,7 @@ def _identity(item: Any, key: str) -> bytes:
     return msgspec.json.encode(item.get(key) if key and isinstance(item, dict) else item)
 
 
-def _in_order(merged: list[Any], order: list[Any], server: list[Any], key: str) -> list[Any]:
+def _sort_by_order(merged: list[Any], order: list[Any], server: list[Any], key: str) -> list[Any]:
     """Return the items of `order` in that order.
 
     Each other item stays before the ordered item that it preceded on the server.

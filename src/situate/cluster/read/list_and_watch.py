@@ -17,20 +17,20 @@ import msgspec
 
 from situate.cluster.errors.field_errors import Refused, bad_request
 from situate.cluster.errors.go_text import quote
-from situate.cluster.errors.refusals import Declined, expired, not_found, too_large_revision
+from situate.cluster.errors.refusals import RequestRefused, expired, not_found, too_large_revision
 from situate.cluster.read.negotiation import JSON, ListView, error_frame, negotiate
 from situate.cluster.storage.options import ListOptions, list_options
 from situate.cluster.storage.paths import Target
 from situate.cluster.storage.resources import Resource
-from situate.cluster.storage.selection import field_selector, label_selector
+from situate.cluster.storage.selection import parse_field_selector, parse_label_selector
 from situate.cluster.storage.store import Event, Expired, Store, Table
-from situate.cluster.storage.stored_object import Stored
+from situate.cluster.storage.stored_object import StoredObject
 from situate.cluster.storage.watch import BOOKMARK_PERIOD, Watch
 from situate.objects.messages import Request, Response
 
 _LAST_BOOKMARK_S: Final = 2.0
 """Seconds before the end of a short watch at which it gets its bookmark (storage/cacher, nextBookmarkTime)."""
-_FOREVER: Final = 1800
+_DEFAULT_TIMEOUT_S: Final = 1800
 """Seconds that a watch lasts without timeoutSeconds (kube-apiserver: --min-request-timeout, up to twice that)."""
 
 _TOO_OLD_PAGE: Final = (
@@ -47,7 +47,7 @@ def json_response(status: int, body: bytes) -> Response:
 
 
 @dataclass(slots=True)
-class Reading:
+class ObjectReader:
     """Read operations on one store."""
 
     store: Store
@@ -58,13 +58,13 @@ class Reading:
         """Return one object."""
         obj = self.store.get(resource.table, target.namespace, target.name)
         if obj is None:
-            raise Declined(not_found(resource, target.name))
-        asked = _revision(request.parameter("resourceVersion"))
+            raise RequestRefused(not_found(resource, target.name))
+        asked = _get_revision(request.parameter("resourceVersion"))
         if asked > self.store.revision:
-            raise Declined(too_large_revision(asked, self.store.revision))
-        return json_response(200, self.view(resource, target, request).one(obj))
+            raise RequestRefused(too_large_revision(asked, self.store.revision))
+        return json_response(200, self.build_view(resource, target, request).encode_one(obj))
 
-    def view(self, resource: Resource, target: Target, request: Request) -> ListView:
+    def build_view(self, resource: Resource, target: Target, request: Request) -> ListView:
         """Return the view that this request asks for."""
         view = ListView(
             resource, negotiate(request.headers.get("accept", "")), target.namespace, None, None, now=self.clock
@@ -76,62 +76,62 @@ class Reading:
     def list_or_watch(self, resource: Resource, target: Target, request: Request, now: float) -> Response | Watch:
         """Return a page of the collection, or the stream of its changes."""
         options = list_options(request)
-        view = self.view(resource, target, request)
-        view.labels = label_selector(options.label_selector) if options.label_selector else None
-        view.fields = field_selector(options.field_selector, resource)
+        view = self.build_view(resource, target, request)
+        view.labels = parse_label_selector(options.label_selector) if options.label_selector else None
+        view.fields = parse_field_selector(options.field_selector, resource)
         if options.watch:
             return self._watch(resource, view, options, now)
         return self._list(resource, view, options)
 
-    def selected(self, resource: Resource, target: Target, request: Request) -> list[Stored]:
+    def select_objects(self, resource: Resource, target: Target, request: Request) -> list[StoredObject]:
         """Return the objects of a collection that match the request's selectors, in order to delete them."""
         options = list_options(request)
-        view = self.view(resource, target, request)
-        view.labels = label_selector(options.label_selector) if options.label_selector else None
-        view.fields = field_selector(options.field_selector, resource)
-        return [obj for obj in self.store.table(resource.table).ordered(target.namespace) if view.shows(obj)]
+        view = self.build_view(resource, target, request)
+        view.labels = parse_label_selector(options.label_selector) if options.label_selector else None
+        view.fields = parse_field_selector(options.field_selector, resource)
+        return [obj for obj in self.store.table(resource.table).sorted_objects(target.namespace) if view.shows(obj)]
 
     def _list(self, resource: Resource, view: ListView, options: ListOptions) -> Response:
         table = self.store.table(resource.table)
         limit = options.limit
         if options.token:
             if options.revision not in ("", "0"):
-                raise Declined(bad_request("specifying resource version is not allowed when using continue"))
+                raise RequestRefused(bad_request("specifying resource version is not allowed when using continue"))
             revision, after = _read_token(options.token)
-            objects, revision = self._continued(table, revision, after, view.namespace)
+            objects, revision = self._objects_after(table, revision, after, view.namespace)
         else:
             asked = _list_revision(options.revision)
             if asked > self.store.revision:
-                raise Declined(too_large_revision(asked, self.store.revision))
+                raise RequestRefused(too_large_revision(asked, self.store.revision))
             exact = options.match == "Exact" or (limit > 0 and not options.match)
             if asked and exact and asked < self.store.revision:
-                objects, revision = self._at(table, asked, view.namespace), asked
+                objects, revision = self._objects_at(table, asked, view.namespace), asked
             else:
-                objects, revision = table.ordered(view.namespace), self.store.revision
+                objects, revision = table.sorted_objects(view.namespace), self.store.revision
             if options.revision == "0":
                 limit = 0
         return json_response(200, _page(view, objects, revision, limit))
 
-    def _at(self, table: Table, revision: int, namespace: str) -> list[Stored]:
+    def _objects_at(self, table: Table, revision: int, namespace: str) -> list[StoredObject]:
         try:
-            past = table.at(revision)
+            past = table.objects_at(revision)
         except Expired:
-            raise Declined(expired("The resourceVersion for the provided list is too old.")) from None
+            raise RequestRefused(expired("The resourceVersion for the provided list is too old.")) from None
         return [past[key] for key in sorted(past) if not namespace or past[key].namespace == namespace]
 
-    def _continued(self, table: Table, revision: int, after: str, namespace: str) -> tuple[list[Stored], int]:
+    def _objects_after(self, table: Table, revision: int, after: str, namespace: str) -> tuple[list[StoredObject], int]:
         """Return the objects after key `after` (exclusive) at `revision`.
 
         -1 is the present revision, which need not be consistent with the earlier pages.
         """
         if revision < 0 or revision == self.store.revision:
-            objects = table.ordered(namespace)
+            objects = table.sorted_objects(namespace)
             revision = self.store.revision
         else:
             try:
-                past = table.at(revision)
+                past = table.objects_at(revision)
             except Expired:
-                raise Declined(expired(_TOO_OLD_PAGE), {"continue": _token(-1, after)}) from None
+                raise RequestRefused(expired(_TOO_OLD_PAGE), {"continue": _continue_token(-1, after)}) from None
             objects = [past[key] for key in sorted(past) if not namespace or past[key].namespace == namespace]
         return objects[bisect_left(objects, after + "\0", key=lambda obj: obj.key) :], revision
 
@@ -139,7 +139,7 @@ class Reading:
         table = self.store.table(resource.table)
         current = self.store.revision
         asked = _watch_revision(options.revision)
-        timeout_s = options.timeout_s or _FOREVER
+        timeout_s = options.timeout_s or _DEFAULT_TIMEOUT_S
         watch = Watch(
             table,
             view,
@@ -149,9 +149,9 @@ class Reading:
             headers={"content-type": JSON},
         )
         if options.initial_events and asked > current:
-            return _ended(watch, too_large_revision(asked, current))
+            return _end_with_error(watch, too_large_revision(asked, current))
         if options.initial_events or (asked == 0 and options.initial_events is None):
-            watch.begin(after=current, initial=_initial(view, table.ordered(view.namespace)))
+            watch.begin(after=current, initial=_initial_frames(view, table.sorted_objects(view.namespace)))
             if options.bookmarks:
                 watch.bookmark(current, initial_events_end=True)
             return watch
@@ -159,50 +159,50 @@ class Reading:
             watch.begin(after=max(asked, current))
             return watch
         try:
-            backlog = table.since(asked)
+            backlog = table.events_since(asked)
         except Expired as error:
-            return _ended(watch, expired(str(error)))
+            return _end_with_error(watch, expired(str(error)))
         watch.begin(after=current, backlog=tuple(backlog))
-        _forget_frames(backlog)
+        _drop_frames(backlog)
         return watch
 
 
-def _initial(view: ListView, objects: list[Stored]) -> Iterator[bytes]:
+def _initial_frames(view: ListView, objects: list[StoredObject]) -> Iterator[bytes]:
     return (view.frame("ADDED", obj, None) for obj in objects if view.shows(obj))
 
 
-def _forget_frames(events: list[Event]) -> None:
+def _drop_frames(events: list[Event]) -> None:
     for event in events:
-        event.delivered()
+        event.drop_frames()
 
 
-def _ended(watch: Watch, refused: Refused) -> Watch:
+def _end_with_error(watch: Watch, refused: Refused) -> Watch:
     """Return a watch that only sends the error. Its HTTP status is already 200."""
     watch.push(error_frame(refused.status()))
     watch.close()
     return watch
 
 
-def _page(view: ListView, objects: list[Stored], revision: int, limit: int) -> bytes:
+def _page(view: ListView, objects: list[StoredObject], revision: int, limit: int) -> bytes:
     metadata: dict[str, Any] = {"resourceVersion": str(revision)}
     if view.selects:
         if limit:
-            objects, more = _first(view, objects, limit)
+            objects, more = _first_selected(view, objects, limit)
             if more:
-                metadata["continue"] = _token(revision, objects[-1].key)
+                metadata["continue"] = _continue_token(revision, objects[-1].key)
         else:
             objects = [obj for obj in objects if view.shows(obj)]
     elif limit and len(objects) > limit:
         remaining = len(objects) - limit
         objects = objects[:limit]
-        metadata["continue"] = _token(revision, objects[-1].key)
+        metadata["continue"] = _continue_token(revision, objects[-1].key)
         metadata["remainingItemCount"] = remaining
-    return view.many(objects, metadata)
+    return view.encode_list(objects, metadata)
 
 
-def _first(view: ListView, objects: list[Stored], limit: int) -> tuple[list[Stored], bool]:
+def _first_selected(view: ListView, objects: list[StoredObject], limit: int) -> tuple[list[StoredObject], bool]:
     """Return the first `limit` selected objects, and whether more follow."""
-    found: list[Stored] = []
+    found: list[StoredObject] = []
     for obj in objects:
         if view.shows(obj):
             if len(found) == limit:
@@ -211,7 +211,7 @@ def _first(view: ListView, objects: list[Stored], limit: int) -> tuple[list[Stor
     return found, False
 
 
-def _token(revision: int, after: str) -> str:
+def _continue_token(revision: int, after: str) -> str:
     """Return the continue token, as upstream: the key of the last object, and the revision of the first page."""
     token = msgspec.json.encode({"v": "meta.k8s.io/v1", "rv": revision, "start": after + "\0"})
     return base64.urlsafe_b64encode(token).decode().rstrip("=")
@@ -224,44 +224,44 @@ def _read_token(text: str) -> tuple[int, str]:
         if not isinstance(revision, int) or not isinstance(start, str):
             raise TypeError(text)
     except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError):
-        raise Declined(bad_request("invalid continue token: continue key is not valid: " + quote(text))) from None
+        raise RequestRefused(bad_request("invalid continue token: continue key is not valid: " + quote(text))) from None
     return revision, start.rstrip("\0")
 
 
-def _number(text: str) -> int | None:
+def _parse_number(text: str) -> int | None:
     """Parse a number as Go's ParseUint: only digits, at most 64 bits."""
     if not (text.isascii() and text.isdecimal()):
         return None
-    digits = text.lstrip("0")[: _MOST_DIGITS + 1]
+    digits = text.lstrip("0")[: _MAX_DIGITS + 1]
     return number if (number := int(digits or "0")) < 2**64 else None
 
 
-_MOST_DIGITS = 20
+_MAX_DIGITS = 20
 """Digits of a 64-bit number."""
 
 
-def _syntax(text: str) -> str:
+def _syntax_error(text: str) -> str:
     why = "value out of range" if text.isascii() and text.isdecimal() else "invalid syntax"
     return f"Invalid value: {quote(text)}: strconv.ParseUint: parsing {quote(text)}: {why}"
 
 
-def _revision(text: str) -> int:
-    return (_number(text) or 0) if text else 0
+def _get_revision(text: str) -> int:
+    return (_parse_number(text) or 0) if text else 0
 
 
 def _list_revision(text: str) -> int:
     if not text:
         return 0
-    number = _number(text)
+    number = _parse_number(text)
     if number is None:
-        raise Declined(bad_request(f"invalid resource version: resourceVersion: {_syntax(text)}"))
+        raise RequestRefused(bad_request(f"invalid resource version: resourceVersion: {_syntax_error(text)}"))
     return number
 
 
 def _watch_revision(text: str) -> int:
     if not text:
         return 0
-    number = _number(text)
+    number = _parse_number(text)
     if number is None:
-        raise Declined(Refused(500, "", f"resourceVersion: {_syntax(text)}"))
+        raise RequestRefused(Refused(500, "", f"resourceVersion: {_syntax_error(text)}"))
     return number

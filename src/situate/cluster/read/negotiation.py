@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.cluster.errors.refusals import Declined, not_acceptable
+from situate.cluster.errors.refusals import RequestRefused, not_acceptable
 from situate.cluster.read.tables import Columns, columns_of
 from situate.cluster.storage.resources import Origin, Resource
 from situate.cluster.storage.store import Event
-from situate.cluster.storage.stored_object import Stored
+from situate.cluster.storage.stored_object import StoredObject
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -27,7 +27,10 @@ class Form(Enum):
 
 
 def negotiate(accept: str) -> Form:
-    """Return the first form of the Accept header that can be written. Raises `Declined` (406) if there is none."""
+    """Return the first form of the Accept header that can be written.
+
+    Raises `RequestRefused` (406) if there is none.
+    """
     if not accept or accept in (JSON, "*/*"):
         return Form.WHOLE
     for choice in accept.split(","):
@@ -44,13 +47,13 @@ def negotiate(accept: str) -> Form:
             return Form.TABLE
         if kind in ("PartialObjectMetadata", "PartialObjectMetadataList"):
             return Form.METADATA
-    raise Declined(not_acceptable())
+    raise RequestRefused(not_acceptable())
 
 
-def shown(resource: Resource, obj: Stored) -> bytes:
+def encode_whole(resource: Resource, obj: StoredObject) -> bytes:
     """Return the JSON of the whole object at the resource's version."""
     if resource.from_stored is not None:
-        return _encode(resource.from_stored(obj.whole()))
+        return _encode(resource.from_stored(obj.object_with_managers()))
     body = obj.json()
     if resource.version == resource.stored_version:
         return body
@@ -58,13 +61,13 @@ def shown(resource: Resource, obj: Stored) -> bytes:
     return body.replace(was, b'"apiVersion":"%b"' % resource.api_version.encode(), 1)
 
 
-def decoded(resource: Resource, obj: Stored) -> dict[str, Any]:
+def decode_whole(resource: Resource, obj: StoredObject) -> dict[str, Any]:
     """Return the whole object at the resource's version, newly decoded."""
-    value: dict[str, Any] = msgspec.json.decode(shown(resource, obj))
+    value: dict[str, Any] = msgspec.json.decode(encode_whole(resource, obj))
     return value
 
 
-def _partial(obj: Stored, kind: bool = True) -> bytes:
+def _encode_metadata_only(obj: StoredObject, kind: bool = True) -> bytes:
     """Return the object with only `metadata`."""
     body = obj.json()
     end = len(body) - len(obj.tail) + 1
@@ -104,7 +107,7 @@ class ListView:
     namespace: str
     """Empty for all namespaces."""
     labels: Callable[[Mapping[str, str]], bool] | None
-    fields: Callable[[Stored], bool] | None
+    fields: Callable[[StoredObject], bool] | None
     include: str = "Metadata"
     """Object next to a row's cells: `Metadata`, `Object` or `None`."""
     now: Callable[[], float] = lambda: 0.0
@@ -112,7 +115,7 @@ class ListView:
     headers_sent: bool = False
     """True after the first table of a watch, the only one with column definitions."""
 
-    def shows(self, obj: Stored) -> bool:
+    def shows(self, obj: StoredObject) -> bool:
         """Return whether the object is selected."""
         if self.namespace and obj.namespace != self.namespace:
             return False
@@ -125,14 +128,14 @@ class ListView:
         """True if the request selects by labels or fields."""
         return self.labels is not None or self.fields is not None
 
-    def frame(self, type_: str, obj: Stored, event: Event | None) -> bytes:
+    def frame(self, type_: str, obj: StoredObject, event: Event | None) -> bytes:
         """Return one line of a watch. All watches of an event share the same line, built once."""
         if event is None or self.form is Form.TABLE:
             return self._frame(type_, obj)
         return event.frame((type_, self.form, self.resource.api_version), lambda: self._frame(type_, obj))
 
-    def _frame(self, type_: str, obj: Stored) -> bytes:
-        return b"".join((b'{"type":"', type_.encode(), b'","object":', self.one(obj), b"}\n"))
+    def _frame(self, type_: str, obj: StoredObject) -> bytes:
+        return b"".join((b'{"type":"', type_.encode(), b'","object":', self.encode_one(obj), b"}\n"))
 
     def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
         """Return the line for a bookmark at a revision."""
@@ -149,22 +152,22 @@ class ListView:
             inner = b'"kind":"%b","apiVersion":"%b",%b%b' % (kind, version, metadata, tail)
         return b'{"type":"BOOKMARK","object":{%b}}\n' % inner
 
-    def one(self, obj: Stored) -> bytes:
+    def encode_one(self, obj: StoredObject) -> bytes:
         """Return a single object, for the answer to a get or inside a frame."""
         if self.form is Form.WHOLE:
-            return shown(self.resource, obj)
+            return encode_whole(self.resource, obj)
         if self.form is Form.METADATA:
-            return _partial(obj)
-        return self.many([obj], {"resourceVersion": str(obj.revision)})
+            return _encode_metadata_only(obj)
+        return self.encode_list([obj], {"resourceVersion": str(obj.revision)})
 
-    def many(self, objects: list[Stored], metadata: Mapping[str, Any]) -> bytes:
+    def encode_list(self, objects: list[StoredObject], metadata: Mapping[str, Any]) -> bytes:
         """Return the answer to a list."""
         head = _encode(metadata)
         if self.form is Form.TABLE:
             return self._table(objects, head)
         if self.form is Form.METADATA:
             kind, api_version = b"PartialObjectMetadataList", b"meta.k8s.io/v1"
-            items = [_partial(obj) for obj in objects]
+            items = [_encode_metadata_only(obj) for obj in objects]
         else:
             kind, api_version = self.resource.list_kind.encode(), self.resource.api_version.encode()
             items = self._items(objects)
@@ -175,17 +178,17 @@ class ListView:
             b",".join(items),
         )
 
-    def _items(self, objects: list[Stored]) -> list[bytes]:
+    def _items(self, objects: list[StoredObject]) -> list[bytes]:
         resource = self.resource
         if resource.origin is Origin.CUSTOM:
-            return [shown(resource, obj) for obj in objects]
+            return [encode_whole(resource, obj) for obj in objects]
         # Items of a typed list have no kind and apiVersion of their own.
         if resource.from_stored is not None:
-            return [_encode(_untyped(resource.from_stored(obj.whole()))) for obj in objects]
+            return [_encode(_without_type(resource.from_stored(obj.object_with_managers()))) for obj in objects]
         skip = len(b'{"kind":"","apiVersion":"",') + len(resource.kind) + len(resource.stored_api_version)
         return [b"{" + obj.json()[skip:] for obj in objects]
 
-    def _table(self, objects: list[Stored], metadata: bytes) -> bytes:
+    def _table(self, objects: list[StoredObject], metadata: bytes) -> bytes:
         columns: Columns = columns_of(self.resource)
         now = self.now()
         rows = [self._row(columns, obj, now) for obj in objects]
@@ -197,16 +200,16 @@ class ListView:
             b",".join(rows),
         )
 
-    def _row(self, columns: Columns, obj: Stored, now: float) -> bytes:
-        cells = columns.cells(decoded(self.resource, obj), now)
+    def _row(self, columns: Columns, obj: StoredObject, now: float) -> bytes:
+        cells = columns.cells(decode_whole(self.resource, obj), now)
         if self.include == "Object":
-            beside = shown(self.resource, obj)
+            beside = encode_whole(self.resource, obj)
         elif self.include == "None":
             beside = b"null"
         else:
-            beside = _partial(obj)
+            beside = _encode_metadata_only(obj)
         return b'{"cells":%b,"object":%b}' % (_encode(cells), beside)
 
 
-def _untyped(obj: dict[str, Any]) -> dict[str, Any]:
+def _without_type(obj: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from situate.cluster.errors.times import seconds
+from situate.cluster.errors.times import parse_seconds
 from situate.cluster.read.table_pods import pod_cells
 from situate.objects.values.durations import human_duration
 
@@ -17,11 +17,11 @@ _UNKNOWN: Final = "<unknown>"
 _ROLE: Final = "node-role.kubernetes.io/"
 
 
-def since(time: str | None, now: float) -> str:
+def age_text(time: str | None, now: float) -> str:
     """Return the age of a time as kubectl shows it, such as `5d23h` (apimachinery util/duration)."""
     if not time:
         return _UNKNOWN
-    return human_duration(int(now - seconds(time)))
+    return human_duration(int(now - parse_seconds(time)))
 
 
 def name_of(obj: Obj) -> str:
@@ -32,10 +32,10 @@ def name_of(obj: Obj) -> str:
 
 def age_of(obj: Obj, now: float) -> str:
     """Return the time since the object was created."""
-    return since(obj["metadata"].get("creationTimestamp"), now)
+    return age_text(obj["metadata"].get("creationTimestamp"), now)
 
 
-def created_at(obj: Obj, _now: float) -> list[Any]:
+def creation_cells(obj: Obj, _now: float) -> list[Any]:
     """Return the default row."""
     return [name_of(obj), obj["metadata"].get("creationTimestamp")]
 
@@ -115,12 +115,12 @@ def _address(status: Obj, kind: str) -> str:
 
 
 def _event(event: Obj, now: float) -> list[Any]:
-    first = since(event.get("firstTimestamp") or event.get("eventTime"), now)
-    last = since(event["lastTimestamp"], now) if event.get("lastTimestamp") else first
+    first = age_text(event.get("firstTimestamp") or event.get("eventTime"), now)
+    last = age_text(event["lastTimestamp"], now) if event.get("lastTimestamp") else first
     count = event.get("count") or 1
     series = event.get("series")
     if series:
-        last, count = since(series.get("lastObservedTime"), now), series.get("count", 0)
+        last, count = age_text(series.get("lastObservedTime"), now), series.get("count", 0)
     involved = event.get("involvedObject", {})
     target = involved.get("kind", "").lower()
     if involved.get("name"):
@@ -194,14 +194,14 @@ def _service(obj: Obj, now: float) -> list[Any]:
         name_of(obj),
         spec.get("type", ""),
         (spec.get("clusterIPs") or [_NONE])[0],
-        _external(obj),
+        _external_addresses(obj),
         ",".join(_port(port) for port in spec.get("ports") or ()) or _NONE,
         age_of(obj, now),
         label_text(spec.get("selector")),
     ]
 
 
-def _external(service: Obj) -> str:
+def _external_addresses(service: Obj) -> str:
     spec = service.get("spec", {})
     kind = spec.get("type")
     if kind == "ExternalName":
@@ -261,7 +261,7 @@ def _claim(obj: Obj, now: float) -> list[Any]:
 
 
 CELLS: Final[Mapping[str, Cells]] = {
-    "pods": lambda obj, now: pod_cells(obj, lambda time: since(time, now)),
+    "pods": lambda obj, now: pod_cells(obj, lambda time: age_text(time, now)),
     "nodes": _node,
     "namespaces": lambda obj, now: [name_of(obj), obj.get("status", {}).get("phase", ""), age_of(obj, now)],
     "configmaps": lambda obj, now: [

@@ -8,22 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from situate.cluster.errors.times import seconds
+from situate.cluster.errors.times import parse_seconds
 from situate.cluster.read.table_cells import (
     MODES,
     Cells,
     Obj,
     age_of,
+    age_text,
     container_cells,
     label_text,
     name_of,
     selector_cell,
-    since,
 )
 
 _NONE: Final = "<none>"
 _UNSET: Final = "<unset>"
-_SHOWN: Final = 3
+_MAX_SHOWN: Final = 3
 """Largest number of addresses and ports in a cell. Further ones are only counted."""
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 
@@ -54,7 +54,7 @@ def _job(obj: Obj, now: float) -> list[Any]:
         name_of(obj),
         _job_status(obj),
         completions,
-        "" if not began else since(began, seconds(ended) if ended else now),
+        "" if not began else age_text(began, parse_seconds(ended) if ended else now),
         age_of(obj, now),
         *container_cells(spec["template"]),
         selector_cell(spec.get("selector")),
@@ -81,7 +81,7 @@ def _cron_job(obj: Obj, now: float) -> list[Any]:
         spec.get("timeZone", _NONE),
         "True" if spec.get("suspend") else "False",
         len(status.get("active") or ()),
-        since(last, now) if last else _NONE,
+        age_text(last, now) if last else _NONE,
         age_of(obj, now),
         *container_cells(spec["jobTemplate"]["spec"]["template"]),
         selector_cell(spec["jobTemplate"]["spec"].get("selector")),
@@ -125,7 +125,7 @@ def _ingress(obj: Obj, now: float) -> list[Any]:
     return [
         name_of(obj),
         spec.get("ingressClassName", _NONE),
-        _some(hosts) if hosts else "*",
+        _first_few(hosts) if hosts else "*",
         ",".join(each.get("ip") or each.get("hostname", "") for each in balancers),
         "80, 443" if spec.get("tls") else "80",
         age_of(obj, now),
@@ -159,8 +159,8 @@ def _endpoint_slice(obj: Obj, now: float) -> list[Any]:
     return [
         name_of(obj),
         obj.get("addressType", ""),
-        _some(ports) if ports else _UNSET,
-        _some(addresses) if addresses else _UNSET,
+        _first_few(ports) if ports else _UNSET,
+        _first_few(addresses) if addresses else _UNSET,
         age_of(obj, now),
     ]
 
@@ -172,12 +172,12 @@ def _endpoints(obj: Obj, now: float) -> list[Any]:
         for port in subset.get("ports") or (None,)
         for address in subset.get("addresses") or ()
     ]
-    return [name_of(obj), _some(found) if found else _NONE, age_of(obj, now)]
+    return [name_of(obj), _first_few(found) if found else _NONE, age_of(obj, now)]
 
 
-def _some(texts: Sequence[str]) -> str:
-    left = len(texts) - _SHOWN
-    return ",".join(texts[:_SHOWN]) + (f" + {left} more..." if left > 0 else "")
+def _first_few(texts: Sequence[str]) -> str:
+    left = len(texts) - _MAX_SHOWN
+    return ",".join(texts[:_MAX_SHOWN]) + (f" + {left} more..." if left > 0 else "")
 
 
 def _policy(obj: Obj, now: float) -> list[Any]:
@@ -199,7 +199,7 @@ def _policy_binding(obj: Obj, now: float) -> list[Any]:
 _BINDINGS: Final = (("Name", "Role", "Age", "*Users", "*Groups", "*ServiceAccounts"), _role_binding)
 _TEMPLATE: Final = ("Age", "*Containers", "*Images", "*Selector")
 
-STORED: Final[Mapping[str, tuple[tuple[str, ...], Cells]]] = {
+OTHER_KINDS: Final[Mapping[str, tuple[tuple[str, ...], Cells]]] = {
     "daemonsets.apps": (
         (
             *("Name", "Desired:integer", "Current:integer", "Ready:integer", "Up-to-date:integer"),

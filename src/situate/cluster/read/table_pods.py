@@ -13,7 +13,7 @@ _NONE: Final = "<none>"
 def pod_cells(pod: Obj, since: Callable[[str | None], str]) -> list[Any]:
     """Return the cells of a pod's row. `since` formats the age of a time."""
     spec, status, metadata = pod.get("spec", {}), pod.get("status", {}), pod["metadata"]
-    tally = _Tally(status.get("reason") or status.get("phase", ""), total=len(spec.get("containers") or ()))
+    tally = _ContainerCounts(status.get("reason") or status.get("phase", ""), total=len(spec.get("containers") or ()))
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
     if conditions.get("PodScheduled", {}).get("reason") == "SchedulingGated":
         tally.reason = "SchedulingGated"
@@ -50,7 +50,7 @@ def _gates(spec: Obj, conditions: Mapping[str, Obj]) -> str:
     return f"{true}/{len(gates)}"
 
 
-class _Tally:
+class _ContainerCounts:
     def __init__(self, reason: str, total: int) -> None:
         self.reason = reason
         self.total = total
@@ -67,7 +67,7 @@ class _Tally:
         self.total += len(sidecars)
         for number, container in enumerate(status.get("initContainerStatuses") or ()):
             sidecar = container["name"] in sidecars
-            last = _last_end(container)
+            last = _last_end_time(container)
             self.restarts += container.get("restartCount", 0)
             self.last_restart = max(self.last_restart, last)
             if sidecar:
@@ -96,7 +96,7 @@ class _Tally:
         error = ""
         for container in reversed(status.get("containerStatuses") or ()):
             self.restarts += container.get("restartCount", 0)
-            self.last_restart = max(self.last_restart, _last_end(container))
+            self.last_restart = max(self.last_restart, _last_end_time(container))
             state = container.get("state", {})
             ended, waiting = state.get("terminated"), state.get("waiting")
             if waiting is not None and waiting.get("reason"):
@@ -117,7 +117,7 @@ class _Tally:
                 self.reason = "NotReady"
 
 
-def _last_end(container: Obj) -> str:
+def _last_end_time(container: Obj) -> str:
     ended = (container.get("lastState") or {}).get("terminated") or {}
     return str(ended.get("finishedAt") or "")
 

@@ -16,10 +16,10 @@ from situate.cluster.errors.json_paths import values_at
 from situate.cluster.read.table_cells import (
     CELLS,
     Cells,
-    created_at,
-    since,
+    age_text,
+    creation_cells,
 )
-from situate.cluster.read.table_other_kinds import STORED
+from situate.cluster.read.table_other_kinds import OTHER_KINDS
 from situate.cluster.storage.resources import Origin, Resource
 
 Obj: TypeAlias = Mapping[str, Any]
@@ -123,22 +123,22 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 
-_DEFAULT: Final = Columns(_definitions(("Name", "Created At:date")), created_at)
+_DEFAULT_COLUMNS: Final = Columns(_definitions(("Name", "Created At:date")), creation_cells)
 
-_BUILT_IN: Final[Mapping[str, Columns]] = {
+_BUILT_IN_COLUMNS: Final[Mapping[str, Columns]] = {
     **{table: Columns(_definitions(columns), CELLS[table]) for table, columns in _COLUMNS.items()},
-    **{table: Columns(_definitions(columns), cells) for table, (columns, cells) in STORED.items()},
+    **{table: Columns(_definitions(columns), cells) for table, (columns, cells) in OTHER_KINDS.items()},
 }
 
 
 def columns_of(resource: Resource) -> Columns:
     """Return the columns of a resource."""
     if resource.origin is Origin.CUSTOM:
-        return _custom(resource)
-    return _BUILT_IN.get(resource.table, _DEFAULT) if resource.from_stored is None else _DEFAULT
+        return _custom_columns(resource)
+    return _BUILT_IN_COLUMNS.get(resource.table, _DEFAULT_COLUMNS) if resource.from_stored is None else _DEFAULT_COLUMNS
 
 
-def _custom(resource: Resource) -> Columns:
+def _custom_columns(resource: Resource) -> Columns:
     """Return the version's additionalPrinterColumns, or the age (apiextensions-apiserver tableconvertor.go)."""
     assert resource.definition is not None
     versions = resource.definition["spec"]["versions"]
@@ -158,7 +158,7 @@ def _custom(resource: Resource) -> Columns:
         }
         for column in given
     )
-    readers = [_reader(column["type"], column["jsonPath"]) for column in given]
+    readers = [_cell_reader(column["type"], column["jsonPath"]) for column in given]
 
     def cells(obj: Obj, now: float) -> list[Any]:
         return [obj["metadata"]["name"], *(read(obj, now) for read in readers)]
@@ -166,14 +166,14 @@ def _custom(resource: Resource) -> Columns:
     return Columns(definitions, cells)
 
 
-def _reader(kind: str, path: str) -> Callable[[Obj, float], Any]:
+def _cell_reader(kind: str, path: str) -> Callable[[Obj, float], Any]:
     def read(obj: Obj, now: float) -> Any:
         found = values_at(obj, path)
         if not found:
             return None
         value = found[0]
         if kind == "date":
-            return since(value, now) if isinstance(value, str) else "<unknown>"
+            return age_text(value, now) if isinstance(value, str) else "<unknown>"
         if kind == "string":
             return _text(found)
         wanted = _TYPES[kind]
@@ -186,10 +186,10 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {"integer": (int,), "number": (i
 
 
 def _text(values: list[Any]) -> str:
-    return " ".join(value if isinstance(value, str) else _go(value) for value in values)
+    return " ".join(value if isinstance(value, str) else _json_path_text(value) for value in values)
 
 
-def _go(value: Any) -> str:
+def _json_path_text(value: Any) -> str:
     """Return a value as kubectl's JSONPath prints it."""
     if value is None:
         return "<none>"

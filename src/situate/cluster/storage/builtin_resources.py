@@ -39,14 +39,14 @@ _EVENT_FIELDS: Final = (
 _STATUS_VERBS: Final = ("get", "patch", "update")
 
 
-def _status(kind: str) -> Subresource:
+def _status_subresource(kind: str) -> Subresource:
     return Subresource("status", kind, _STATUS_VERBS)
 
 
 _SCALE: Final = Subresource("scale", "Scale", _STATUS_VERBS, "autoscaling", "v1")
 
 
-def _row(
+def _resource(
     api_version: str,
     kind: str,
     plural: str,
@@ -78,25 +78,27 @@ def _row(
     )
 
 
-def _with_status(
+def _resource_with_status(
     api_version: str, kind: str, plural: str, scope: str, short: str = "", categories: str = ""
 ) -> Resource:
-    return _row(api_version, kind, plural, scope, short, categories, (_status(kind),))
+    return _resource(api_version, kind, plural, scope, short, categories, (_status_subresource(kind),))
 
 
-def _workload(kind: str, plural: str, short: str, selectable: tuple[str, ...] = ()) -> Resource:
-    return _row("apps/v1", kind, plural, "Namespaced", short, "all", (_SCALE, _status(kind)), selectable)
+def _workload_resource(kind: str, plural: str, short: str, selectable: tuple[str, ...] = ()) -> Resource:
+    return _resource(
+        "apps/v1", kind, plural, "Namespaced", short, "all", (_SCALE, _status_subresource(kind)), selectable
+    )
 
 
-def _review(api_version: str, kind: str, plural: str, scope: str) -> Resource:
-    return _row(api_version, kind, plural, scope, verbs=("create",), origin=Origin.REVIEW)
+def _review_resource(api_version: str, kind: str, plural: str, scope: str) -> Resource:
+    return _resource(api_version, kind, plural, scope, verbs=("create",), origin=Origin.REVIEW)
 
 
 _POD_SUBRESOURCES: Final = (
     Subresource("binding", "Binding", ("create",)),
     Subresource("eviction", "Eviction", ("create",), "policy", "v1"),
     Subresource("resize", "Pod", _STATUS_VERBS),
-    _status("Pod"),
+    _status_subresource("Pod"),
 )
 
 _TOKEN: Final = Subresource("token", "TokenRequest", ("create",), "authentication.k8s.io", "v1")
@@ -108,45 +110,54 @@ _STORAGE, _RBAC, _NETWORK = "storage.k8s.io/v1", "rbac.authorization.k8s.io/v1",
 _ADMISSION, _EXTENSIONS = "admissionregistration.k8s.io/v1", "api-extensions"
 _AUTHORIZATION = "authorization.k8s.io/v1"
 
-_EVENTS: Final = _row("v1", "Event", "events", _N, "ev", selectable=_EVENT_FIELDS)
+_EVENTS: Final = _resource("v1", "Event", "events", _N, "ev", selectable=_EVENT_FIELDS)
 
 BUILT_IN: Final[tuple[Resource, ...]] = (
-    _row("v1", "ConfigMap", "configmaps", _N, "cm"),
-    _row("v1", "Endpoints", "endpoints", _N, "ep"),
+    _resource("v1", "ConfigMap", "configmaps", _N, "cm"),
+    _resource("v1", "Endpoints", "endpoints", _N, "ep"),
     _EVENTS,
-    _row(
+    _resource(
         "v1",
         "Namespace",
         "namespaces",
         _C,
         "ns",
-        subresources=(Subresource("finalize", "Namespace", ("update",)), _status("Namespace")),
+        subresources=(Subresource("finalize", "Namespace", ("update",)), _status_subresource("Namespace")),
         selectable=("status.phase",),
         verbs=_NAMESPACE_VERBS,
     ),
-    _row("v1", "Node", "nodes", _C, "no", "", (_status("Node"),), ("spec.unschedulable",)),
-    _with_status("v1", "PersistentVolumeClaim", "persistentvolumeclaims", _N, "pvc"),
-    _with_status("v1", "PersistentVolume", "persistentvolumes", _C, "pv"),
-    _row("v1", "Pod", "pods", _N, "po", "all", _POD_SUBRESOURCES, _PODS_FIELDS),
-    _row("v1", "PodTemplate", "podtemplates", _N),
-    _row(
+    _resource("v1", "Node", "nodes", _C, "no", "", (_status_subresource("Node"),), ("spec.unschedulable",)),
+    _resource_with_status("v1", "PersistentVolumeClaim", "persistentvolumeclaims", _N, "pvc"),
+    _resource_with_status("v1", "PersistentVolume", "persistentvolumes", _C, "pv"),
+    _resource("v1", "Pod", "pods", _N, "po", "all", _POD_SUBRESOURCES, _PODS_FIELDS),
+    _resource("v1", "PodTemplate", "podtemplates", _N),
+    _resource(
         "v1",
         "ReplicationController",
         "replicationcontrollers",
         _N,
         "rc",
         "all",
-        (_SCALE, _status("ReplicationController")),
+        (_SCALE, _status_subresource("ReplicationController")),
         ("status.replicas",),
     ),
-    _row("v1", "Secret", "secrets", _N, selectable=("type",)),
-    _row("v1", "ServiceAccount", "serviceaccounts", _N, "sa", "", (_TOKEN,)),
-    _row("v1", "Service", "services", _N, "svc", "all", (_status("Service"),), ("spec.clusterIP", "spec.type")),
-    _row("apps/v1", "ControllerRevision", "controllerrevisions", _N),
-    _with_status("apps/v1", "DaemonSet", "daemonsets", _N, "ds", "all"),
-    _workload("Deployment", "deployments", "deploy"),
-    _workload("ReplicaSet", "replicasets", "rs", ("status.replicas",)),
-    _workload("StatefulSet", "statefulsets", "sts"),
+    _resource("v1", "Secret", "secrets", _N, selectable=("type",)),
+    _resource("v1", "ServiceAccount", "serviceaccounts", _N, "sa", "", (_TOKEN,)),
+    _resource(
+        "v1",
+        "Service",
+        "services",
+        _N,
+        "svc",
+        "all",
+        (_status_subresource("Service"),),
+        ("spec.clusterIP", "spec.type"),
+    ),
+    _resource("apps/v1", "ControllerRevision", "controllerrevisions", _N),
+    _resource_with_status("apps/v1", "DaemonSet", "daemonsets", _N, "ds", "all"),
+    _workload_resource("Deployment", "deployments", "deploy"),
+    _workload_resource("ReplicaSet", "replicasets", "rs", ("status.replicas",)),
+    _workload_resource("StatefulSet", "statefulsets", "sts"),
     Resource(
         group="events.k8s.io",
         version="v1",
@@ -162,32 +173,32 @@ BUILT_IN: Final[tuple[Resource, ...]] = (
         from_stored=from_core_event,
         to_stored=to_core_event,
     ),
-    _review("authentication.k8s.io/v1", "SelfSubjectReview", "selfsubjectreviews", _C),
-    _review("authentication.k8s.io/v1", "TokenReview", "tokenreviews", _C),
-    _review(_AUTHORIZATION, "LocalSubjectAccessReview", "localsubjectaccessreviews", _N),
-    _review(_AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews", _C),
-    _review(_AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews", _C),
-    _review(_AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", _C),
-    _with_status("batch/v1", "CronJob", "cronjobs", _N, "cj", "all"),
-    _row("batch/v1", "Job", "jobs", _N, "", "all", (_status("Job"),), ("status.successful",)),
-    _row(_NETWORK, "IngressClass", "ingressclasses", _C),
-    _with_status(_NETWORK, "Ingress", "ingresses", _N, "ing"),
-    _row(_NETWORK, "NetworkPolicy", "networkpolicies", _N, "netpol"),
-    _with_status("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", _N, "pdb"),
-    _row(_RBAC, "ClusterRoleBinding", "clusterrolebindings", _C),
-    _row(_RBAC, "ClusterRole", "clusterroles", _C),
-    _row(_RBAC, "RoleBinding", "rolebindings", _N),
-    _row(_RBAC, "Role", "roles", _N),
-    _row(_STORAGE, "CSIDriver", "csidrivers", _C),
-    _row(_STORAGE, "CSINode", "csinodes", _C),
-    _row(_STORAGE, "CSIStorageCapacity", "csistoragecapacities", _N),
-    _row(_STORAGE, "StorageClass", "storageclasses", _C, "sc"),
-    _with_status(_STORAGE, "VolumeAttachment", "volumeattachments", _C),
-    _row(_ADMISSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", _C, "", _EXTENSIONS),
-    _row(_ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", _C, "", _EXTENSIONS),
-    _with_status(_ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", _C, "", _EXTENSIONS),
-    _row(_ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", _C, "", _EXTENSIONS),
-    _with_status(
+    _review_resource("authentication.k8s.io/v1", "SelfSubjectReview", "selfsubjectreviews", _C),
+    _review_resource("authentication.k8s.io/v1", "TokenReview", "tokenreviews", _C),
+    _review_resource(_AUTHORIZATION, "LocalSubjectAccessReview", "localsubjectaccessreviews", _N),
+    _review_resource(_AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews", _C),
+    _review_resource(_AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews", _C),
+    _review_resource(_AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", _C),
+    _resource_with_status("batch/v1", "CronJob", "cronjobs", _N, "cj", "all"),
+    _resource("batch/v1", "Job", "jobs", _N, "", "all", (_status_subresource("Job"),), ("status.successful",)),
+    _resource(_NETWORK, "IngressClass", "ingressclasses", _C),
+    _resource_with_status(_NETWORK, "Ingress", "ingresses", _N, "ing"),
+    _resource(_NETWORK, "NetworkPolicy", "networkpolicies", _N, "netpol"),
+    _resource_with_status("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", _N, "pdb"),
+    _resource(_RBAC, "ClusterRoleBinding", "clusterrolebindings", _C),
+    _resource(_RBAC, "ClusterRole", "clusterroles", _C),
+    _resource(_RBAC, "RoleBinding", "rolebindings", _N),
+    _resource(_RBAC, "Role", "roles", _N),
+    _resource(_STORAGE, "CSIDriver", "csidrivers", _C),
+    _resource(_STORAGE, "CSINode", "csinodes", _C),
+    _resource(_STORAGE, "CSIStorageCapacity", "csistoragecapacities", _N),
+    _resource(_STORAGE, "StorageClass", "storageclasses", _C, "sc"),
+    _resource_with_status(_STORAGE, "VolumeAttachment", "volumeattachments", _C),
+    _resource(_ADMISSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", _C, "", _EXTENSIONS),
+    _resource(_ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", _C, "", _EXTENSIONS),
+    _resource_with_status(_ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", _C, "", _EXTENSIONS),
+    _resource(_ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", _C, "", _EXTENSIONS),
+    _resource_with_status(
         "apiextensions.k8s.io/v1",
         "CustomResourceDefinition",
         "customresourcedefinitions",
@@ -195,15 +206,15 @@ BUILT_IN: Final[tuple[Resource, ...]] = (
         "crd,crds",
         _EXTENSIONS,
     ),
-    _row("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", _C, "pc"),
-    _row("coordination.k8s.io/v1", "Lease", "leases", _N),
-    _row("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", _C),
-    _row("discovery.k8s.io/v1", "EndpointSlice", "endpointslices", _N),
+    _resource("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", _C, "pc"),
+    _resource("coordination.k8s.io/v1", "Lease", "leases", _N),
+    _resource("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", _C),
+    _resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices", _N),
 )
 
 _NO_MUTATING_POLICIES: Final = "their expressions make typed objects, which are not evaluated here; use a webhook"
 
-LEFT_OUT: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
+NOT_SERVED: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
     {
         ("", "bindings"): "bind a pod through pods/NAME/binding",
         ("", "componentstatuses"): "there are no components to ask",
@@ -231,7 +242,7 @@ LEFT_OUT: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
 )
 """Resources of kube-apiserver that are not served, each with the reason."""
 
-LEFT_OUT_SUBRESOURCES: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
+SUBRESOURCES_NOT_SERVED: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
     {
         ("pods", "ephemeralcontainers"): "containers do not run",
         ("pods", "log"): "containers do not run, so they print nothing",

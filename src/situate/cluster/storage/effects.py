@@ -1,7 +1,7 @@
 """Effects and identities: the only values that cross the sans-I/O edge while a request is answered.
 
 Every request without admission webhooks is answered at once. `ApiServer.handle` yields a `CallWebhook` for each call to
-make, and the caller sends it the `WebhookReply`. For a `CallTogether` the caller sends one reply per call.
+make, and the caller sends it the `WebhookReply`. For a `CallWebhooks` the caller sends one reply per call.
 """
 
 from __future__ import annotations
@@ -70,17 +70,17 @@ class WebhookReply:
 
 
 @dataclass(frozen=True, slots=True)
-class CallTogether:
+class CallWebhooks:
     """Several calls at once. The replies come together, in the order of the calls."""
 
     calls: tuple[CallWebhook, ...]
 
 
-Effect: TypeAlias = CallWebhook | CallTogether
+Effect: TypeAlias = CallWebhook | CallWebhooks
 Reply: TypeAlias = WebhookReply | tuple[WebhookReply, ...]
 
 
-def unreachable(effect: Effect) -> Reply:
+def unreachable_replies(effect: Effect) -> Reply:
     """Return the replies of calls made without a network."""
     reply = WebhookReply(error="there is no network")
     return reply if isinstance(effect, CallWebhook) else (reply,) * len(effect.calls)

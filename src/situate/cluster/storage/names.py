@@ -16,7 +16,7 @@ class Bits(Protocol):
     def getrandbits(self, k: int, /) -> int: ...
 
 
-class Names:
+class NameGenerator:
     """Generator of uids and suffixes. The same seed gives the same values in the same order."""
 
     def __init__(self, bits: Bits) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from situate.cluster.errors.field_errors import FieldError, bad_request, forbidden, invalid, not_supported
 from situate.cluster.errors.go_text import quote
-from situate.cluster.errors.refusals import Declined, invalid_options
+from situate.cluster.errors.refusals import RequestRefused, invalid_options
 from situate.cluster.kinds.schemas.decoding import Strictness
 from situate.objects.messages import Request
 
@@ -54,13 +54,13 @@ def _integer(query: Mapping[str, str], name: str) -> int | None:
     try:
         return int(text)
     except ValueError:
-        raise Declined(bad_request(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")) from None
+        raise RequestRefused(bad_request(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")) from None
 
 
 def list_options(request: Request) -> ListOptions:
     """Parse the parameters of a list or watch.
 
-    Raises `Declined` if a parameter cannot be parsed or two parameters contradict each other.
+    Raises `RequestRefused` if a parameter cannot be parsed or two parameters contradict each other.
     """
     query = first_values(request)
     options = ListOptions(
@@ -75,17 +75,17 @@ def list_options(request: Request) -> ListOptions:
         initial_events=_flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None,
         timeout_s=_integer(query, "timeoutSeconds"),
     )
-    errors = _contradictions(options)
+    errors = _list_option_errors(options)
     if errors:
-        raise Declined(invalid_options("ListOptions", errors))
+        raise RequestRefused(invalid_options("ListOptions", errors))
     return options
 
 
-def _contradictions(options: ListOptions) -> list[FieldError]:
+def _list_option_errors(options: ListOptions) -> list[FieldError]:
     """Return the errors of apimachinery meta/internalversion/validation: ValidateListOptions."""
     path = "resourceVersionMatch"
     if options.watch:
-        return _watch_contradictions(options)
+        return _watch_option_errors(options)
     errors: list[FieldError] = []
     if options.match:
         if not options.revision:
@@ -101,7 +101,7 @@ def _contradictions(options: ListOptions) -> list[FieldError]:
     return errors
 
 
-def _watch_contradictions(options: ListOptions) -> list[FieldError]:
+def _watch_option_errors(options: ListOptions) -> list[FieldError]:
     path = "resourceVersionMatch"
     errors: list[FieldError] = []
     if options.initial_events is None:
@@ -153,7 +153,7 @@ def _write_options(parameters: Query, user_agent: str, kind: str) -> WriteOption
     if validation not in ("Ignore", "Warn", "Strict"):
         errors.append(not_supported("fieldValidation", validation, ("", "Ignore", "Warn", "Strict")))
     if errors:
-        raise Declined(invalid_options(kind, errors))
+        raise RequestRefused(invalid_options(kind, errors))
     return WriteOptions(
         dry_run=bool(given),
         manager=manager or user_agent,
@@ -182,7 +182,7 @@ class DeleteOptions:
 
 
 def delete_options(request: Request, body: Mapping[str, Any] | None) -> DeleteOptions:
-    """Parse the options of a deletion. Raises `Declined` for values that are not allowed."""
+    """Parse the options of a deletion. Raises `RequestRefused` for values that are not allowed."""
     query = first_values(request)
     given: Mapping[str, Any] = body or {}
     if not body:
@@ -206,7 +206,7 @@ def delete_options(request: Request, body: Mapping[str, Any] | None) -> DeleteOp
     if any(value != "All" for value in dry_run):
         errors.append(not_supported("dryRun", dry_run, ("All",)))
     if errors:
-        raise Declined(invalid_options("DeleteOptions", errors))
+        raise RequestRefused(invalid_options("DeleteOptions", errors))
     if orphan is not None:
         propagation = "Orphan" if orphan else "Background"
     preconditions = given.get("preconditions") or {}

@@ -21,7 +21,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=4096)  # requests name the same few objects repeatedly
-def target(path: str) -> Target | None:
+def parse_target(path: str) -> Target | None:
     """Return the resource or object that a path names; None if it names none (`/version`, `/apis/apps/v1`)."""
     parts = path.split("/")
     if parts[-1] == "":

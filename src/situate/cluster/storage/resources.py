@@ -74,8 +74,8 @@ class Resource:
     def __post_init__(self) -> None:
         # every request reads these, so they are computed once
         set_once = partial(object.__setattr__, self)
-        set_once("api_version", _joined(self.group, self.version))
-        set_once("stored_api_version", _joined(self.stored_group, self.stored_version))
+        set_once("api_version", _api_version(self.group, self.version))
+        set_once("stored_api_version", _api_version(self.stored_group, self.stored_version))
         set_once("id", f"{self.plural}.{self.group}" if self.group else self.plural)
         set_once("table", f"{self.plural}.{self.stored_group}" if self.stored_group else self.plural)
 
@@ -87,7 +87,7 @@ class Resource:
         return None
 
 
-def _joined(group: str, version: str) -> str:
+def _api_version(group: str, version: str) -> str:
     return f"{group}/{version}" if group else version
 
 
@@ -123,7 +123,7 @@ class Catalog:
         """Return the resource at a path."""
         return self._by_path.get((group, version, plural))
 
-    def of_kind(self, api_version: str, kind: str) -> Resource | None:
+    def find_kind(self, api_version: str, kind: str) -> Resource | None:
         """Return the resource of an object's apiVersion and kind."""
         return self._by_kind.get((api_version, kind))
 
@@ -143,12 +143,12 @@ class Catalog:
         """Return the served versions of one resource, the preferred one first."""
         return [version for version in self.versions(group) if (group, version, plural) in self._by_path]
 
-    def of(self, group: str, version: str) -> list[Resource]:
+    def resources_of_version(self, group: str, version: str) -> list[Resource]:
         """Return the resources of one group and version, sorted by plural."""
         rows = [row for key, row in self._by_path.items() if key[:2] == (group, version)]
         return sorted(rows, key=lambda row: row.plural)
 
-    def stored(self) -> Iterator[Resource]:
+    def stored_resources(self) -> Iterator[Resource]:
         """Yield each stored resource once, at its preferred version."""
         seen: set[str] = set()
         for resource in self._by_path.values():

@@ -14,13 +14,13 @@ from typing import Any, Final, TypeAlias
 
 from situate.cluster.errors.field_errors import bad_request
 from situate.cluster.errors.go_text import quote
-from situate.cluster.errors.refusals import Declined
+from situate.cluster.errors.refusals import RequestRefused
 from situate.cluster.storage.resources import Resource
-from situate.cluster.storage.stored_object import Interned, Stored
+from situate.cluster.storage.stored_object import InternTable, StoredObject
 
 Labels: TypeAlias = Mapping[str, str]
 LabelTest: TypeAlias = Callable[[Labels], bool]
-ObjectTest: TypeAlias = Callable[[Stored], bool]
+ObjectTest: TypeAlias = Callable[[StoredObject], bool]
 
 _WORDS: Final = re.compile(r"\s*(==|!=|=|!|,|\(|\)|<|>|[^\s=!,()<>]+)")
 _VALUE: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
@@ -32,29 +32,29 @@ _VALUE_RULE: Final = (
 )
 
 
-def everything(_: Any) -> bool:
+def select_everything(_: Any) -> bool:
     """Match every object, as the empty selector does."""
     return True
 
 
-def label_selector(text: str) -> LabelTest | None:
+def parse_label_selector(text: str) -> LabelTest | None:
     """Parse the label selector of the query; None if it selects everything.
 
-    Raises `Declined` (400) if the selector cannot be parsed.
+    Raises `RequestRefused` (400) if the selector cannot be parsed.
     """
     words = _Words(text)
     tests: list[LabelTest] = []
     if not words.rest:
         return None
     while True:
-        tests.append(_requirement(words))
+        tests.append(_parse_requirement(words))
         word = words.take()
         if word == "":
             break
         if word != ",":
-            raise _unreadable(f"found {_shown(word)}, expected: ',' or 'end of string'")
+            raise _parse_refusal(f"found {_quote_word(word)}, expected: ',' or 'end of string'")
         if words.peek() == "":
-            raise _unreadable("found '', expected: identifier after ','")
+            raise _parse_refusal("found '', expected: identifier after ','")
     return tests[0] if len(tests) == 1 else lambda labels: all(test(labels) for test in tests)
 
 
@@ -70,49 +70,49 @@ class _Words:
         return self.rest.pop() if self.rest else ""
 
 
-def _shown(word: str) -> str:
+def _quote_word(word: str) -> str:
     return f"'{word}'"
 
 
-def _unreadable(what: str) -> Declined:
-    return Declined(bad_request(f"unable to parse requirement: {what}"))
+def _parse_refusal(what: str) -> RequestRefused:
+    return RequestRefused(bad_request(f"unable to parse requirement: {what}"))
 
 
 def _is_word(word: str) -> bool:
     return bool(word) and word not in ("==", "!=", "=", "!", ",", "(", ")", "<", ">")
 
 
-def _requirement(words: _Words) -> LabelTest:
+def _parse_requirement(words: _Words) -> LabelTest:
     word = words.take()
     if word == "!":
-        key = _key(words.take())
+        key = _check_key(words.take())
         return lambda labels: key not in labels
-    key = _key(word)
+    key = _check_key(word)
     operator = words.peek()
     if operator in ("", ","):
         return lambda labels: key in labels
     words.take()
     if operator in ("=", "=="):
-        value = _value(_exact(words), key)
+        value = _check_value(_parse_exact_value(words), key)
         return lambda labels: labels.get(key) == value
     if operator == "!=":
-        value = _value(_exact(words), key)
+        value = _check_value(_parse_exact_value(words), key)
         return lambda labels: labels.get(key) != value
     if operator in ("in", "notin"):
-        values = frozenset(_value(value, key) for value in _values(words))
+        values = frozenset(_check_value(value, key) for value in _parse_values(words))
         if operator == "in":
             return lambda labels: labels.get(key) in values
         return lambda labels: labels.get(key) not in values
     if operator in ("<", ">"):
-        return _compares(key, operator, _exact(words))
-    raise _unreadable(f"found {_shown(operator)}, expected: in, notin, =, ==, !=, gt, lt")
+        return _integer_test(key, operator, _parse_exact_value(words))
+    raise _parse_refusal(f"found {_quote_word(operator)}, expected: in, notin, =, ==, !=, gt, lt")
 
 
-def _compares(key: str, operator: str, text: str) -> LabelTest:
+def _integer_test(key: str, operator: str, text: str) -> LabelTest:
     try:
         bound = int(text)
     except ValueError:
-        raise _unreadable(
+        raise _parse_refusal(
             f"values[0]: Invalid value: {quote(text)}: for 'Gt', 'Lt' operators, the value must be an integer"
         ) from None
 
@@ -126,16 +126,16 @@ def _compares(key: str, operator: str, text: str) -> LabelTest:
     return holds
 
 
-def _key(word: str) -> str:
+def _check_key(word: str) -> str:
     if not _is_word(word):
-        raise _unreadable(
-            f"found {_shown(word)}, expected: !, identifier, or 'end of string'"
+        raise _parse_refusal(
+            f"found {_quote_word(word)}, expected: !, identifier, or 'end of string'"
             if word
             else "found '', expected: identifier"
         )
     prefix, slash, name = word.rpartition("/")
     if len(name) > 63 or not _NAME.fullmatch(name) or (slash and not prefix):
-        raise _unreadable(
+        raise _parse_refusal(
             f"key: Invalid value: {quote(word)}: name part must consist of alphanumeric characters, '-', '_' or '.', "
             "and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', "
             "regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
@@ -143,18 +143,18 @@ def _key(word: str) -> str:
     return word
 
 
-def _exact(words: _Words) -> str:
+def _parse_exact_value(words: _Words) -> str:
     word = words.peek()
     if word in ("", ","):
         return ""
     if not _is_word(word):
-        raise _unreadable(f"found {_shown(word)}, expected: identifier")
+        raise _parse_refusal(f"found {_quote_word(word)}, expected: identifier")
     return words.take()
 
 
-def _values(words: _Words) -> list[str]:
+def _parse_values(words: _Words) -> list[str]:
     if (word := words.take()) != "(":
-        raise _unreadable(f"found {_shown(word)} expected: '('")
+        raise _parse_refusal(f"found {_quote_word(word)} expected: '('")
     values: list[str] = []
     while True:
         word = words.take()
@@ -164,18 +164,18 @@ def _values(words: _Words) -> list[str]:
             values.append("")
             continue
         if not _is_word(word):
-            raise _unreadable(f"found {_shown(word)}, expected: ',', ')' or identifier")
+            raise _parse_refusal(f"found {_quote_word(word)}, expected: ',', ')' or identifier")
         values.append(word)
         word = words.take()
         if word == ")":
             return values
         if word != ",":
-            raise _unreadable(f"found {_shown(word)}, expected: ',' or ')'")
+            raise _parse_refusal(f"found {_quote_word(word)}, expected: ',' or ')'")
 
 
-def _value(value: str, key: str) -> str:
+def _check_value(value: str, key: str) -> str:
     if len(value) > 63 or not _VALUE.fullmatch(value):
-        raise _unreadable(f"values[0][{key}]: Invalid value: {quote(value)}: {_VALUE_RULE}")
+        raise _parse_refusal(f"values[0][{key}]: Invalid value: {quote(value)}: {_VALUE_RULE}")
     return value
 
 
@@ -185,17 +185,17 @@ def object_selector(selector: Mapping[str, Any] | None) -> LabelTest:
     An absent or empty selector matches everything, as in webhooks.
     """
     if not selector:
-        return everything
-    tests = [_equals(key, value) for key, value in (selector.get("matchLabels") or {}).items()]
-    tests.extend(_expression(expression) for expression in selector.get("matchExpressions") or ())
+        return select_everything
+    tests = [_equality_test(key, value) for key, value in (selector.get("matchLabels") or {}).items()]
+    tests.extend(_expression_test(expression) for expression in selector.get("matchExpressions") or ())
     return lambda labels: all(test(labels) for test in tests)
 
 
-def _equals(key: str, value: str) -> LabelTest:
+def _equality_test(key: str, value: str) -> LabelTest:
     return lambda labels: labels.get(key) == value
 
 
-def _expression(expression: Mapping[str, Any]) -> LabelTest:
+def _expression_test(expression: Mapping[str, Any]) -> LabelTest:
     key, values = expression["key"], frozenset(expression.get("values") or ())
     match expression["operator"]:
         case "In":
@@ -208,8 +208,8 @@ def _expression(expression: Mapping[str, Any]) -> LabelTest:
             return lambda labels: key not in labels
 
 
-def field_selector(text: str, resource: Resource) -> ObjectTest | None:
-    """Parse the field selector of the query; None if it selects everything. Raises `Declined` (400)."""
+def parse_field_selector(text: str, resource: Resource) -> ObjectTest | None:
+    """Parse the field selector of the query; None if it selects everything. Raises `RequestRefused` (400)."""
     if not text:
         return None
     tests = [_field_test(term, resource) for term in _terms(text)]
@@ -227,21 +227,21 @@ def _field_test(term: str, resource: Resource) -> ObjectTest:
         if found:
             break
     else:
-        raise Declined(bad_request(f"invalid selector: '{term}'; can't understand '{term}'"))
+        raise RequestRefused(bad_request(f"invalid selector: '{term}'; can't understand '{term}'"))
     value = re.sub(r"\\([\\,=])", r"\1", value)
     wanted = operator != "!="
-    read = _field(path, resource)
+    read = _field_getter(path, resource)
     return lambda obj: (read(obj) == value) is wanted
 
 
-def _field(path: str, resource: Resource) -> Callable[[Stored], str]:
+def _field_getter(path: str, resource: Resource) -> Callable[[StoredObject], str]:
     if path == "metadata.name":
         return lambda obj: obj.name
     if path == "metadata.namespace" and resource.namespaced:
         return lambda obj: obj.namespace
     path = _core_event_path(path) if resource.plural == "events" else path
     if path not in resource.selectable:
-        raise Declined(bad_request(f"field label not supported: {path}"))
+        raise RequestRefused(bad_request(f"field label not supported: {path}"))
     index = resource.selectable.index(path)
     return lambda obj: obj.fields[index]
 
@@ -256,21 +256,21 @@ def selectable_values(resource: Resource, obj: dict[str, Any]) -> tuple[str, ...
     """Return the values of an object that field selectors can match, in the order of `resource.selectable`."""
     if not resource.selectable:
         return ()
-    values = tuple([_text(_at(obj, steps)) for steps in _steps(resource.selectable)])
-    shared: tuple[str, ...] = _shared.share(values, values)
+    values = tuple([_field_text(_value_at(obj, steps)) for steps in _split_paths(resource.selectable)])
+    shared: tuple[str, ...] = _shared_values.share(values, values)
     return shared
 
 
-_shared: Final = Interned()
+_shared_values: Final = InternTable()
 """Most pods of a node or of a phase have equal values."""
 
 
 @lru_cache(maxsize=256)
-def _steps(paths: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+def _split_paths(paths: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(path.split(".")) for path in paths)
 
 
-def _at(obj: Any, steps: tuple[str, ...]) -> Any:
+def _value_at(obj: Any, steps: tuple[str, ...]) -> Any:
     for step in steps:
         if type(obj) is not dict:
             return ""
@@ -279,7 +279,7 @@ def _at(obj: Any, steps: tuple[str, ...]) -> Any:
     return obj.get("component", "") if type(obj) is dict else obj
 
 
-def _text(value: Any) -> str:
+def _field_text(value: Any) -> str:
     if value is True:
         return "true"
     if value is None or value is False:

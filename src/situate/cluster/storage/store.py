@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, Protocol, TypeAlias
 
-from situate.cluster.storage.stored_object import Managed, Stored, encoded, stored
+from situate.cluster.storage.stored_object import ManagedFieldsEntry, StoredObject, encode_object, encode_object_parts
 
 EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
 
@@ -22,7 +22,9 @@ class Event:
 
     __slots__ = ("_frames", "_last", "new", "old", "resource", "revision", "type")
 
-    def __init__(self, type_: EventType, resource: str, revision: int, old: Stored | None, new: Stored | None) -> None:
+    def __init__(
+        self, type_: EventType, resource: str, revision: int, old: StoredObject | None, new: StoredObject | None
+    ) -> None:
         self.type: EventType = type_
         self.resource = resource
         """Plural and group: `pods`, `deployments.apps`."""
@@ -31,11 +33,11 @@ class Event:
         """None if the object was created."""
         self.new = new
         """None if the object was deleted."""
-        self._last: Stored | None = new
+        self._last: StoredObject | None = new
         self._frames: dict[Any, bytes] = {}
 
     @property
-    def last(self) -> Stored:
+    def last(self) -> StoredObject:
         """Return the object that the event shows; a deleted one has the revision of its deletion."""
         if self._last is None:
             assert self.old is not None
@@ -49,7 +51,7 @@ class Event:
             frame = self._frames[key] = build()
         return frame
 
-    def delivered(self) -> None:
+    def drop_frames(self) -> None:
         """Drop the shared bytes. The log holds only the objects."""
         self._frames.clear()
         if self.new is None:
@@ -79,7 +81,7 @@ class Table:
 
     def __init__(self, resource: str, floor: int, window: int) -> None:
         self.resource = resource
-        self.objects: dict[str, Stored] = {}
+        self.objects: dict[str, StoredObject] = {}
         self.floor = floor
         """Oldest revision from which the log can serve a watch."""
         self._history = floor
@@ -87,25 +89,25 @@ class Table:
         self._log: deque[Event] = deque()
         self._window = window
         self._order: list[str] = []
-        self._ordered = True
+        self._is_sorted = True
 
     def keys(self, namespace: str = "") -> list[str]:
         """Return the keys in order, with a namespace only those in it. The caller must not change the list."""
-        if not self._ordered:
+        if not self._is_sorted:
             self._order = sorted(self.objects)
-            self._ordered = True
+            self._is_sorted = True
         if not namespace:
             return self._order
         # "0" is the character after "/", so the range holds exactly the keys that begin with "namespace/".
         first = bisect_left(self._order, namespace + "/")
         return self._order[first : bisect_left(self._order, namespace + "0", first)]
 
-    def ordered(self, namespace: str = "") -> list[Stored]:
+    def sorted_objects(self, namespace: str = "") -> list[StoredObject]:
         """Return the objects in the order of their keys, as etcd does."""
         objects = self.objects
         return [objects[key] for key in self.keys(namespace)]
 
-    def at(self, revision: int) -> dict[str, Stored]:
+    def objects_at(self, revision: int) -> dict[str, StoredObject]:
         """Return the objects at an earlier revision. Raises `Expired` if the log does not reach back that far."""
         if revision < self._history:
             raise Expired(revision, self._history)
@@ -119,7 +121,7 @@ class Table:
                 objects[event.old.key] = event.old
         return objects
 
-    def since(self, revision: int) -> list[Event]:
+    def events_since(self, revision: int) -> list[Event]:
         """Return the changes after `revision`, oldest first.
 
         Raises `Expired` if the log does not reach back that far.
@@ -141,9 +143,9 @@ class Table:
             self._log.clear()
             self._history = revision
 
-    def restore(self, key: str, new: Stored | None) -> None:
+    def restore(self, key: str, new: StoredObject | None) -> None:
         """Set or remove an object without logging a change. Only the store calls it."""
-        self._ordered = False
+        self._is_sorted = False
         if new is None:
             self.objects.pop(key, None)
         else:
@@ -155,10 +157,10 @@ class Table:
         key = last.key
         if event.new is None:
             del self.objects[key]
-            self._ordered = False
+            self._is_sorted = False
         else:
             if event.old is None:
-                self._ordered = False
+                self._is_sorted = False
             self.objects[key] = event.new
         self._log.append(event)
         if len(self._log) > self._window:
@@ -193,7 +195,7 @@ class Store:
         for resource in sorted(self._tables):
             yield self._tables[resource]
 
-    def get(self, resource: str, namespace: str, name: str) -> Stored | None:
+    def get(self, resource: str, namespace: str, name: str) -> StoredObject | None:
         """Return the object, or None."""
         table = self._tables.get(resource)
         if table is None:
@@ -213,14 +215,14 @@ class Store:
         resource: str,
         obj: dict[str, Any],
         *,
-        managed: tuple[Managed, ...] = (),
+        managed: tuple[ManagedFieldsEntry, ...] = (),
         fields: tuple[str, ...] = (),
-    ) -> Stored:
+    ) -> StoredObject:
         """Create or replace an object as given, at the next revision.
 
         The caller has checked that the write is allowed.
         """
-        new = stored(obj, self.revision + 1, managed=managed, fields=fields)
+        new = encode_object(obj, self.revision + 1, managed=managed, fields=fields)
         self._commit(resource, new)
         return new
 
@@ -232,11 +234,11 @@ class Store:
         metadata: dict[str, Any],
         rest: bytes,
         *,
-        managed: tuple[Managed, ...] = (),
+        managed: tuple[ManagedFieldsEntry, ...] = (),
         fields: tuple[str, ...] = (),
-    ) -> Stored:
+    ) -> StoredObject:
         """Do the same as `put` for an object of which everything except its metadata is already JSON."""
-        new = encoded(kind, api_version, metadata, rest, self.revision + 1, managed, fields)
+        new = encode_object_parts(kind, api_version, metadata, rest, self.revision + 1, managed, fields)
         self._commit(resource, new)
         return new
 
@@ -246,15 +248,15 @@ class Store:
         old = table.objects[f"{namespace}/{name}" if namespace else name]
         self.revision += 1
         event = Event("DELETED", resource, self.revision, old, None)
-        self._tell(table, event)
+        self._publish(table, event)
         return event
 
-    def restore(self, resource: str, new: Stored) -> None:
+    def restore(self, resource: str, new: StoredObject) -> None:
         """Restore an object from a journal or a snapshot without notifying listeners. Only before the first request."""
         self.table(resource).restore(new.key, new)
         self.revision = max(self.revision, new.revision)
 
-    def restore_removed(self, resource: str, key: str, revision: int) -> None:
+    def restore_deletion(self, resource: str, key: str, revision: int) -> None:
         """Restore a deletion from a journal."""
         self.table(resource).restore(key, None)
         self.revision = max(self.revision, revision)
@@ -268,17 +270,17 @@ class Store:
         for table in self._tables.values():
             table.compact(self.revision, pages=pages)
 
-    def _commit(self, resource: str, new: Stored) -> None:
+    def _commit(self, resource: str, new: StoredObject) -> None:
         table = self.table(resource)
         old = table.objects.get(new.key)
         self.revision = new.revision
-        self._tell(table, Event("ADDED" if old is None else "MODIFIED", resource, new.revision, old, new))
+        self._publish(table, Event("ADDED" if old is None else "MODIFIED", resource, new.revision, old, new))
 
-    def _tell(self, table: Table, event: Event) -> None:
+    def _publish(self, table: Table, event: Event) -> None:
         table.append(event)
         # A listener that records the change may fail. Then no watcher is notified of a change that is not recorded.
         for listener in self._listeners:
             listener(event)
         for watcher in tuple(table.watchers):
             watcher.notify(event)
-        event.delivered()
+        event.drop_frames()

@@ -24,7 +24,7 @@ _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
 
 
-class Managed(msgspec.Struct, frozen=True, gc=False):
+class ManagedFieldsEntry(msgspec.Struct, frozen=True, gc=False):
     """One entry of `metadata.managedFields`."""
 
     manager: str
@@ -50,7 +50,7 @@ class Managed(msgspec.Struct, frozen=True, gc=False):
         return _encode(head)[:-1] + b',"fieldsV1":' + self.fields + tail
 
 
-class Stored(msgspec.Struct, frozen=True, gc=False):
+class StoredObject(msgspec.Struct, frozen=True, gc=False):
     """An object at one resourceVersion."""
 
     namespace: str
@@ -64,7 +64,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     """The rest of the JSON."""
     start: int
     """Offset of the first byte inside the braces of `metadata`."""
-    managed: tuple[Managed, ...]
+    managed: tuple[ManagedFieldsEntry, ...]
     labels: Mapping[str, str]
     fields: tuple[str, ...]
     """Values of the fields that field selectors can name, in the order of the resource's `selectable`."""
@@ -87,7 +87,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
         decoded: dict[str, Any] = _decode(self.raw)
         return decoded
 
-    def whole(self) -> dict[str, Any]:
+    def object_with_managers(self) -> dict[str, Any]:
         """Return a new decoded copy with managedFields."""
         decoded: dict[str, Any] = _decode(self.json())
         return decoded
@@ -99,7 +99,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
         entries = b",".join([entry.json() for entry in self.managed])
         return b"".join((self.head, b',"managedFields":[', entries, b"]", self.tail))
 
-    def with_revision(self, revision: int) -> Stored:
+    def with_revision(self, revision: int) -> StoredObject:
         """Return the same object at another resourceVersion, for the event of a deletion."""
         old = b'"resourceVersion":"%d"' % self.revision
         new = b'"resourceVersion":"%d"' % revision
@@ -107,7 +107,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, revision=revision, head=head)
 
 
-class Interned:
+class InternTable:
     """Cache that shares equal values between objects. It is cleared when it holds `most` values."""
 
     def __init__(self, most: int = 8192) -> None:
@@ -125,77 +125,79 @@ class Interned:
         return value
 
 
-_shared = Interned()
-_tails = Interned(1024)
+_shared_values = InternTable()
+_shared_tails = InternTable(1024)
 """Small, because most objects have a tail of their own. Pods of one template are mostly created one after the other."""
 
 
-def shared_labels(labels: Mapping[str, str] | None) -> Mapping[str, str]:
+def share_labels(labels: Mapping[str, str] | None) -> Mapping[str, str]:
     """Return the labels; equal labels are one object."""
     if not labels:
         return NO_LABELS
-    shared: Mapping[str, str] = _shared.share(tuple(labels.items()), labels)
+    shared: Mapping[str, str] = _shared_values.share(tuple(labels.items()), labels)
     return shared
 
 
-def shared_fields(fields: bytes) -> bytes:
+def share_fields(fields: bytes) -> bytes:
     """Return the `fieldsV1`; equal texts are one object."""
-    shared: bytes = _shared.share(fields, fields)
+    shared: bytes = _shared_values.share(fields, fields)
     return shared
 
 
-def shared_tail(tail: bytes) -> bytes:
+def share_tail(tail: bytes) -> bytes:
     """Return the text after `metadata`; equal texts are one object."""
-    shared: bytes = _tails.share(tail, tail)
+    shared: bytes = _shared_tails.share(tail, tail)
     return shared
 
 
-def shared_managers(managed: tuple[Managed, ...]) -> tuple[Managed, ...]:
+def share_managers(managed: tuple[ManagedFieldsEntry, ...]) -> tuple[ManagedFieldsEntry, ...]:
     """Return the records; equal records are one object.
 
     Objects written in the same second mostly have equal records.
     """
-    shared: tuple[Managed, ...] = _shared.share(managed, managed)
+    shared: tuple[ManagedFieldsEntry, ...] = _shared_values.share(managed, managed)
     return shared
 
 
-def managed_from_json(entries: list[dict[str, Any]] | None) -> tuple[Managed, ...]:
+def parse_managed_fields(entries: list[dict[str, Any]] | None) -> tuple[ManagedFieldsEntry, ...]:
     """Convert `metadata.managedFields` to records."""
     made = tuple(
-        Managed(
+        ManagedFieldsEntry(
             manager=intern(entry.get("manager", "")),
             operation=intern(entry.get("operation", "")),
             api_version=intern(entry.get("apiVersion", "")),
             time=intern(entry.get("time", "")),
             subresource=intern(entry.get("subresource", "")),
-            fields=shared_fields(_encode(entry.get("fieldsV1", {}))),
+            fields=share_fields(_encode(entry.get("fieldsV1", {}))),
         )
         for entry in entries or ()
     )
-    return shared_managers(made)
+    return share_managers(made)
 
 
-def stored(
+def encode_object(
     obj: Mapping[str, Any],
     revision: int,
     *,
-    managed: tuple[Managed, ...] = (),
+    managed: tuple[ManagedFieldsEntry, ...] = (),
     fields: tuple[str, ...] = (),
-) -> Stored:
+) -> StoredObject:
     """Encode an object at a new revision. Its `managedFields` and `resourceVersion` are ignored."""
     rest = {key: value for key, value in obj.items() if key not in ("kind", "apiVersion", "metadata")}
-    return encoded(obj["kind"], obj["apiVersion"], obj["metadata"], _encode(rest), revision, managed, fields)
+    return encode_object_parts(
+        obj["kind"], obj["apiVersion"], obj["metadata"], _encode(rest), revision, managed, fields
+    )
 
 
-def encoded(
+def encode_object_parts(
     kind: str,
     api_version: str,
     metadata: Mapping[str, Any],
     rest: bytes,
     revision: int,
-    managed: tuple[Managed, ...],
+    managed: tuple[ManagedFieldsEntry, ...],
     fields: tuple[str, ...],
-) -> Stored:
+) -> StoredObject:
     """Encode an object of which everything except kind, apiVersion and metadata is already JSON.
 
     `rest` is that JSON, braces included.
@@ -205,7 +207,7 @@ def encoded(
     inner = b'"resourceVersion":"%d",%b' % (revision, _encode(shown)[1:-1])
     tail = b"}," + rest[1:] if len(rest) > 2 else b"}}"
     name, uid = metadata["name"], metadata.get("uid", "")
-    return Stored(
+    return StoredObject(
         # Objects that name each other share the text: an Event names its pod, a pod its namespace.
         namespace=intern(metadata.get("namespace", "")),
         # No object names an Event, and an entry in the intern table costs as much as the text.
@@ -213,10 +215,10 @@ def encoded(
         uid=uid if kind == "Event" else intern(uid),
         revision=revision,
         head=head + inner,
-        tail=shared_tail(tail),
+        tail=share_tail(tail),
         start=len(head),
         managed=managed,
-        labels=shared_labels(metadata.get("labels")),
+        labels=share_labels(metadata.get("labels")),
         fields=fields,
         owners=tuple([intern(owner.get("uid", "")) for owner in metadata.get("ownerReferences") or ()]),
         deleting="deletionTimestamp" in metadata,

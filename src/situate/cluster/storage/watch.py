@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol
 
 from situate.cluster.storage.store import Event, Table
-from situate.cluster.storage.stored_object import Stored
+from situate.cluster.storage.stored_object import StoredObject
 
 BOOKMARK_PERIOD: Final = 60.0
 """Seconds between bookmarks (apiserver storage/cacher: about once a minute)."""
@@ -19,18 +19,18 @@ BOOKMARK_PERIOD: Final = 60.0
 _TAKE_BYTES: Final = 1 << 20
 """A `take` stops after about this many bytes, so that it never doubles the backlog of a watch in memory."""
 
-_MOST_PENDING: Final = 200_000
+_MAX_PENDING: Final = 200_000
 """A watch that lags this many events behind is closed, as upstream closes slow watches. The client starts a new one."""
 
 
 class View(Protocol):
     """The selection and format of objects in one watch."""
 
-    def shows(self, obj: Stored) -> bool:
+    def shows(self, obj: StoredObject) -> bool:
         """Return whether the object is selected."""
         ...
 
-    def frame(self, type_: str, obj: Stored, event: Event | None) -> bytes:
+    def frame(self, type_: str, obj: StoredObject, event: Event | None) -> bytes:
         """Return one line of the answer."""
         ...
 
@@ -71,7 +71,7 @@ class Watch:
         self._initial = initial
         self._after = after
         for event in backlog:
-            self._see(event)
+            self._append_frame(event)
         self._table.watchers.append(self)
 
     def notify(self, event: Event) -> None:
@@ -79,9 +79,9 @@ class Watch:
         if event.revision <= self._after:
             return
         before = len(self._pending)
-        self._see(event)
+        self._append_frame(event)
         if len(self._pending) > before:
-            if len(self._pending) > _MOST_PENDING:
+            if len(self._pending) > _MAX_PENDING:
                 self.close()
             self._wake()
 
@@ -142,7 +142,7 @@ class Watch:
             self._table.watchers.remove(self)
         self._wake()
 
-    def _see(self, event: Event) -> None:
+    def _append_frame(self, event: Event) -> None:
         view = self._view
         was = event.old is not None and view.shows(event.old)
         now = event.new is not None and view.shows(event.new)

@@ -18,58 +18,58 @@ from situate.cluster.errors.field_errors import Refused, bad_request, invalid, i
 from situate.cluster.errors.go_text import quote
 from situate.cluster.errors.refusals import (
     MODIFIED,
-    Declined,
-    accepted,
+    RequestRefused,
     already_exists,
     conflict,
     invalid_resource,
     not_found,
+    raise_if_refused,
 )
 from situate.cluster.errors.times import timestamp
-from situate.cluster.kinds.rules import Obj, Rules, rules_of
+from situate.cluster.kinds.rules import Obj, ResourceRules, rules_of
 from situate.cluster.kinds.schemas.bodies import decode
 from situate.cluster.kinds.semantics import Semantics
-from situate.cluster.read.negotiation import decoded
-from situate.cluster.storage.names import Names
+from situate.cluster.read.negotiation import decode_whole
+from situate.cluster.storage.names import NameGenerator
 from situate.cluster.storage.resources import Resource
 from situate.cluster.storage.store import Store
-from situate.cluster.storage.stored_object import Stored
-from situate.cluster.write.admission_step import Admitting
-from situate.cluster.write.bodies import decoded_body, read_patched
+from situate.cluster.storage.stored_object import StoredObject
+from situate.cluster.write.admission_step import AdmissionStep
+from situate.cluster.write.bodies import decode_body, decode_patched
 from situate.cluster.write.calls import Call, Change, Prepare, Shape, Validate, Written
 from situate.cluster.write.cluster_addresses import ClusterAddresses
-from situate.cluster.write.managers import Managers, configuration
-from situate.cluster.write.patch_step import APPLY_PATCH, STRATEGIC_PATCH, check_patch, kept_fields, patched
-from situate.cluster.write.pod_copies import PodCopies
-from situate.cluster.write.storage_step import Storing
+from situate.cluster.write.managers import FieldManagers, decode_configuration
+from situate.cluster.write.patch_step import APPLY_PATCH, STRATEGIC_PATCH, apply_patch, check_patch, unchanged_fields
+from situate.cluster.write.pod_copies import PodTemplateCache
+from situate.cluster.write.storage_step import StorageStep
 
-_ATTEMPTS: Final = 5
+_MAX_ATTEMPTS: Final = 5
 """Attempts for a write without a resourceVersion if other writes interfere (handlers/patch.go)."""
 
 
-class Writing:
+class ObjectWriter:
     """Create, update and patch operations on one store."""
 
     def __init__(
         self,
         store: Store,
-        names: Names,
+        names: NameGenerator,
         admission: Admission,
         semantics_of: Callable[[Resource], Semantics],
         *,
         tracks_managers: bool = True,
     ) -> None:
-        self.admitting = Admitting(store, admission)
-        self.storing = Storing(store, names)
-        self.managers = Managers(self.rules, tracks=tracks_managers)
+        self.admission = AdmissionStep(store, admission)
+        self.storage = StorageStep(store, names)
+        self.managers = FieldManagers(self.rules, tracks=tracks_managers)
         self.semantics_of = semantics_of
         self._store = store
         self.names = names
-        self._copies = PodCopies(store, names, admission)
+        self._copies = PodTemplateCache(store, names, admission)
         self._addresses = ClusterAddresses(store)
-        self._rules: dict[tuple[str, str, str], tuple[Resource, Rules]] = {}
+        self._rules: dict[tuple[str, str, str], tuple[Resource, ResourceRules]] = {}
 
-    def rules(self, resource: Resource) -> Rules:
+    def rules(self, resource: Resource) -> ResourceRules:
         """Return the kind's rules, computed once per definition."""
         key = (resource.group, resource.version, resource.plural)
         known = self._rules.get(key)
@@ -82,21 +82,21 @@ class Writing:
         resource, semantics = call.resource, self.semantics_of(call.resource)
         copied = None
         if resource.table == "pods" and not call.options.dry_run:
-            copied = self._copies.read(call.request, call.target.namespace, call.options.manager)
+            copied = self._copies.parse_request(call.request, call.target.namespace, call.options.manager)
         if copied is not None:
             key, name = copied
-            self.admitting.check_namespace(call, name)
+            self.admission.check_namespace(call, name)
             if self._store.get("pods", call.target.namespace, name) is None:
-                made = self._copies.copy(key, name, call.now)
+                made = self._copies.create_from_template(key, name, call.now)
                 if made is not None:
                     return Written(201, made)
-        obj = decoded_body(call, semantics)
+        obj = decode_body(call, semantics)
         metadata = obj["metadata"]
         if metadata.get("resourceVersion"):
-            raise Declined(Refused(500, "", "resourceVersion should not be set on objects to be created"))
+            raise RequestRefused(Refused(500, "", "resourceVersion should not be set on objects to be created"))
         name = metadata.get("name", "")
         if not name and not metadata.get("generateName"):
-            raise Declined(
+            raise RequestRefused(
                 invalid_object(
                     resource.group,
                     resource.kind,
@@ -107,8 +107,8 @@ class Writing:
         semantics.default(obj)
         self.managers.track(call, None, obj, semantics, "")
         written = yield from self._insert(call, obj, semantics)
-        if copied is not None and not call.warnings and isinstance(written.object, Stored):
-            self._copies.remember(copied[0], written.object)
+        if copied is not None and not call.warnings and isinstance(written.object, StoredObject):
+            self._copies.add_template(copied[0], written.object)
         return written
 
     def update(
@@ -116,10 +116,10 @@ class Writing:
     ) -> Steps[Written]:
         """Handle a PUT of an object or of a subresource; `prepare` and `validate` are as in `replace`."""
         semantics = self.semantics_of(call.resource)
-        body = decoded_body(call, semantics)
+        body = decode_body(call, semantics)
         if body["metadata"].get("name", "") != call.name:
             named = body["metadata"].get("name", "")
-            raise Declined(
+            raise RequestRefused(
                 bad_request(f"the name of the object ({named}) does not match the name on the URL ({call.name})")
             )
         semantics.default(body)
@@ -130,7 +130,7 @@ class Writing:
             return new
 
         rules = self.rules(call.resource)
-        if not subresource and rules.create_on_update and self._present(call) is None:
+        if not subresource and rules.create_on_update and self._current_object(call) is None:
             return (yield from self._insert(call, change(None), semantics))
         return (yield from self.replace(call, subresource, semantics, change, prepare, validate))
 
@@ -143,14 +143,14 @@ class Writing:
         check_patch(call, media)
         if media == APPLY_PATCH:
             return (yield from self._apply(call, subresource, semantics, prepare, validate))
-        body = accepted(decode(call.request.body))
+        body = raise_if_refused(decode(call.request.body))
         status_apart = self.rules(call.resource).has_status
 
         def change(present: Obj | None) -> Obj:
             assert present is not None
-            made = accepted(patched(media, present, body, semantics))
-            kept = kept_fields(present, made, subresource) if status_apart else frozenset()
-            new = read_patched(call, made, semantics, body if media == STRATEGIC_PATCH else None, kept)
+            made = raise_if_refused(apply_patch(media, present, body, semantics))
+            kept = unchanged_fields(present, made, subresource) if status_apart else frozenset()
+            new = decode_patched(call, made, semantics, body if media == STRATEGIC_PATCH else None, kept)
             self.managers.track(call, present, new, semantics, subresource)
             return new
 
@@ -172,42 +172,44 @@ class Writing:
             prepare, validate = rules.prepare_status, semantics.validate_status
         prepare = prepare or rules.prepare_update
         validate = validate or semantics.validate_update
-        for _ in range(_ATTEMPTS):
-            present = self._present(call)
+        for _ in range(_MAX_ATTEMPTS):
+            present = self._current_object(call)
             if present is None:
-                raise Declined(not_found(call.resource, call.name))
-            old = decoded(call.resource, present)
+                raise RequestRefused(not_found(call.resource, call.name))
+            old = decode_whole(call.resource, present)
             new = change(old)
             fixed = self._check_preconditions(call, new, present)
-            new = yield from self.admitting.admitted(call, "UPDATE", subresource, new, old, shape)
+            new = yield from self.admission.mutate(call, "UPDATE", subresource, new, old, shape)
             prepare(new, old)
             new["metadata"]["name"] = new["metadata"].get("name") or call.name
             given = call.resource.table == "services" and not subresource
-            taken = self._addresses.complete(new, old) if given else []
+            taken = self._addresses.allocate(new, old) if given else []
             errors = validate(new, old) or taken
             if errors:
-                raise Declined(invalid_object(call.resource.group, call.resource.kind, call.name, errors))
-            yield from self.admitting.judged(call, "UPDATE", subresource, new, old, shape)
-            if self._present(call) is not present:
+                raise RequestRefused(invalid_object(call.resource.group, call.resource.kind, call.name, errors))
+            yield from self.admission.validate(call, "UPDATE", subresource, new, old, shape)
+            if self._current_object(call) is not present:
                 # Another write came while a webhook was called.
                 if fixed:
-                    raise Declined(conflict(call.resource, call.name, MODIFIED))
+                    raise RequestRefused(conflict(call.resource, call.name, MODIFIED))
                 continue
-            return self.storing.changed(call, present, new, old)
-        raise Declined(conflict(call.resource, call.name, MODIFIED))
+            return self.storage.replace(call, present, new, old)
+        raise RequestRefused(conflict(call.resource, call.name, MODIFIED))
 
     def _apply(
         self, call: Call, subresource: str, semantics: Semantics, prepare: Prepare | None, validate: Validate | None
     ) -> Steps[Written]:
-        body = configuration(call)
+        body = decode_configuration(call)
 
         def change(present: Obj | None) -> Obj:
-            return read_patched(call, self.managers.applied(call, subresource, semantics, present, body), semantics)
+            return decode_patched(
+                call, self.managers.apply_configuration(call, subresource, semantics, present, body), semantics
+            )
 
-        if self._present(call) is None and not subresource:
+        if self._current_object(call) is None and not subresource:
             uid = (body.get("metadata") or {}).get("uid")
             if uid:
-                raise Declined(
+                raise RequestRefused(
                     conflict(
                         call.resource,
                         call.name,
@@ -220,39 +222,39 @@ class Writing:
     def _insert(self, call: Call, obj: Obj, semantics: Semantics) -> Steps[Written]:
         resource = call.resource
         metadata = obj["metadata"]
-        self.admitting.check_namespace(call, metadata.get("name", ""))
+        self.admission.check_namespace(call, metadata.get("name", ""))
         metadata.pop("resourceVersion", None)
         for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
             metadata.pop(name, None)
-        obj = yield from self.admitting.admitted(call, "CREATE", "", obj, None)
+        obj = yield from self.admission.mutate(call, "CREATE", "", obj, None)
         metadata = obj["metadata"]
         if not metadata.get("name"):
-            metadata["name"] = self.storing.generated(resource, call.target.namespace, metadata["generateName"])
+            metadata["name"] = self.storage.free_name(resource, call.target.namespace, metadata["generateName"])
         metadata["uid"] = self.names.uid()
         metadata["creationTimestamp"] = timestamp(call.now)
         self.rules(resource).prepare_create(obj, call.now)
-        taken = self._addresses.complete(obj, None) if resource.table == "services" else []
+        taken = self._addresses.allocate(obj, None) if resource.table == "services" else []
         errors = semantics.validate_create(obj) or taken
         if errors:
-            raise Declined(invalid_object(resource.group, resource.kind, metadata["name"], errors))
-        yield from self.admitting.judged(call, "CREATE", "", obj, None)
+            raise RequestRefused(invalid_object(resource.group, resource.kind, metadata["name"], errors))
+        yield from self.admission.validate(call, "CREATE", "", obj, None)
         if self._store.get(resource.table, call.target.namespace, metadata["name"]) is not None:
-            raise Declined(already_exists(resource, metadata["name"]))
+            raise RequestRefused(already_exists(resource, metadata["name"]))
         if call.options.dry_run:
             return Written(201, obj)
-        return Written(201, self.storing.put(resource, obj))
+        return Written(201, self.storage.put(resource, obj))
 
-    def _check_preconditions(self, call: Call, new: Obj, present: Stored) -> bool:
+    def _check_preconditions(self, call: Call, new: Obj, present: StoredObject) -> bool:
         """Return whether the client requires the version in its request.
 
-        Raises `Declined` if that version is not the present one.
+        Raises `RequestRefused` if that version is not the present one.
         """
         metadata = new["metadata"]
         uid = metadata.get("uid")
         # In a patch, the uid is a change like any other, which validation refuses.
         if uid and uid != present.uid and call.request.method == "PUT":
             place = f"{present.namespace}/" if present.namespace else ""
-            raise Declined(
+            raise RequestRefused(
                 conflict(
                     call.resource,
                     call.name,
@@ -268,12 +270,12 @@ class Writing:
                 if self.rules(call.resource).unconditional_update:
                     return False
                 error = invalid("metadata.resourceVersion", 0, "must be specified for an update")
-                raise Declined(invalid_resource(call.resource, call.name, [error]))
+                raise RequestRefused(invalid_resource(call.resource, call.name, [error]))
             if not asked.isdecimal():
-                raise Declined(Refused(500, "", f"strconv.ParseUint: parsing {quote(asked)}: invalid syntax"))
+                raise RequestRefused(Refused(500, "", f"strconv.ParseUint: parsing {quote(asked)}: invalid syntax"))
         if asked and asked != str(present.revision):
-            raise Declined(conflict(call.resource, call.name, MODIFIED))
+            raise RequestRefused(conflict(call.resource, call.name, MODIFIED))
         return bool(asked) and call.request.method == "PUT"
 
-    def _present(self, call: Call) -> Stored | None:
+    def _current_object(self, call: Call) -> StoredObject | None:
         return self._store.get(call.resource.table, call.target.namespace, call.name)

@@ -9,13 +9,13 @@ from situate.cluster.admission.attributes import Attributes, Operation, Steps
 from situate.cluster.admission.chain import Admission
 from situate.cluster.errors.field_errors import Refused
 from situate.cluster.errors.go_text import quote
-from situate.cluster.errors.refusals import Declined, forbidden
+from situate.cluster.errors.refusals import RequestRefused, forbidden
 from situate.cluster.kinds.rules import Obj
 from situate.cluster.storage.store import Store
 from situate.cluster.write.calls import Call, Shape, operation_options
 
 
-class Admitting:
+class AdmissionStep:
     """Admission for writes to one store."""
 
     def __init__(self, store: Store, admission: Admission) -> None:
@@ -23,14 +23,17 @@ class Admitting:
         self._admission = admission
 
     def check_namespace(self, call: Call, name: str) -> None:
-        """Run the NamespaceLifecycle plugin. Raises `Declined` unless the namespace exists and is not terminating."""
+        """Run the NamespaceLifecycle plugin.
+
+        Raises `RequestRefused` unless the namespace exists and is not terminating.
+        """
         namespace = call.target.namespace
         if not namespace:
             return
         found = self._store.get("namespaces", "", namespace)
         if found is None:
             details = {"name": namespace, "kind": "namespaces"}
-            raise Declined(Refused(404, "NotFound", f"namespaces {quote(namespace)} not found", details))
+            raise RequestRefused(Refused(404, "NotFound", f"namespaces {quote(namespace)} not found", details))
         if found.deleting:
             refused = forbidden(
                 call.resource,
@@ -42,16 +45,16 @@ class Admitting:
                 "message": f"namespace {namespace} is being terminated",
                 "field": "metadata.namespace",
             }
-            raise Declined(Refused(403, "Forbidden", refused.message, {**refused.details, "causes": [cause]}))
+            raise RequestRefused(Refused(403, "Forbidden", refused.message, {**refused.details, "causes": [cause]}))
 
-    def admitted(
+    def mutate(
         self, call: Call, operation: Operation, subresource: str, obj: Obj, old: Obj | None, shape: Shape | None = None
     ) -> Steps[Obj]:
-        """Run mutating admission and return the resulting object. Raises `Declined`.
+        """Run mutating admission and return the resulting object. Raises `RequestRefused`.
 
         With a `shape`, admission changes only the parts of the object that the shape covers.
         """
-        if not self._admission.concerns(call.resource, subresource):
+        if not self._admission.applies_to(call.resource, subresource):
             return obj
         attributes = _attributes(call, operation, subresource, obj, old, shape)
         yield from self._admission.mutate(attributes)
@@ -62,18 +65,18 @@ class Admitting:
         shape.take(obj, changed)
         return obj
 
-    def judged(
+    def validate(
         self, call: Call, operation: Operation, subresource: str, obj: Obj, old: Obj | None, shape: Shape | None = None
     ) -> Steps[None]:
-        """Run validating admission. Raises `Declined` if a plugin, a policy or a webhook refuses the object."""
-        if self._admission.concerns(call.resource, subresource):
+        """Run validating admission. Raises `RequestRefused` if a plugin, a policy or a webhook refuses the object."""
+        if self._admission.applies_to(call.resource, subresource):
             yield from self._admission.validate(_attributes(call, operation, subresource, obj, old, shape))
 
     def zone_labels(self, node_name: str) -> dict[str, str]:
         """Return the labels that a pod gets when it is bound to the node."""
         return self._admission.built_in.zone_labels(node_name)
 
-    def posted(self, call: Call, body: Obj, subresource: str, kind: tuple[str, str, str]) -> Steps[None]:
+    def admit_posted(self, call: Call, body: Obj, subresource: str, kind: tuple[str, str, str]) -> Steps[None]:
         """Run admission on an object that is posted to a subresource and not stored: a Binding or an Eviction."""
         attributes = Attributes(
             operation="CREATE",

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from situate.cluster.errors.refusals import accepted
+from situate.cluster.errors.refusals import raise_if_refused
 from situate.cluster.errors.times import timestamp
 from situate.cluster.kinds.rules import Obj
 from situate.cluster.kinds.schemas.decoding import Strictness
-from situate.cluster.patch.fieldmanager import Writer, update
+from situate.cluster.patch.fieldmanager import ManagerIdentity, update_managers
 from situate.cluster.storage.resources import Catalog
 from situate.cluster.storage.store import Store
-from situate.cluster.write import Writing
+from situate.cluster.write import ObjectWriter
 
 _MANAGER: Final = "kube-apiserver"
 _OBJECTS: Final[tuple[Obj, ...]] = (
@@ -58,18 +58,18 @@ _OBJECTS: Final[tuple[Obj, ...]] = (
 )
 
 
-def bootstrap(catalog: Catalog, store: Store, writing: Writing, now: float) -> None:
+def bootstrap(catalog: Catalog, store: Store, writing: ObjectWriter, now: float) -> None:
     """Create the objects of a new cluster."""
     if store.table("namespaces").objects:
         return
     for given in _OBJECTS:
-        resource = catalog.of_kind(given["apiVersion"], given["kind"])
+        resource = catalog.find_kind(given["apiVersion"], given["kind"])
         assert resource is not None
         semantics = writing.semantics_of(resource)
-        obj: Obj = accepted(semantics.check(given, Strictness.STRICT, None)).object
+        obj: Obj = raise_if_refused(semantics.check(given, Strictness.STRICT, None)).object
         semantics.default(obj)
         obj["metadata"].update(uid=writing.names.uid(), creationTimestamp=timestamp(now))
         writing.rules(resource).prepare_create(obj, now)
-        writer = Writer(_MANAGER, resource.api_version, timestamp(now))
-        obj["metadata"]["managedFields"] = update(None, obj, semantics.schema, writer)
-        writing.storing.put(resource, obj)
+        writer = ManagerIdentity(_MANAGER, resource.api_version, timestamp(now))
+        obj["metadata"]["managedFields"] = update_managers(None, obj, semantics.schema, writer)
+        writing.storage.put(resource, obj)

@@ -14,7 +14,7 @@ from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.options import WriteOptions
 from situate.cluster.storage.paths import Target
 from situate.cluster.storage.resources import Resource
-from situate.cluster.storage.stored_object import Stored
+from situate.cluster.storage.stored_object import StoredObject
 from situate.objects.messages import Request
 
 
@@ -38,7 +38,7 @@ class Written(msgspec.Struct, frozen=True):
     """Result of a write: the object, and the HTTP status."""
 
     status: int
-    object: Stored | Obj
+    object: StoredObject | Obj
     """The stored object. After a dry run, or for a deleted object, plain JSON at the request's version."""
 
 

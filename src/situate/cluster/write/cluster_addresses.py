@@ -19,7 +19,7 @@ _RANGE: Final = ipaddress.IPv4Network("10.0.0.0/16")
 _FIRST_FREE: Final = 10
 """Lower addresses are for clients that choose their own, such as the API server."""
 _NODE_PORTS: Final = range(30000, 32768)
-_GIVEN: Final = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
+_ALLOCATED_FIELDS: Final = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
 
 
 class ClusterAddresses:
@@ -28,14 +28,14 @@ class ClusterAddresses:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def complete(self, service: _Obj, old: _Obj | None) -> list[FieldError]:
+    def allocate(self, service: _Obj, old: _Obj | None) -> list[FieldError]:
         """Set the fields that a Service did not set, in place. On update, omitted fields keep their values."""
         spec = service.setdefault("spec", {})
         before = (old or {}).get("spec", {})
         if old is not None:
-            _keep(spec, before)
+            _restore_allocated(spec, before)
         if spec.get("type") == "ExternalName":
-            for name in _GIVEN:
+            for name in _ALLOCATED_FIELDS:
                 spec.pop(name, None)
             return []
         # The endpoints of a headless Service without a selector can have addresses of both families.
@@ -58,13 +58,13 @@ class ClusterAddresses:
             used = {each.get("clusterIP") for each in self._specs()}
             free = (str(address) for address in islice(_RANGE, _FIRST_FREE, None) if str(address) not in used)
             chosen = next(free)
-        elif chosen not in ("None", before.get("clusterIP")) and (problem := self._unusable(chosen)):
+        elif chosen not in ("None", before.get("clusterIP")) and (problem := self._address_error(chosen)):
             return [problem]
         spec["clusterIP"] = chosen
         spec.setdefault("clusterIPs", [chosen])
         return []
 
-    def _unusable(self, address: str) -> FieldError | None:
+    def _address_error(self, address: str) -> FieldError | None:
         try:
             inside = ipaddress.ip_address(address) in _RANGE
         except ValueError:
@@ -97,11 +97,11 @@ class ClusterAddresses:
             yield stored.object().get("spec", {})
 
 
-def _keep(spec: _Obj, before: _Obj) -> None:
+def _restore_allocated(spec: _Obj, before: _Obj) -> None:
     """Keep allocated values that the client omitted."""
     if spec.get("type") == "ExternalName" or before.get("type") == "ExternalName":
         return
-    for name in _GIVEN:
+    for name in _ALLOCATED_FIELDS:
         if not spec.get(name) and name in before:
             spec[name] = before[name]
     known = {(port.get("protocol"), port.get("port")): port.get("nodePort") for port in before.get("ports") or ()}

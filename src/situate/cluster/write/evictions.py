@@ -6,32 +6,32 @@ from typing import Any, Final
 
 from situate.cluster.admission.attributes import Steps
 from situate.cluster.errors.field_errors import Refused, bad_request
-from situate.cluster.errors.refusals import Declined, accepted, forbidden, not_found
+from situate.cluster.errors.refusals import RequestRefused, forbidden, not_found, raise_if_refused
 from situate.cluster.errors.times import timestamp
 from situate.cluster.kinds.rules import Obj
 from situate.cluster.kinds.schemas.bodies import decode
-from situate.cluster.read.negotiation import decoded
+from situate.cluster.read.negotiation import decode_whole
 from situate.cluster.storage.options import DeleteOptions, delete_options
 from situate.cluster.storage.resources import Catalog
 from situate.cluster.storage.selection import object_selector
 from situate.cluster.storage.store import Store
-from situate.cluster.storage.stored_object import Stored
-from situate.cluster.write import Writing
+from situate.cluster.storage.stored_object import StoredObject
+from situate.cluster.write import ObjectWriter
 from situate.cluster.write.calls import Call, Written
-from situate.cluster.write.deletion import Deleting, Deletion
+from situate.cluster.write.deletion import Deletion, ObjectDeleter
 from situate.cluster.write.subresources import SUCCESS, set_condition
 
 _BUDGETS: Final = "poddisruptionbudgets.policy"
-_MOST_DISRUPTED: Final = 2000
+_MAX_DISRUPTED: Final = 2000
 """Largest number of evictions that the disruption controller may not have seen yet."""
-_REFUSED: Final = "Cannot evict pod as it would violate the pod's disruption budget."
+_REFUSAL_MESSAGE: Final = "Cannot evict pod as it would violate the pod's disruption budget."
 _RETRY_S: Final = 10
 
 
 class Evictions:
     """Evictions in one store."""
 
-    def __init__(self, store: Store, catalog: Catalog, writing: Writing, deleting: Deleting) -> None:
+    def __init__(self, store: Store, catalog: Catalog, writing: ObjectWriter, deleting: ObjectDeleter) -> None:
         self._store = store
         self._catalog = catalog
         self._writing = writing
@@ -39,32 +39,32 @@ class Evictions:
 
     def evict(self, call: Call) -> Steps[Written]:
         """Handle a POST of an Eviction."""
-        body = accepted(decode(call.request.body))
+        body = raise_if_refused(decode(call.request.body))
         if not isinstance(body, dict) or body.get("kind", "Eviction") != "Eviction":
-            raise Declined(bad_request("not a Eviction object"))
+            raise RequestRefused(bad_request("not a Eviction object"))
         named = (body.get("metadata") or {}).get("name", "")
         if named != call.name:
-            raise Declined(bad_request("name in URL does not match name in Eviction object"))
+            raise RequestRefused(bad_request("name in URL does not match name in Eviction object"))
         options = delete_options(call.request, body.get("deleteOptions") or {"kind": "DeleteOptions"})
         dry_run = options.dry_run or call.options.dry_run
-        yield from self._writing.admitting.posted(call, body, "eviction", ("policy", "v1", "Eviction"))
+        yield from self._writing.admission.admit_posted(call, body, "eviction", ("policy", "v1", "Eviction"))
         present = self._store.get("pods", call.target.namespace, call.name)
         if present is None:
-            raise Declined(not_found(call.resource, call.name))
-        pod = decoded(call.resource, present)
+            raise RequestRefused(not_found(call.resource, call.name))
+        pod = decode_whole(call.resource, present)
         if not _needs_no_budget(pod):
-            self._consult_budget(call, present, pod, dry_run=dry_run)
+            self._check_budget(call, present, pod, dry_run=dry_run)
         if not dry_run:
             deletion = self._deletion(call, options, dry_run=True)
             self._deleting.check_preconditions(deletion, present)
-            self._mark(call, present, pod)
+            self._set_disruption_target(call, present, pod)
         yield from self._deleting.delete(self._deletion(call, options, dry_run=dry_run), call.warnings, asked=True)
         return Written(201, dict(SUCCESS))
 
-    def _consult_budget(self, call: Call, present: Stored, pod: Obj, *, dry_run: bool) -> None:
+    def _check_budget(self, call: Call, present: StoredObject, pod: Obj, *, dry_run: bool) -> None:
         budgets = self._budgets_of(present)
         if len(budgets) > 1:
-            raise Declined(
+            raise RequestRefused(
                 Refused(
                     500,
                     "",
@@ -73,32 +73,34 @@ class Evictions:
             )
         if not budgets:
             return
-        budget = budgets[0].whole()
-        if not _is_ready(pod) and _lets_unready_go(budget):
+        budget = budgets[0].object_with_managers()
+        if not _is_ready(pod) and _allows_unready_eviction(budget):
             return
-        self._take_one(call, budget, dry_run=dry_run)
+        self._count_disruption(call, budget, dry_run=dry_run)
 
-    def _budgets_of(self, pod: Stored) -> list[Stored]:
+    def _budgets_of(self, pod: StoredObject) -> list[StoredObject]:
         found = []
-        for stored in self._store.table(_BUDGETS).ordered(pod.namespace):
+        for stored in self._store.table(_BUDGETS).sorted_objects(pod.namespace):
             selector = stored.object().get("spec", {}).get("selector")
             if selector is not None and object_selector(selector)(pod.labels):
                 found.append(stored)
         return found
 
-    def _take_one(self, call: Call, budget: Obj, *, dry_run: bool) -> None:
-        """Count one disruption. Raises `Declined` if the budget allows none."""
+    def _count_disruption(self, call: Call, budget: Obj, *, dry_run: bool) -> None:
+        """Count one disruption. Raises `RequestRefused` if the budget allows none."""
         metadata, status = budget["metadata"], budget.setdefault("status", {})
         name = metadata["name"]
-        resource = self._catalog.of_kind("policy/v1", "PodDisruptionBudget")
+        resource = self._catalog.find_kind("policy/v1", "PodDisruptionBudget")
         assert resource is not None
         if status.get("observedGeneration", 0) < metadata.get("generation", 0):
-            raise Declined(_too_many(f"The disruption budget {name} is still being processed by the server.", _RETRY_S))
+            raise RequestRefused(
+                _too_many_requests(f"The disruption budget {name} is still being processed by the server.", _RETRY_S)
+            )
         allowed = status.get("disruptionsAllowed", 0)
         if allowed < 0:
-            raise Declined(forbidden(resource, name, "pdb disruptions allowed is negative"))
-        if len(status.get("disruptedPods") or ()) > _MOST_DISRUPTED:
-            raise Declined(
+            raise RequestRefused(forbidden(resource, name, "pdb disruptions allowed is negative"))
+        if len(status.get("disruptedPods") or ()) > _MAX_DISRUPTED:
+            raise RequestRefused(
                 forbidden(
                     resource,
                     name,
@@ -106,15 +108,15 @@ class Evictions:
                 )
             )
         if allowed == 0:
-            raise Declined(_too_many(_why_not(name, status), None))
+            raise RequestRefused(_too_many_requests(_refusal_cause(name, status), None))
         status["disruptionsAllowed"] = allowed - 1
         if allowed == 1:
             _set_exhausted(metadata, status, call.now)
         if not dry_run:
             status.setdefault("disruptedPods", {})[call.name] = timestamp(call.now)
-            self._writing.storing.put(resource, budget)
+            self._writing.storage.put(resource, budget)
 
-    def _mark(self, call: Call, present: Stored, pod: Obj) -> None:
+    def _set_disruption_target(self, call: Call, present: StoredObject, pod: Obj) -> None:
         """Set the condition DisruptionTarget, which gives controllers the reason of the deletion."""
         condition = {
             "type": "DisruptionTarget",
@@ -123,8 +125,8 @@ class Evictions:
             "message": "Eviction API: evicting",
         }
         set_condition(pod.setdefault("status", {}), condition, call.now)
-        if pod != decoded(call.resource, present):
-            self._writing.storing.put(call.resource, pod)
+        if pod != decode_whole(call.resource, present):
+            self._writing.storage.put(call.resource, pod)
 
     def _deletion(self, call: Call, options: DeleteOptions, *, dry_run: bool) -> Deletion:
         # The new condition changed the pod's version. The requested version was compared before that.
@@ -143,7 +145,7 @@ def _is_ready(pod: Obj) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
-def _lets_unready_go(budget: Obj) -> bool:
+def _allows_unready_eviction(budget: Obj) -> bool:
     if budget.get("spec", {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
     status = budget.get("status", {})
@@ -151,14 +153,14 @@ def _lets_unready_go(budget: Obj) -> bool:
     return bool(desired > 0 and status.get("currentHealthy", 0) >= desired)
 
 
-def _too_many(cause: str, retry_s: int | None) -> Refused:
+def _too_many_requests(cause: str, retry_s: int | None) -> Refused:
     details: dict[str, Any] = {"causes": [{"reason": "DisruptionBudget", "message": cause}]}
     if retry_s is not None:
         details["retryAfterSeconds"] = retry_s
-    return Refused(429, "TooManyRequests", _REFUSED, details)
+    return Refused(429, "TooManyRequests", _REFUSAL_MESSAGE, details)
 
 
-def _why_not(name: str, status: Obj) -> str:
+def _refusal_cause(name: str, status: Obj) -> str:
     condition = next((c for c in status.get("conditions") or () if c["type"] == "DisruptionAllowed"), None)
     explained = condition is not None and condition["status"] == "False" and condition.get("message")
     if condition is not None and explained and condition.get("reason") == "SyncFailed":

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from situate.cluster.errors.field_errors import FieldError, Refused, bad_request, required
 from situate.cluster.errors.field_errors import forbidden as forbidden_field
-from situate.cluster.errors.refusals import Declined, invalid_options, unsupported_media_type, unsupported_patch
+from situate.cluster.errors.refusals import RequestRefused, invalid_options, unsupported_media_type, unsupported_patch
 from situate.cluster.kinds.rules import Obj
 from situate.cluster.kinds.semantics import Semantics
 from situate.cluster.patch.patches import json_patch, merge_patch
@@ -27,14 +27,14 @@ _NONE: Final = object()
 
 
 def check_patch(call: Call, media: str) -> None:
-    """Raise `Declined` if the resource does not accept the format, or an option with it."""
+    """Raise `RequestRefused` if the resource does not accept the format, or an option with it."""
     formats = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
     if call.resource.origin is Origin.CUSTOM:
         formats.remove(STRATEGIC_PATCH)
     if media == STRATEGIC_PATCH and media not in formats:
-        raise Declined(unsupported_media_type(media, formats))
+        raise RequestRefused(unsupported_media_type(media, formats))
     if media not in formats:
-        raise Declined(unsupported_patch())
+        raise RequestRefused(unsupported_patch())
     errors: list[FieldError] = []
     if media == APPLY_PATCH:
         if not call.request.parameter("fieldManager"):
@@ -42,10 +42,10 @@ def check_patch(call: Call, media: str) -> None:
     elif call.options.force:
         errors.append(forbidden_field("force", "may not be specified for non-apply patch"))
     if errors:
-        raise Declined(invalid_options("PatchOptions", errors))
+        raise RequestRefused(invalid_options("PatchOptions", errors))
 
 
-def kept_fields(present: Obj, made: Any, subresource: str) -> Collection[str]:
+def unchanged_fields(present: Obj, made: Any, subresource: str) -> Collection[str]:
     """Return the fields that the patch left unchanged and that this write keeps anyway.
 
     These are the status, or for a write to status everything else. They were decoded when they were written, so they
@@ -59,7 +59,7 @@ def kept_fields(present: Obj, made: Any, subresource: str) -> Collection[str]:
     return ("status",) if not subresource and made.get("status", _NONE) is present.get("status") else ()
 
 
-def patched(media: str, present: Obj, body: Any, semantics: Semantics) -> Any | Refused:
+def apply_patch(media: str, present: Obj, body: Any, semantics: Semantics) -> Any | Refused:
     """Return the present object after a patch, before decoding and defaulting."""
     if media == JSON_PATCH:
         return json_patch(present, body)

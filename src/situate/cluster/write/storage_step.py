@@ -6,61 +6,61 @@ from typing import Final
 
 import msgspec
 
-from situate.cluster.errors.refusals import Declined, already_exists
+from situate.cluster.errors.refusals import RequestRefused, already_exists
 from situate.cluster.kinds.rules import Obj
-from situate.cluster.storage.names import SUFFIX_LENGTH, Names
+from situate.cluster.storage.names import SUFFIX_LENGTH, NameGenerator
 from situate.cluster.storage.resources import Resource
 from situate.cluster.storage.selection import selectable_values
 from situate.cluster.storage.store import Store
-from situate.cluster.storage.stored_object import Managed, Stored, managed_from_json
+from situate.cluster.storage.stored_object import ManagedFieldsEntry, StoredObject, parse_managed_fields
 from situate.cluster.write.calls import Call, Written
 
-_NAMES_TRIED: Final = 8
+_MAX_NAME_ATTEMPTS: Final = 8
 _MAX_GENERATED: Final = 63 - SUFFIX_LENGTH
 
 
-class Storing:
+class StorageStep:
     """Writer of objects to one store, with free names for generateName."""
 
-    def __init__(self, store: Store, names: Names) -> None:
+    def __init__(self, store: Store, names: NameGenerator) -> None:
         self._store = store
         self._names = names
 
-    def put(self, resource: Resource, obj: Obj) -> Stored:
+    def put(self, resource: Resource, obj: Obj) -> StoredObject:
         """Store an object of the resource's version as it is."""
-        managed = managed_from_json(obj["metadata"].pop("managedFields", None))
-        obj = _as_stored(resource, obj)
+        managed = parse_managed_fields(obj["metadata"].pop("managedFields", None))
+        obj = _to_stored_version(resource, obj)
         return self._store.put(resource.table, obj, managed=managed, fields=selectable_values(resource, obj))
 
-    def changed(self, call: Call, present: Stored, new: Obj, old: Obj) -> Written:
+    def replace(self, call: Call, present: StoredObject, new: Obj, old: Obj) -> Written:
         """Replace the present object, which `old` holds decoded.
 
         An equal object is not written. A terminating object without finalizers is removed.
         """
-        if _gone(new):
+        if _is_removable(new):
             if not call.options.dry_run:
                 self._store.remove(call.resource.table, present.namespace, present.name)
             return Written(200, new)
         if call.options.dry_run:
             return Written(200, new)
-        managed = managed_from_json(new["metadata"].pop("managedFields", None))
+        managed = parse_managed_fields(new["metadata"].pop("managedFields", None))
         old["metadata"].pop("managedFields", None)
         if new == old and _same_managers(managed, present.managed):
             return Written(200, present)
-        new = _as_stored(call.resource, new)
+        new = _to_stored_version(call.resource, new)
         fields = selectable_values(call.resource, new)
         return Written(200, self._store.put(call.resource.table, new, managed=managed, fields=fields))
 
-    def generated(self, resource: Resource, namespace: str, prefix: str) -> str:
-        """Return a free name that begins with a generateName. Raises `Declined` if none was found."""
-        for _ in range(_NAMES_TRIED):
+    def free_name(self, resource: Resource, namespace: str, prefix: str) -> str:
+        """Return a free name that begins with a generateName. Raises `RequestRefused` if none was found."""
+        for _ in range(_MAX_NAME_ATTEMPTS):
             name = prefix[:_MAX_GENERATED] + self._names.suffix()
             if self._store.get(resource.table, namespace, name) is None:
                 return name
-        raise Declined(already_exists(resource, name))
+        raise RequestRefused(already_exists(resource, name))
 
 
-def _same_managers(left: tuple[Managed, ...], right: tuple[Managed, ...]) -> bool:
+def _same_managers(left: tuple[ManagedFieldsEntry, ...], right: tuple[ManagedFieldsEntry, ...]) -> bool:
     """Compare without the times, because a write that changes nothing else does not change them."""
     return len(left) == len(right) and all(
         msgspec.structs.replace(one, time="") == msgspec.structs.replace(other, time="")
@@ -68,7 +68,7 @@ def _same_managers(left: tuple[Managed, ...], right: tuple[Managed, ...]) -> boo
     )
 
 
-def _gone(obj: Obj) -> bool:
+def _is_removable(obj: Obj) -> bool:
     """Return whether a terminating object can be removed: no finalizer and no grace period is left."""
     metadata = obj["metadata"]
     if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
@@ -78,7 +78,7 @@ def _gone(obj: Obj) -> bool:
     return obj["kind"] != "Namespace" or not obj.get("spec", {}).get("finalizers")
 
 
-def _as_stored(resource: Resource, obj: Obj) -> Obj:
+def _to_stored_version(resource: Resource, obj: Obj) -> Obj:
     if resource.to_stored is not None:
         return resource.to_stored(obj)
     obj["apiVersion"] = resource.stored_api_version

@@ -1,7 +1,7 @@
 """Subresources with their own logic: scale, binding, resize, finalize.
 
 After Kubernetes' registry of pods, of each scalable kind and of namespaces. `evictions` handles evictions, and
-`Writing` writes status.
+`ObjectWriter` writes status.
 """
 
 from __future__ import annotations
@@ -15,18 +15,25 @@ import msgspec
 from situate.cluster.admission.attributes import Steps
 from situate.cluster.errors.field_errors import FieldError, Refused, bad_request, invalid_object, required
 from situate.cluster.errors.go_text import quote
-from situate.cluster.errors.refusals import Declined, accepted, conflict, forbidden, internal_error, not_found
+from situate.cluster.errors.refusals import (
+    RequestRefused,
+    conflict,
+    forbidden,
+    internal_error,
+    not_found,
+    raise_if_refused,
+)
 from situate.cluster.errors.times import timestamp
 from situate.cluster.kinds import validation
 from situate.cluster.kinds.rules import Obj
 from situate.cluster.kinds.schemas.bodies import decode
 from situate.cluster.kinds.structural.schema import ScalePaths, get_path, set_path
-from situate.cluster.patch.patches import copied, json_patch, merge_patch
-from situate.cluster.read.negotiation import decoded
+from situate.cluster.patch.patches import copy_json, json_patch, merge_patch
+from situate.cluster.read.negotiation import decode_whole
 from situate.cluster.read.table_cells import selector_text
 from situate.cluster.storage.resources import Origin, Resource
 from situate.cluster.storage.store import Store
-from situate.cluster.write import Writing
+from situate.cluster.write import ObjectWriter
 from situate.cluster.write.calls import Call, Shape, Written
 from situate.cluster.write.patch_step import APPLY_PATCH, JSON_PATCH
 from situate.framework.pod.resources import amount, pod_request
@@ -34,14 +41,14 @@ from situate.objects.decoding.codec import decode as decode_object
 from situate.objects.resources import PODS
 from situate.objects.values.quantity import parse_quantity
 
-_SIZED: Final = ("cpu", "memory")
+_RESIZABLE_RESOURCES: Final = ("cpu", "memory")
 SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
 class Subresources:
     """Writes to subresources of objects in one store."""
 
-    def __init__(self, store: Store, writing: Writing) -> None:
+    def __init__(self, store: Store, writing: ObjectWriter) -> None:
         self._store = store
         self._writing = writing
 
@@ -71,7 +78,7 @@ class Subresources:
         """Handle a GET of the scale subresource. A custom resource must have its replicas field set."""
         path = _scale_paths(resource).spec_replicas
         if get_path(obj, path) is None and resource.origin is Origin.CUSTOM:
-            raise Declined(internal_error(f"the spec replicas field {quote(path)} does not exist"))
+            raise RequestRefused(internal_error(f"the spec replicas field {quote(path)} does not exist"))
         return self.scale_of(resource, obj)
 
     def write_scale(self, call: Call) -> Steps[Written]:
@@ -79,14 +86,14 @@ class Subresources:
         resource = call.resource
         semantics = self._writing.semantics_of(resource)
         paths = _scale_paths(resource)
-        body = accepted(decode(call.request.body, _media(call)))
+        body = raise_if_refused(decode(call.request.body, _media_type(call)))
 
         def change(present: Obj | None) -> Obj:
             assert present is not None
-            scale = self._changed_scale(call, self.scale_of(resource, present), body)
+            scale = self._apply_scale_change(call, self.scale_of(resource, present), body)
             metadata = scale.get("metadata") or {}
             if metadata.get("uid", present["metadata"]["uid"]) != present["metadata"]["uid"]:
-                raise Declined(
+                raise RequestRefused(
                     conflict(
                         resource,
                         call.name,
@@ -95,7 +102,7 @@ class Subresources:
                         kind=f"{resource.id}/scale",
                     )
                 )
-            new: Obj = copied(present)
+            new: Obj = copy_json(present)
             revision = metadata.get("resourceVersion")
             if revision:
                 new["metadata"]["resourceVersion"] = revision
@@ -110,44 +117,44 @@ class Subresources:
 
         shape = Shape(("autoscaling", "v1", "Scale"), partial(self.scale_of, resource), take)
         written = yield from self._writing.replace(call, "scale", semantics, change, shape=shape)
-        obj = written.object if isinstance(written.object, dict) else decoded(resource, written.object)
+        obj = written.object if isinstance(written.object, dict) else decode_whole(resource, written.object)
         return Written(200, self.scale_of(resource, obj))
 
     def bind(self, call: Call) -> Steps[Written]:
         """Handle a POST of a Binding: bind a pod to a node."""
-        body = self._posted(call, "Binding")
+        body = self._decode_posted(call, "Binding")
         metadata, target = body.get("metadata") or {}, body.get("target") or {}
         node = target.get("name", "")
         if target.get("kind", "") not in ("", "Node") or not node:
             # Upstream returns the bare list of field errors here, which becomes an internal server error.
             error = required("target.name") if not node else None
-            raise Declined(
+            raise RequestRefused(
                 Refused(
                     500,
                     "",
                     str(error) if error else 'target.kind: Unsupported value: supported values: "Node", "<empty>"',
                 )
             )
-        yield from self._writing.admitting.posted(call, body, "binding", ("", "v1", "Binding"))
+        yield from self._writing.admission.admit_posted(call, body, "binding", ("", "v1", "Binding"))
         present = self._store.get("pods", call.target.namespace, call.name)
         if present is None:
-            raise Declined(not_found(call.resource, call.name))
+            raise RequestRefused(not_found(call.resource, call.name))
         self._check_binding(call, metadata, present.uid, present.revision)
-        pod = decoded(call.resource, present)
-        refusal = _unbindable(pod)
+        pod = decode_whole(call.resource, present)
+        refusal = _binding_problem(pod)
         if refusal:
-            raise Declined(conflict(call.resource, call.name, refusal, kind="pods/binding"))
+            raise RequestRefused(conflict(call.resource, call.name, refusal, kind="pods/binding"))
         pod["spec"]["nodeName"] = node
         pod.setdefault("status", {}).pop("nominatedNodeName", None)
         annotations = metadata.get("annotations")
         if annotations:
             pod["metadata"].setdefault("annotations", {}).update(annotations)
-        labels = {**(metadata.get("labels") or {}), **self._writing.admitting.zone_labels(node)}
+        labels = {**(metadata.get("labels") or {}), **self._writing.admission.zone_labels(node)}
         if labels:
             pod["metadata"].setdefault("labels", {}).update(labels)
         set_condition(pod["status"], {"type": "PodScheduled", "status": "True"}, call.now)
         if not call.options.dry_run:
-            self._writing.storing.put(call.resource, pod)
+            self._writing.storage.put(call.resource, pod)
         return Written(201, dict(SUCCESS))
 
     def resize(self, call: Call) -> Steps[Written]:
@@ -159,7 +166,7 @@ class Subresources:
                 self._check_capacity(call, new)
             return errors
 
-        return (yield from self._partial(call, "resize", _prepare_resize, validate))
+        return (yield from self._write_part(call, "resize", _prepare_resize, validate))
 
     def _check_capacity(self, call: Call, pod: Obj) -> None:
         """Refuse a pod that is larger than its node, without regard to other pods (admission plugin PodResize)."""
@@ -170,33 +177,35 @@ class Subresources:
         asked = pod_request(decode_object(PODS, msgspec.json.encode({**pod, "status": {}}))).amounts
         over = [
             f"{name}, requested: {asked.get(name, 0)}, allocatable: {most}"
-            for name, most in ((each, amount(each, parse_quantity(str(allocatable.get(each, 0))))) for each in _SIZED)
+            for name, most in (
+                (each, amount(each, parse_quantity(str(allocatable.get(each, 0))))) for each in _RESIZABLE_RESOURCES
+            )
             if asked.get(name, 0) > most
         ]
         if over:
             why = f"node didn't have enough allocatable resources: {'; '.join(over)}"
             refused = forbidden(call.resource, call.name, why)
-            raise Declined(replace(refused, details={**refused.details, "causes": [{"reason": "NodeCapacity"}]}))
+            raise RequestRefused(replace(refused, details={**refused.details, "causes": [{"reason": "NodeCapacity"}]}))
 
     def finalize(self, call: Call) -> Steps[Written]:
         """Handle a PUT of namespaces/finalize. Only `spec.finalizers` is taken over."""
-        return (yield from self._partial(call, "finalize", _prepare_finalize, lambda _new, _old: []))
+        return (yield from self._write_part(call, "finalize", _prepare_finalize, lambda _new, _old: []))
 
-    def _partial(self, call: Call, name: str, prepare: Any, validate: Any) -> Steps[Written]:
+    def _write_part(self, call: Call, name: str, prepare: Any, validate: Any) -> Steps[Written]:
         writing = self._writing
         if call.request.method == "PATCH":
             return (yield from writing.patch(call, name, prepare, validate))
         return (yield from writing.update(call, name, prepare, validate))
 
-    def _posted(self, call: Call, kind: str) -> Obj:
-        body = accepted(decode(call.request.body, _media(call)))
+    def _decode_posted(self, call: Call, kind: str) -> Obj:
+        body = raise_if_refused(decode(call.request.body, _media_type(call)))
         if not isinstance(body, dict):
-            raise Declined(bad_request(f"the body is not a {kind}"))
+            raise RequestRefused(bad_request(f"the body is not a {kind}"))
         if body.get("kind", kind) != kind:
-            raise Declined(bad_request(f'{body["kind"]} in version "v1" cannot be handled as a {kind}'))
+            raise RequestRefused(bad_request(f'{body["kind"]} in version "v1" cannot be handled as a {kind}'))
         named = (body.get("metadata") or {}).get("name", "")
         if named != call.name:
-            raise Declined(bad_request(f"name in URL does not match name in {kind} object"))
+            raise RequestRefused(bad_request(f"name in URL does not match name in {kind} object"))
         return body
 
     def _check_binding(self, call: Call, metadata: Obj, uid: str, revision: int) -> None:
@@ -204,7 +213,7 @@ class Subresources:
         asked = {"UID": (metadata.get("uid"), uid), "ResourceVersion": (metadata.get("resourceVersion"), str(revision))}
         for what, (given, found) in asked.items():
             if given and given != found:
-                raise Declined(
+                raise RequestRefused(
                     conflict(
                         call.resource,
                         call.name,
@@ -213,33 +222,33 @@ class Subresources:
                     )
                 )
 
-    def _changed_scale(self, call: Call, scale: Obj, body: Any) -> Obj:
-        media = _media(call)
+    def _apply_scale_change(self, call: Call, scale: Obj, body: Any) -> Obj:
+        media = _media_type(call)
         if not isinstance(body, (dict, list)):
-            raise Declined(bad_request("the body is not a Scale"))
+            raise RequestRefused(bad_request("the body is not a Scale"))
         if call.request.method == "PUT":
             new = body
         elif media == JSON_PATCH:
-            new = accepted(json_patch(scale, body))
+            new = raise_if_refused(json_patch(scale, body))
         elif media == APPLY_PATCH:
             new = merge_patch(scale, {"spec": (body if isinstance(body, dict) else {}).get("spec")})
         else:
             new = merge_patch(scale, body)
         if not isinstance(new, dict):
-            raise Declined(bad_request("the body is not a Scale"))
-        if call.request.method == "PATCH" and not _names_revision(body):
+            raise RequestRefused(bad_request("the body is not a Scale"))
+        if call.request.method == "PATCH" and not _has_resource_version(body):
             (new.get("metadata") or {}).pop("resourceVersion", None)
         errors = validation.validate_scale(new)
         if errors:
-            raise Declined(invalid_object("autoscaling", "Scale", call.name, errors))
+            raise RequestRefused(invalid_object("autoscaling", "Scale", call.name, errors))
         return new
 
 
-def _names_revision(body: Any) -> bool:
+def _has_resource_version(body: Any) -> bool:
     return isinstance(body, dict) and bool((body.get("metadata") or {}).get("resourceVersion"))
 
 
-def _media(call: Call) -> str:
+def _media_type(call: Call) -> str:
     return call.request.headers.get("content-type", "application/json").split(";")[0].strip() or "application/json"
 
 
@@ -251,10 +260,10 @@ def _scale_paths(resource: Resource) -> ScalePaths:
         return _BUILT_IN_PATHS
     assert resource.definition is not None
     version = next(v for v in resource.definition["spec"]["versions"] if v["name"] == resource.version)
-    return ScalePaths.of(version["subresources"]["scale"])
+    return ScalePaths.from_subresource(version["subresources"]["scale"])
 
 
-def _unbindable(pod: Obj) -> str:
+def _binding_problem(pod: Obj) -> str:
     name, spec = pod["metadata"]["name"], pod["spec"]
     if "deletionTimestamp" in pod["metadata"]:
         return f"pod {name} is being deleted, cannot be assigned to a host"
@@ -292,7 +301,9 @@ def _prepare_resize(new: Obj, old: Obj) -> None:
         spec = dict(old["spec"])
         for kind in ("containers", "initContainers"):
             if old["spec"].get(kind):
-                spec[kind] = [_resized(was, now) for was, now in zip(old["spec"][kind], new["spec"][kind], strict=True)]
+                spec[kind] = [
+                    _with_resources(was, now) for was, now in zip(old["spec"][kind], new["spec"][kind], strict=True)
+                ]
         for name in ("resources",):
             if name in new["spec"]:
                 spec[name] = new["spec"][name]
@@ -307,7 +318,7 @@ def _prepare_resize(new: Obj, old: Obj) -> None:
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def _resized(was: Obj, now: Obj) -> Obj:
+def _with_resources(was: Obj, now: Obj) -> Obj:
     container = dict(was)
     for name in ("resources", "resizePolicy"):
         if name in now:

@@ -12,44 +12,44 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote
 
 from situate.cluster.storage.watch import Watch
-from situate.embedded.http.http1 import BadRequest, Incoming, RequestParser, head_bytes
+from situate.embedded.http.http1 import BadRequest, IncomingRequest, RequestParser, head_bytes
 from situate.embedded.http.watch_stream import WatchStream
 from situate.objects.messages import Request, Response
 
 Outcome: TypeAlias = Response | Watch | None
 """None: the connection ends without an answer."""
 
-_MOST_AHEAD: Final = 1 << 20
+_MAX_READ_AHEAD_BYTES: Final = 1 << 20
 """Bytes of later requests to read while an earlier one is being answered."""
-_MOST_TOGETHER: Final = 1 << 16
+_MAX_WRITE_BYTES: Final = 1 << 16
 """Approximate number of bytes of answers in one write."""
-_GO_ON: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class Answering(Protocol):
+class RequestHandler(Protocol):
     """Handler of requests."""
 
     def answer(self, request: Request) -> Outcome | Coroutine[Any, Any, Outcome]:
         """Answer at once, or return a coroutine if the answer must wait. Raises no exception."""
         ...
 
-    def too_large(self) -> Response:
+    def too_large_response(self) -> Response:
         """Return the answer to a request with a body larger than `MOST_BODY`."""
         ...
 
-    def malformed(self, problem: BadRequest) -> Response:
+    def malformed_response(self, problem: BadRequest) -> Response:
         """Return the answer to bytes that are not HTTP."""
         ...
 
 
-class Listening(Protocol):
+class ConnectionAcceptor(Protocol):
     """Acceptor of connections."""
 
-    def joined(self, connection: Connection) -> None: ...
+    def add_connection(self, connection: Connection) -> None: ...
 
-    def left(self, connection: Connection) -> None: ...
+    def remove_connection(self, connection: Connection) -> None: ...
 
-    def date(self) -> bytes:
+    def date_header(self) -> bytes:
         """Return the header line with the time."""
         ...
 
@@ -57,12 +57,12 @@ class Listening(Protocol):
 class Connection(asyncio.Protocol):
     """Protocol of one connection. It lives as long as the connection."""
 
-    def __init__(self, answering: Answering, listening: Listening, clock: Callable[[], float]) -> None:
-        self._answering = answering
-        self._listening = listening
+    def __init__(self, answering: RequestHandler, listening: ConnectionAcceptor, clock: Callable[[], float]) -> None:
+        self._handler = answering
+        self._acceptor = listening
         self._clock = clock
         self._parser = RequestParser()
-        self._current: Incoming | None = None
+        self._current: IncomingRequest | None = None
         """The request that is being answered over several turns of the loop."""
         self._task: asyncio.Task[None] | None = None
         self._stream: WatchStream | None = None
@@ -88,7 +88,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._listening.joined(self)
+        self._acceptor.add_connection(self)
 
     def data_received(self, data: bytes) -> None:
         if self._last:
@@ -96,12 +96,12 @@ class Connection(asyncio.Protocol):
         self._parser.feed(data)
         if not self.busy:
             self._answer_all()
-        elif self._parser.buffered > _MOST_AHEAD and self._reading:
+        elif self._parser.buffered_bytes > _MAX_READ_AHEAD_BYTES and self._reading:
             self._reading = False
             self._transport.pause_reading()
 
     def connection_lost(self, _: Exception | None) -> None:
-        self._listening.left(self)
+        self._acceptor.remove_connection(self)
         self._last = True
         if self._task is not None:
             self._task.cancel()
@@ -129,30 +129,30 @@ class Connection(asyncio.Protocol):
                 incoming = self._parser.next_request()
             except BadRequest as problem:
                 self._last = True
-                answers.append(self._bytes(self._answering.malformed(problem), None))
+                answers.append(self._encode_answer(self._handler.malformed_response(problem), None))
                 break
             if incoming is None:
                 if self._parser.waits_to_send:
                     self._parser.waits_to_send = False
-                    answers.append(_GO_ON)
+                    answers.append(_CONTINUE)
                 break
             outcome: Outcome | Coroutine[Any, Any, Outcome]
             if incoming.body is None:
-                outcome = self._answering.too_large()
+                outcome = self._handler.too_large_response()
             else:
-                outcome = self._answering.answer(_request(incoming, incoming.body))
+                outcome = self._handler.answer(_to_request(incoming, incoming.body))
             if isinstance(outcome, Response):
-                answers.append(self._bytes(outcome, incoming))
+                answers.append(self._encode_answer(outcome, incoming))
                 self._last = not incoming.keep_alive
                 size += len(outcome.body)
-                if size > _MOST_TOGETHER:
+                if size > _MAX_WRITE_BYTES:
                     # The transport may find that the client does not read, and call `pause_writing`.
                     self._write(answers)
                     size = 0
             else:
                 self._write(answers)
                 self._current = incoming
-                self._begin(outcome, incoming)
+                self._begin_deferred(outcome, incoming)
         self._write(answers)
         if self._last and not self.busy:
             self._transport.close()
@@ -162,47 +162,47 @@ class Connection(asyncio.Protocol):
             self._transport.write(answers[0] if len(answers) == 1 else b"".join(answers))
             answers.clear()
 
-    def _begin(self, outcome: Watch | Coroutine[Any, Any, Outcome] | None, incoming: Incoming) -> None:
+    def _begin_deferred(self, outcome: Watch | Coroutine[Any, Any, Outcome] | None, incoming: IncomingRequest) -> None:
         """Start an answer that takes several turns of the loop."""
         if outcome is None:
             self.abort()
         elif isinstance(outcome, Watch):
             self._begin_stream(outcome, incoming)
         else:
-            self._task = asyncio.get_running_loop().create_task(self._finished(outcome, incoming))
+            self._task = asyncio.get_running_loop().create_task(self._finish_deferred(outcome, incoming))
 
-    async def _finished(self, coming: Coroutine[Any, Any, Outcome], incoming: Incoming) -> None:
+    async def _finish_deferred(self, coming: Coroutine[Any, Any, Outcome], incoming: IncomingRequest) -> None:
         outcome = await coming
         self._task = None
         if isinstance(outcome, Response):
-            self._transport.write(self._bytes(outcome, incoming))
-            self._go_on(incoming)
+            self._transport.write(self._encode_answer(outcome, incoming))
+            self._continue_reading(incoming)
         else:
-            self._begin(outcome, incoming)
+            self._begin_deferred(outcome, incoming)
 
-    def _begin_stream(self, watch: Watch, incoming: Incoming) -> None:
+    def _begin_stream(self, watch: Watch, incoming: IncomingRequest) -> None:
         if incoming.method == "HEAD":
             watch.close()
             self._transport.write(
-                head_bytes(watch.status, watch.headers, self._listening.date(), b"connection: close\r\n")
+                head_bytes(watch.status, watch.headers, self._acceptor.date_header(), b"connection: close\r\n")
             )
             self._transport.close()
             return
         chunked = incoming.chunks_understood
         more = (b"transfer-encoding: chunked\r\n",) if chunked else (b"connection: close\r\n",)
-        self._transport.write(head_bytes(watch.status, watch.headers, self._listening.date(), *more))
+        self._transport.write(head_bytes(watch.status, watch.headers, self._acceptor.date_header(), *more))
 
         def ended() -> None:
             self._stream = None
             self._last = self._last or not chunked
-            self._go_on(incoming)
+            self._continue_reading(incoming)
 
         self._stream = WatchStream(watch, self._transport, self._clock, ended, chunked=chunked)
         if not self._writable:
             self._stream.pause()
         self._stream.begin()
 
-    def _go_on(self, incoming: Incoming) -> None:
+    def _continue_reading(self, incoming: IncomingRequest) -> None:
         """Continue with the requests that the client has sent meanwhile."""
         self._current = None
         self._last = self._last or not incoming.keep_alive
@@ -211,20 +211,22 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         self._answer_all()
 
-    def _bytes(self, answer: Response, incoming: Incoming | None) -> bytes:
+    def _encode_answer(self, answer: Response, incoming: IncomingRequest | None) -> bytes:
         length = b"content-length: %d\r\n" % len(answer.body)
         if incoming is None or not incoming.keep_alive or self._last:
-            head = head_bytes(answer.status, answer.headers, self._listening.date(), length, b"connection: close\r\n")
+            head = head_bytes(
+                answer.status, answer.headers, self._acceptor.date_header(), length, b"connection: close\r\n"
+            )
         elif incoming.chunks_understood:
-            head = head_bytes(answer.status, answer.headers, self._listening.date(), length)
+            head = head_bytes(answer.status, answer.headers, self._acceptor.date_header(), length)
         else:
             head = head_bytes(
-                answer.status, answer.headers, self._listening.date(), length, b"connection: keep-alive\r\n"
+                answer.status, answer.headers, self._acceptor.date_header(), length, b"connection: keep-alive\r\n"
             )
         return head if incoming is not None and incoming.method == "HEAD" else head + answer.body
 
 
-def _request(incoming: Incoming, body: bytes) -> Request:
+def _to_request(incoming: IncomingRequest, body: bytes) -> Request:
     path, _, query = incoming.target.partition("?")
     return Request(
         "GET" if incoming.method == "HEAD" else incoming.method,

@@ -17,8 +17,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from situate.cluster.apiserver.api import refused_response
-from situate.cluster.apiserver.faults import Faults, Rule
+from situate.cluster.apiserver.api import refusal_response
+from situate.cluster.apiserver.faults import FaultRule, Faults
 from situate.cluster.errors.field_errors import bad_request
 from situate.cluster.errors.refusals import method_not_allowed, no_such_path
 from situate.cluster.storage.store import Store
@@ -37,7 +37,7 @@ class Kubelets(Protocol):
     def slow_kubelet(self, node: str, seconds: float) -> None: ...
 
 
-class _Kubelet(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+class _KubeletOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     running: bool = True
     slow_by_seconds: float | None = None
     """None: no change."""
@@ -55,7 +55,7 @@ class FaultRoutes:
         self._running = asyncio.Event()
         self._running.set()
 
-    async def resumed(self) -> None:
+    async def wait_while_paused(self) -> None:
         """Wait while the server is paused."""
         await self._running.wait()
 
@@ -63,37 +63,37 @@ class FaultRoutes:
         """Execute one order."""
         match request.path.removeprefix("/situate/").strip("/").split("/"):
             case ["faults"]:
-                return self._rules(request)
+                return self._handle_rules(request)
             case ["faults", order] if request.method == "POST":
-                return self._ordered(order, request)
+                return self._execute_order(order, request)
             case ["kubelets", node] if request.method == "PUT":
-                return self._kubelet(node, request.body)
+                return self._set_kubelet(node, request.body)
             case _:
-                return refused_response(no_such_path("use the path /situate/faults"))
+                return refusal_response(no_such_path("use the path /situate/faults"))
 
-    def _rules(self, request: Request) -> Response:
+    def _handle_rules(self, request: Request) -> Response:
         match request.method:
             case "GET":
                 pass
             case "POST":
                 try:
-                    self._faults.add(msgspec.json.decode(request.body, type=Rule))
+                    self._faults.add(msgspec.json.decode(request.body, type=FaultRule))
                 except ValueError as error:
-                    return refused_response(bad_request(f"the body is not a fault: {error}"))
+                    return refusal_response(bad_request(f"the body is not a fault: {error}"))
             case "DELETE":
                 self._faults.clear()
                 self._running.set()
             case _:
-                return refused_response(method_not_allowed())
-        return _json(self._faults.report())
+                return refusal_response(method_not_allowed())
+        return _json_response(self._faults.report())
 
-    def _ordered(self, order: str, request: Request) -> Response:
+    def _execute_order(self, order: str, request: Request) -> Response:
         match order:
             case "compact":
                 self._store.compact(pages=request.parameter("pages") in ("1", "true"))
-                return _json({"compacted": self._store.revision})
+                return _json_response({"compacted": self._store.revision})
             case "cut-watches":
-                return _json({"cut": self._cut_watches()})
+                return _json_response({"cut": self._cut_watches()})
             case "pause":
                 self._faults.paused = True
                 self._running.clear()
@@ -101,24 +101,24 @@ class FaultRoutes:
                 self._faults.paused = False
                 self._running.set()
             case _:
-                return refused_response(no_such_path("use compact, cut-watches, pause or resume"))
-        return _json(self._faults.report())
+                return refusal_response(no_such_path("use compact, cut-watches, pause or resume"))
+        return _json_response(self._faults.report())
 
-    def _kubelet(self, node: str, body: bytes) -> Response:
+    def _set_kubelet(self, node: str, body: bytes) -> Response:
         if self.kubelets is None:
-            return refused_response(no_such_path("this server runs without kubelets"))
+            return refusal_response(no_such_path("this server runs without kubelets"))
         try:
-            wanted = msgspec.json.decode(body, type=_Kubelet)
+            wanted = msgspec.json.decode(body, type=_KubeletOrder)
         except ValueError as error:
-            return refused_response(bad_request(f"the body is not an order to a kubelet: {error}"))
+            return refusal_response(bad_request(f"the body is not an order to a kubelet: {error}"))
         if wanted.running:
             self.kubelets.start_kubelet(node)
         else:
             self.kubelets.stop_kubelet(node)
         if wanted.slow_by_seconds is not None:
             self.kubelets.slow_kubelet(node, wanted.slow_by_seconds)
-        return _json({"node": node, "running": wanted.running})
+        return _json_response({"node": node, "running": wanted.running})
 
 
-def _json(value: Any) -> Response:
+def _json_response(value: Any) -> Response:
     return Response(200, _encode(value), {"content-type": "application/json"})

@@ -15,8 +15,8 @@ import msgspec
 import structlog
 
 from situate.cluster.apiserver.api import Answer as ApiAnswer
-from situate.cluster.apiserver.api import ApiServer, Handling, refused_response
-from situate.cluster.apiserver.faults import Faults, Kind, Rule
+from situate.cluster.apiserver.api import ApiServer, Handling, refusal_response
+from situate.cluster.apiserver.faults import FaultKind, FaultRule, Faults
 from situate.cluster.errors.field_errors import Refused
 from situate.cluster.errors.refusals import internal_error
 from situate.cluster.storage.effects import Effect, Identity
@@ -25,8 +25,8 @@ from situate.cluster.storage.watch import Watch
 from situate.embedded.http.connection import Outcome
 from situate.embedded.http.fault_routes import FaultRoutes
 from situate.embedded.http.http1 import BadRequest
-from situate.embedded.http.identities import Identities, Unauthorized
-from situate.embedded.journal import Unusable
+from situate.embedded.http.identities import Authenticator, Unauthorized
+from situate.embedded.journal import UnusableDirectory
 from situate.embedded.webhooks.calls import WebhookCaller
 from situate.objects.messages import Request, Response
 
@@ -38,7 +38,7 @@ _READERS: Final = ("curl/", "Wget/", "Mozilla/")
 _FUTURE_S: Final = 3.0
 """Seconds that a read waits for a future revision (apiserver storage/cacher, blockTimeout)."""
 
-Later = Coroutine[Any, Any, Outcome]
+DeferredOutcome = Coroutine[Any, Any, Outcome]
 
 
 class Frontend:
@@ -48,7 +48,7 @@ class Frontend:
         self,
         api: ApiServer,
         clock: Callable[[], float],
-        identities: Identities,
+        identities: Authenticator,
         webhooks: WebhookCaller,
         faults: Faults,
         routes: FaultRoutes,
@@ -69,89 +69,89 @@ class Frontend:
             watch.close()
         return len(watches)
 
-    def answer(self, request: Request) -> Outcome | Later:
+    def answer(self, request: Request) -> Outcome | DeferredOutcome:
         """Answer one request: at once, unless it must wait for a webhook, a fault or a future revision."""
         try:
-            identity = self._identities.of(request.headers)
+            identity = self._identities.authenticate(request.headers)
             if request.path.startswith("/situate/"):
                 return self._routes.answer(request)
-            if self._faults.ordered or self._faults.paused:
-                return self._harmed(request, identity)
-            return self._answered(request, identity)
+            if self._faults.active or self._faults.paused:
+                return self._answer_with_fault(request, identity)
+            return self._answer_at_revision(request, identity)
         except Unauthorized as problem:
-            return refused_response(problem.refused)
+            return refusal_response(problem.refused)
         except Exception as error:
-            return _failed(request, error)
+            return _internal_error_response(request, error)
 
-    def too_large(self) -> Response:
+    def too_large_response(self) -> Response:
         """Return the answer to a body that is too large to read."""
-        return refused_response(Refused(413, "RequestEntityTooLarge", "the body is larger than 3 MiB"))
+        return refusal_response(Refused(413, "RequestEntityTooLarge", "the body is larger than 3 MiB"))
 
-    def malformed(self, problem: BadRequest) -> Response:
+    def malformed_response(self, problem: BadRequest) -> Response:
         """Return the answer to bytes that are not HTTP/1.1."""
-        return refused_response(Refused(problem.status, _REASONS.get(problem.status, "BadRequest"), problem.message))
+        return refusal_response(Refused(problem.status, _REASONS.get(problem.status, "BadRequest"), problem.message))
 
     async def drive(self, handling: Handling, effect: Effect) -> ApiAnswer:
         """Make the webhook calls of a request until it is answered."""
         while True:
-            reply = await self._webhooks.carried_out(effect)
+            reply = await self._webhooks.execute(effect)
             try:
                 effect = handling.send(reply)
             except StopIteration as done:
                 answer: ApiAnswer = done.value
                 return answer
 
-    def _answered(self, request: Request, identity: Identity) -> Outcome | Later:
+    def _answer_at_revision(self, request: Request, identity: Identity) -> Outcome | DeferredOutcome:
         asked = _revision_needed(request)
         if asked > self._api.store.revision:
-            return self._answered_then(asked, request, identity)
-        return self._carried_out(request, identity)
+            return self._answer_after_wait(asked, request, identity)
+        return self._execute(request, identity)
 
-    async def _answered_then(self, asked: int, request: Request, identity: Identity) -> Outcome:
-        await self._reached(asked)
+    async def _answer_after_wait(self, asked: int, request: Request, identity: Identity) -> Outcome:
+        await self._wait_for_revision(asked)
         try:
-            outcome = self._carried_out(request, identity)
+            outcome = self._execute(request, identity)
         except Exception as error:
-            return _failed(request, error)
+            return _internal_error_response(request, error)
         return await outcome if isinstance(outcome, Coroutine) else outcome
 
-    def _carried_out(self, request: Request, identity: Identity) -> Outcome | Later:
+    def _execute(self, request: Request, identity: Identity) -> Outcome | DeferredOutcome:
         handling = self._api.handle(request, self._clock(), identity)
         try:
             effect = next(handling)
         except StopIteration as done:
-            return self._shown(request, done.value)
-        return self._driven(request, handling, effect)
+            return self._to_outcome(request, done.value)
+        return self._drive_to_outcome(request, handling, effect)
 
-    async def _driven(self, request: Request, handling: Handling, effect: Effect) -> Outcome:
+    async def _drive_to_outcome(self, request: Request, handling: Handling, effect: Effect) -> Outcome:
         try:
-            return self._shown(request, await self.drive(handling, effect))
+            return self._to_outcome(request, await self.drive(handling, effect))
         except Exception as error:
-            return _failed(request, error)
+            return _internal_error_response(request, error)
 
-    async def _harmed(self, request: Request, identity: Identity) -> Outcome:
+    async def _answer_with_fault(self, request: Request, identity: Identity) -> Outcome:
         """Apply the fault for the request, if one is ordered."""
-        await self._routes.resumed()
-        rule = self._faults.of(request, identity)
+        await self._routes.wait_while_paused()
+        rule = self._faults.take_rule(request, identity)
         if rule is not None:
             if rule.delay_s:
                 await asyncio.sleep(rule.delay_s)
-            if rule.fault is Kind.REFUSE:
-                return _refused_on_purpose(rule)
-            if rule.fault is Kind.DROP_REQUEST:
+            if rule.fault is FaultKind.REFUSE:
+                return _fault_response(rule)
+            if rule.fault is FaultKind.DROP_REQUEST:
                 return None
         try:
-            outcome = self._answered(request, identity)
+            outcome = self._answer_at_revision(request, identity)
         except Exception as error:
-            outcome = _failed(request, error)
+            outcome = _internal_error_response(request, error)
         answer = await outcome if isinstance(outcome, Coroutine) else outcome
-        if rule is None or rule.fault is not Kind.DROP_ANSWER:
+        if rule is None or rule.fault is not FaultKind.DROP_ANSWER:
             return answer
         if isinstance(answer, Watch):
             answer.close()
         return None
 
-    async def _reached(self, revision: int) -> None:
+    async def _wait_for_revision(self, revision: int) -> None:
         """Wait for the store to reach the revision, up to a limit. After the limit the request is refused."""
         there = asyncio.Event()
 
@@ -168,19 +168,19 @@ class Frontend:
         finally:
             forget()
 
-    def _shown(self, request: Request, answer: ApiAnswer) -> Outcome:
+    def _to_outcome(self, request: Request, answer: ApiAnswer) -> Outcome:
         if isinstance(answer, Watch):
             self._watches.add(answer)
             return answer
-        return _indented(request, answer)
+        return _indent_for_reader(request, answer)
 
 
-def _failed(request: Request, error: Exception) -> Response:
+def _internal_error_response(request: Request, error: Exception) -> Response:
     """Answer a request that hit a defect of the server with an API error, so that only this request ends."""
-    if isinstance(error, Unusable):
-        return refused_response(internal_error(str(error)))
+    if isinstance(error, UnusableDirectory):
+        return refusal_response(internal_error(str(error)))
     _log.error("request failed", method=request.method, path=request.path, exc_info=error)
-    return refused_response(internal_error(f"{type(error).__name__}: see the server's log"))
+    return refusal_response(internal_error(f"{type(error).__name__}: see the server's log"))
 
 
 def _revision_needed(request: Request) -> int:
@@ -192,7 +192,7 @@ def _revision_needed(request: Request) -> int:
     return 0 if watching and request.parameter("sendInitialEvents") not in ("1", "true") else int(text)
 
 
-def _indented(request: Request, answer: Response) -> Response:
+def _indent_for_reader(request: Request, answer: Response) -> Response:
     wanted = request.parameter("pretty")
     if wanted in ("false", "0") or not answer.headers.get("content-type", "").startswith("application/json"):
         return answer
@@ -201,8 +201,8 @@ def _indented(request: Request, answer: Response) -> Response:
     return answer
 
 
-def _refused_on_purpose(rule: Rule) -> Response:
-    refused = refused_response(Refused(rule.status, _REASONS.get(rule.status, "InternalError"), rule.message))
+def _fault_response(rule: FaultRule) -> Response:
+    refused = refusal_response(Refused(rule.status, _REASONS.get(rule.status, "InternalError"), rule.message))
     if rule.retry_after_s is None:
         return refused
     return Response(refused.status, refused.body, {**refused.headers, "retry-after": str(rule.retry_after_s)})

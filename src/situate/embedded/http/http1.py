@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
-MOST_BODY: Final = 3 << 20
+MAX_BODY_BYTES: Final = 3 << 20
 """Largest number of bytes in a request's body (kube-apiserver: 3 MiB)."""
-_MOST_HEAD: Final = 1 << 16
+_MAX_HEAD_BYTES: Final = 1 << 16
 _TLS: Final = b"\x16\x03"
 """First bytes of a TLS handshake."""
-_MOST_CHUNK_LINE: Final = 256
+_MAX_CHUNK_LINE_BYTES: Final = 256
 
 _METHOD: Final = re.compile(r"[A-Z]{1,20}")
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -34,7 +34,7 @@ class BadRequest(Exception):
         self.message = message
 
 
-class Incoming(msgspec.Struct, gc=False):
+class IncomingRequest(msgspec.Struct, gc=False):
     """One request as received."""
 
     method: str
@@ -43,7 +43,7 @@ class Incoming(msgspec.Struct, gc=False):
     headers: Mapping[str, str]
     """Names in lower case; repeated headers are joined by commas. Requests share the map, so it must not be changed."""
     body: bytes | None
-    """None for a body larger than `MOST_BODY`, which was read and discarded."""
+    """None for a body larger than `MAX_BODY_BYTES`, which was read and discarded."""
     keep_alive: bool
     """Whether the client wants to reuse this connection."""
     chunks_understood: bool
@@ -58,7 +58,7 @@ class RequestParser:
         """True if the client waits for `100 Continue` before it sends its body (`Expect: 100-continue`)."""
         self._buffer = b""
         self._at = 0
-        self._current: Incoming | None = None
+        self._current: IncomingRequest | None = None
         """The request with a body that is being read."""
         self._body: list[bytes] = []
         self._size = 0
@@ -69,7 +69,7 @@ class RequestParser:
         self._headers: dict[str, str] = {}
 
     @property
-    def buffered(self) -> int:
+    def buffered_bytes(self) -> int:
         """Number of bytes that were not parsed yet."""
         return len(self._buffer) - self._at
 
@@ -78,14 +78,14 @@ class RequestParser:
         self._buffer = self._buffer[self._at :] + data if self._at < len(self._buffer) else data
         self._at = 0
 
-    def next_request(self) -> Incoming | None:
+    def next_request(self) -> IncomingRequest | None:
         """Return the next complete request, or None. Raises `BadRequest`."""
         if self._current is None:
             self._read_head()
         current = self._current
         if current is None or not (self._read_chunks() if self._chunked else self._read_body()):
             return None
-        if self._size > MOST_BODY:
+        if self._size > MAX_BODY_BYTES:
             current.body = None
         elif self._body:
             current.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
@@ -96,9 +96,9 @@ class RequestParser:
 
     def _read_head(self) -> None:
         end = self._buffer.find(b"\r\n\r\n", self._at)
-        if end < 0 or end - self._at > _MOST_HEAD:
-            if end >= 0 or self.buffered > _MOST_HEAD:
-                raise BadRequest(431, f"the head of the request is longer than {_MOST_HEAD} bytes")
+        if end < 0 or end - self._at > _MAX_HEAD_BYTES:
+            if end >= 0 or self.buffered_bytes > _MAX_HEAD_BYTES:
+                raise BadRequest(431, f"the head of the request is longer than {_MAX_HEAD_BYTES} bytes")
             if self._buffer.startswith(_TLS, self._at):
                 raise BadRequest(400, "found TLS on a port for plain HTTP; use a URL that begins with http://")
             # Some clients send an extra empty line after a body (RFC 9112 2.2).
@@ -117,7 +117,7 @@ class RequestParser:
         # A client's requests differ mostly in the first line. So the other lines are parsed only when they change.
         head = self._buffer[first:end]
         if head != self._head:
-            self._headers = _headers(head)
+            self._headers = _parse_headers(head)
             self._head = head
         self._at = end + 4
         headers = self._headers
@@ -126,10 +126,10 @@ class RequestParser:
             raise BadRequest(400, "the request has no Host header")
         connection = headers.get("connection", "").lower()
         keep_alive = "close" not in connection if recent else "keep-alive" in connection
-        self._current = Incoming(method, where, headers, b"", keep_alive, recent)
+        self._current = IncomingRequest(method, where, headers, b"", keep_alive, recent)
         self._size = 0
         self._chunked = "transfer-encoding" in headers
-        self._left = 0 if self._chunked else _length(headers)
+        self._left = 0 if self._chunked else _content_length(headers)
         self.waits_to_send = "expect" in headers and headers["expect"].lower() == "100-continue"
 
     def _read_body(self) -> bool:
@@ -139,7 +139,7 @@ class RequestParser:
         piece = self._buffer[self._at : self._at + self._left]
         self._at += len(piece)
         self._left -= len(piece)
-        self._keep(piece)
+        self._append_body(piece)
         return not self._left
 
     def _read_chunks(self) -> bool:
@@ -152,19 +152,19 @@ class RequestParser:
                 piece = self._buffer[self._at : self._at + self._left - 2]
                 self._at += len(piece)
                 self._left -= len(piece)
-                self._keep(piece)
+                self._append_body(piece)
                 if self._left > 2:
                     return False
             if self._left:
-                if self.buffered < self._left:
+                if self.buffered_bytes < self._left:
                     return False
                 if not self._buffer.startswith(b"\r\n", self._at):
                     raise BadRequest(400, "the request's chunks are malformed")
                 self._at += 2
                 self._left = 0
             end = self._buffer.find(b"\r\n", self._at)
-            if end < 0 or end - self._at > _MOST_CHUNK_LINE:
-                if end >= 0 or self.buffered > _MOST_CHUNK_LINE:
+            if end < 0 or end - self._at > _MAX_CHUNK_LINE_BYTES:
+                if end >= 0 or self.buffered_bytes > _MAX_CHUNK_LINE_BYTES:
                     raise BadRequest(400, "the request's chunks are malformed")
                 return False
             digits = self._buffer[self._at : end].partition(b";")[0].rstrip(b" \t")
@@ -181,15 +181,15 @@ class RequestParser:
                 return True
             last = self._buffer.find(b"\r\n\r\n", end + 2)
             if last < 0:
-                if self.buffered > _MOST_HEAD:
+                if self.buffered_bytes > _MAX_HEAD_BYTES:
                     raise BadRequest(400, "the request's trailers are too long")
                 return False
             self._at = last + 4
             return True
 
-    def _keep(self, piece: bytes) -> None:
+    def _append_body(self, piece: bytes) -> None:
         self._size += len(piece)
-        if self._size > MOST_BODY:
+        if self._size > MAX_BODY_BYTES:
             self._body.clear()
         elif piece:
             self._body.append(piece)
@@ -205,7 +205,7 @@ def head_bytes(status: int, headers: Mapping[str, str], *more: bytes) -> bytes:
     return b"".join((*lines, *more, b"\r\n"))
 
 
-def _headers(head: bytes) -> dict[str, str]:
+def _parse_headers(head: bytes) -> dict[str, str]:
     """Parse the header lines, each of which begins with its line break."""
     lines = head.decode("latin-1").split("\r\n")
     headers: dict[str, str] = {}
@@ -228,7 +228,7 @@ def _headers(head: bytes) -> dict[str, str]:
     return headers
 
 
-def _length(headers: Mapping[str, str]) -> int:
+def _content_length(headers: Mapping[str, str]) -> int:
     length = headers.get("content-length")
     if length is None:
         return 0

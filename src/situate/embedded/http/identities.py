@@ -21,7 +21,7 @@ class Unauthorized(Exception):
         self.refused: Final = Refused(401, "Unauthorized", "Unauthorized")
 
 
-class Identities:
+class Authenticator:
     """Authenticator for the bearers of tokens.
 
     Without a token a request counts as the administrator's, unless `tokens_needed` is set. kubectl sends no token over
@@ -40,9 +40,9 @@ class Identities:
         self._hosts = hosts
         self._tokens_needed = tokens_needed
 
-    def of(self, headers: Mapping[str, str]) -> Identity:
+    def authenticate(self, headers: Mapping[str, str]) -> Identity:
         """Return the identity of a request. Raises `Unauthorized`."""
-        if self._hosts is not None and _host(headers.get("host", "")) not in self._hosts:
+        if self._hosts is not None and _host_name(headers.get("host", "")) not in self._hosts:
             raise Unauthorized
         given = headers.get("authorization")
         if given is None:
@@ -65,7 +65,7 @@ class Identities:
         return Identity(user, (*groups, "system:authenticated"), headers.get("impersonate-uid", ""), extra)
 
 
-def _host(value: str) -> str:
+def _host_name(value: str) -> str:
     """Return the name in a Host header, without port and brackets."""
     if value.startswith("["):
         return value[1:].partition("]")[0]

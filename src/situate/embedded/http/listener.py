@@ -9,7 +9,7 @@ from contextlib import suppress
 from email.utils import formatdate
 from typing import Final
 
-from situate.embedded.http.connection import Answering, Connection
+from situate.embedded.http.connection import Connection, RequestHandler
 
 _BACKLOG: Final = 512
 
@@ -17,8 +17,8 @@ _BACKLOG: Final = 512
 class HttpServer:
     """One listening address. The clock is the system's: dates and deadlines are wall time."""
 
-    def __init__(self, answering: Answering) -> None:
-        self._answering = answering
+    def __init__(self, answering: RequestHandler) -> None:
+        self._handler = answering
         self._connections: set[Connection] = set()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -29,7 +29,7 @@ class HttpServer:
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> tuple[str, int]:
         """Listen, and return the actual address. Raises `OSError` if that fails."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._accepted, host, port, ssl=tls, backlog=_BACKLOG)
+        self._server = await loop.create_server(self._new_connection, host, port, ssl=tls, backlog=_BACKLOG)
         shown: tuple[str, int] = self._server.sockets[0].getsockname()[:2]
         return shown
 
@@ -48,18 +48,18 @@ class HttpServer:
         await self._server.wait_closed()
         self._server = None
 
-    def joined(self, connection: Connection) -> None:
+    def add_connection(self, connection: Connection) -> None:
         """Add the connection of a new client."""
         self._connections.add(connection)
         self._empty.clear()
 
-    def left(self, connection: Connection) -> None:
+    def remove_connection(self, connection: Connection) -> None:
         """Remove a closed connection."""
         self._connections.discard(connection)
         if not self._connections:
             self._empty.set()
 
-    def date(self) -> bytes:
+    def date_header(self) -> bytes:
         """Return the header line with the time, formatted once a second."""
         now = int(time.time())
         if now != self._second:
@@ -67,5 +67,5 @@ class HttpServer:
             self._line = b"date: %b\r\n" % formatdate(now, usegmt=True).encode()
         return self._line
 
-    def _accepted(self) -> Connection:
-        return Connection(self._answering, self, time.time)
+    def _new_connection(self) -> Connection:
+        return Connection(self._handler, self, time.time)

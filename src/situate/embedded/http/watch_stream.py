@@ -10,7 +10,7 @@ from situate.cluster.storage.watch import Watch
 
 _BATCH_S: Final = 0.002
 """Shortest interval between two writes of a busy watch. A quiet watch is written at once."""
-_SOONEST_S: Final = 0.001
+_MIN_TICK_S: Final = 0.001
 
 
 class WatchStream:
@@ -28,7 +28,7 @@ class WatchStream:
         self._watch = watch
         self._transport = transport
         self._clock = clock
-        self._ended = ended
+        self._on_end = ended
         """Called when the whole body has been written."""
         self._chunked = chunked
         self._loop = asyncio.get_running_loop()
@@ -53,7 +53,7 @@ class WatchStream:
 
     def stop(self) -> None:
         """Stop because the client disconnected or the watch is complete."""
-        self._watch.wake = _nobody
+        self._watch.wake = _ignore_wake
         self._watch.close()
         for handle in (self._flushing, self._ticking):
             if handle is not None:
@@ -78,14 +78,14 @@ class WatchStream:
             if self._chunked:
                 self._transport.write(b"0\r\n\r\n")
             self.stop()
-            self._ended()
+            self._on_end()
 
     def _tick(self) -> None:
         now = self._clock()
         due = self._watch.tick(now)
         if not self._watch.closed:
-            self._ticking = self._loop.call_later(max(due - now, _SOONEST_S), self._tick)
+            self._ticking = self._loop.call_later(max(due - now, _MIN_TICK_S), self._tick)
 
 
-def _nobody() -> None:
+def _ignore_wake() -> None:
     """Do nothing, because no stream waits for the watch any more."""

@@ -17,9 +17,9 @@ from typing import Any, Final
 from situate.embedded.kubeconfig import write_kubeconfig
 from situate.embedded.pods.processes import Program
 
-_OURS: Final = re.compile(r"(?:[^\s@]*/)?situate(?::[^/\s@]+)?(?:@\S+)?")
+_SITUATE_IMAGE: Final = re.compile(r"(?:[^\s@]*/)?situate(?::[^/\s@]+)?(?:@\S+)?")
 """The image that `situate manifests` prints, from any registry."""
-_LOOPBACK: Final = ("--set", "health.address=127.0.0.1:0")
+_HEALTH_ARGUMENTS: Final = ("--set", "health.address=127.0.0.1:0")
 """Many processes share one machine, so none may have a fixed port."""
 POD_NETWORK: Final = "127.128.0.0/9"
 """Addresses of Pods that run as processes here. On Linux a process can listen on all of them at once."""
@@ -66,7 +66,7 @@ class LocalPrograms:
             return None
         metadata = pod["metadata"]
         kubeconfig = self._folder / f"{metadata['namespace']}.{metadata['name']}.kubeconfig"
-        write_kubeconfig(kubeconfig, acting_as(self._content, pod))
+        write_kubeconfig(kubeconfig, kubeconfig_for_pod(self._content, pod))
         return Program(command, {"KUBECONFIG": str(kubeconfig.absolute())})
 
     def _command(self, container: Mapping[str, Any]) -> list[str] | None:
@@ -75,13 +75,13 @@ class LocalPrograms:
         arguments = [*container.get("args", ())]
         if image in self._images:
             return [*(container.get("command") or self._images[image]), *arguments]
-        if _OURS.fullmatch(image) and not container.get("command"):
-            further = _LOOPBACK if arguments[:1] == ["run"] else ()
+        if _SITUATE_IMAGE.fullmatch(image) and not container.get("command"):
+            further = _HEALTH_ARGUMENTS if arguments[:1] == ["run"] else ()
             return [sys.executable, "-m", "situate", *arguments, *further]
         return None
 
 
-def acting_as(content: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[str, Any]:
+def kubeconfig_for_pod(content: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[str, Any]:
     """Return a kubeconfig that acts as a pod's ServiceAccount, bound to the pod."""
     metadata = pod["metadata"]
     namespace = metadata["namespace"]

@@ -28,13 +28,13 @@ from situate.kube.retry.backoff import Backoff
 from situate.objects.resources import unstructured
 
 _RAW_PODS: Final = unstructured("", "v1", "Pod", "pods")
-_LOOK_S: Final = 0.2
+_INTERVAL_S: Final = 0.2
 _VARIABLE: Final = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _GRACE_S: Final = 30.0
 _LAST_LINES: Final = 15
 
 
-_AGAIN: Final = Backoff(initial_s=1.0, cap_s=30.0, jitter=0.0)
+_RESTART_BACK_OFF: Final = Backoff(initial_s=1.0, cap_s=30.0, jitter=0.0)
 _NO_CHANCE: Final = random.Random(0)
 """The back-off has no jitter, so it does not depend on this source."""
 
@@ -58,21 +58,21 @@ class PodEnded(Exception):
 
 
 @dataclass(slots=True)
-class _Running:
+class _PodProcess:
     pod: str
     process: asyncio.subprocess.Process
     log: Path
     grace_s: float
-    told_to_end: bool = False
-    ending: asyncio.Task[None] | None = None
+    stop_requested: bool = False
+    stop_task: asyncio.Task[None] | None = None
 
 
 @dataclass(slots=True)
-class _Failing:
+class _Failures:
     """A pod with a process that ended by itself."""
 
     times: int
-    again_at: float
+    retry_at: float
 
 
 class PodProcesses:
@@ -104,28 +104,28 @@ class PodProcesses:
         self._folder = folder
         self._environment = dict(environment)
         self._arguments = tuple(arguments)
-        self._programs = programs or _own_program
+        self._programs = programs or _program_of_pod
         self._report = report
-        self._failing: dict[str, _Failing] = {}
-        self._by_uid: dict[str, _Running] = {}
+        self._failing: dict[str, _Failures] = {}
+        self._by_uid: dict[str, _PodProcess] = {}
         self._failed: PodEnded | None = None
 
-    def running(self) -> list[str]:
+    def running_pods(self) -> list[str]:
         """Return the names of the pods with a running process that is not being stopped."""
         return sorted(
-            each.pod for each in self._by_uid.values() if each.process.returncode is None and not each.told_to_end
+            each.pod for each in self._by_uid.values() if each.process.returncode is None and not each.stop_requested
         )
 
-    def ended(self) -> bool:
+    def all_stopped(self) -> bool:
         """Return whether all processes that are being stopped have ended."""
-        return not any(each.told_to_end and each.process.returncode is None for each in self._by_uid.values())
+        return not any(each.stop_requested and each.process.returncode is None for each in self._by_uid.values())
 
     async def kill(self, pod: str) -> None:
         """Kill the process with SIGKILL. The pod stays unchanged and has no process from then on. Raises `KeyError`."""
-        found = next((each for each in self._by_uid.values() if each.pod == pod and not each.told_to_end), None)
+        found = next((each for each in self._by_uid.values() if each.pod == pod and not each.stop_requested), None)
         if found is None:
-            raise KeyError(f"pod {pod!r} has no running process, allowed: {', '.join(self.running()) or 'none'}")
-        found.told_to_end = True
+            raise KeyError(f"pod {pod!r} has no running process, allowed: {', '.join(self.running_pods()) or 'none'}")
+        found.stop_requested = True
         with suppress(ProcessLookupError):
             found.process.kill()
         await found.process.wait()
@@ -135,7 +135,7 @@ class PodProcesses:
         if self._failed is not None:
             raise self._failed
         for each in self._by_uid.values():
-            if each.process.returncode not in (None, os.EX_SOFTWARE) and not each.told_to_end:
+            if each.process.returncode not in (None, os.EX_SOFTWARE) and not each.stop_requested:
                 raise PodEnded(f"{each.pod} ended with code {each.process.returncode}: {last_lines(each.log)}")
 
     async def run(self) -> None:
@@ -143,58 +143,58 @@ class PodProcesses:
         try:
             while True:
                 with suppress(KubeError):  # the next iteration comes soon
-                    await self.look()
-                await asyncio.sleep(_LOOK_S)
+                    await self.synchronize()
+                await asyncio.sleep(_INTERVAL_S)
         except PodEnded as problem:
             self._failed = problem
             raise
         finally:
             await self.stop()
 
-    async def look(self) -> None:
+    async def synchronize(self) -> None:
         listed = await self._client.list_all(_RAW_PODS, self._namespace, label_selector=self._selector)
         pods = {each.content["metadata"]["uid"]: each.content for each in listed.items}
         wanted = {uid for uid, pod in pods.items() if "deletionTimestamp" not in pod["metadata"]}
         for uid, running in [*self._by_uid.items()]:
             code = running.process.returncode
             if uid not in wanted:
-                self._end(running)
-            elif code == os.EX_SOFTWARE and not running.told_to_end:
+                self._stop_process(running)
+            elif code == os.EX_SOFTWARE and not running.stop_requested:
                 del self._by_uid[uid]
-            elif code is not None and not running.told_to_end and self._report is not None:
+            elif code is not None and not running.stop_requested and self._report is not None:
                 del self._by_uid[uid]
-                again_s = self._failed_again(uid)
+                again_s = self._record_failure(uid)
                 said = f"{running.pod} ended with code {code} and restarts in {again_s:g} s, log: {running.log}"
                 self._report(said)
         now = asyncio.get_running_loop().time()
         for uid in sorted(wanted - self._by_uid.keys(), key=lambda uid: str(pods[uid]["metadata"]["name"])):
-            waits = uid in self._failing and now < self._failing[uid].again_at
+            waits = uid in self._failing and now < self._failing[uid].retry_at
             if (pods[uid].get("status") or {}).get("phase") == "Running" and not waits:
                 try:
-                    started = await self._start(pods[uid])
+                    started = await self._start_process(pods[uid])
                 except PodEnded as problem:
                     if self._report is None:
                         raise
-                    self._report(f"{problem}; retrying in {self._failed_again(uid):g} s")
+                    self._report(f"{problem}; retrying in {self._record_failure(uid):g} s")
                     continue
                 if started is not None:
                     self._by_uid[uid] = started
 
-    def _failed_again(self, uid: str) -> float:
+    def _record_failure(self, uid: str) -> float:
         """Record one more failure. Return how many seconds the pod now has no process."""
         times = self._failing[uid].times + 1 if uid in self._failing else 1
-        again_s = _AGAIN.delay_s(times, _NO_CHANCE)
-        self._failing[uid] = _Failing(times, asyncio.get_running_loop().time() + again_s)
+        again_s = _RESTART_BACK_OFF.delay_s(times, _NO_CHANCE)
+        self._failing[uid] = _Failures(times, asyncio.get_running_loop().time() + again_s)
         return again_s
 
     async def stop(self) -> None:
         """Send SIGTERM to all processes, and wait until they end."""
         for each in self._by_uid.values():
-            self._end(each)
-        if tasks := [each.ending for each in self._by_uid.values() if each.ending is not None]:
+            self._stop_process(each)
+        if tasks := [each.stop_task for each in self._by_uid.values() if each.stop_task is not None]:
             await asyncio.wait(tasks)
 
-    async def _start(self, pod: Mapping[str, Any]) -> _Running | None:
+    async def _start_process(self, pod: Mapping[str, Any]) -> _PodProcess | None:
         """Start the process of a pod; None if the pod has no process here."""
         program = self._programs(pod)
         if program is None:
@@ -220,12 +220,12 @@ class PodProcesses:
                 )
         except OSError as problem:
             raise PodEnded(f"{name} cannot run {command[0]}: {problem.strerror}") from None
-        return _Running(name, process, log, float(pod["spec"].get("terminationGracePeriodSeconds", _GRACE_S)))
+        return _PodProcess(name, process, log, float(pod["spec"].get("terminationGracePeriodSeconds", _GRACE_S)))
 
-    def _end(self, running: _Running) -> None:
-        if running.process.returncode is None and running.ending is None:
-            running.told_to_end = True
-            running.ending = asyncio.create_task(_ended(running), name=f"end of {running.pod}")
+    def _stop_process(self, running: _PodProcess) -> None:
+        if running.process.returncode is None and running.stop_task is None:
+            running.stop_requested = True
+            running.stop_task = asyncio.create_task(_terminate(running), name=f"end of {running.pod}")
 
 
 @asynccontextmanager
@@ -246,7 +246,7 @@ def last_lines(log: Path) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-_LAST_LINES:]) or "no output"
 
 
-async def _ended(running: _Running) -> None:
+async def _terminate(running: _PodProcess) -> None:
     with suppress(ProcessLookupError):
         running.process.terminate()
     try:
@@ -256,7 +256,7 @@ async def _ended(running: _Running) -> None:
         await running.process.wait()
 
 
-def _own_program(pod: Mapping[str, Any]) -> Program:
+def _program_of_pod(pod: Mapping[str, Any]) -> Program:
     container = pod["spec"]["containers"][0]
     return Program([*container.get("command", ()), *container.get("args", ())], {})
 

@@ -29,7 +29,7 @@ class WebhookCaller:
         self._session: ClientSession | None = None
         self._tls: dict[str, ssl.SSLContext] = {}
 
-    async def carried_out(self, effect: Effect) -> Reply:
+    async def execute(self, effect: Effect) -> Reply:
         """Make one call, or several at once, and return the replies."""
         if isinstance(effect, CallWebhook):
             return await self._call(effect)
@@ -72,7 +72,7 @@ class WebhookCaller:
             error = f'Post "{shown}": context deadline exceeded'
         except (aiohttp.ClientError, OSError, LookupError, ssl.SSLError, ValueError) as failure:
             shown = f"{url}?timeout={round(effect.timeout_s)}s"
-            error = f'Post "{shown}": {_worded(failure)}'
+            error = f'Post "{shown}": {_go_error_text(failure)}'
         return WebhookReply(error=error, elapsed_s=clock() - begun)
 
     async def close(self) -> None:
@@ -84,13 +84,13 @@ class WebhookCaller:
         """Return the URL, the trusted authorities, and the name required in the certificate (None: the URL's host)."""
         bundle = config.get("caBundle") or ""
         if config.get("url"):
-            return str(config["url"]), self._trusting(bundle), None
+            return str(config["url"]), self._tls_context(bundle), None
         service = config.get("service") or {}
         namespace, name = service.get("namespace", ""), service.get("name", "")
         base = self._address(namespace, name, service.get("port") or 443)
-        return base + (service.get("path") or "/"), self._trusting(bundle), f"{name}.{namespace}.svc"
+        return base + (service.get("path") or "/"), self._tls_context(bundle), f"{name}.{namespace}.svc"
 
-    def _trusting(self, bundle: str) -> ssl.SSLContext | bool:
+    def _tls_context(self, bundle: str) -> ssl.SSLContext | bool:
         """Return a context that trusts only the bundle; without a bundle, True for the system's authorities."""
         if not bundle:
             return True
@@ -103,7 +103,7 @@ class WebhookCaller:
         return self._tls[bundle]
 
 
-def _worded(failure: Exception) -> str:
+def _go_error_text(failure: Exception) -> str:
     import aiohttp
 
     if isinstance(failure, aiohttp.ClientConnectorCertificateError):

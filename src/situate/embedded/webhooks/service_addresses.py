@@ -18,7 +18,7 @@ class ServiceAddresses:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def of(self, namespace: str, name: str, port: int) -> str:
+    def resolve(self, namespace: str, name: str, port: int) -> str:
         """Return `https://host:port`. Raises `LookupError` with Go's text if no such address exists."""
         found = self._store.get("services", namespace, name)
         if found is None:
@@ -29,15 +29,15 @@ class ServiceAddresses:
         named = next((entry for entry in spec.get("ports") or () if entry.get("port") == port), None)
         if named is None:
             raise LookupError(f'no service port {port} found for service "{name}"')
-        for entry in self._store.table("endpointslices.discovery.k8s.io").ordered(namespace):
+        for entry in self._store.table("endpointslices.discovery.k8s.io").sorted_objects(namespace):
             if entry.labels.get("kubernetes.io/service-name") == name:
-                address = _ready(entry.object(), named)
+                address = _ready_address(entry.object(), named)
                 if address:
                     return address
         raise LookupError(f'no endpoints available for service "{name}"')
 
 
-def _ready(entry: dict[str, Any], port: dict[str, Any]) -> str:
+def _ready_address(entry: dict[str, Any], port: dict[str, Any]) -> str:
     numbers = [p["port"] for p in entry.get("ports") or () if p.get("name", "") == port.get("name", "")]
     for endpoint in entry.get("endpoints") or ():
         ready = (endpoint.get("conditions") or {}).get("ready")

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from situate.framework.class_cache.pod_class import PodClass
-from situate.framework.class_cache.pod_class_cache import Classes
+from situate.framework.class_cache.pod_class_cache import PodClassCache
 from situate.framework.class_cache.static_scores import Totals
 from situate.framework.pod.pods import PodInfo
 from situate.framework.results.verdict import Indices, Mask
@@ -24,7 +24,7 @@ _SLACK: Final = 16
 """Extra Pods per node to evaluate: scores are integers, so a node may take some Pods before another is better."""
 _ENTRIES: Final = 2**20
 """Number of entries of one run, which bounds memory: about 10 bytes each."""
-_TOGETHER: Final = 2**13
+_ENTRIES_AT_ONCE: Final = 2**13
 """Number of entries computed together. Their columns fit the processor's cache, which is twice as fast."""
 
 
@@ -32,7 +32,7 @@ _FEW: Final = 16
 """Up to this number, the best nodes are found faster one after the other than by sorting all."""
 
 
-def place_run(classes: Classes, known: PodClass, pod: PodInfo, snapshot: Snapshot, count: int) -> Indices:
+def place_run(classes: PodClassCache, known: PodClass, pod: PodInfo, snapshot: Snapshot, count: int) -> Indices:
     """Return the nodes of the next Pods like `pod`, in order: at most `count`, none if no node is feasible.
 
     The run may end early: where a placement changes the normalisation of others, or where a node may have capacity
@@ -46,7 +46,7 @@ def place_run(classes: Classes, known: PodClass, pod: PodInfo, snapshot: Snapsho
     reached = np.minimum.accumulate(totals, axis=1).ravel()
     order = np.argsort(-reached, kind="stable")[:count]
     order = order[reached[order] >= 0]
-    end = _end(order, totals, depth, known.decisive(nodes))
+    end = _count_certain_picks(order, totals, depth, known.are_decisive(nodes))
     return nodes[order[:end] // depth]
 
 
@@ -70,20 +70,22 @@ def _candidates(known: PodClass, count: int) -> Indices:
     return nodes[ranked]
 
 
-def _totals(classes: Classes, known: PodClass, pod: PodInfo, snapshot: Snapshot, nodes: Indices, depth: int) -> Totals:
+def _totals(
+    classes: PodClassCache, known: PodClass, pod: PodInfo, snapshot: Snapshot, nodes: Indices, depth: int
+) -> Totals:
     """Return (nodes, depth): the total for one more Pod when 0, 1, .. further Pods are there."""
     totals = np.empty((len(nodes), depth), dtype=known.total.dtype)
-    step = max(1, _TOGETHER // depth)
+    step = max(1, _ENTRIES_AT_ONCE // depth)
     for begin in range(0, len(nodes), step):
         some = nodes[begin : begin + step]
         where = np.repeat(some, depth)
         further = np.tile(np.arange(depth, dtype=np.int64), len(some))
-        view = snapshot.loaded(pod, where, further)
+        view = snapshot.with_further_pods(pod, where, further)
         totals[begin : begin + step] = classes.totals(known, pod, view, where).reshape(len(some), depth)
     return totals
 
 
-def _end(order: Indices, totals: Totals, depth: int, decisive: Mask) -> int:
+def _count_certain_picks(order: Indices, totals: Totals, depth: int, decisive: Mask) -> int:
     """Return the number of certain picks.
 
     They end at the last evaluated entry of a node, or when a decisive node becomes full.

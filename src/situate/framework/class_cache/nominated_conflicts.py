@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from situate.framework.results.verdict import Indices
-from situate.framework.snapshot.nominated_pods import Promised
+from situate.framework.snapshot.nominated_pods import NominatedPods
 from situate.framework.snapshot.snapshot import Snapshot
 
 _FEW: Final = 64
@@ -19,22 +19,22 @@ _FEW: Final = 64
 
 
 @dataclass(slots=True, eq=False)
-class Crowded:
+class NominatedConflicts:
     """Nodes without capacity for Pods of a class that depends only on the load of a node."""
 
-    promises: Promised
+    nominated_pods: NominatedPods
     version: int
-    """The version of `promises`."""
+    """The version of `nominated_pods`."""
     position: int
     """The position in the snapshot's change log."""
     nodes: Indices
 
-    def holds(self, promises: object, snapshot: Snapshot) -> bool:
+    def is_valid(self, promises: object, snapshot: Snapshot) -> bool:
         """Return whether the result is still valid. The snapshot is of the lineage of the filtered one."""
-        if self.promises is not promises or self.version != self.promises.version:
+        if self.nominated_pods is not promises or self.version != self.nominated_pods.version:
             return False
-        changed = snapshot.changed_since(self.position)
-        if changed is None or len(changed) > _FEW or any(row in self.promises for row in changed):
+        changed = snapshot.rows_changed_since(self.position)
+        if changed is None or len(changed) > _FEW or any(row in self.nominated_pods for row in changed):
             return False
         self.position = snapshot.log_position
         return True

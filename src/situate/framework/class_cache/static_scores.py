@@ -28,7 +28,7 @@ from situate.framework.plugin_api.plugin import (
     reads,
 )
 from situate.framework.pod.pods import PodInfo, PodTemplate
-from situate.framework.profile.profile import Profile, Weighted
+from situate.framework.profile.profile import Profile, WeightedPlugin
 from situate.framework.results.status import Code
 from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.node_table import NodeTable
@@ -37,30 +37,30 @@ from situate.framework.snapshot.snapshot import Snapshot
 Totals = NDArray[np.signedinteger[Any]]
 """(nodes,): weighted sums of scores; negative where a node is infeasible."""
 
-_NARROW: Final = 2**13
+_INT16_LIMIT: Final = 2**13
 """Totals up to this limit fit 16 bits. Values far below zero, or sums of two totals, fit as well."""
-_KEPT: Final = 2**22
-"""Number of nodes in all standings together; about 5 bytes each."""
-_LEAST_KEPT: Final = 64
+_CACHED_NODES_LIMIT: Final = 2**22
+"""Number of nodes in all static scores together; about 5 bytes each."""
+_CACHED_SCORES_MINIMUM: Final = 64
 
 
-def width_of(scores: Iterable[Weighted]) -> type[np.signedinteger[Any]]:
+def total_type(scores: Iterable[WeightedPlugin]) -> type[np.signedinteger[Any]]:
     """Return the type of their weighted sums.
 
     Two such sums may be added: the type has 16 bits only if the result fits.
     """
-    return np.int16 if _highest(scores) <= _NARROW else np.int64
+    return np.int16 if _highest_total(scores) <= _INT16_LIMIT else np.int64
 
 
-def _highest(scores: Iterable[Weighted]) -> int:
+def _highest_total(scores: Iterable[WeightedPlugin]) -> int:
     return sum(HIGHEST * each.weight for each in scores)
 
 
 @dataclass(slots=True, eq=False)
-class Relative:
+class NormalizedScores:
     """A plugin's raw scores, and their normalized values while both extremes are feasible."""
 
-    weighted: Weighted
+    weighted: WeightedPlugin
     normalizer: NormalizePlugin
     state: Any
     raw: Scores
@@ -77,7 +77,7 @@ class Relative:
     _high: int = 0
     """Indices in `at_lowest` and `at_highest` of nodes that were feasible at the last check."""
 
-    def holds(self, feasible: Mask | Totals, least: int) -> bool:
+    def extremes_are_feasible(self, feasible: Mask | Totals, least: int) -> bool:
         """Return whether both extremes are among the feasible nodes: those with a value of at least `least`."""
         if feasible.item(self.at_lowest.item(self._low)) < least:
             where = np.flatnonzero(feasible.take(self.at_lowest) >= least)
@@ -91,7 +91,7 @@ class Relative:
             self._high = int(where[0])
         return True
 
-    def witnesses(self) -> tuple[int, int]:
+    def extreme_nodes(self) -> tuple[int, int]:
         """Return a node with the lowest and one with the highest score, feasible when `holds` was last true."""
         return self.at_lowest.item(self._low), self.at_highest.item(self._high)
 
@@ -101,11 +101,11 @@ class Relative:
 
     def shares(self, pod: PodInfo, nodes: Indices) -> Scores:
         """Return (nodes,): scores normalized over these nodes, at least one, and weighted."""
-        return _normalized(self.weighted, self.normalizer, self.state, pod, self.raw.take(nodes))
+        return _normalize_and_weight(self.weighted, self.normalizer, self.state, pod, self.raw.take(nodes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standing:
+class StaticScores:
     """The node-only results for Pods of one kind on one node table; its arrays are read-only."""
 
     states: dict[str, Any]
@@ -113,23 +113,23 @@ class Standing:
     """Plugins whose PreFilter skipped."""
     unscored: frozenset[str]
     """Plugins whose PreScore skipped."""
-    may: Mask
+    passes: Mask
     """(nodes,): whether the filters pass that read only the node."""
     count: int
     """The number of nodes that pass."""
     base: Totals
     """(nodes,): scores that are not normalized; far below zero where a node does not pass."""
-    relative: tuple[Relative, ...]
-    varied: tuple[Relative, ...]
+    relative: tuple[NormalizedScores, ...]
+    varied: tuple[NormalizedScores, ...]
     """The entries of `relative` with more than one raw score."""
     settled: Totals
     """(nodes,): `base` plus the shares of `relative`."""
 
-    def holds(self, feasible: Mask | Totals, least: int) -> bool:
+    def is_valid(self, feasible: Mask | Totals, least: int) -> bool:
         """Return whether `settled` is valid with these feasible nodes: those with a value of at least `least`."""
-        return all(each.holds(feasible, least) for each in self.varied)
+        return all(each.extremes_are_feasible(feasible, least) for each in self.varied)
 
-    def settled_among(self, pod: PodInfo, nodes: Indices) -> Totals:
+    def totals_among(self, pod: PodInfo, nodes: Indices) -> Totals:
         """Return (nodes,): the same totals if only these nodes, at least one, are feasible."""
         settled = self.base.take(nodes)
         for each in self.relative:
@@ -137,8 +137,8 @@ class Standing:
         return settled
 
 
-class Standings:
-    """The standings of one profile; mutable."""
+class StaticScoresCache:
+    """The static scores of one profile; mutable."""
 
     def __init__(self, profile: Profile) -> None:
         self._pre_filters = tuple(plugin for plugin in profile.pre_filter if reads(plugin) is not Reads.CLUSTER)
@@ -146,42 +146,42 @@ class Standings:
         self._pre_scores = tuple(plugin for plugin in profile.pre_score if reads(plugin) is Reads.NODE)
         self._scores = tuple(each for each in profile.score if reads(each.plugin) is Reads.NODE)
         asked = (*self._pre_filters, *self._filters, *self._pre_scores, *(each.plugin for each in self._scores))
-        self._by_kin = not any(map(heeds_requests, asked))
+        self._ignores_requests = not any(map(heeds_requests, asked))
         local = [each for each in profile.score if reads(each.plugin) is not Reads.CLUSTER]
-        self.dtype, highest = width_of(local), _highest(local)
+        self.dtype, highest = total_type(local), _highest_total(local)
         """The type of totals, and the highest total."""
         self._refused = -2 * max(highest, 1)
         self._nodes: NodeTable | None = None
-        self._known: dict[object, tuple[PodTemplate, Standing]] = {}
+        self._known: dict[object, tuple[PodTemplate, StaticScores]] = {}
         self._settled: dict[int, Totals] = {}
         """By the hash of the contents."""
 
-    def of(self, pod: PodInfo, snapshot: Snapshot) -> Standing | None:
-        """Return the standing; None if a plugin rejects the Pods as a whole. `PluginFailed` if one fails."""
+    def scores_for(self, pod: PodInfo, snapshot: Snapshot) -> StaticScores | None:
+        """Return the static scores; None if a plugin rejects the Pods as a whole. `PluginFailed` if one fails."""
         if self._nodes is not snapshot.nodes:
             self._nodes = snapshot.nodes
-            self._forget()
-        key = pod.template.kin if self._by_kin else id(pod.template)
+            self._clear_cache()
+        key = pod.template.equivalence_class if self._ignores_requests else id(pod.template)
         known = self._known.get(key)
         if known is not None:
             return known[1]
-        found = self._found(pod, snapshot)
+        found = self._compute_scores(pod, snapshot)
         if found is not None:
-            if len(self._known) >= max(_LEAST_KEPT, _KEPT // max(snapshot.count, 1)):
-                self._forget()
+            if len(self._known) >= max(_CACHED_SCORES_MINIMUM, _CACHED_NODES_LIMIT // max(snapshot.count, 1)):
+                self._clear_cache()
             self._known[key] = pod.template, found
         return found
 
-    def _forget(self) -> None:
+    def _clear_cache(self) -> None:
         self._known.clear()
         self._settled.clear()
 
-    def _shared(self, settled: Totals) -> Totals:
+    def _share_totals(self, settled: Totals) -> Totals:
         """Return the same array for equal totals, so that reading one node for many kinds reads few arrays."""
         known = self._settled.setdefault(hash(settled.tobytes()), settled)
         return known if np.array_equal(known, settled) else settled
 
-    def _found(self, pod: PodInfo, snapshot: Snapshot) -> Standing | None:
+    def _compute_scores(self, pod: PodInfo, snapshot: Snapshot) -> StaticScores | None:
         states: dict[str, Any] = {}
         unfiltered: set[str] = set()
         unscored: set[str] = set()
@@ -196,7 +196,7 @@ class Standings:
             states[plugin.name] = found.state
             if found.only is not None:
                 may &= found.only
-        for passing in _passing(self._filters, states, unfiltered, pod, snapshot):
+        for passing in _filter_masks(self._filters, states, unfiltered, pod, snapshot):
             may &= passing
         for scorer in self._pre_scores:
             prepared = call(scorer, "PreScore", scorer.pre_score, states.get(scorer.name), pod, snapshot)
@@ -218,13 +218,13 @@ class Standings:
             else:
                 share = np.zeros(snapshot.count, dtype=self.dtype)
                 relative.append(
-                    _relative(weighted, weighted.normalizer, states.get(weighted.name), pod, raw, may, share)
+                    _normalized_scores(weighted, weighted.normalizer, states.get(weighted.name), pod, raw, may, share)
                 )
         settled = base.copy()
         for each in relative:
             settled += each.share
         varied = tuple(each for each in relative if each.lowest != each.highest)
-        return Standing(
+        return StaticScores(
             states,
             frozenset(unfiltered),
             frozenset(unscored),
@@ -233,11 +233,11 @@ class Standings:
             base,
             tuple(relative),
             varied,
-            self._shared(settled),
+            self._share_totals(settled),
         )
 
 
-def _passing(
+def _filter_masks(
     filters: tuple[FilterPlugin, ...],
     states: dict[str, Any],
     unfiltered: set[str],
@@ -251,28 +251,30 @@ def _passing(
     ]
 
 
-def _relative(
-    weighted: Weighted,
+def _normalized_scores(
+    weighted: WeightedPlugin,
     normalizer: NormalizePlugin,
     state: Any,
     pod: PodInfo,
     raw: Scores,
     may: Mask,
     share: Totals,
-) -> Relative:
+) -> NormalizedScores:
     """Fill `share`, which must be zero, and return the scores with their extremes."""
     nodes = np.flatnonzero(may)
     among = raw.take(nodes)
     lowest, highest = (int(among.min()), int(among.max())) if len(nodes) else (0, 0)
     if len(nodes):
-        share[nodes] = _normalized(weighted, normalizer, state, pod, among)
+        share[nodes] = _normalize_and_weight(weighted, normalizer, state, pod, among)
     some = nodes if lowest != highest else nodes[:0]
     of_some = among[: len(some)]
     at_lowest, at_highest = some[of_some == lowest], some[of_some == highest]
-    return Relative(weighted, normalizer, state, raw, lowest, highest, at_lowest, at_highest, share)
+    return NormalizedScores(weighted, normalizer, state, raw, lowest, highest, at_lowest, at_highest, share)
 
 
-def _normalized(weighted: Weighted, normalizer: NormalizePlugin, state: Any, pod: PodInfo, raw: Scores) -> Scores:
+def _normalize_and_weight(
+    weighted: WeightedPlugin, normalizer: NormalizePlugin, state: Any, pod: PodInfo, raw: Scores
+) -> Scores:
     scores: Scores = call(weighted.plugin, "NormalizeScore", normalizer.normalize, state, pod, raw)
     check_scores(weighted.name, scores)
     return scores * weighted.weight

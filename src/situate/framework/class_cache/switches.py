@@ -16,9 +16,9 @@ class Shortcuts:
     """Place a run of equal Pods at once. Needs `classes`, and ties that go to the first node."""
     stretches: bool = True
     """Decide about Pods together that depend only on their own node; needs `classes`."""
-    gauges: bool = True
-    """Evaluate load from columns that are updated per Pod, and use meters; needs `classes`."""
+    evaluators: bool = True
+    """Evaluate load from columns that are updated per Pod, and use scorers; needs `classes`."""
 
 
-NO_SHORTCUTS: Final = Shortcuts(classes=False, batches=False, stretches=False, gauges=False)
+NO_SHORTCUTS: Final = Shortcuts(classes=False, batches=False, stretches=False, evaluators=False)
 """The plain path: every plugin evaluates every node for every Pod."""

@@ -25,17 +25,17 @@ from situate.framework.plugin_api.plugin import (
     Scores,
 )
 from situate.framework.pod.pods import PodInfo
-from situate.framework.profile.profile import Profile, Weighted
+from situate.framework.profile.profile import Profile, WeightedPlugin
 from situate.framework.results.status import SUCCESS, Code, Status
 from situate.framework.results.verdict import Indices, Mask, Refusals, Verdict, first_refusals
-from situate.framework.snapshot.nominated_pods import Promised
+from situate.framework.snapshot.nominated_pods import NominatedPods
 from situate.framework.snapshot.snapshot import Snapshot
 
 _FEW: Final = 16
 """Up to this number, a Python loop is cheaper than the cost of a NumPy call."""
 NO_NODES: Final = Status(Code.UNRESOLVABLE, ("no nodes available to schedule pods",))
 
-Nominations = Mapping[int, Sequence[PodInfo]]
+PodsByNominatedNode = Mapping[int, Sequence[PodInfo]]
 """Other Pods that are nominated to a node, by the node's index in the whole table."""
 
 
@@ -48,7 +48,7 @@ class PluginFailed(Exception):
         self.point = point
 
 
-class Prepared(msgspec.Struct, frozen=True, eq=False):
+class PreFilterResults(msgspec.Struct, frozen=True, eq=False):
     """The results of PreFilter; created for each Pod with plugins that read other Pods."""
 
     states: Mapping[str, Any]
@@ -60,7 +60,7 @@ class Prepared(msgspec.Struct, frozen=True, eq=False):
     status: Status = SUCCESS
 
 
-NOTHING_PREPARED: Final = Prepared({}, frozenset())
+NO_PRE_FILTER_RESULTS: Final = PreFilterResults({}, frozenset())
 """For a cycle without PreFilter plugins."""
 
 
@@ -69,12 +69,12 @@ class Feasibility:
     """The feasible nodes of a Pod."""
 
     snapshot: Snapshot
-    prepared: Prepared
+    prepared: PreFilterResults
     passes: Mask
     """(nodes,)"""
     verdicts: tuple[tuple[str, Verdict], ...]
     """In the order of the calls, over all nodes."""
-    crowded: Callable[[], Sequence[tuple[str, Verdict]]] = tuple
+    leading_verdicts: Callable[[], Sequence[tuple[str, Verdict]]] = tuple
     """Verdicts that come before `verdicts` if only extenders refuse the remaining nodes.
 
     If no node passes, `find_feasible` includes them already.
@@ -97,7 +97,7 @@ class Feasibility:
         return Diagnosis(self.snapshot, (*refused, *first_refusals(self.verdicts, left)))
 
 
-def prepare(plugins: Sequence[PreFilterPlugin], pod: PodInfo, snapshot: Snapshot) -> Prepared:
+def prepare(plugins: Sequence[PreFilterPlugin], pod: PodInfo, snapshot: Snapshot) -> PreFilterResults:
     """Run PreFilter of these plugins, in order.
 
     An unresolvable rejection ends the run at once. Any other rejection is stored, and the remaining plugins run.
@@ -118,7 +118,7 @@ def prepare(plugins: Sequence[PreFilterPlugin], pod: PodInfo, snapshot: Snapshot
         if code.rejects:
             status = Status(code, found.status.reasons, name)
             if code is Code.UNRESOLVABLE:
-                return Prepared(states, frozenset(skipped), status=status)
+                return PreFilterResults(states, frozenset(skipped), status=status)
             rejection = status if rejection.ok else rejection
         elif code is not Code.SUCCESS:
             raise PluginFailed(name, "PreFilter", f"returned {code.title}; allowed: Success, Skip or a rejection")
@@ -128,11 +128,11 @@ def prepare(plugins: Sequence[PreFilterPlugin], pod: PodInfo, snapshot: Snapshot
             elsewhere = found.elsewhere if only is None else elsewhere & found.elsewhere
             only = found.only if only is None else only & found.only
             if not only.any() and not elsewhere:
-                return Prepared(states, frozenset(skipped), status=_nowhere(restricting))
-    return Prepared(states, frozenset(skipped), only, tuple(restricting), rejection)
+                return PreFilterResults(states, frozenset(skipped), status=_no_node_status(restricting))
+    return PreFilterResults(states, frozenset(skipped), only, tuple(restricting), rejection)
 
 
-def _nowhere(restricting: Sequence[str]) -> Status:
+def _no_node_status(restricting: Sequence[str]) -> Status:
     named = sorted(restricting)
     text = (
         f"node(s) didn't satisfy plugin {named[0]}"
@@ -143,7 +143,7 @@ def _nowhere(restricting: Sequence[str]) -> Status:
 
 
 def find_feasible(
-    profile: Profile, pod: PodInfo, snapshot: Snapshot, nominations: Nominations | None = None
+    profile: Profile, pod: PodInfo, snapshot: Snapshot, nominations: PodsByNominatedNode | None = None
 ) -> Feasibility:
     """Run PreFilter and Filter over all nodes. `nominations` has only Pods of at least this Pod's priority."""
     prepared = prepare(profile.pre_filter, pod, snapshot)
@@ -155,133 +155,147 @@ def find_feasible(
         passes &= verdict.passes
     if not nominations:
         return Feasibility(snapshot, prepared, passes, verdicts)
-    told = with_promised(profile, pod, snapshot, prepared, nominations, passes)
+    told = verdicts_with_nominated(profile, pod, snapshot, prepared, nominations, passes)
     verdicts = (*verdicts, *told)
     for _, verdict in told:
         passes &= verdict.passes
-    crowded = partial(_crowded, profile, pod, snapshot, prepared, verdicts, nominations)
+    crowded = partial(_verdicts_of_failed_nodes, profile, pod, snapshot, prepared, verdicts, nominations)
     if passes.any():
         return Feasibility(snapshot, prepared, passes, verdicts, crowded)
     return Feasibility(snapshot, prepared, passes, (*crowded(), *verdicts))
 
 
-def fits(profile: Profile, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, node: int) -> bool:
+def fits(profile: Profile, pod: PodInfo, snapshot: Snapshot, nominations: PodsByNominatedNode, node: int) -> bool:
     """Return whether the Pod fits on this one node. The snapshot has all nodes."""
     prepared = prepare(profile.pre_filter, pod, snapshot)
     if not prepared.status.ok or (prepared.only is not None and not prepared.only[node]):
         return False
-    alone = snapshot.at(np.array([node], dtype=np.intp))
+    alone = snapshot.select_nodes(np.array([node], dtype=np.intp))
     if not all(verdict.passes[0] for _, verdict in run_filters(profile, pod, alone, prepared)):
         return False
     where = np.zeros(snapshot.count, dtype=np.bool_)
     where[node] = True
     return all(
-        verdict.passes[node] for _, verdict in with_promised(profile, pod, snapshot, prepared, nominations, where)
+        verdict.passes[node]
+        for _, verdict in verdicts_with_nominated(profile, pod, snapshot, prepared, nominations, where)
     )
 
 
-def _crowded(
+def _verdicts_of_failed_nodes(
     profile: Profile,
     pod: PodInfo,
     snapshot: Snapshot,
-    prepared: Prepared,
+    prepared: PreFilterResults,
     verdicts: Sequence[tuple[str, Verdict]],
-    nominations: Nominations,
+    nominations: PodsByNominatedNode,
 ) -> list[tuple[str, Verdict]]:
     """Return the verdicts of nodes with nominated Pods, for nodes that fail without those Pods too.
 
     As upstream, these verdicts come first. Nodes that a static filter refuses are left out.
     """
     settled = np.zeros(snapshot.count, dtype=np.bool_) if prepared.only is None else ~prepared.only
-    for plugin, (_, verdict) in zip(_asked(profile, prepared), verdicts, strict=False):
+    for plugin, (_, verdict) in zip(_active_filters(profile, prepared), verdicts, strict=False):
         if getattr(plugin, "reads", Reads.CLUSTER) is not Reads.NODE:
             break
         settled |= ~verdict.passes
-    return with_promised(profile, pod, snapshot, prepared, nominations, ~settled)
+    return verdicts_with_nominated(profile, pod, snapshot, prepared, nominations, ~settled)
 
 
-def with_promised(
-    profile: Profile, pod: PodInfo, snapshot: Snapshot, prepared: Prepared, nominations: Nominations, where: Mask
+def verdicts_with_nominated(
+    profile: Profile,
+    pod: PodInfo,
+    snapshot: Snapshot,
+    prepared: PreFilterResults,
+    nominations: PodsByNominatedNode,
+    where: Mask,
 ) -> list[tuple[str, Verdict]]:
     """Return the filters' verdicts on the nodes in the mask that have nominated Pods, with those Pods added.
 
     The verdicts are over all nodes. All these nodes are evaluated together if only amounts on a node matter.
     """
-    if isinstance(nominations, Promised) and _looks_at_amounts(profile, pod, prepared):
+    if isinstance(nominations, NominatedPods) and _depends_only_on_amounts(profile, pod, prepared):
         nodes = nominations.nodes
         nodes = nodes[where[nodes]]
         if not len(nodes):
             return []
-        crowded = snapshot.with_promised(nominations, nodes)
+        crowded = snapshot.with_nominated_pods(nominations, nodes)
         return [
-            (name, _at(verdict, nodes, snapshot.count))
+            (name, _over_all_nodes(verdict, nodes, snapshot.count))
             for name, verdict in run_filters(profile, pod, crowded, prepared)
         ]
     return [
         told
         for node, others in nominations.items()
         if where[node]
-        for told in _with_nominated(profile, pod, snapshot, prepared, node, others)
+        for told in _verdicts_on_node(profile, pod, snapshot, prepared, node, others)
     ]
 
 
-def crowded(
-    profile: Profile, pod: PodInfo, snapshot: Snapshot, prepared: Prepared, nominations: Nominations, passes: Mask
+def nodes_without_capacity(
+    profile: Profile,
+    pod: PodInfo,
+    snapshot: Snapshot,
+    prepared: PreFilterResults,
+    nominations: PodsByNominatedNode,
+    passes: Mask,
 ) -> Indices:
     """Return the passing nodes where nominated Pods leave too little capacity."""
-    if not (isinstance(nominations, Promised) and _looks_at_amounts(profile, pod, prepared)):
+    if not (isinstance(nominations, NominatedPods) and _depends_only_on_amounts(profile, pod, prepared)):
         fits = np.ones(snapshot.count, dtype=np.bool_)
-        for _, verdict in with_promised(profile, pod, snapshot, prepared, nominations, passes):
+        for _, verdict in verdicts_with_nominated(profile, pod, snapshot, prepared, nominations, passes):
             fits &= verdict.passes
         return np.flatnonzero(~fits)
     nodes = nominations.nodes
     nodes = nodes[passes[nodes]]
     if not len(nodes):
         return nodes
-    laden = snapshot.with_promised(nominations, nodes)
+    laden = snapshot.with_nominated_pods(nominations, nodes)
     fits = np.ones(len(nodes), dtype=np.bool_)
-    for plugin in _asked(profile, prepared):
+    for plugin in _active_filters(profile, prepared):
         if getattr(plugin, "reads", Reads.CLUSTER) is Reads.LOAD:  # nominated Pods do not change other filters
             fits &= call(plugin, "Filter", plugin.filter, prepared.states.get(plugin.name), pod, laden).passes
     return nodes[~fits]
 
 
-def _looks_at_amounts(profile: Profile, pod: PodInfo, prepared: Prepared) -> bool:
+def _depends_only_on_amounts(profile: Profile, pod: PodInfo, prepared: PreFilterResults) -> bool:
     """Return whether only amounts and counts of other Pods on a node affect this Pod."""
     return not (pod.template.host_ports or profile.allot) and all(
-        getattr(plugin, "reads", Reads.CLUSTER) is not Reads.CLUSTER for plugin in _asked(profile, prepared)
+        getattr(plugin, "reads", Reads.CLUSTER) is not Reads.CLUSTER for plugin in _active_filters(profile, prepared)
     )
 
 
 def run_filters(
-    profile: Profile, pod: PodInfo, snapshot: Snapshot, prepared: Prepared
+    profile: Profile, pod: PodInfo, snapshot: Snapshot, prepared: PreFilterResults
 ) -> tuple[tuple[str, Verdict], ...]:
     """Run Filter, in order, over the nodes of the snapshot, which may be a subset."""
     verdicts = []
-    for plugin in _asked(profile, prepared):
+    for plugin in _active_filters(profile, prepared):
         state = prepared.states.get(plugin.name)
         verdicts.append((plugin.name, call(plugin, "Filter", plugin.filter, state, pod, snapshot)))
     return tuple(verdicts)
 
 
-def _asked(profile: Profile, prepared: Prepared) -> list[FilterPlugin]:
+def _active_filters(profile: Profile, prepared: PreFilterResults) -> list[FilterPlugin]:
     """Return the filters that PreFilter has not dropped, in order."""
     return [plugin for plugin in profile.filter if plugin.name not in prepared.skipped]
 
 
-def _with_nominated(
-    profile: Profile, pod: PodInfo, snapshot: Snapshot, prepared: Prepared, node: int, others: Sequence[PodInfo]
+def _verdicts_on_node(
+    profile: Profile, pod: PodInfo, snapshot: Snapshot, prepared: PreFilterResults, node: int, others: Sequence[PodInfo]
 ) -> list[tuple[str, Verdict]]:
     """Return the filters' verdicts on one node with its nominated Pods added, as verdicts over all nodes."""
-    alone = snapshot.alone(node)
+    alone = snapshot.single_node(node)
     for other in others:
         prepared = with_pod(profile, pod, prepared, other, node, snapshot)
-        alone = alone.assume(allotted(profile, other, alone), 0)
+        alone = alone.assume(allot_units(profile, other, alone), 0)
     here = np.array([node], dtype=np.intp)
-    return [(name, _at(verdict, here, snapshot.count)) for name, verdict in run_filters(profile, pod, alone, prepared)]
+    return [
+        (name, _over_all_nodes(verdict, here, snapshot.count))
+        for name, verdict in run_filters(profile, pod, alone, prepared)
+    ]
 
 
-def _at(verdict: Verdict, nodes: Indices, count: int) -> Verdict:
+def _over_all_nodes(verdict: Verdict, nodes: Indices, count: int) -> Verdict:
     """Return a verdict over some nodes as one over all."""
     passes = np.ones(count, dtype=np.bool_)
     passes[nodes] = verdict.passes
@@ -296,32 +310,38 @@ def _at(verdict: Verdict, nodes: Indices, count: int) -> Verdict:
 
 
 def with_pod(
-    profile: Profile, pod: PodInfo, prepared: Prepared, other: PodInfo, node: int, snapshot: Snapshot
-) -> Prepared:
+    profile: Profile, pod: PodInfo, prepared: PreFilterResults, other: PodInfo, node: int, snapshot: Snapshot
+) -> PreFilterResults:
     """Return the PreFilter result as if `other` were on the node too; `node` is an index of the whole table."""
-    return _changed(profile, pod, prepared, other, node, snapshot, "add_pod")
+    return _with_changed_states(profile, pod, prepared, other, node, snapshot, "add_pod")
 
 
 def without_pod(
-    profile: Profile, pod: PodInfo, prepared: Prepared, other: PodInfo, node: int, snapshot: Snapshot
-) -> Prepared:
+    profile: Profile, pod: PodInfo, prepared: PreFilterResults, other: PodInfo, node: int, snapshot: Snapshot
+) -> PreFilterResults:
     """Return the PreFilter result as if `other` were not on the node."""
-    return _changed(profile, pod, prepared, other, node, snapshot, "remove_pod")
+    return _with_changed_states(profile, pod, prepared, other, node, snapshot, "remove_pod")
 
 
-def _changed(
-    profile: Profile, pod: PodInfo, prepared: Prepared, other: PodInfo, node: int, snapshot: Snapshot, method: str
-) -> Prepared:
+def _with_changed_states(
+    profile: Profile,
+    pod: PodInfo,
+    prepared: PreFilterResults,
+    other: PodInfo,
+    node: int,
+    snapshot: Snapshot,
+    method: str,
+) -> PreFilterResults:
     states = dict(prepared.states)
     for plugin in profile.pre_filter:
         name = plugin.name
         change = getattr(plugin, method, None)  # isinstance with a protocol costs as much as all the rest
         if name in states and change is not None:
             states[name] = call(plugin, "PreFilterExtensions", change, states[name], pod, other, node, snapshot)
-    return Prepared(states, prepared.skipped, prepared.only, prepared.restricting, prepared.status)
+    return PreFilterResults(states, prepared.skipped, prepared.only, prepared.restricting, prepared.status)
 
 
-def allotted(profile: Profile, pod: PodInfo, node: Snapshot) -> PodInfo:
+def allot_units(profile: Profile, pod: PodInfo, node: Snapshot) -> PodInfo:
     """Return the Pod as it counts on this node, the only one of the snapshot.
 
     The first plugin that allocates units decides the Pod's annotations.
@@ -329,7 +349,7 @@ def allotted(profile: Profile, pod: PodInfo, node: Snapshot) -> PodInfo:
     for plugin in profile.allot:
         annotations = call(plugin, "Allot", plugin.allot, pod, node)
         if annotations:
-            return pod.annotated(annotations)
+            return pod.with_annotations(annotations)
     return pod
 
 
@@ -347,17 +367,17 @@ def scores_by_plugin(
     profile: Profile, pod: PodInfo, feasibility: Feasibility, feasible: Indices
 ) -> list[tuple[str, NDArray[np.int64]]]:
     """Return each Score plugin's share of the total, for the feasible nodes."""
-    snapshot = feasibility.snapshot.at(feasible)
+    snapshot = feasibility.snapshot.select_nodes(feasible)
     states, skipped = pre_score(profile, pod, feasibility.prepared, snapshot)
     return [
-        (weighted.name, share(weighted, states.get(weighted.name), pod, snapshot))
+        (weighted.name, weighted_scores(weighted, states.get(weighted.name), pod, snapshot))
         for weighted in profile.score
         if weighted.name not in skipped
     ]
 
 
 def pre_score(
-    profile: Profile, pod: PodInfo, prepared: Prepared, snapshot: Snapshot
+    profile: Profile, pod: PodInfo, prepared: PreFilterResults, snapshot: Snapshot
 ) -> tuple[dict[str, Any], frozenset[str]]:
     """Run PreScore over a snapshot of the feasible nodes; return the states and the plugins that skip."""
     states = dict(prepared.states)
@@ -374,12 +394,12 @@ def pre_score(
     return states, frozenset(skipped)
 
 
-def share(weighted: Weighted, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:
+def weighted_scores(weighted: WeightedPlugin, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:
     """Return the weighted scores of one plugin for each node of the snapshot, all of them feasible."""
     return raw_and_normalized(weighted, state, pod, snapshot)[1] * weighted.weight
 
 
-def raw_and_normalized(weighted: Weighted, state: Any, pod: PodInfo, snapshot: Snapshot) -> tuple[Scores, Scores]:
+def raw_and_normalized(weighted: WeightedPlugin, state: Any, pod: PodInfo, snapshot: Snapshot) -> tuple[Scores, Scores]:
     """Return one plugin's scores before and after NormalizeScore; the same twice without normalization."""
     plugin = weighted.plugin
     raw: Scores = call(plugin, "Score", plugin.score, state, pod, snapshot)

@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from situate.framework.cycle.feasibility_query import Answer
+from situate.framework.cycle.feasibility_query import FeasibilityResult
 from situate.framework.plugin_api.actions import Action
 from situate.framework.plugin_api.plugin import Plugin
 from situate.framework.pod.pods import PodInfo
-from situate.framework.profile.profile import Profile, members, with_each
+from situate.framework.profile.profile import Profile, map_plugins, plugins_of
 from situate.framework.snapshot.snapshot import Snapshot
 
 
 @dataclass(slots=True, eq=False)
-class Wishes:
+class PluginRequests:
     """Requests of plugins that the engine has not executed yet; of one engine."""
 
     activate: list[str] = field(default_factory=list)
@@ -35,9 +35,9 @@ class Wishes:
         """Whether there are requests that the engine executes itself."""
         return bool(self.activate or self.allow or self.reject)
 
-    def taken(self) -> Wishes:
+    def take_requests(self) -> PluginRequests:
         """Remove and return the requests that the engine executes itself; executing them may add new ones."""
-        taken = Wishes(self.activate, self.allow, self.reject)
+        taken = PluginRequests(self.activate, self.allow, self.reject)
         self.activate, self.allow, self.reject = [], [], []
         return taken
 
@@ -48,12 +48,12 @@ class Handle:
     def __init__(
         self,
         plugin: str,
-        wishes: Wishes,
+        wishes: PluginRequests,
         snapshot: Callable[[], Snapshot],
-        what_if: Callable[[PodInfo, Snapshot], Answer],
+        what_if: Callable[[PodInfo, Snapshot], FeasibilityResult],
     ) -> None:
         self._plugin = plugin
-        self._wishes = wishes
+        self._requests = wishes
         self._snapshot = snapshot
         self._what_if = what_if
 
@@ -62,25 +62,25 @@ class Handle:
         """The newest snapshot, as a branch that the plugin may change."""
         return self._snapshot().branch()
 
-    def what_if(self, pod: PodInfo, snapshot: Snapshot) -> Answer:
+    def what_if(self, pod: PodInfo, snapshot: Snapshot) -> FeasibilityResult:
         """Return the result of the Pod's profile for this changed cluster."""
         return self._what_if(pod, snapshot)
 
     def activate(self, uids: Iterable[str]) -> None:
         """Make pending Pods active at once, without an event and without backoff; unknown uids are ignored."""
-        self._wishes.activate.extend(uids)
+        self._requests.activate.extend(uids)
 
     def allow(self, uid: str) -> None:
         """Allow a Pod that waits for this plugin's Permit; no effect on other Pods."""
-        self._wishes.allow.append((uid, self._plugin))
+        self._requests.allow.append((uid, self._plugin))
 
     def reject(self, uid: str, reason: str) -> None:
         """Reject a Pod that waits for any plugin's Permit; no effect on other Pods."""
-        self._wishes.reject.append((uid, self._plugin, reason))
+        self._requests.reject.append((uid, self._plugin, reason))
 
     def ask(self, *actions: Action) -> None:
         """Request actions other than a placement: an eviction, or a patch such as a scale or a resize."""
-        self._wishes.actions.extend(actions)
+        self._requests.actions.extend(actions)
 
 
 @runtime_checkable
@@ -92,10 +92,12 @@ class HandlePlugin(Plugin, Protocol):
 
 def with_handles(profile: Profile, lend: Callable[[str], Handle]) -> Profile:
     """Return the profile with a handle in each plugin that needs one; the same profile if none does."""
-    if not any(map(_wants, members(profile))):
+    if not any(map(_takes_handle, plugins_of(profile))):
         return profile
-    return with_each(profile, lambda plugin: plugin.with_handle(lend(plugin.name)) if _wants(plugin) else plugin)
+    return map_plugins(
+        profile, lambda plugin: plugin.with_handle(lend(plugin.name)) if _takes_handle(plugin) else plugin
+    )
 
 
-def _wants(plugin: Any) -> bool:
+def _takes_handle(plugin: Any) -> bool:
     return hasattr(plugin, "with_handle")

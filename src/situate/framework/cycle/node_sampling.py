@@ -39,12 +39,12 @@ def visit(passes: Mask, start: int, enough: int) -> tuple[Indices, int]:
     return turned, visited
 
 
-def best(totals: NDArray[np.int64] | NDArray[np.uint64]) -> int:
+def index_of_best(totals: NDArray[np.int64] | NDArray[np.uint64]) -> int:
     """Return the index of the first of the highest totals."""
     return int(totals.argmax())
 
 
-def best_at_random(totals: NDArray[np.int64], random: np.random.Generator) -> int:
+def random_index_of_best(totals: NDArray[np.int64], random: np.random.Generator) -> int:
     """Return the index of one of the highest totals, with equal probability.
 
     A single highest total takes no random number.

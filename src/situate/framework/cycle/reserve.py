@@ -11,7 +11,7 @@ from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.storage import Reservation
 
 
-def concerns(plugin: object, pod: PodInfo) -> bool:
+def may_apply_to(plugin: object, pod: PodInfo) -> bool:
     """Return whether Allot, Reserve and PreBind of the plugin may apply to the Pod.
 
     A plugin can narrow this with a method `reserves(pod)`, which must depend only on the Pod's template and volumes.

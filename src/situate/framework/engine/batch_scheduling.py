@@ -13,51 +13,51 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from situate.framework.cycle.handle import Wishes
-from situate.framework.cycle.reserve import concerns
-from situate.framework.engine.choose_node import Chooser, Tie
+from situate.framework.cycle.handle import PluginRequests
+from situate.framework.cycle.reserve import may_apply_to
+from situate.framework.engine.choose_node import NodeChooser, TieBreaker
 from situate.framework.engine.decisions import Asked, Decision, PlacedRun
 from situate.framework.plugin_api.configuration import Extender
 from situate.framework.pod.pods import PodInfo
-from situate.framework.preemption.extenders import interested
+from situate.framework.preemption.extenders import manages_pod
 from situate.framework.preemption.nominations import Nominations
 from situate.framework.profile.profile import Profile
 from situate.framework.queue.queued_pod import WaitingPod
 from situate.framework.queue.scheduling_queue import SchedulingQueue
 from situate.framework.snapshot.cache import Cache
 
-Cycle: TypeAlias = Callable[[WaitingPod], Decision | Asked | None]
+RunCycle: TypeAlias = Callable[[WaitingPod], Decision | Asked | None]
 """The cycle of a single Pod; None if the Pod must no longer be scheduled."""
 
-_RUN: Final = 3
+_RUN_MINIMUM: Final = 3
 """Minimum number of equal consecutive Pods for a run."""
 _NODES_PER_POD: Final = 4096
 """One more Pod is required for each such number of nodes, because a run evaluates all nodes."""
-_COUNTED: Final = 2048
+_PODS_AT_ONCE: Final = 2048
 """Number of Pods of a run to count at a time, so that they stay in the processor's cache meanwhile."""
-_STRETCH: Final = 64
+_STRETCH_LIMIT: Final = 64
 """Maximum number of Pods in a stretch. Events that arrive meanwhile wait for its end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class EngineState:
     """The parts of an engine that its decisions change."""
 
     cache: Cache
     queue: SchedulingQueue
     nominations: Nominations
-    wishes: Wishes
+    plugin_requests: PluginRequests
 
 
-class Together:
+class BatchScheduler:
     """Joint placement of the Pods that one engine has taken from its queue."""
 
     def __init__(
         self,
-        joined: Joined,
+        joined: EngineState,
         profiles: Mapping[str, Profile],
-        choosers: Mapping[str, Chooser],
-        tie: Tie,
+        choosers: Mapping[str, NodeChooser],
+        tie: TieBreaker,
         extenders: Sequence[Extender],
         *,
         runs: bool,
@@ -67,22 +67,22 @@ class Together:
         self._cache = joined.cache
         self._queue = joined.queue
         self._nominations = joined.nominations
-        self._wishes = joined.wishes
+        self._plugin_requests = joined.plugin_requests
         self._profiles = profiles
         self._choosers = choosers
         self._tie = tie
         self._extenders = extenders
         self._runs = runs
         self._stretches = stretches
-        self._reserves = {name: _reserving(profile) for name, profile in profiles.items()}
+        self._reserve_checks = {name: _reserve_checks_of(profile) for name, profile in profiles.items()}
         """For profiles whose Pods may need only a node: the functions that check whether a Pod needs more."""
 
-    def place(self, first: WaitingPod, most: int, cycle: Cycle) -> list[Decision | PlacedRun | Asked]:
+    def decide_batch(self, first: WaitingPod, most: int, cycle: RunCycle) -> list[Decision | PlacedRun | Asked]:
         """Decide about this Pod and the Pods after it, at most `most`, which are taken from the queue.
 
         `cycle` runs for Pods that must be placed one by one.
         """
-        run, least = self._run(first, most), self._least
+        run, least = self._take_run(first, most), self._run_minimum
         simple = self._stretches and self._is_simple(first)
         if simple and len(run) < least:
             return self._place_stretch(run, most, least, cycle)
@@ -100,13 +100,13 @@ class Together:
             if placed is not None:
                 decisions.append(placed)
                 at += len(placed.pods)
-                if self._wishes:
+                if self._plugin_requests:
                     self._queue.put_first(run[at:])
                     return decisions
                 continue
             simple = False  # this Pod finds no node, so the equal Pods after it find none either
             if at:
-                self._queue.take_off(run[at])
+                self._queue.begin_cycle(run[at])
             decision = cycle(run[at])
             if decision is not None:
                 decisions.append(decision)
@@ -114,38 +114,38 @@ class Together:
         return decisions
 
     def _place_stretch(
-        self, run: list[WaitingPod], most: int, least: int, cycle: Cycle
+        self, run: list[WaitingPod], most: int, least: int, cycle: RunCycle
     ) -> list[Decision | PlacedRun | Asked]:
         """Place a stretch of Pods.
 
         The first Pod without a node, or with a failing plugin, has its own cycle, which reports the reason. The Pods
         after it return to the queue first, because that cycle may affect them.
         """
-        self._stretch(run, most, least)
+        self._extend_stretch(run, most, least)
         placed = self._place_in_turn(run, 0)
         decisions: list[Decision | PlacedRun | Asked] = [] if placed is None else [placed]
         rest = run if placed is None else run[len(placed.pods) :]
-        if not rest or (placed is not None and self._wishes):
+        if not rest or (placed is not None and self._plugin_requests):
             self._queue.put_first(rest)
             return decisions
         self._queue.put_first(rest[1:])
         if placed is not None:
-            self._queue.take_off(rest[0])
+            self._queue.begin_cycle(rest[0])
         decision = cycle(rest[0])
         if decision is not None:
             decisions.append(decision)
         return decisions
 
     @property
-    def _least(self) -> int:
+    def _run_minimum(self) -> int:
         """The minimum number of equal Pods for a run."""
-        return _RUN + self._cache.snapshot().count // _NODES_PER_POD
+        return _RUN_MINIMUM + self._cache.snapshot().count // _NODES_PER_POD
 
-    def _run(self, first: WaitingPod, most: int) -> list[WaitingPod]:
+    def _take_run(self, first: WaitingPod, most: int) -> list[WaitingPod]:
         """Return the Pod with the equal Pods after it, at most `most` in all. They are taken from the queue."""
-        return [first, *self._queue.pop_like(first, most - 1, _equal)] if self._runs else [first]
+        return [first, *self._queue.pop_like(first, most - 1, _are_peers)] if self._runs else [first]
 
-    def _stretch(self, run: list[WaitingPod], most: int, least: int) -> None:
+    def _extend_stretch(self, run: list[WaitingPod], most: int, least: int) -> None:
         """Add the simple Pods after `run`, up to a run of `least`. They are taken from the queue.
 
         Each Pod is placed and counted in turn, as in its own cycle. Only the steps for Pods that are not simple are
@@ -157,7 +157,7 @@ class Together:
 
         def simple(_: WaitingPod, other: WaitingPod) -> bool:
             nonlocal last, equal
-            equal = equal + 1 if self._runs and _equal(last, other) else 0
+            equal = equal + 1 if self._runs and _are_peers(last, other) else 0
             last = other
             if equal + 1 >= least or other.info.template.scheduler_name != name:
                 return False
@@ -168,7 +168,7 @@ class Together:
                 known.add(peers)
             return True
 
-        run += self._queue.pop_like(run[0], min(most, _STRETCH) - len(run), simple)
+        run += self._queue.pop_like(run[0], min(most, _STRETCH_LIMIT) - len(run), simple)
 
     def _is_simple(self, waiting: WaitingPod) -> bool:
         """Return whether the Pod needs only a node, and no reservation, extender or nomination is involved."""
@@ -176,14 +176,14 @@ class Together:
         if info.peers is None or self._nominations:
             return False
         name = info.template.scheduler_name
-        reserves = self._reserves[name]
+        reserves = self._reserve_checks[name]
         if reserves is None:
             return False
         for concerned in reserves:  # a generator takes as long as all the rest
             if concerned(info):
                 return False
         for extender in self._extenders:
-            if interested(extender, info):
+            if manages_pod(extender, info):
                 return False
         return bool(self._cache.snapshot().count) and self._choosers[name].compares_all(info)
 
@@ -204,12 +204,12 @@ class Together:
                 break
             snapshot = self._cache.assume_at(waiting.info, node)
             nodes.append(node)
-            if self._wishes:
+            if self._plugin_requests:
                 break
         if not nodes:
             return None
         placed = run[begin : begin + len(nodes)]
-        self._queue.done_run(placed)
+        self._queue.record_placements(placed)
         return PlacedRun(placed, np.array(nodes, dtype=np.intp), snapshot.nodes.names)
 
     def _may_run(self, waiting: WaitingPod) -> bool:
@@ -217,7 +217,7 @@ class Together:
         profile = self._profiles[waiting.info.pod.spec.scheduler_name]
         if self._nominations or waiting.info.terminating or profile.permit:
             return False
-        return not any(concerns(plugin, waiting.info) for plugin in (*profile.allot, *profile.reserve))
+        return not any(may_apply_to(plugin, waiting.info) for plugin in (*profile.allot, *profile.reserve))
 
     def _place_run(self, run: list[WaitingPod]) -> PlacedRun | None:
         """Place the first Pods that find nodes; None if they must be placed one by one."""
@@ -232,14 +232,14 @@ class Together:
         if not len(nodes):
             return None
         pods = run[: len(nodes)]
-        for begin in range(0, len(pods), _COUNTED):
-            some = pods[begin : begin + _COUNTED]
-            self._cache.assume_equal([waiting.info for waiting in some], nodes[begin : begin + _COUNTED])
-            self._queue.done_run(some)
+        for begin in range(0, len(pods), _PODS_AT_ONCE):
+            some = pods[begin : begin + _PODS_AT_ONCE]
+            self._cache.assume_equal([waiting.info for waiting in some], nodes[begin : begin + _PODS_AT_ONCE])
+            self._queue.record_placements(some)
         return PlacedRun(pods, nodes, snapshot.nodes.names)
 
 
-def _reserving(profile: Profile) -> tuple[Callable[[PodInfo], bool], ...] | None:
+def _reserve_checks_of(profile: Profile) -> tuple[Callable[[PodInfo], bool], ...] | None:
     """Return functions that check whether Allot or Reserve apply to a Pod.
 
     None if a plugin has no such check, or the profile has Permit plugins.
@@ -249,7 +249,7 @@ def _reserving(profile: Profile) -> tuple[Callable[[PodInfo], bool], ...] | None
     return None if profile.permit or len(told) < len(known) else told
 
 
-def _equal(one: WaitingPod, other: WaitingPod) -> bool:
+def _are_peers(one: WaitingPod, other: WaitingPod) -> bool:
     """Return whether no decision distinguishes the two Pods, neither about themselves nor about other Pods."""
     peers = one.info.peers
     return peers is other.info.peers and peers is not None

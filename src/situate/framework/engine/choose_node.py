@@ -10,14 +10,20 @@ import msgspec
 import numpy as np
 
 from situate.framework.class_cache.equal_pod_runs import place_run
-from situate.framework.class_cache.nominated_conflicts import Crowded
+from situate.framework.class_cache.nominated_conflicts import NominatedConflicts
 from situate.framework.class_cache.pod_class import PodClass
-from situate.framework.class_cache.pod_class_cache import Classes
-from situate.framework.class_cache.static_scores import Totals, width_of
+from situate.framework.class_cache.pod_class_cache import PodClassCache
+from situate.framework.class_cache.static_scores import Totals, total_type
 from situate.framework.class_cache.switches import Shortcuts
 from situate.framework.cycle import cycle
-from situate.framework.cycle.cycle import NOTHING_PREPARED, Feasibility, Nominations, Prepared, call
-from situate.framework.cycle.node_sampling import best, feasible_nodes_to_find, visit
+from situate.framework.cycle.cycle import (
+    NO_PRE_FILTER_RESULTS,
+    Feasibility,
+    PodsByNominatedNode,
+    PreFilterResults,
+    call,
+)
+from situate.framework.cycle.node_sampling import feasible_nodes_to_find, index_of_best, visit
 from situate.framework.plugin_api.plugin import (
     FilterPlugin,
     PreFilterPlugin,
@@ -28,14 +34,14 @@ from situate.framework.plugin_api.plugin import (
     reads,
 )
 from situate.framework.pod.pods import PodInfo
-from situate.framework.profile.profile import ALL_NODES, Profile, Weighted
+from situate.framework.profile.profile import ALL_NODES, Profile, WeightedPlugin
 from situate.framework.results.status import Code
 from situate.framework.results.verdict import Indices, Mask
-from situate.framework.snapshot.node_subset import Part
-from situate.framework.snapshot.nominated_pods import Promised
+from situate.framework.snapshot.node_subset import NodeSubset
+from situate.framework.snapshot.nominated_pods import NominatedPods
 from situate.framework.snapshot.snapshot import Snapshot
 
-Tie = Callable[[Scores], int]
+TieBreaker = Callable[[Scores], int]
 """Returns the index of one of the highest totals."""
 
 
@@ -51,26 +57,26 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Beyond:
+class _ClusterPlugins:
     """The plugins that read more than the node."""
 
     pre_filters: tuple[PreFilterPlugin, ...]
     filters: tuple[FilterPlugin, ...]
     pre_scores: tuple[PreScorePlugin, ...]
-    scores: tuple[Weighted, ...]
+    scores: tuple[WeightedPlugin, ...]
     concerns: tuple[tuple[str, Callable[[PodInfo, Snapshot], bool]], ...] | None
     """Functions that check whether each plugin applies to a Pod; None if a plugin has no such check."""
     width: type[np.signedinteger[Any]]
     """The type of the sum that `scores` add to a total."""
-    unconcerned: Prepared
+    unconcerned: PreFilterResults
     """The PreFilter result for a Pod to which none of the plugins applies."""
     left_out: frozenset[str]
     """The filters that were left out when this was narrowed to some plugins."""
-    narrowed: dict[tuple[str, ...], _Beyond]
+    narrowed: dict[tuple[str, ...], _ClusterPlugins]
     """Subsets of the plugins by their names, created on demand."""
 
     @classmethod
-    def of(cls, profile: Profile, *, claims: bool) -> _Beyond:
+    def from_profile(cls, profile: Profile, *, claims: bool) -> _ClusterPlugins:
         """Select the plugins that apply to Pods with claims, or to Pods without claims."""
 
         def heard(plugin: object) -> bool:
@@ -87,10 +93,10 @@ class _Beyond:
         concerns = [(name, getattr(plugin, "concerned", None)) for name, plugin in able.items()]
         told = tuple((name, concerned) for name, concerned in concerns if concerned is not None)
         known = None if unable or len(told) < len(concerns) else told
-        skipped = Prepared({}, frozenset(plugin.name for plugin in filters))
-        return cls(pre_filters, filters, pre_scores, scores, known, width_of(scores), skipped, frozenset(), {})
+        skipped = PreFilterResults({}, frozenset(plugin.name for plugin in filters))
+        return cls(pre_filters, filters, pre_scores, scores, known, total_type(scores), skipped, frozenset(), {})
 
-    def concerned(self, pod: PodInfo, snapshot: Snapshot) -> _Beyond | None:
+    def plugins_for(self, pod: PodInfo, snapshot: Snapshot) -> _ClusterPlugins | None:
         """Return the plugins that may apply to the Pod; None if none does."""
         concerns = self.concerns
         if concerns is None:
@@ -103,10 +109,10 @@ class _Beyond:
         key = tuple(names)
         found = self.narrowed.get(key)
         if found is None:
-            found = self.narrowed[key] = self._narrowed_to(frozenset(names))
+            found = self.narrowed[key] = self._with_names(frozenset(names))
         return found
 
-    def _narrowed_to(self, names: frozenset[str]) -> _Beyond:
+    def _with_names(self, names: frozenset[str]) -> _ClusterPlugins:
         scores = tuple(each for each in self.scores if each.name in names)
         return replace(
             self,
@@ -114,12 +120,12 @@ class _Beyond:
             filters=tuple(plugin for plugin in self.filters if plugin.name in names),
             pre_scores=tuple(plugin for plugin in self.pre_scores if plugin.name in names),
             scores=scores,
-            width=width_of(scores),
+            width=total_type(scores),
             left_out=frozenset(plugin.name for plugin in self.filters if plugin.name not in names),
         )
 
 
-class Chooser:
+class NodeChooser:
     """Choice of nodes for one profile, with the start of the next sampling round and the cached classes."""
 
     def __init__(self, profile: Profile, shortcuts: Shortcuts, *, extended: bool = False) -> None:
@@ -129,15 +135,15 @@ class Chooser:
         """If no score distinguishes nodes, the first feasible one is enough."""
         compares_all = profile.percentage_of_nodes_to_score >= ALL_NODES and not self._first_will_do
         known = shortcuts.classes and compares_all
-        self._classes = Classes(profile, gauges=shortcuts.gauges) if known else None
-        self._for_claims = _Beyond.of(profile, claims=True)
-        self._for_others = _Beyond.of(profile, claims=False)
-        self._unheard = tuple(plugin.name for plugin in profile.filter if about_claims(plugin))
+        self._classes = PodClassCache(profile, evaluators=shortcuts.evaluators) if known else None
+        self._for_claims = _ClusterPlugins.from_profile(profile, claims=True)
+        self._for_others = _ClusterPlugins.from_profile(profile, claims=False)
+        self._claim_filters = tuple(plugin.name for plugin in profile.filter if about_claims(plugin))
         self.next_start = 0
         """The node at which the next round of visits starts."""
 
     def choose(
-        self, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, nominated: int | None, tie: Tie
+        self, pod: PodInfo, snapshot: Snapshot, nominations: PodsByNominatedNode, nominated: int | None, tie: TieBreaker
     ) -> Choice | Feasibility:
         """Return a node, or the reasons why no node is feasible.
 
@@ -145,7 +151,7 @@ class Chooser:
         own nominated node, which it takes if the node is still feasible.
         """
         if nominated is not None:
-            alone = self._find_at(pod, snapshot, nominations, nominated)
+            alone = self._choose_nominated_node(pod, snapshot, nominations, nominated)
             if alone is not None:
                 return alone
         if self._classes is not None and not pod.pod.spec.node_name:
@@ -158,25 +164,25 @@ class Chooser:
         """Return whether the Pod's class decides its node, unless no node is feasible."""
         return self._classes is not None and not pod.pod.spec.node_name
 
-    def choose_at_once(self, pod: PodInfo, snapshot: Snapshot, tie: Tie) -> int | None:
+    def choose_at_once(self, pod: PodInfo, snapshot: Snapshot, tie: TieBreaker) -> int | None:
         """Return the node of a Pod for which all nodes are compared, without nominations.
 
         None if only `choose` can decide.
         """
         if self._classes is None:
             return None
-        beyond = self._beyond(pod).concerned(pod, snapshot)
+        beyond = self._cluster_plugins(pod).plugins_for(pod, snapshot)
         if beyond is not None:
-            choice = self._choose_beside_others(self._classes, beyond, pod, snapshot, {}, tie)
+            choice = self._choose_with_other_pods(self._classes, beyond, pod, snapshot, {}, tie)
             return None if choice is None else choice.index
-        if tie is best:
-            node = self._classes.best_for_stranger(pod, snapshot)
+        if tie is index_of_best:
+            node = self._classes.best_node_without_class(pod, snapshot)
             if node is not None:
                 return node
-        known = self._classes.of(pod, snapshot)
+        known = self._classes.current_class(pod, snapshot)
         if known is None or not known.count:
             return None
-        return known.best() if tie is best else tie(known.total)
+        return known.best_node() if tie is index_of_best else tie(known.total)
 
     def choose_run(self, pod: PodInfo, snapshot: Snapshot, count: int) -> Indices:
         """Return the nodes of the next Pods like this one, in order, as if they were chosen one after the other.
@@ -188,28 +194,30 @@ class Chooser:
         none = np.zeros(0, dtype=np.intp)
         if classes is None or pod.template.host_ports or pod.pod.spec.node_name:
             return none
-        beyond = self._beyond(pod).concerned(pod, snapshot)
-        prepared = NOTHING_PREPARED if beyond is None else cycle.prepare(beyond.pre_filters, pod, snapshot)
+        beyond = self._cluster_plugins(pod).plugins_for(pod, snapshot)
+        prepared = NO_PRE_FILTER_RESULTS if beyond is None else cycle.prepare(beyond.pre_filters, pod, snapshot)
         if not prepared.status.ok or prepared.only is not None:
             return none
         if beyond is not None and any(plugin.name not in prepared.skipped for plugin in beyond.filters):
             return none
-        known = classes.of(pod, snapshot)
+        known = classes.current_class(pod, snapshot)
         if known is None or not known.count:
             return none
-        if beyond is not None and _have_a_say(beyond, known.feasible, pod, snapshot, prepared):
+        if beyond is not None and _any_plugin_scores(beyond, known.feasible, pod, snapshot, prepared):
             return none
         return place_run(classes, known, pod, snapshot, count)
 
-    def _beyond(self, pod: PodInfo) -> _Beyond:
+    def _cluster_plugins(self, pod: PodInfo) -> _ClusterPlugins:
         return self._for_claims if pod.has_claims else self._for_others
 
-    def _find_at(self, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, node: int) -> Choice | None:
+    def _choose_nominated_node(
+        self, pod: PodInfo, snapshot: Snapshot, nominations: PodsByNominatedNode, node: int
+    ) -> Choice | None:
         """Return the nominated node if it is feasible."""
         return Choice(node, 1, 1) if cycle.fits(self._profile, pod, snapshot, nominations, node) else None
 
     def _choose_plainly(
-        self, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, tie: Tie
+        self, pod: PodInfo, snapshot: Snapshot, nominations: PodsByNominatedNode, tie: TieBreaker
     ) -> Choice | Feasibility:
         found = cycle.find_feasible(self._profile, pod, snapshot, nominations)
         nodes, visited = self.visit(found)
@@ -233,48 +241,53 @@ class Chooser:
         return nodes, visited
 
     def _choose_by_class(
-        self, classes: Classes, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, tie: Tie
+        self,
+        classes: PodClassCache,
+        pod: PodInfo,
+        snapshot: Snapshot,
+        nominations: PodsByNominatedNode,
+        tie: TieBreaker,
     ) -> Choice | None:
         """Return a choice; None if only the plain path can decide.
 
         Then no node is feasible, or a plugin rejects the Pod as a whole.
         """
-        beyond = self._beyond(pod).concerned(pod, snapshot)
+        beyond = self._cluster_plugins(pod).plugins_for(pod, snapshot)
         if nominations or beyond is not None:
-            return self._choose_beside_others(classes, beyond, pod, snapshot, nominations, tie)
-        known = classes.of(pod, snapshot)
+            return self._choose_with_other_pods(classes, beyond, pod, snapshot, nominations, tie)
+        known = classes.current_class(pod, snapshot)
         if known is None or not known.count:
             return None
-        index = known.best() if tie is best else tie(known.total)
+        index = known.best_node() if tie is index_of_best else tie(known.total)
         return Choice(index, snapshot.count, known.count)
 
-    def _choose_beside_others(
+    def _choose_with_other_pods(
         self,
-        classes: Classes,
-        beyond: _Beyond | None,
+        classes: PodClassCache,
+        beyond: _ClusterPlugins | None,
         pod: PodInfo,
         snapshot: Snapshot,
-        nominations: Nominations,
-        tie: Tie,
+        nominations: PodsByNominatedNode,
+        tie: TieBreaker,
     ) -> Choice | None:
         """Return the choice if other Pods matter: nominated ones, or placed ones that the plugins of `beyond` read."""
-        prepared = self._prepared(beyond, pod, snapshot)
+        prepared = self._run_pre_filters(beyond, pod, snapshot)
         if not prepared.status.ok:
             return None
-        known = classes.of(pod, snapshot)
+        known = classes.current_class(pod, snapshot)
         if known is None:
             return None
-        passes = known.passes if beyond is None else _passing(beyond, known, pod, snapshot, prepared)
+        passes = known.passes if beyond is None else _passing_nodes(beyond, known, pod, snapshot, prepared)
         if nominations:
-            crowded = self._crowded(nominations, passes, known, pod, snapshot, prepared, beyond)
+            crowded = self._nodes_without_capacity(nominations, passes, known, pod, snapshot, prepared, beyond)
             if len(crowded):
                 passes = passes.copy()
                 passes[crowded] = False
-        part = known.among(passes)
+        part = known.nodes_in_mask(passes)
         nodes = part.nodes
         if not len(nodes):
             return None
-        added = None if beyond is None else _scores(beyond, part, pod, snapshot, prepared)
+        added = None if beyond is None else _added_scores(beyond, part, pod, snapshot, prepared)
         if passes is not known.passes:
             total = known.totals_among(pod, passes, nodes)
         elif added is None:
@@ -285,43 +298,45 @@ class Chooser:
             total = total + added
         return Choice(int(nodes[tie(total)]), snapshot.count, len(nodes))
 
-    def _prepared(self, beyond: _Beyond | None, pod: PodInfo, snapshot: Snapshot) -> Prepared:
+    def _run_pre_filters(self, beyond: _ClusterPlugins | None, pod: PodInfo, snapshot: Snapshot) -> PreFilterResults:
         if beyond is None:
-            return self._beyond(pod).unconcerned
+            return self._cluster_plugins(pod).unconcerned
         return cycle.prepare(beyond.pre_filters, pod, snapshot)
 
-    def _crowded(
+    def _nodes_without_capacity(
         self,
-        nominations: Nominations,
+        nominations: PodsByNominatedNode,
         passes: Mask,
         known: PodClass,
         pod: PodInfo,
         snapshot: Snapshot,
-        prepared: Prepared,
-        beyond: _Beyond | None,
+        prepared: PreFilterResults,
+        beyond: _ClusterPlugins | None,
     ) -> Indices:
         """Return the passing nodes where nominated Pods leave too little capacity.
 
         Without `beyond`, the Pod depends only on the load of a node.
         """
         local = beyond is None
-        if local and known.crowded is not None and known.crowded.holds(nominations, snapshot):
+        if local and known.crowded is not None and known.crowded.is_valid(nominations, snapshot):
             return known.crowded.nodes
-        unheard = () if pod.has_claims else self._unheard
-        everything = Prepared(
+        unheard = () if pod.has_claims else self._claim_filters
+        everything = PreFilterResults(
             {**known.states, **prepared.states},
-            known.standing.unfiltered.union(prepared.skipped, unheard, () if beyond is None else beyond.left_out),
+            known.static_scores.unfiltered.union(prepared.skipped, unheard, () if beyond is None else beyond.left_out),
             prepared.only,
         )
-        nodes = cycle.crowded(self._profile, pod, snapshot, everything, nominations, passes)
-        if local and isinstance(nominations, Promised):
-            known.crowded = Crowded(nominations, nominations.version, snapshot.log_position, nodes)
+        nodes = cycle.nodes_without_capacity(self._profile, pod, snapshot, everything, nominations, passes)
+        if local and isinstance(nominations, NominatedPods):
+            known.crowded = NominatedConflicts(nominations, nominations.version, snapshot.log_position, nodes)
         return nodes
 
 
-def _have_a_say(beyond: _Beyond, part: Part, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> bool:
+def _any_plugin_scores(
+    beyond: _ClusterPlugins, part: NodeSubset, pod: PodInfo, snapshot: Snapshot, prepared: PreFilterResults
+) -> bool:
     """Return whether one of the plugins scores the Pod."""
-    view = snapshot.at(part)
+    view = snapshot.select_nodes(part)
     skipped = {
         plugin.name
         for plugin in beyond.pre_scores
@@ -330,7 +345,9 @@ def _have_a_say(beyond: _Beyond, part: Part, pod: PodInfo, snapshot: Snapshot, p
     return any(weighted.name not in skipped for weighted in beyond.scores)
 
 
-def _passing(beyond: _Beyond, known: PodClass, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> Mask:
+def _passing_nodes(
+    beyond: _ClusterPlugins, known: PodClass, pod: PodInfo, snapshot: Snapshot, prepared: PreFilterResults
+) -> Mask:
     """Return the passing nodes: the class's own mask if no other plugin narrows it."""
     passes = known.passes
     if prepared.only is not None:
@@ -344,11 +361,13 @@ def _passing(beyond: _Beyond, known: PodClass, pod: PodInfo, snapshot: Snapshot,
     return passes
 
 
-def _scores(beyond: _Beyond, part: Part, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> Totals | None:
+def _added_scores(
+    beyond: _ClusterPlugins, part: NodeSubset, pod: PodInfo, snapshot: Snapshot, prepared: PreFilterResults
+) -> Totals | None:
     """Return (feasible,): the plugins' shares of the totals of these nodes; None if there are none."""
     if len(part.nodes) < 2 or not beyond.scores:  # a single node is taken without scores
         return None
-    view = snapshot if len(part.nodes) == snapshot.count else snapshot.at(part)
+    view = snapshot if len(part.nodes) == snapshot.count else snapshot.select_nodes(part)
     given, states = prepared.states, dict(prepared.states)
     skipped: set[str] = set()
     for plugin in beyond.pre_scores:
@@ -361,18 +380,20 @@ def _scores(beyond: _Beyond, part: Part, pod: PodInfo, snapshot: Snapshot, prepa
     added: Totals | None = None
     for weighted in beyond.scores:
         if weighted.name not in skipped:
-            share = _share(weighted, states.get(weighted.name), pod, view, beyond.width)
+            share = _weighted_share(weighted, states.get(weighted.name), pod, view, beyond.width)
             added = share if added is None else added + share
     return added
 
 
-def _share(weighted: Weighted, state: Any, pod: PodInfo, view: Snapshot, width: type[np.signedinteger[Any]]) -> Totals:
+def _weighted_share(
+    weighted: WeightedPlugin, state: Any, pod: PodInfo, view: Snapshot, width: type[np.signedinteger[Any]]
+) -> Totals:
     """Return the weighted scores of one plugin for each node of the view, all of them feasible."""
     grading = weighted.grading
     if grading is None:
-        return cycle.share(weighted, state, pod, view).astype(width, copy=False)
+        return cycle.weighted_scores(weighted, state, pod, view).astype(width, copy=False)
     grades = call(grading, "Score", grading.grades, state, pod, view)
-    worth = call(grading, "NormalizeScore", grading.normalize, state, pod, grades.there)
+    worth = call(grading, "NormalizeScore", grading.normalize, state, pod, grades.present_values)
     cycle.check_scores(weighted.name, worth)
-    shares: Totals = grades.replaced((worth * weighted.weight).astype(width, copy=False))
+    shares: Totals = grades.spread_over_nodes((worth * weighted.weight).astype(width, copy=False))
     return shares

@@ -12,7 +12,7 @@ from situate.framework.plugin_api.actions import Action, BindByExtender
 from situate.framework.plugin_api.configuration import Extender
 from situate.framework.plugin_api.plugin import Diagnosis, PostFiltered, about_claims
 from situate.framework.pod.pods import PodInfo
-from situate.framework.preemption.extenders import Question
+from situate.framework.preemption.extenders import ExtenderQuestion
 from situate.framework.profile.profile import Profile
 from situate.framework.queue.queued_pod import WaitingPod
 from situate.framework.results.status import Code
@@ -99,7 +99,7 @@ class Asked:
     """An open cycle that waits for replies of extenders (`Engine.resume`). No other cycle starts before."""
 
     pod: WaitingPod
-    questions: tuple[Question, ...]
+    questions: tuple[ExtenderQuestion, ...]
     """These may be asked at the same time."""
 
 
@@ -121,7 +121,7 @@ class Binding:
     """
 
     @classmethod
-    def of(
+    def for_pod(
         cls,
         profile: Profile,
         pod: PodInfo,
@@ -136,12 +136,12 @@ class Binding:
         plugins.
 
         `binder` is the extender that binds in place of plugins. If it is ignorable, the plugins bind after its failure.
-        `working` is the result of `working_before_binding`; None computes it.
+        `working` is the result of `active_pre_bind_plugins`; None computes it.
 
         `PluginFailed` if a plugin fails.
         """
         if working is None:
-            working = working_before_binding(profile, pod, node, snapshot)
+            working = active_pre_bind_plugins(profile, pod, node, snapshot)
         before = [
             action
             for plugin in profile.pre_bind
@@ -151,10 +151,10 @@ class Binding:
         after = [
             action for teller in profile.post_bind for action in call(teller, "PostBind", teller.post_bind, pod, node)
         ]
-        return cls(tuple(before), _bind(profile, pod, node, binder), tuple(after), bool(working))
+        return cls(tuple(before), _bind_actions(profile, pod, node, binder), tuple(after), bool(working))
 
 
-def working_before_binding(profile: Profile, pod: PodInfo, node: str, snapshot: Snapshot) -> frozenset[str]:
+def active_pre_bind_plugins(profile: Profile, pod: PodInfo, node: str, snapshot: Snapshot) -> frozenset[str]:
     """Return the PreBind plugins with work (upstream runtime/framework.go RunPreBindPreFlights).
 
     `PluginFailed` if a plugin fails.
@@ -171,9 +171,9 @@ def working_before_binding(profile: Profile, pod: PodInfo, node: str, snapshot: 
     return frozenset(working)
 
 
-def _bind(profile: Profile, pod: PodInfo, node: str, extender: Extender | None) -> tuple[Action, ...]:
+def _bind_actions(profile: Profile, pod: PodInfo, node: str, extender: Extender | None) -> tuple[Action, ...]:
     if extender is not None:
-        otherwise = _bind(profile, pod, node, None) if extender.ignorable else ()
+        otherwise = _bind_actions(profile, pod, node, None) if extender.ignorable else ()
         return (BindByExtender(pod.key, pod.uid, node, extender, otherwise),)
     for plugin in profile.bind:
         bind: tuple[Action, ...] | None = call(plugin, "Bind", plugin.bind, pod, node)

@@ -9,12 +9,12 @@ from situate.framework.results.verdict import count_reasons
 
 def refusal(refused: Refused) -> str:
     """Return the whole message of condition and Event."""
-    text = no_node(refused.diagnosis)
+    text = no_node_message(refused.diagnosis)
     result = refused.post_filter
     return f"{text} {result.status.message}" if result is not None and result.status.reasons else text
 
 
-def no_node(diagnosis: Diagnosis) -> str:
+def no_node_message(diagnosis: Diagnosis) -> str:
     """Return the message about the refusals of all nodes.
 
     An example is `0/5 nodes are available: 2 Insufficient cpu, 3 node(s) were unschedulable.` It has one entry for each

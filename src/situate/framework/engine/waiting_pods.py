@@ -16,7 +16,7 @@ LONGEST_S: Final = 15 * 60.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class PermitWait:
     """A waiting Pod and the plugins that it waits for."""
 
     pod: WaitingPod
@@ -30,7 +30,7 @@ class Permits:
     """The waiting Pods of one scheduler; mutable."""
 
     def __init__(self) -> None:
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, PermitWait] = {}
 
     def __len__(self) -> int:
         """The number of waiting Pods."""
@@ -39,11 +39,11 @@ class Permits:
     def __contains__(self, uid: str) -> bool:
         return uid in self._held
 
-    def hold(self, held: Held) -> None:
+    def hold(self, held: PermitWait) -> None:
         """Add a Pod that waits until its plugins allow it or a timeout expires."""
         self._held[held.pod.info.uid] = held
 
-    def allow(self, uid: str, plugin: str) -> Held | None:
+    def allow(self, uid: str, plugin: str) -> PermitWait | None:
         """Record that one plugin allows the Pod. Return and remove the entry once all have."""
         held = self._held.get(uid)
         if held is None:
@@ -51,11 +51,11 @@ class Permits:
         held.until.pop(plugin, None)
         return None if held.until else self._held.pop(uid)
 
-    def end(self, uid: str) -> Held | None:
+    def remove_pod(self, uid: str) -> PermitWait | None:
         """Remove and return the entry; None if the Pod is not waiting."""
         return self._held.pop(uid, None)
 
-    def expired(self, now: float) -> list[tuple[Held, str, str]]:
+    def pop_expired(self, now: float) -> list[tuple[PermitWait, str, str]]:
         """Remove and return entries whose first deadline has passed, with the plugin and the reason."""
         found = []
         for uid, held in list(self._held.items()):
@@ -69,7 +69,7 @@ class Permits:
         return min((when for held in self._held.values() for when in held.until.values()), default=None)
 
 
-def ask_permits(profile: Profile, pod: PodInfo, node: str, now: float) -> tuple[Status | None, dict[str, float]]:
+def run_permit_plugins(profile: Profile, pod: PodInfo, node: str, now: float) -> tuple[Status | None, dict[str, float]]:
     """Run all Permit plugins. Return a rejection, or the deadlines of the plugins to wait for, or neither."""
     until: dict[str, float] = {}
     for plugin in profile.permit:

@@ -13,10 +13,10 @@ from enum import StrEnum
 import numpy as np
 
 from situate.framework.cycle import cycle
-from situate.framework.cycle.node_sampling import best
-from situate.framework.engine.messages import no_node
+from situate.framework.cycle.node_sampling import index_of_best
+from situate.framework.engine.messages import no_node_message
 from situate.framework.explain.explain import Question, name_of
-from situate.framework.preemption.extenders import Steps, filtered, finished, scores_of
+from situate.framework.preemption.extenders import Steps, filter_feasibility, run_without_questions, scores_of
 
 
 class Agreement(StrEnum):
@@ -59,7 +59,7 @@ class Comparison:
     """The reason why we find no node."""
 
     @property
-    def why(self) -> str:
+    def difference(self) -> str:
         """A sentence about the difference; empty if there is none."""
         match self.agreement:
             case Agreement.SAME | Agreement.TIE:
@@ -78,7 +78,7 @@ class Comparison:
 
 def compare(question: Question, theirs: str) -> Comparison:
     """Run `compare_steps` for a question without extenders."""
-    return finished(compare_steps(question, theirs))
+    return run_without_questions(compare_steps(question, theirs))
 
 
 def compare_steps(question: Question, theirs: str) -> Steps[Comparison]:
@@ -88,12 +88,16 @@ def compare_steps(question: Question, theirs: str) -> Steps[Comparison]:
         agreement = Agreement.REFUSED_HERE if theirs else Agreement.SAME
         return Comparison(agreement, "", theirs, message=cycle.NO_NODES.message)
     found = question.feasibility()
-    promised = yield from question.promised(found)
-    nodes, found = yield from filtered(question.extenders, question.pod, found, np.flatnonzero(found.passes), name_of)
+    promised = yield from question.feasible_nominated_node(found)
+    nodes, found = yield from filter_feasibility(
+        question.extenders, question.pod, found, np.flatnonzero(found.passes), name_of
+    )
     row = snapshot.nodes.index.get(theirs)
     if not len(nodes):
         agreement = Agreement.REFUSED_HERE if theirs else Agreement.SAME
-        return Comparison(agreement, "", theirs, refusals=_refusals(found, row), message=no_node(found.diagnosis()))
+        return Comparison(
+            agreement, "", theirs, refusals=_refusals(found, row), message=no_node_message(found.diagnosis())
+        )
     if promised is not None:
         nodes = np.array([promised], dtype=np.intp)
     by_plugin = cycle.scores_by_plugin(question.profile, question.pod, found, nodes) if len(nodes) > 1 else []
@@ -103,7 +107,7 @@ def compare_steps(question: Question, theirs: str) -> Steps[Comparison]:
     totals = np.zeros(len(nodes), dtype=np.int64)
     for _, weighted in by_plugin:
         totals += weighted
-    ours = best(totals)
+    ours = index_of_best(totals)
     name = snapshot.name(int(nodes[ours]))
     if not theirs:
         return Comparison(Agreement.REFUSED_THERE, name, "")
@@ -128,7 +132,7 @@ def _refusals(found: cycle.Feasibility, row: int | None) -> tuple[tuple[str, tup
     prepared = found.prepared
     if not prepared.status.ok:
         return ((prepared.status.plugin, tuple(prepared.status.reasons)),)
-    told = [(name, verdict.refusals().of(row)) for name, verdict in found.verdicts if not verdict.passes[row]]
+    told = [(name, verdict.refusals().reasons_at(row)) for name, verdict in found.verdicts if not verdict.passes[row]]
     if prepared.only is not None and not prepared.only[row]:
         told.insert(0, (", ".join(prepared.restricting), ("PreFilter excludes the node",)))
     return tuple(told)

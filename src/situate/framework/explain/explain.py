@@ -17,21 +17,21 @@ import numpy as np
 from situate.framework.class_cache.switches import NO_SHORTCUTS
 from situate.framework.cycle import cycle
 from situate.framework.cycle.cycle import NO_NODES, Feasibility, call
-from situate.framework.cycle.node_sampling import best
-from situate.framework.engine.choose_node import Chooser
+from situate.framework.cycle.node_sampling import index_of_best
+from situate.framework.engine.choose_node import NodeChooser
 from situate.framework.engine.engine import Engine
-from situate.framework.engine.messages import no_node
+from situate.framework.engine.messages import no_node_message
 from situate.framework.plugin_api.configuration import Extender
 from situate.framework.plugin_api.plugin import HIGHEST, Diagnosis, PostFiltered, Scores
 from situate.framework.pod.pods import PodInfo, PodReader
 from situate.framework.preemption.extenders import (
     EXTENDER,
-    MOST,
+    HIGHEST_EXTENDER_SCORE,
     Steps,
-    asks,
-    filtered,
-    finished,
-    interested,
+    filter_feasibility,
+    is_called_in_cycles,
+    manages_pod,
+    run_without_questions,
     scores_of,
 )
 from situate.framework.preemption.nominations import Nominations
@@ -76,7 +76,11 @@ class Question:
             engine.cache.reader,
             engine.nominations,
             engine.next_start(name),
-            tuple(extender for extender in engine.extenders if asks(extender) and interested(extender, info)),
+            tuple(
+                extender
+                for extender in engine.extenders
+                if is_called_in_cycles(extender) and manages_pod(extender, info)
+            ),
             engine.extended,
         )
 
@@ -86,20 +90,20 @@ class Question:
 
     def feasibility(self) -> Feasibility:
         """Return the feasible nodes; `PluginFailed` if a plugin fails."""
-        against = self.nominations.against(self.pod, self.snapshot.nodes.index)
+        against = self.nominations.competing_pods(self.pod, self.snapshot.nodes.index)
         return cycle.find_feasible(self.profile, self.pod, self.snapshot, against)
 
-    def post_filtered(self, found: Feasibility, diagnosis: Diagnosis) -> PostFiltered | None:
+    def post_filter_result(self, found: Feasibility, diagnosis: Diagnosis) -> PostFiltered | None:
         """Return the result of PostFilter, which is preemption, without extenders."""
         return run_post_filter(self.profile, found, self.pod, diagnosis, self.nominations)
 
-    def promised(self, found: Feasibility) -> Steps[int | None]:
+    def feasible_nominated_node(self, found: Feasibility) -> Steps[int | None]:
         """Return the Pod's nominated node if it is feasible, else None."""
         index = self.snapshot.nodes.index.get(self.nominations.node_of(self.pod.uid))
         if index is None or not found.passes[index]:
             return None
         alone: Indices = np.array([index], dtype=np.intp)
-        kept, _ = yield from filtered(self.extenders, self.pod, found, alone, name_of)
+        kept, _ = yield from filter_feasibility(self.extenders, self.pod, found, alone, name_of)
         return index if len(kept) else None
 
 
@@ -168,7 +172,7 @@ class Explanation:
     """The reason why the Pod is gated; None if it is not. The other fields ignore the gate."""
     node: str
     """The node that the Pod would get; empty if no node is feasible."""
-    promised: bool
+    uses_nomination: bool
     """Whether the Pod gets its nominated node, without a comparison."""
     pre_filters: tuple[PreFilterLine, ...]
     filters: tuple[FilterLine, ...]
@@ -186,10 +190,10 @@ class Explanation:
     @property
     def message(self) -> str:
         """kube-scheduler's message for a Pod without a node; otherwise empty."""
-        return "" if self.node else no_node(self.diagnosis)
+        return "" if self.node else no_node_message(self.diagnosis)
 
     @property
-    def best(self) -> tuple[str, ...]:
+    def best_nodes(self) -> tuple[str, ...]:
         """The nodes with the highest total. Order or a random draw decides among them."""
         if not self.scores:
             return (self.node,) if self.node else ()
@@ -203,7 +207,7 @@ def name_of(extender: Extender) -> str:
 
 def explain(question: Question) -> Explanation:
     """Run `explain_steps` for a question without extenders."""
-    return finished(explain_steps(question))
+    return run_without_questions(explain_steps(question))
 
 
 def explain_steps(question: Question) -> Steps[Explanation]:
@@ -214,14 +218,14 @@ def explain_steps(question: Question) -> Steps[Explanation]:
         nothing = Diagnosis(snapshot, status=NO_NODES)
         return Explanation(question, gate, "", False, (), (), (), 0, 0, (), nothing, None)
     found = question.feasibility()
-    index = yield from question.promised(found)
-    chooser = Chooser(question.profile, NO_SHORTCUTS, extended=question.extended)
+    index = yield from question.feasible_nominated_node(found)
+    chooser = NodeChooser(question.profile, NO_SHORTCUTS, extended=question.extended)
     chooser.next_start = question.next_start
     nodes, visited = chooser.visit(found)
-    nodes, found = yield from filtered(extenders, question.pod, found, nodes, name_of)
+    nodes, found = yield from filter_feasibility(extenders, question.pod, found, nodes, name_of)
     diagnosis = found.diagnosis()
     added = (yield from scores_of(extenders, question.pod, snapshot, nodes)) if len(nodes) > 1 else []
-    scores = scored(question, found, nodes, added) if len(nodes) > 1 else ()
+    scores = node_scores(question, found, nodes, added) if len(nodes) > 1 else ()
     post_filter = None
     if not len(nodes) and index is None:
         steps = post_filter_steps(question.profile, found, question.pod, diagnosis, question.nominations, extenders)
@@ -248,14 +252,14 @@ def explain_steps(question: Question) -> Steps[Explanation]:
     )
 
 
-def scored(
+def node_scores(
     question: Question, found: Feasibility, nodes: Indices, added: Sequence[tuple[Extender, Scores]] = ()
 ) -> tuple[NodeScore, ...]:
     """Return the scores of these feasible nodes, the best first; equal totals keep the order of the table.
 
     `added` are the scores of extenders.
     """
-    view = question.snapshot.at(nodes)
+    view = question.snapshot.select_nodes(nodes)
     pod, profile = question.pod, question.profile
     states, skipped = cycle.pre_score(profile, pod, found.prepared, view)
     total = np.zeros(len(nodes), dtype=np.int64) if profile.score else np.ones(len(nodes), dtype=np.int64)
@@ -268,9 +272,11 @@ def scored(
             columns.append((each.name, raw.tolist(), normalized.tolist(), weighted.tolist()))
     for extender, share in added:
         total += share
-        factor = extender.weight * (HIGHEST // MOST)
+        factor = extender.weight * (HIGHEST // HIGHEST_EXTENDER_SCORE)
         raw = share // factor
-        columns.append((name_of(extender), raw.tolist(), (raw * (HIGHEST // MOST)).tolist(), share.tolist()))
+        columns.append(
+            (name_of(extender), raw.tolist(), (raw * (HIGHEST // HIGHEST_EXTENDER_SCORE)).tolist(), share.tolist())
+        )
     told = []
     for place in np.argsort(-total, kind="stable").tolist():
         shares = {name: Share(raw[place], normal[place], share[place]) for name, raw, normal, share in columns}
@@ -282,7 +288,7 @@ def _first_of_the_best(question: Question, nodes: Indices, scores: tuple[NodeSco
     """Return the first of the best nodes in the order of the table, like `best`."""
     by_name = {each.node: each.total for each in scores}
     names = [question.snapshot.name(int(node)) for node in nodes]
-    return names[best(np.array([by_name[name] for name in names], dtype=np.int64))]
+    return names[index_of_best(np.array([by_name[name] for name in names], dtype=np.int64))]
 
 
 def gate_of(question: Question) -> Status | None:
@@ -343,7 +349,7 @@ def _groups(found: Feasibility, diagnosis: Diagnosis) -> tuple[NodeGroup, ...]:
     for plugin, refusals, where in diagnosis.refused:
         if plugin not in {name for name, _ in found.verdicts}:  # nodes that PreFilter left out
             for node in np.flatnonzero(where).tolist():
-                said[node].append((plugin, refusals.of(node)))
+                said[node].append((plugin, refusals.reasons_at(node)))
     for plugin, verdict in found.verdicts:
         refused = np.flatnonzero(~verdict.passes)
         if not len(refused):

@@ -43,8 +43,8 @@ from situate.framework.explain.relaxations import (
     Relaxation,
     hard_constraints,
     relaxations,
-    tolerating,
     toleration_of,
+    toleration_relaxation,
     wider_toleration_of,
     with_max_skew,
     with_priority,
@@ -52,20 +52,20 @@ from situate.framework.explain.relaxations import (
 from situate.framework.plugin_api.actions import Evict
 from situate.framework.plugin_api.plugin import Need, NeedsPlugin
 from situate.framework.pod.pods import PodKey
-from situate.framework.pod.resources import CPU, EPHEMERAL, HUGE_PAGES, MEMORY, MOST, PODS
+from situate.framework.pod.resources import CPU, EPHEMERAL, HUGE_PAGES, LARGEST_AMOUNT, MEMORY, PODS
 from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.kinds.nodes import Taint
 from situate.objects.kinds.pods import Pod, Toleration, TopologySpreadConstraint
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 from situate.objects.values.quantity import Quantity
 
 SCHEDULING_GATES: Final = "SchedulingGates"
 """The plugin whose gates are fields of the Pod."""
 _REFUSING: Final = ("NoSchedule", "NoExecute")
 _CORDON: Final = "node.kubernetes.io/unschedulable"
-_TOLD: Final = 5
+_CHANGES_PER_KIND: Final = 5
 """Number of equally small changes of one kind to return."""
 _TAINTS: Final = 64
 """Number of distinct taints to try, the most frequent first."""
@@ -76,7 +76,7 @@ _NEAREST: Final = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Change:
+class SuggestedChange:
     """A change that makes the Pod fit, alone or together with others."""
 
     kind: Kind
@@ -92,7 +92,7 @@ class Change:
     """The first of these nodes, or the node that changes."""
     pod: Pod | None = None
     """The changed Pod; None if the Pod stays the same."""
-    room: Mapping[str, int] = field(default_factory=dict)
+    missing_amounts: Mapping[str, int] = field(default_factory=dict)
     """The amounts that `node` lacks, by resource, in units of `framework.resources`; `pods` for allowed Pods."""
     victims: tuple[PodKey, ...] = ()
     """Pods that would be evicted from `node`."""
@@ -102,9 +102,9 @@ class Change:
 class LeastChange:
     """The changes that make a Pod fit."""
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[SuggestedChange, ...] = ()
     """Each change suffices alone; the least first."""
-    together: tuple[Change, ...] = ()
+    together: tuple[SuggestedChange, ...] = ()
     """If no single change suffices: changes that suffice together on one node, none of them superfluous.
 
     The Pod of each change includes the changes before it.
@@ -118,70 +118,70 @@ def least_change(explanation: Explanation) -> LeastChange:
     """
     gated = explanation.gate is not None
     if explanation.node:
-        return LeastChange((_opened(explanation),) if gated else ())
+        return LeastChange((_gate_change(explanation),) if gated else ())
     question = explanation.question
     if not question.snapshot.count:
         return LeastChange()
     if question.extenders and question.feasibility().passes.any():
-        return LeastChange(tuple(_preemption(explanation)))  # only extenders refuse, without a remedy
+        return LeastChange(tuple(_preemption_changes(explanation)))  # only extenders refuse, without a remedy
     # a branch, so that results for changed nodes do not reach the live engine
     explanation = replace(explanation, question=replace(question, snapshot=question.snapshot.branch()))
-    changes = tuple(_single(explanation))
+    changes = tuple(_single_changes(explanation))
     if changes:
         return LeastChange(changes)
-    return LeastChange(together=_together(explanation))
+    return LeastChange(together=_combined_changes(explanation))
 
 
-def _opened(explanation: Explanation) -> Change:
+def _gate_change(explanation: Explanation) -> SuggestedChange:
     assert explanation.gate is not None
     own = [gate.name for gate in explanation.question.pod.pod.spec.scheduling_gates]
     if own and explanation.gate.plugin == SCHEDULING_GATES:
         order = f"remove {'gate' if len(own) == 1 else 'gates'} {', '.join(own)}"
     else:  # only the plugin knows the condition of its gate
         order = f"{explanation.gate.plugin}: {explanation.gate.message}"
-    return Change(Kind.GATE, order, explanation.feasible, explanation.node)
+    return SuggestedChange(Kind.GATE, order, explanation.feasible, explanation.node)
 
 
-def _single(explanation: Explanation) -> Iterator[Change]:
+def _single_changes(explanation: Explanation) -> Iterator[SuggestedChange]:
     question = explanation.question
-    preemption = list(_preemption(explanation))
+    preemption = list(_preemption_changes(explanation))
     yield from preemption
-    yield from _uncordoned(question)
-    yield from _roomier(question)
-    yield from _tolerated(question)
-    yield from _relaxed(question)
+    yield from _uncordon_changes(question)
+    yield from _capacity_changes(question)
+    yield from _toleration_changes(question)
+    yield from _relaxation_changes(question)
     if not preemption:
-        yield from _promoted(question)
+        yield from _priority_changes(question)
 
 
 # Changes without user action
 
 
-def _preemption(explanation: Explanation) -> Iterator[Change]:
+def _preemption_changes(explanation: Explanation) -> Iterator[SuggestedChange]:
     found = explanation.post_filter
     if found is None or not found.status.ok or not found.nominate:
         return
     victims = tuple(action.pod for action in found.actions if isinstance(action, Evict))
-    what = f"preempting {counted(len(victims), 'pod')} of lower priority on {found.nominate}"
+    what = f"preempting {format_count(len(victims), 'pod')} of lower priority on {found.nominate}"
     text = f"{what}, which the scheduler does by itself" if victims else f"pods are already leaving {found.nominate}"
-    yield Change(Kind.PREEMPTION, text, 1, found.nominate, victims=victims)
+    yield SuggestedChange(Kind.PREEMPTION, text, 1, found.nominate, victims=victims)
 
 
 # Changes of one node
 
 
-def _uncordoned(question: Question) -> Iterator[Change]:
+def _uncordon_changes(question: Question) -> Iterator[SuggestedChange]:
     cordoned = np.flatnonzero(question.snapshot.unschedulable)
     if not len(cordoned):
         return
-    opened = _passing(with_uncordoned(question, cordoned))
+    opened = _feasible_nodes(with_uncordoned(question, cordoned))
     sufficing = [int(node) for node in cordoned if opened[node]]
     for node in sufficing:
-        if _passing(with_uncordoned(question, [node]))[node]:
+        if _feasible_nodes(with_uncordoned(question, [node]))[node]:
             name = question.snapshot.name(node)
             others = [question.snapshot.name(each) for each in sufficing if each != node]
             instead = f", or {others[0]}" if len(others) == 1 else f", or one of {len(others)} others" if others else ""
-            yield Change(Kind.UNCORDON, f"uncordon {name}{instead}", 1, name)
+            yield SuggestedChange(Kind.UNCORDON, f"uncordon {name}{instead}", 1, name)
             return
 
 
@@ -192,8 +192,8 @@ def with_uncordoned(question: Question, nodes: Iterable[int]) -> Question:
     for node in nodes:
         unschedulable[node] = False
         left = tuple(taint for taint in table.taints(node) if taint.key != _CORDON)
-        taint_set[node] = table.vocabulary.taints.of(left)
-    return _over(question, replace(table, unschedulable=unschedulable, taint_set=taint_set, memo={}, plans={}))
+        taint_set[node] = table.vocabulary.taints.number_of(left)
+    return _with_nodes(question, replace(table, unschedulable=unschedulable, taint_set=taint_set, memo={}, plans={}))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,7 +205,7 @@ class _Shortage:
     """(needs, nodes): 0 where the amount is sufficient."""
 
     @classmethod
-    def of(cls, question: Question) -> _Shortage:
+    def from_question(cls, question: Question) -> _Shortage:
         """Compute the shortage from the filters that compare amounts.
 
         An amount that several filters compare counts once.
@@ -227,7 +227,7 @@ class _Shortage:
                 missing[row] = snapshot.requested(need.column) + need.asked - snapshot.allocatable(need.column)
         return cls(listed, np.maximum(missing, 0))
 
-    def order(self) -> Indices:
+    def nodes_in_order(self) -> Indices:
         """Return the nodes by the largest missing part of the request, then fewest missing resources, then index."""
         if not self.needs:
             return np.arange(self.missing.shape[1])
@@ -245,7 +245,7 @@ class _Shortage:
                     found.append((need.column, need.asked, largest))
         return found
 
-    def at(self, node: int, names: tuple[str, ...]) -> dict[str, int]:
+    def amounts_at(self, node: int, names: tuple[str, ...]) -> dict[str, int]:
         """Return the amounts that one node lacks, by resource."""
         return {
             PODS if need.column is None else names[need.column]: int(self.missing[row, node])
@@ -254,37 +254,37 @@ class _Shortage:
         }
 
 
-def _roomier(question: Question) -> Iterator[Change]:
-    shortage = _Shortage.of(question)
+def _capacity_changes(question: Question) -> Iterator[SuggestedChange]:
+    shortage = _Shortage.from_question(question)
     short: Mask = np.any(shortage.missing > 0, axis=0)
     if not short.any():
         return
-    opened = _passing(with_room(question, shortage.missing, shortage.needs, np.flatnonzero(short)))
-    for node in shortage.order().tolist():
-        if opened[node] and short[node] and _passing(_roomier_at(question, shortage, node))[node]:
-            yield _room_change(question, shortage, node)
+    opened = _feasible_nodes(with_capacity(question, shortage.missing, shortage.needs, np.flatnonzero(short)))
+    for node in shortage.nodes_in_order().tolist():
+        if opened[node] and short[node] and _feasible_nodes(_with_capacity_at(question, shortage, node))[node]:
+            yield _capacity_change(question, shortage, node)
             return
 
 
-def _room_change(question: Question, shortage: _Shortage, node: int) -> Change:
+def _capacity_change(question: Question, shortage: _Shortage, node: int) -> SuggestedChange:
     name = question.snapshot.name(node)
     resources = question.snapshot.nodes.vocabulary.resources.names
-    room = shortage.at(node, resources)
+    room = shortage.amounts_at(node, resources)
     beyond = shortage.larger_than_any_node(question.snapshot)
     if beyond:  # no eviction helps, so the difference to an existing node is not useful
         asked = " and ".join(amount_text(resources[column], asked) for column, asked, _ in beyond)
         known = ", ".join(amount_text(resources[column], most) for column, _, most in beyond if most)
         why = f"larger than any node ({known})" if known else "no node has any"
-        return Change(Kind.ROOM, f"add a node with {asked}: {why}", 1, name, room=room)
+        return SuggestedChange(Kind.CAPACITY, f"add a node with {asked}: {why}", 1, name, missing_amounts=room)
     lacks = " and ".join(amount_text(resource, value) for resource, value in room.items())
-    return Change(Kind.ROOM, f"{name} lacks {lacks}", 1, name, room=room)
+    return SuggestedChange(Kind.CAPACITY, f"{name} lacks {lacks}", 1, name, missing_amounts=room)
 
 
-def _roomier_at(question: Question, shortage: _Shortage, node: int) -> Question:
-    return with_room(question, shortage.missing, shortage.needs, np.array([node], dtype=np.intp))
+def _with_capacity_at(question: Question, shortage: _Shortage, node: int) -> Question:
+    return with_capacity(question, shortage.missing, shortage.needs, np.array([node], dtype=np.intp))
 
 
-def with_room(question: Question, more: NDArray[np.int64], needs: tuple[Need, ...], nodes: Indices) -> Question:
+def with_capacity(question: Question, more: NDArray[np.int64], needs: tuple[Need, ...], nodes: Indices) -> Question:
     """Return the question as if these nodes had this much more; `more` is (needs, nodes)."""
     table = question.snapshot.nodes
     columns = max([len(table.allocatable), *(need.column + 1 for need in needs if need.column is not None)])
@@ -296,18 +296,21 @@ def with_room(question: Question, more: NDArray[np.int64], needs: tuple[Need, ..
             allowed_pods[nodes] += more[row, nodes]
         else:
             allocatable[need.column, nodes] += more[row, nodes]
-    return _over(question, replace(table, allocatable=allocatable, allowed_pods=allowed_pods, memo={}, plans={}))
+    return _with_nodes(question, replace(table, allocatable=allocatable, allowed_pods=allowed_pods, memo={}, plans={}))
 
 
 def amount_text(resource: str, amount: int) -> str:
     """Return an amount as text: `300m cpu`, `1Gi memory`, `2 places for pods`.
 
-    From `MOST` on, the limit of counted amounts, it is `more than 4Pi memory`.
+    From `LARGEST_AMOUNT` on, the limit of counted amounts, it is `more than 4Pi memory`.
     """
-    if amount >= MOST:
-        return f"more than {amount_text(resource, MOST // 2000 * 1000 if resource == CPU else MOST // 2)}"
+    if amount >= LARGEST_AMOUNT:
+        return (
+            "more than "
+            f"{amount_text(resource, LARGEST_AMOUNT // 2000 * 1000 if resource == CPU else LARGEST_AMOUNT // 2)}"
+        )
     if resource == PODS:
-        return counted(amount, "place") + " for pods"
+        return format_count(amount, "place") + " for pods"
     if resource == CPU:
         return f"{Quantity(amount * 10**6)} cpu"
     binary = resource in (MEMORY, EPHEMERAL) or resource.startswith(HUGE_PAGES)
@@ -317,50 +320,54 @@ def amount_text(resource: str, amount: int) -> str:
 # Changes of the Pod
 
 
-def _tolerated(question: Question) -> Iterator[Change]:
+def _toleration_changes(question: Question) -> Iterator[SuggestedChange]:
     """Yield the narrowest tolerations. If none suffices, yield those of a key with all values and effects."""
-    opened = np.flatnonzero(_passing(question.with_pod(tolerating(Toleration(operator="Exists")).of(question.pod.pod))))
+    opened = np.flatnonzero(
+        _feasible_nodes(
+            question.with_pod(toleration_relaxation(Toleration(operator="Exists")).apply_to(question.pod.pod))
+        )
+    )
     if not len(opened):
         return
     table = question.snapshot.nodes
     seen: Counter[Taint] = Counter()
     for node in opened.tolist():
-        seen.update({_bare(taint) for taint in table.taints(node) if taint.effect in _REFUSING})
+        seen.update({_taint_identity(taint) for taint in table.taints(node) if taint.effect in _REFUSING})
     taints = [taint for taint, _ in seen.most_common(_TAINTS)]
     for toleration in (toleration_of, wider_toleration_of):
         tried = dict.fromkeys(map(toleration, taints))
-        found = list(_sufficing(question, map(tolerating, tried)))
+        found = list(_sufficient_changes(question, map(toleration_relaxation, tried)))
         if found:
             yield from found
             return
 
 
-def _bare(taint: Taint) -> Taint:
+def _taint_identity(taint: Taint) -> Taint:
     return Taint(taint.key, taint.value, taint.effect)
 
 
-def _relaxed(question: Question) -> Iterator[Change]:
+def _relaxation_changes(question: Question) -> Iterator[SuggestedChange]:
     spec = question.pod.pod.spec
     kinds: dict[Kind, list[Relaxation]] = {}
     for each in relaxations(spec):
         kinds.setdefault(each.kind, []).append(each)
     if Kind.SPREAD in kinds:
-        kinds[Kind.SPREAD] = list(_less_spread(question, kinds[Kind.SPREAD]))
+        kinds[Kind.SPREAD] = list(_max_skew_relaxations(question, kinds[Kind.SPREAD]))
     for kind in Kind:
-        yield from _sufficing(question, kinds.get(kind, ()))
+        yield from _sufficient_changes(question, kinds.get(kind, ()))
 
 
-def _less_spread(question: Question, dropped: Iterable[Relaxation]) -> Iterator[Relaxation]:
+def _max_skew_relaxations(question: Question, dropped: Iterable[Relaxation]) -> Iterator[Relaxation]:
     """Yield, for each constraint, the smallest sufficient maxSkew. If none suffices, yield the constraint's removal."""
     for (number, constraint), drop in zip(hard_constraints(question.pod.pod.spec), dropped, strict=True):
-        if not _passing(question.with_pod(drop.of(question.pod.pod))).any():
+        if not _feasible_nodes(question.with_pod(drop.apply_to(question.pod.pod))).any():
             continue
 
         def changed(skew: int, number: int = number, constraint: TopologySpreadConstraint = constraint) -> Relaxation:
             return with_max_skew(number, constraint, skew)
 
         def suffices(skew: int, changed: Callable[[int], Relaxation] = changed) -> bool:
-            return bool(_passing(question.with_pod(changed(skew).of(question.pod.pod))).any())
+            return bool(_feasible_nodes(question.with_pod(changed(skew).apply_to(question.pod.pod))).any())
 
         most = len(question.snapshot.placed) + constraint.max_skew + 1
         if not suffices(most):
@@ -373,19 +380,19 @@ def _less_spread(question: Question, dropped: Iterable[Relaxation]) -> Iterator[
         yield changed(most)
 
 
-def _sufficing(question: Question, tried: Iterable[Relaxation]) -> list[Change]:
+def _sufficient_changes(question: Question, tried: Iterable[Relaxation]) -> list[SuggestedChange]:
     """Return the relaxations that open a node, those with the most nodes first."""
     found = []
     for each in tried:
-        pod = each.of(question.pod.pod)
-        passes = _passing(question.with_pod(pod))
+        pod = each.apply_to(question.pod.pod)
+        passes = _feasible_nodes(question.with_pod(pod))
         if passes.any():
             first = question.snapshot.name(int(np.argmax(passes)))
-            found.append(Change(each.kind, each.text, int(np.count_nonzero(passes)), first, pod))
-    return sorted(found, key=lambda change: -change.nodes)[:_TOLD]
+            found.append(SuggestedChange(each.kind, each.text, int(np.count_nonzero(passes)), first, pod))
+    return sorted(found, key=lambda change: -change.nodes)[:_CHANGES_PER_KIND]
 
 
-def _promoted(question: Question) -> Iterator[Change]:
+def _priority_changes(question: Question) -> Iterator[SuggestedChange]:
     """Yield the lowest priority at which preemption helps.
 
     A higher priority may not help, because it could evict Pods that this Pod needs.
@@ -395,48 +402,48 @@ def _promoted(question: Question) -> Iterator[Change]:
     if question.pod.template.preemption_policy == "Never":
         levels.add(own)
     for level in sorted(levels)[:_LEVELS]:
-        change = _at_priority(question, level)
+        change = _priority_change(question, level)
         if change is not None:
             yield change
             return
 
 
-def _at_priority(question: Question, priority: int) -> Change | None:
+def _priority_change(question: Question, priority: int) -> SuggestedChange | None:
     raised = with_priority(priority)
-    pod = raised.of(question.pod.pod)
+    pod = raised.apply_to(question.pod.pod)
     changed = question.with_pod(pod)
     found = changed.feasibility()
     if found.passes.any():  # the needed capacity is nominated to Pods of lower priority
         node = question.snapshot.name(int(np.argmax(found.passes)))
-        return Change(Kind.PRIORITY, raised.text, int(np.count_nonzero(found.passes)), node, pod)
-    answer = changed.post_filtered(found, found.diagnosis())
+        return SuggestedChange(Kind.PRIORITY, raised.text, int(np.count_nonzero(found.passes)), node, pod)
+    answer = changed.post_filter_result(found, found.diagnosis())
     if answer is None or not answer.status.ok or not answer.nominate:
         return None
     victims = tuple(action.pod for action in answer.actions if isinstance(action, Evict))
-    text = f"{raised.text}, so that it preempts {counted(len(victims), 'pod')} on {answer.nominate}"
-    return Change(Kind.PRIORITY, text, 1, answer.nominate, pod, victims=victims)
+    text = f"{raised.text}, so that it preempts {format_count(len(victims), 'pod')} on {answer.nominate}"
+    return SuggestedChange(Kind.PRIORITY, text, 1, answer.nominate, pod, victims=victims)
 
 
 # Several changes
 
 
-def _together(explanation: Explanation) -> tuple[Change, ...]:
+def _combined_changes(explanation: Explanation) -> tuple[SuggestedChange, ...]:
     """Return the first of the smallest sets found on the nodes that lack least."""
     question = explanation.question
-    everything = [tolerating(Toleration(operator="Exists")), *relaxations(question.pod.pod.spec)]
+    everything = [toleration_relaxation(Toleration(operator="Exists")), *relaxations(question.pod.pod.spec)]
     pod = question.pod.pod
     for each in everything:
-        pod = each.of(pod)
-    shortage = _Shortage.of(question.with_pod(pod))
+        pod = each.apply_to(pod)
+    shortage = _Shortage.from_question(question.with_pod(pod))
     every = np.arange(question.snapshot.count)
-    roomy = with_room(question, shortage.missing, shortage.needs, every)
-    opened = _passing(with_uncordoned(roomy.with_pod(pod), every.tolist()))
+    roomy = with_capacity(question, shortage.missing, shortage.needs, every)
+    opened = _feasible_nodes(with_uncordoned(roomy.with_pod(pod), every.tolist()))
     refusing = {name: len(group.refusals) for group in explanation.groups for name in group.nodes}
-    rank = {int(node): place for place, node in enumerate(shortage.order().tolist())}
+    rank = {int(node): place for place, node in enumerate(shortage.nodes_in_order().tolist())}
     nodes = sorted(
         np.flatnonzero(opened).tolist(), key=lambda node: (refusing.get(question.snapshot.name(node), 0), rank[node])
     )
-    sets = [_irreducible(question, shortage, int(node)) for node in nodes[:_NEAREST]]
+    sets = [_irreducible_changes(question, shortage, int(node)) for node in nodes[:_NEAREST]]
     return min((each for each in sets if each), key=len, default=())
 
 
@@ -445,10 +452,10 @@ class _Step:
     """One of several changes, as an edit of the question."""
 
     edit: Callable[[Question], Question]
-    change: Change
+    change: SuggestedChange
 
 
-def _irreducible(question: Question, shortage: _Shortage, node: int) -> tuple[Change, ...]:
+def _irreducible_changes(question: Question, shortage: _Shortage, node: int) -> tuple[SuggestedChange, ...]:
     """Return changes that together open the node, none of them superfluous; empty if even all do not open it."""
     steps = list(_steps(question, shortage, node))
 
@@ -456,7 +463,7 @@ def _irreducible(question: Question, shortage: _Shortage, node: int) -> tuple[Ch
         asked = question
         for step in some:
             asked = step.edit(asked)
-        return bool(_passing(asked)[node])
+        return bool(_feasible_nodes(asked)[node])
 
     if not suffice(steps):
         return ()
@@ -479,26 +486,28 @@ def _steps(question: Question, shortage: _Shortage, node: int) -> Iterator[_Step
     """Yield all possible changes for one node, the smallest kind first; capacity is for the unchanged Pod."""
     table, name = question.snapshot.nodes, question.snapshot.name(node)
     if table.unschedulable[node]:
-        yield _Step(lambda asked: with_uncordoned(asked, [node]), Change(Kind.UNCORDON, f"uncordon {name}", 1, name))
+        yield _Step(
+            lambda asked: with_uncordoned(asked, [node]), SuggestedChange(Kind.UNCORDON, f"uncordon {name}", 1, name)
+        )
     if shortage.missing[:, node].any():
-        yield _Step(lambda asked: _roomier_at(asked, shortage, node), _room_change(question, shortage, node))
-    taints = dict.fromkeys(_bare(taint) for taint in table.taints(node) if taint.effect in _REFUSING)
-    tolerations = [tolerating(toleration_of(taint)) for taint in taints if taint.key != _CORDON]
+        yield _Step(lambda asked: _with_capacity_at(asked, shortage, node), _capacity_change(question, shortage, node))
+    taints = dict.fromkeys(_taint_identity(taint) for taint in table.taints(node) if taint.effect in _REFUSING)
+    tolerations = [toleration_relaxation(toleration_of(taint)) for taint in taints if taint.key != _CORDON]
     for each in (*tolerations, *relaxations(question.pod.pod.spec)):
-        yield _Step(_edited_by(each), Change(each.kind, each.text, 1, name))
+        yield _Step(_question_edit(each), SuggestedChange(each.kind, each.text, 1, name))
 
 
-def _edited_by(relaxation: Relaxation) -> Callable[[Question], Question]:
-    return lambda asked: asked.with_pod(relaxation.of(asked.pod.pod))
+def _question_edit(relaxation: Relaxation) -> Callable[[Question], Question]:
+    return lambda asked: asked.with_pod(relaxation.apply_to(asked.pod.pod))
 
 
 # Running the filters again
 
 
-def _passing(question: Question) -> Mask:
+def _feasible_nodes(question: Question) -> Mask:
     return question.feasibility().passes
 
 
-def _over(question: Question, table: NodeTable) -> Question:
+def _with_nodes(question: Question, table: NodeTable) -> Question:
     """Return the question with the same Pods on changed nodes."""
     return replace(question, snapshot=question.snapshot.with_changed_nodes(table))

@@ -40,7 +40,7 @@ class Kind(StrEnum):
     PREEMPTION = "preemption"
     """Needs only time: the scheduler preempts by itself."""
     UNCORDON = "uncordon"
-    ROOM = "room"
+    CAPACITY = "room"
     TOLERATION = "toleration"
     NODE_SELECTOR = "nodeSelector"
     NODE_AFFINITY = "nodeAffinity"
@@ -62,7 +62,7 @@ class Relaxation:
     """An imperative: `drop nodeSelector disk=ssd`."""
     edit: Edit
 
-    def of(self, pod: Pod) -> Pod:
+    def apply_to(self, pod: Pod) -> Pod:
         return msgspec.structs.replace(pod, spec=self.edit(pod.spec))
 
 
@@ -77,12 +77,14 @@ def relaxations(spec: PodSpec) -> Iterator[Relaxation]:
     yield from _volumes(spec)
 
 
-def tolerating(toleration: Toleration) -> Relaxation:
+def toleration_relaxation(toleration: Toleration) -> Relaxation:
     """Return a relaxation that adds one toleration."""
     value = f"={toleration.value}" if toleration.value else ""
     effect = f":{toleration.effect}" if toleration.effect else " with any value and effect"
     text = f"tolerate taint {toleration.key}{value}{effect}" if toleration.key else "tolerate every taint"
-    return Relaxation(Kind.TOLERATION, text, lambda spec: _replaced(spec, tolerations=(*spec.tolerations, toleration)))
+    return Relaxation(
+        Kind.TOLERATION, text, lambda spec: _replace_fields(spec, tolerations=(*spec.tolerations, toleration))
+    )
 
 
 def toleration_of(taint: Taint) -> Toleration:
@@ -101,10 +103,10 @@ def with_max_skew(number: int, constraint: TopologySpreadConstraint, max_skew: i
 
     def edit(spec: PodSpec) -> PodSpec:
         held = list(spec.topology_spread_constraints)
-        held[number] = _replaced(held[number], max_skew=max_skew)
-        return _replaced(spec, topology_spread_constraints=tuple(held))
+        held[number] = _replace_fields(held[number], max_skew=max_skew)
+        return _replace_fields(spec, topology_spread_constraints=tuple(held))
 
-    text = f"raise maxSkew from {constraint.max_skew} to {max_skew} of {_spread_of(constraint)}"
+    text = f"raise maxSkew from {constraint.max_skew} to {max_skew} of {_constraint_text(constraint)}"
     return Relaxation(Kind.SPREAD, text, edit)
 
 
@@ -113,7 +115,7 @@ def with_priority(priority: int) -> Relaxation:
     return Relaxation(
         Kind.PRIORITY,
         f"raise the priority to {priority}" if priority > 0 else f"allow preemption at priority {priority}",
-        lambda spec: _replaced(spec, priority=priority, preemption_policy="PreemptLowerPriority"),
+        lambda spec: _replace_fields(spec, priority=priority, preemption_policy="PreemptLowerPriority"),
     )
 
 
@@ -127,7 +129,7 @@ def _node_selector(spec: PodSpec) -> Iterator[Relaxation]:
     for key, value in spec.node_selector.items():
 
         def edit(spec: PodSpec, key: str = key) -> PodSpec:
-            return _replaced(
+            return _replace_fields(
                 spec, node_selector={name: text for name, text in spec.node_selector.items() if name != key}
             )
 
@@ -144,15 +146,15 @@ def _node_affinity(spec: PodSpec) -> Iterator[Relaxation]:
             for requirement in getattr(term, field):
                 if len(term.match_expressions) + len(term.match_fields) > 1:
                     which = f" term {number + 1}" if len(required.node_selector_terms) > 1 else ""
-                    text = f"drop {_said(requirement)} from required node affinity{which}"
+                    text = f"drop {_requirement_text(requirement)} from required node affinity{which}"
                     yield Relaxation(Kind.NODE_AFFINITY, text, _without_requirement(number, field, requirement))
 
     def drop(spec: PodSpec) -> PodSpec:
         node_affinity = spec.affinity.node_affinity
         assert node_affinity is not None
-        return _with_affinity(spec, node_affinity=_replaced(node_affinity, required=None))
+        return _with_affinity(spec, node_affinity=_replace_fields(node_affinity, required=None))
 
-    terms = " or ".join(_said_of_term(term) for term in required.node_selector_terms)
+    terms = " or ".join(_term_text(term) for term in required.node_selector_terms)
     yield Relaxation(Kind.NODE_AFFINITY, f"drop required node affinity ({terms or 'without terms'})", drop)
 
 
@@ -166,9 +168,9 @@ def _without_requirement(number: int, field: str, requirement: NodeSelectorRequi
         left = list(getattr(terms[number], field))
         if requirement in left:
             left.remove(requirement)
-        terms[number] = _replaced(terms[number], **{field: tuple(left)})
-        required = _replaced(node_affinity.required, node_selector_terms=tuple(terms))
-        return _with_affinity(spec, node_affinity=_replaced(node_affinity, required=required))
+        terms[number] = _replace_fields(terms[number], **{field: tuple(left)})
+        required = _replace_fields(node_affinity.required, node_selector_terms=tuple(terms))
+        return _with_affinity(spec, node_affinity=_replace_fields(node_affinity, required=required))
 
     return edit
 
@@ -178,9 +180,9 @@ def _spread(spec: PodSpec) -> Iterator[Relaxation]:
 
         def edit(spec: PodSpec, constraint: TopologySpreadConstraint = constraint) -> PodSpec:
             left = tuple(each for each in spec.topology_spread_constraints if each is not constraint)
-            return _replaced(spec, topology_spread_constraints=left)
+            return _replace_fields(spec, topology_spread_constraints=left)
 
-        yield Relaxation(Kind.SPREAD, f"drop {_spread_of(constraint)}", edit)
+        yield Relaxation(Kind.SPREAD, f"drop {_constraint_text(constraint)}", edit)
 
 
 def _pod_affinity(spec: PodSpec, kind: Kind, field: str) -> Iterator[Relaxation]:
@@ -189,11 +191,11 @@ def _pod_affinity(spec: PodSpec, kind: Kind, field: str) -> Iterator[Relaxation]
 
         def edit(spec: PodSpec, term: PodAffinityTerm = term) -> PodSpec:
             held: PodAffinity = getattr(spec.affinity, field)
-            left = _replaced(held, required=tuple(each for each in held.required if each is not term))
+            left = _replace_fields(held, required=tuple(each for each in held.required if each is not term))
             return _with_affinity(spec, **{field: left})
 
         name = "anti-affinity" if kind is Kind.ANTI_AFFINITY else "affinity"
-        text = f"drop required pod {name} to {_selected(term)} by {term.topology_key}"
+        text = f"drop required pod {name} to {_selection_text(term)} by {term.topology_key}"
         yield Relaxation(kind, text, edit)
 
 
@@ -210,10 +212,10 @@ def _host_ports(spec: PodSpec) -> Iterator[Relaxation]:
             ports = tuple(
                 each for each in container.ports if (each.host_port, each.protocol or "TCP") != (number, protocol)
             )
-            return _replaced(container, ports=ports)
+            return _replace_fields(container, ports=ports)
 
         def edit(spec: PodSpec, without: Callable[[Container], Container] = without) -> PodSpec:
-            return _replaced(
+            return _replace_fields(
                 spec,
                 containers=tuple(map(without, spec.containers)),
                 init_containers=tuple(map(without, spec.init_containers)),
@@ -226,42 +228,44 @@ def _volumes(spec: PodSpec) -> Iterator[Relaxation]:
     for volume in spec.volumes:
 
         def edit(spec: PodSpec, name: str = volume.name) -> PodSpec:
-            return _replaced(spec, volumes=tuple(each for each in spec.volumes if each.name != name))
+            return _replace_fields(spec, volumes=tuple(each for each in spec.volumes if each.name != name))
 
         yield Relaxation(Kind.VOLUME, f"drop volume {volume.name}", edit)
 
 
 def _with_affinity(spec: PodSpec, **fields: object) -> PodSpec:
-    affinity: Affinity = _replaced(spec.affinity, **fields)
-    return _replaced(spec, affinity=affinity)
+    affinity: Affinity = _replace_fields(spec.affinity, **fields)
+    return _replace_fields(spec, affinity=affinity)
 
 
-def _replaced(value: T, **fields: object) -> T:
+def _replace_fields(value: T, **fields: object) -> T:
     changed: T = msgspec.structs.replace(value, **fields)  # type: ignore[type-var]  # all values here are structs
     return changed
 
 
-def _said(requirement: NodeSelectorRequirement) -> str:
+def _requirement_text(requirement: NodeSelectorRequirement) -> str:
     values = f" {','.join(requirement.values)}" if requirement.values else ""
     return f"{requirement.key} {requirement.operator}{values}"
 
 
-def _said_of_term(term: NodeSelectorTerm) -> str:
-    return ", ".join(_said(each) for each in (*term.match_expressions, *term.match_fields)) or "an empty term"
+def _term_text(term: NodeSelectorTerm) -> str:
+    return (
+        ", ".join(_requirement_text(each) for each in (*term.match_expressions, *term.match_fields)) or "an empty term"
+    )
 
 
-def _spread_of(constraint: TopologySpreadConstraint) -> str:
-    return f"the spread of {_pods(constraint.label_selector)} over {constraint.topology_key}"
+def _constraint_text(constraint: TopologySpreadConstraint) -> str:
+    return f"the spread of {_selector_text(constraint.label_selector)} over {constraint.topology_key}"
 
 
-def _selected(term: PodAffinityTerm) -> str:
+def _selection_text(term: PodAffinityTerm) -> str:
     names = f" in {','.join(term.namespaces)}" if term.namespaces else ""
     if term.namespace_selector is not None:
-        names += f" in namespaces with {_pods(term.namespace_selector)}"
-    return _pods(term.label_selector) + names
+        names += f" in namespaces with {_selector_text(term.namespace_selector)}"
+    return _selector_text(term.label_selector) + names
 
 
-def _pods(wire: LabelSelector | None) -> str:
+def _selector_text(wire: LabelSelector | None) -> str:
     """Return the selector in kubectl syntax."""
     try:
         selector = selector_of(wire)

@@ -18,19 +18,19 @@ import numpy as np
 from situate.framework.cycle.cycle import PluginFailed, prepare
 from situate.framework.engine.decisions import Asked, Decision, Failed, Placed, PlacedRun, Refused, Waiting
 from situate.framework.engine.engine import Engine
-from situate.framework.engine.messages import no_node, refusal
+from situate.framework.engine.messages import no_node_message, refusal
 from situate.framework.plugin_api.actions import Evict
 from situate.framework.plugin_api.plugin import Reads, Scores, reads
 from situate.framework.pod.pods import PodInfo, PodKey
-from situate.framework.preemption.extenders import Steps, finished
-from situate.framework.profile.profile import ALL_NODES, Profile, Weighted
+from situate.framework.preemption.extenders import Steps, run_without_questions
+from situate.framework.profile.profile import ALL_NODES, Profile, WeightedPlugin
 from situate.framework.snapshot.snapshot import Snapshot
 
-MOST: Final = 100_000
+FITTING_PODS_LIMIT: Final = 100_000
 """Number of Pods of one kind at which `room_for` stops and returns a minimum."""
-_TOGETHER: Final = 2**12
+_DECISIONS_AT_ONCE: Final = 2**12
 """Number of Pods to decide about at once. Until then each refused Pod takes ten bytes for each node."""
-_FIRST: Final = 8
+_FIRST_CHUNK: Final = 8
 _CHUNK: Final = 256
 """Maximum number of Pods to count at once. A run costs little per Pod, but each Pod that does not fit is refused."""
 _ROUNDS: Final = 1000
@@ -38,7 +38,7 @@ _ROUNDS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PlacementOutcome:
     """The result for one Pod."""
 
     pod: PodInfo
@@ -57,28 +57,28 @@ class Outcome:
     """
 
 
-def settle(engine: Engine, now: float) -> dict[str, Outcome]:
+def settle(engine: Engine, now: float) -> dict[str, PlacementOutcome]:
     """Run `settle_steps` for an engine without extenders."""
-    return finished(settle_steps(engine, now))
+    return run_without_questions(settle_steps(engine, now))
 
 
-def settle_steps(engine: Engine, now: float) -> Steps[dict[str, Outcome]]:
+def settle_steps(engine: Engine, now: float) -> Steps[dict[str, PlacementOutcome]]:
     """Decide about the Pods in the engine's queue until nothing changes; results by uid, in order of decision.
 
     Bindings and evictions succeed at once: victims disappear, and preemptors return as soon as their backoff allows.
     The call changes the engine, so pass a branch.
     """
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, PlacementOutcome] = {}
     for _ in range(_ROUNDS):
         engine.tick(now)
-        while decisions := engine.schedule_run(now, _TOGETHER):
+        while decisions := engine.schedule_run(now, _DECISIONS_AT_ONCE):
             for decision in decisions:
                 found: Decision | PlacedRun | Asked | None = decision
                 while isinstance(found, Asked):
                     replies = yield found.questions
                     found = engine.resume(replies, now)
                 if found is not None:
-                    _heed(engine, found, outcomes, now)
+                    _record_decision(engine, found, outcomes, now)
         hoping = [uid for uid, each in outcomes.items() if each.victims and not each.node]
         later = engine.queue.next_tick(now)
         if later is None or not any(uid in engine.queue for uid in hoping):
@@ -87,41 +87,45 @@ def settle_steps(engine: Engine, now: float) -> Steps[dict[str, Outcome]]:
     for waiting in engine.queue:
         if waiting.info.uid not in outcomes:
             reasons = ", ".join(waiting.gate_reasons)
-            outcomes[waiting.info.uid] = Outcome(waiting.info, why=f"{waiting.gate}: {reasons}" if reasons else "waits")
+            outcomes[waiting.info.uid] = PlacementOutcome(
+                waiting.info, why=f"{waiting.gate}: {reasons}" if reasons else "waits"
+            )
     return outcomes
 
 
-def _heed(engine: Engine, decision: Decision | PlacedRun, outcomes: dict[str, Outcome], now: float) -> None:
+def _record_decision(
+    engine: Engine, decision: Decision | PlacedRun, outcomes: dict[str, PlacementOutcome], now: float
+) -> None:
     match decision:
         case PlacedRun():
             for placed in decision:
-                _heed(engine, placed, outcomes, now)
+                _record_decision(engine, placed, outcomes, now)
         case Placed(waiting, node):
             info = waiting.info
             earlier = outcomes.get(info.uid)
-            outcomes[info.uid] = Outcome(info, node, victims=earlier.victims if earlier is not None else ())
-            engine.bound(decision)
+            outcomes[info.uid] = PlacementOutcome(info, node, victims=earlier.victims if earlier is not None else ())
+            engine.binding_succeeded(decision)
             bound = msgspec.structs.replace(info.pod, spec=msgspec.structs.replace(info.pod.spec, node_name=node))
             engine.set_pod(bound, now)
         case Waiting(waiting, node):
-            outcomes[waiting.info.uid] = Outcome(waiting.info, node, held_by=tuple(decision.until))
+            outcomes[waiting.info.uid] = PlacementOutcome(waiting.info, node, held_by=tuple(decision.until))
         case Refused(waiting, diagnosis):
             victims = [action for action in decision.actions if isinstance(action, Evict)]
             earlier = outcomes.get(waiting.info.uid)
             ended = (*(earlier.victims if earlier is not None else ()), *(each.pod for each in victims))
-            outcomes[waiting.info.uid] = Outcome(
-                waiting.info, victims=ended, why=intern(refusal(decision)), short=intern(no_node(diagnosis))
+            outcomes[waiting.info.uid] = PlacementOutcome(
+                waiting.info, victims=ended, why=intern(refusal(decision)), short=intern(no_node_message(diagnosis))
             )
             for victim in victims:
                 engine.remove_pod(victim.uid, now)
             if victims:
                 engine.evictions_sent(decision, now)
         case Failed(waiting, error):
-            outcomes[waiting.info.uid] = Outcome(waiting.info, why=error)
+            outcomes[waiting.info.uid] = PlacementOutcome(waiting.info, why=error)
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class FittingPods:
     """The number of further Pods of a kind that would fit."""
 
     count: int
@@ -131,7 +135,7 @@ class Room:
     """The reason for the next Pod's refusal; empty if counting stopped before."""
 
 
-def room_for(engine: Engine, pod: PodInfo, now: float, most: int = MOST) -> Room:
+def room_for(engine: Engine, pod: PodInfo, now: float, most: int = FITTING_PODS_LIMIT) -> FittingPods:
     """Count how many more Pods like this one would be placed, one after the other, until one is refused.
 
     The Pods do not preempt, and gates count as open. The engine is not changed. If each filter depends only on its own
@@ -139,34 +143,34 @@ def room_for(engine: Engine, pod: PodInfo, now: float, most: int = MOST) -> Room
     """
     profile = engine.profiles[pod.pod.spec.scheduler_name]
     try:
-        plain = _each_node_by_itself(profile, pod, engine.snapshot)
+        plain = _filters_nodes_independently(profile, pod, engine.snapshot)
     except PluginFailed as failed:
-        return Room(0, exact=True, why=str(failed))
-    engine = engine.branch(_unscored) if plain else engine.branch()
+        return FittingPods(0, exact=True, why=str(failed))
+    engine = engine.branch(_without_scores) if plain else engine.branch()
     spec = msgspec.structs.replace(pod.pod.spec, node_name="", scheduling_gates=(), preemption_policy="Never")
     shape = engine.cache.reader.read(msgspec.structs.replace(pod.pod, spec=spec))
-    placed, chunk = 0, _FIRST
+    placed, chunk = 0, _FIRST_CHUNK
     while placed < most:
         asked = min(chunk, most - placed)
         why = _place_more(engine, shape, placed, asked, now)
         if why is not None:
-            return Room(placed + _placed_of(engine, shape, placed, asked), exact=True, why=why)
+            return FittingPods(placed + _count_placed(engine, shape, placed, asked), exact=True, why=why)
         placed += asked
         chunk = min(2 * chunk, _CHUNK)
-    return Room(placed, exact=False, why="")
+    return FittingPods(placed, exact=False, why="")
 
 
-def _each_node_by_itself(profile: Profile, pod: PodInfo, snapshot: Snapshot) -> bool:
+def _filters_nodes_independently(profile: Profile, pod: PodInfo, snapshot: Snapshot) -> bool:
     prepared = prepare(profile.pre_filter, pod, snapshot)
     return all(reads(plugin) is not Reads.CLUSTER or plugin.name in prepared.skipped for plugin in profile.filter)
 
 
-def _unscored(profile: Profile) -> Profile:
-    score = (Weighted.of(_Indifferent(), 1),)
+def _without_scores(profile: Profile) -> Profile:
+    score = (WeightedPlugin.from_plugin(_EqualScores(), 1),)
     return replace(profile, pre_score=(), score=score, percentage_of_nodes_to_score=ALL_NODES)
 
 
-class _Indifferent:
+class _EqualScores:
     """A Score plugin that gives all nodes the same score."""
 
     name = "Indifferent"
@@ -184,13 +188,13 @@ def _place_more(engine: Engine, shape: PodInfo, begin: int, count: int, now: flo
     while decisions := engine.schedule_run(now, count):
         for decision in decisions:
             if isinstance(decision, Refused):
-                return no_node(decision.diagnosis)
+                return no_node_message(decision.diagnosis)
             if isinstance(decision, Failed):
                 return decision.error
     return None
 
 
-def _placed_of(engine: Engine, shape: PodInfo, begin: int, count: int) -> int:
+def _count_placed(engine: Engine, shape: PodInfo, begin: int, count: int) -> int:
     return sum(engine.cache.pod(_uid(shape, number)) is not None for number in range(begin, begin + count))
 
 
@@ -198,7 +202,7 @@ def _uid(shape: PodInfo, number: int) -> str:
     return f"{shape.uid} more {number}"
 
 
-def kinds(pods: Iterable[PodInfo]) -> list[tuple[PodInfo, ...]]:
+def group_by_kind(pods: Iterable[PodInfo]) -> list[tuple[PodInfo, ...]]:
     """Group the Pods by kind, in the order of each first Pod. Pods that differ only in labels are of one kind."""
     found: dict[tuple[object, ...], list[PodInfo]] = {}
     for pod in pods:

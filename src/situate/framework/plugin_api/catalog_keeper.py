@@ -58,13 +58,13 @@ class CatalogKeeper:
 
         `BadSelector` if the object's selector is invalid.
         """
-        if resource in _STORED:
-            return self._stored(old, new)
+        if resource in _STORAGE_RESOURCES:
+            return self._change_storage(old, new)
         _CHANGES[resource](self, old, new)
         return ()
 
     @property
-    def last(self) -> Catalog:
+    def last_catalog(self) -> Catalog:
         """The last result of `catalog`."""
         return self._catalog
 
@@ -82,51 +82,53 @@ class CatalogKeeper:
         budgets = {each.partition("/")[2] for each in stale if each.startswith("budgets/")}
         self._catalog = Catalog(
             namespaces=dict(self._namespaces) if "namespaces" in stale else known.namespaces,
-            services=_renewed(known.services, services, self._services, lambda held: tuple(held.values())),
+            services=_rebuild_namespaces(known.services, services, self._services, lambda held: tuple(held.values())),
             owners=dict(self._owners) if "owners" in stale else known.owners,
-            budgets=_renewed(known.budgets, budgets, self._budgets, lambda held: tuple(held[n] for n in sorted(held))),
+            budgets=_rebuild_namespaces(
+                known.budgets, budgets, self._budgets, lambda held: tuple(held[n] for n in sorted(held))
+            ),
             storage=self._storage,
         )
         stale.clear()
         return self._catalog
 
-    def _stored(self, old: Any, new: Any) -> tuple[ClusterEvent, ...]:
+    def _change_storage(self, old: Any, new: Any) -> tuple[ClusterEvent, ...]:
         self._storage, events = discard(self._storage, old) if new is None else store(self._storage, new)
         self._stale.add("storage")
         return events
 
-    def _namespace(self, old: Namespace | None, new: Namespace | None) -> None:
-        name = _name(old, new)[1]
+    def _change_namespace(self, old: Namespace | None, new: Namespace | None) -> None:
+        name = _name_of(old, new)[1]
         if _put(self._namespaces, name, None if new is None else new.metadata.labels):
             self._stale.add("namespaces")
 
-    def _service(self, old: Service | None, new: Service | None) -> None:
-        namespace, name = _name(old, new)
+    def _change_service(self, old: Service | None, new: Service | None) -> None:
+        namespace, name = _name_of(old, new)
         held = self._services.setdefault(namespace, {})
         if _put(held, name, None if new is None or not new.spec.selector else new.spec.selector):
             self._stale.add(f"services/{namespace}")
 
-    def _controller(self, old: ReplicationController | None, new: ReplicationController | None) -> None:
+    def _change_controller(self, old: ReplicationController | None, new: ReplicationController | None) -> None:
         wanted = None
         if new is not None:
             items = sorted(new.spec.selector.items())
             wanted = Selector(tuple(Requirement(key, "in", frozenset((value,))) for key, value in items))
-        self._owner("ReplicationController", _name(old, new), wanted)
+        self._change_owner("ReplicationController", _name_of(old, new), wanted)
 
-    def _replica_set(self, old: ReplicaSet | None, new: ReplicaSet | None) -> None:
+    def _change_replica_set(self, old: ReplicaSet | None, new: ReplicaSet | None) -> None:
         wanted = None if new is None else selector_of(new.spec.selector, "spec.selector")
-        self._owner("ReplicaSet", _name(old, new), wanted)
+        self._change_owner("ReplicaSet", _name_of(old, new), wanted)
 
-    def _stateful_set(self, old: StatefulSet | None, new: StatefulSet | None) -> None:
+    def _change_stateful_set(self, old: StatefulSet | None, new: StatefulSet | None) -> None:
         wanted = None if new is None else selector_of(new.spec.selector, "spec.selector")
-        self._owner("StatefulSet", _name(old, new), wanted)
+        self._change_owner("StatefulSet", _name_of(old, new), wanted)
 
-    def _owner(self, kind: str, name: tuple[str, str], wanted: Selector | None) -> None:
+    def _change_owner(self, kind: str, name: tuple[str, str], wanted: Selector | None) -> None:
         if _put(self._owners, (kind, *name), wanted):
             self._stale.add("owners")
 
-    def _budget(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
-        namespace, name = _name(old, new)
+    def _change_budget(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
+        namespace, name = _name_of(old, new)
         wanted = None
         if new is not None:
             status = new.status
@@ -137,15 +139,15 @@ class CatalogKeeper:
 
 
 _CHANGES: Final[Mapping[ResourceType[Any], Callable[[CatalogKeeper, Any, Any], None]]] = {
-    NAMESPACES: CatalogKeeper._namespace,  # noqa: SLF001  # its own table of its own methods
-    SERVICES: CatalogKeeper._service,  # noqa: SLF001
-    REPLICATIONCONTROLLERS: CatalogKeeper._controller,  # noqa: SLF001
-    REPLICASETS: CatalogKeeper._replica_set,  # noqa: SLF001
-    STATEFULSETS: CatalogKeeper._stateful_set,  # noqa: SLF001
-    PODDISRUPTIONBUDGETS: CatalogKeeper._budget,  # noqa: SLF001
+    NAMESPACES: CatalogKeeper._change_namespace,  # noqa: SLF001  # its own table of its own methods
+    SERVICES: CatalogKeeper._change_service,  # noqa: SLF001
+    REPLICATIONCONTROLLERS: CatalogKeeper._change_controller,  # noqa: SLF001
+    REPLICASETS: CatalogKeeper._change_replica_set,  # noqa: SLF001
+    STATEFULSETS: CatalogKeeper._change_stateful_set,  # noqa: SLF001
+    PODDISRUPTIONBUDGETS: CatalogKeeper._change_budget,  # noqa: SLF001
 }
 
-_STORED: Final[tuple[ResourceType[Any], ...]] = (
+_STORAGE_RESOURCES: Final[tuple[ResourceType[Any], ...]] = (
     PERSISTENTVOLUMECLAIMS,
     PERSISTENTVOLUMES,
     STORAGECLASSES,
@@ -155,11 +157,11 @@ _STORED: Final[tuple[ResourceType[Any], ...]] = (
     VOLUMEATTACHMENTS,
 )
 
-CATALOGED: Final[tuple[ResourceType[Any], ...]] = (*_CHANGES, *_STORED)
+CATALOG_RESOURCES: Final[tuple[ResourceType[Any], ...]] = (*_CHANGES, *_STORAGE_RESOURCES)
 """The resources that `CatalogKeeper.change` takes."""
 
 
-def _name(old: KubernetesObject | None, new: KubernetesObject | None) -> tuple[str, str]:
+def _name_of(old: KubernetesObject | None, new: KubernetesObject | None) -> tuple[str, str]:
     each = new if new is not None else old
     assert each is not None
     return each.metadata.namespace, each.metadata.name
@@ -175,7 +177,7 @@ def _put(table: dict[Any, Any], key: Any, value: Any) -> bool:
     return True
 
 
-def _renewed(
+def _rebuild_namespaces(
     known: Mapping[str, Any], namespaces: set[str], held: dict[str, dict[str, Any]], made: Callable[[Any], Any]
 ) -> Mapping[str, Any]:
     """Return the table with the entries of these namespaces rebuilt. The other entries stay the same objects."""

@@ -17,7 +17,7 @@ from situate.objects.kinds.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
-    Stored,
+    StorageObject,
     VolumeAttachment,
 )
 
@@ -61,30 +61,30 @@ def pod_change(old: PodInfo, new: PodInfo) -> Change:
     return change
 
 
-def store(storage: Storage, new: Stored) -> tuple[Storage, tuple[ClusterEvent, ...]]:
+def store(storage: Storage, new: StorageObject) -> tuple[Storage, tuple[ClusterEvent, ...]]:
     """Return the storage with a new or changed object, and the events for the queue.
 
     There is no event if only the resourceVersion differs. The object is still stored, because reservations refer to its
     version.
     """
-    old = storage.known(new)
+    old = storage.stored_object(new)
     if old is None:
         change = Change.ADD
     else:
         same = replace(old, metadata=replace(old.metadata, resource_version=new.metadata.resource_version)) == new
         change = Change(0) if same else Change.UPDATE
-    return storage.with_(new), events_of(_SUBJECTS[type(new)], change, old, new)
+    return storage.with_object(new), events_of(_SUBJECTS[type(new)], change, old, new)
 
 
-def discard(storage: Storage, gone: Stored) -> tuple[Storage, tuple[ClusterEvent, ...]]:
+def discard(storage: Storage, gone: StorageObject) -> tuple[Storage, tuple[ClusterEvent, ...]]:
     """Return the storage without the object, and the events for the queue."""
-    old = storage.known(gone)
+    old = storage.stored_object(gone)
     if old is None:
         return storage, ()
-    return storage.without(gone), (ClusterEvent(_SUBJECTS[type(gone)], Change.DELETE, old),)
+    return storage.without_object(gone), (ClusterEvent(_SUBJECTS[type(gone)], Change.DELETE, old),)
 
 
-_SUBJECTS: Final[dict[type[Stored], Subject]] = {
+_SUBJECTS: Final[dict[type[StorageObject], Subject]] = {
     PersistentVolumeClaim: Subject.CLAIM,
     PersistentVolume: Subject.VOLUME,
     StorageClass: Subject.STORAGE_CLASS,

@@ -32,12 +32,15 @@ class Grades(msgspec.Struct, frozen=True, eq=False):
         return self.values if self.of_node is None else self.values.take(self.of_node)
 
     @property
-    def there(self) -> NDArray[np.int64]:
+    def present_values(self) -> NDArray[np.int64]:
         """The values that some node has."""
         return self.values if self.present is None else self.values[self.present]
 
-    def replaced(self, worth: NDArray[W]) -> NDArray[W]:
-        """Return (nodes,): for each node, the entry of `worth` for its score. `worth` is parallel to `there`."""
+    def spread_over_nodes(self, worth: NDArray[W]) -> NDArray[W]:
+        """Return (nodes,): for each node, the entry of `worth` for its score.
+
+        `worth` is parallel to `present_values`.
+        """
         if self.of_node is None:
             return worth
         if self.present is not None:

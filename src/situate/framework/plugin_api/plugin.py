@@ -96,7 +96,7 @@ class PreScored(msgspec.Struct, frozen=True, eq=False):
 
 
 @lru_cache(maxsize=1024)
-def _shared(names: frozenset[str]) -> frozenset[str]:
+def _share_names(names: frozenset[str]) -> frozenset[str]:
     """Return equal sets as one object: 100,000 Pods may wait for the same plugins."""
     return names
 
@@ -126,7 +126,7 @@ class Diagnosis:
         names = {plugin for plugin, _, where in self.refused if where.any()}
         if self.status is not None and self.status.plugin:
             names.add(self.status.plugin)
-        return _shared(frozenset(names))
+        return _share_names(frozenset(names))
 
 
 @dataclass(frozen=True, slots=True)

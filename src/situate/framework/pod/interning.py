@@ -17,7 +17,7 @@ from situate.objects.values.quantity import Quantity
 
 T = TypeVar("T")
 
-_REMEMBERED: Final = 2**14
+_TABLE_LIMIT: Final = 2**14
 """Number of values at which the table is cleared. Equal values may then be separate objects: larger, not wrong."""
 
 
@@ -27,25 +27,28 @@ class SharedParts:
     def __init__(self) -> None:
         self._known: dict[Hashable, Any] = {}
 
-    def of(self, node: Node) -> Node:
+    def share_parts(self, node: Node) -> Node:
         """Return an equal Node built from shared parts."""
         metadata, status = node.metadata, node.status
         name = metadata.name
-        labels = {key: name if value == name else self._one(value, value) for key, value in metadata.labels.items()}
+        labels = {
+            key: name if value == name else self._first_equal_value(value, value)
+            for key, value in metadata.labels.items()
+        }
         status = replace(
             status,
-            capacity=self._amounts(status.capacity),
-            allocatable=self._amounts(status.allocatable),
-            conditions=self._one(status.conditions, status.conditions),
+            capacity=self._shared_amounts(status.capacity),
+            allocatable=self._shared_amounts(status.allocatable),
+            conditions=self._first_equal_value(status.conditions, status.conditions),
         )
-        return Node(replace(metadata, labels=labels), self._one(node.spec, node.spec), status)
+        return Node(replace(metadata, labels=labels), self._first_equal_value(node.spec, node.spec), status)
 
-    def _amounts(self, amounts: Mapping[str, Quantity]) -> Mapping[str, Quantity]:
-        return self._one(tuple(amounts.items()), amounts)
+    def _shared_amounts(self, amounts: Mapping[str, Quantity]) -> Mapping[str, Quantity]:
+        return self._first_equal_value(tuple(amounts.items()), amounts)
 
-    def _one(self, key: Hashable, value: T) -> T:
+    def _first_equal_value(self, key: Hashable, value: T) -> T:
         """Return the first value that was stored under this type and key."""
-        if len(self._known) >= _REMEMBERED:
+        if len(self._known) >= _TABLE_LIMIT:
             self._known.clear()
         found: T = self._known.setdefault((type(value), key), value)
         return found

@@ -15,7 +15,7 @@ from situate.objects.kinds.pods import NodeSelectorRequirement, NodeSelectorTerm
 from situate.objects.selection.label_selectors import valid_label_value
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
-_BEYOND: Final = 2**63
+_INT64_LIMIT: Final = 2**63
 _NO_INTEGER: Final = "for 'Gt', 'Lt' operators, the value must be an integer"
 NAME_FIELD: Final = "metadata.name"
 
@@ -30,7 +30,7 @@ class Term:
     """The invalid values, each with its path below the term."""
 
     @classmethod
-    def of(cls, wire: NodeSelectorTerm) -> Term:
+    def from_selector_term(cls, wire: NodeSelectorTerm) -> Term:
         problems = [
             f".matchExpressions[{number}]{problem}"
             for number, expression in enumerate(wire.match_expressions)
@@ -62,10 +62,10 @@ class Term:
         return self.matches_labels(labels) and self.matches_name(name)
 
     def matches_labels(self, labels: Mapping[str, str]) -> bool:
-        return not self.problems and all(holds(requirement, labels) for requirement in self.expressions)
+        return not self.problems and all(meets_requirement(requirement, labels) for requirement in self.expressions)
 
     def matches_name(self, name: str) -> bool:
-        return all(_field_holds(requirement, name) for requirement in self.fields)
+        return all(_name_meets_requirement(requirement, name) for requirement in self.fields)
 
 
 def _problems(requirement: NodeSelectorRequirement) -> Iterable[str]:
@@ -80,10 +80,10 @@ def _problems(requirement: NodeSelectorRequirement) -> Iterable[str]:
 
 def _is_integer(text: str) -> bool:
     """Return whether the text is a 64-bit integer."""
-    return _INTEGER.fullmatch(text) is not None and -_BEYOND <= int(text) < _BEYOND
+    return _INTEGER.fullmatch(text) is not None and -_INT64_LIMIT <= int(text) < _INT64_LIMIT
 
 
-def holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
+def meets_requirement(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
     """Return whether these labels of a node meet the requirement. An absent label meets `NotIn` and `DoesNotExist`."""
     value = labels.get(requirement.key)
     values = requirement.values
@@ -97,18 +97,18 @@ def holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bo
         case "DoesNotExist":
             return not values and value is None
         case "Gt" | "Lt" if len(values) == 1 and value is not None:
-            return _compares(value, requirement.operator, values[0])
+            return _compare_integers(value, requirement.operator, values[0])
         case _:
             return False
 
 
-def _compares(value: str, operator: str, bound: str) -> bool:
+def _compare_integers(value: str, operator: str, bound: str) -> bool:
     if not (_is_integer(value) and _is_integer(bound)):
         return False
     return int(value) > int(bound) if operator == "Gt" else int(value) < int(bound)
 
 
-def _field_holds(requirement: NodeSelectorRequirement, name: str) -> bool:
+def _name_meets_requirement(requirement: NodeSelectorRequirement, name: str) -> bool:
     if requirement.key != NAME_FIELD or len(requirement.values) != 1:
         return False
     (wanted,) = requirement.values

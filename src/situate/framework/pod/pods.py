@@ -17,7 +17,7 @@ import msgspec
 
 from situate.framework.pod.node_selection import Term
 from situate.framework.pod.resources import PodRequest, ResourceColumns, pod_request
-from situate.framework.pod.scheduling_equivalence import Kins
+from situate.framework.pod.scheduling_equivalence import EquivalenceClasses
 from situate.framework.pod.terms import AffinityTerm, SpreadConstraint, spread_constraint
 from situate.objects.kinds.pods import Container, Pod, PodSpec, Toleration, Volume
 from situate.objects.selection.label_selectors import BadSelector
@@ -32,7 +32,7 @@ HostPort = tuple[str, str, int]
 """Address, protocol and port; `0.0.0.0` means every address."""
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  # what hostIP means when it is empty
 
-_REMEMBERED: Final = 2**18
+_TABLE_LIMIT: Final = 2**18
 """Number of entries at which a table is cleared. Equal values may then be separate objects, which costs time only."""
 
 
@@ -48,7 +48,7 @@ class PodTemplate(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     number: int
     """Numbered from 0."""
-    kin: int
+    equivalence_class: int
     """The same for templates that differ only in their requests."""
     namespace: str
     scheduler_name: str
@@ -129,7 +129,7 @@ class PodInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
         """None until a kubelet has reported the Pod."""
         return self.pod.status.start_time
 
-    def annotated(self, annotations: Mapping[str, str]) -> PodInfo:
+    def with_annotations(self, annotations: Mapping[str, str]) -> PodInfo:
         """Return the Pod with these annotations added. Use only annotations that do not distinguish templates."""
         metadata = self.pod.metadata
         metadata = msgspec.structs.replace(metadata, annotations={**metadata.annotations, **annotations})
@@ -148,7 +148,7 @@ class PodReader:
         self._annotations = tuple(sorted(annotations))
         self._texts: dict[str, str] = {}
         self._numbers = count()
-        self._kins = Kins()
+        self._equivalence_classes = EquivalenceClasses()
         self._peers: dict[tuple[object, ...], object] = {}
         self._by_parts: dict[tuple[Any, ...], tuple[tuple[Any, ...], PodTemplate]] = {}
         self._by_content: dict[bytes, PodTemplate] = {}
@@ -159,7 +159,7 @@ class PodReader:
         """Compile a Pod; `BadPod` names the invalid field."""
         metadata, spec = pod.metadata, pod.spec
         labels = self._shared_labels(metadata.labels)
-        priority, template, spread = spec.priority or 0, self._template(pod), self._spread_of(pod, labels)
+        priority, template, spread = spec.priority or 0, self._template(pod), self._spread_constraints_of(pod, labels)
         peers = None
         if metadata.deletion_timestamp is None and not pod.status.nominated_node_name and not spec.node_name:
             owner = metadata.controller if metadata.owner_references else None
@@ -178,9 +178,9 @@ class PodReader:
         return known
 
     def _template(self, pod: Pod) -> PodTemplate:
-        parts = _parts(pod)
+        parts = _template_parts(pod)
         if self._annotations:
-            parts += self._told(pod)
+            parts += self._distinguishing_annotations(pod)
         identity = tuple(map(id, parts))
         known = self._by_parts.get(identity)
         if known is not None:
@@ -193,7 +193,7 @@ class PodReader:
         _remember(self._by_parts, identity, (parts, template))
         return template
 
-    def _told(self, pod: Pod) -> tuple[str, ...]:
+    def _distinguishing_annotations(self, pod: Pod) -> tuple[str, ...]:
         """Return keys and values of the annotations that distinguish templates; equal values are the same object."""
         there = pod.metadata.annotations
         told: list[str] = []
@@ -213,7 +213,7 @@ class PodReader:
             _remember(self._labels, content, known)
         return known
 
-    def _spread_of(self, pod: Pod, labels: Mapping[str, str]) -> tuple[SpreadConstraint, ...]:
+    def _spread_constraints_of(self, pod: Pod, labels: Mapping[str, str]) -> tuple[SpreadConstraint, ...]:
         wires = pod.spec.topology_spread_constraints
         if not wires:
             return ()
@@ -239,17 +239,17 @@ class PodReader:
         images = [container.image for container in containers]
         if spec.volumes:
             images += _image_volumes(spec)
-        tagged = tuple(map(with_tag, images))
+        tagged = tuple(map(normalized_image_name, images))
         host_ports = _host_ports(spec)
         annotations = {key: there[key] for key in self._annotations if key in there}
         rules = tuple([container.restart_policy_rules for container in containers])
         try:
-            kin = self._kins.of(pod, host_ports, tagged, rules, *annotations.items())
+            kin = self._equivalence_classes.class_of(pod, host_ports, tagged, rules, *annotations.items())
         except BadSelector as problem:
             raise BadPod(pod, str(problem)) from problem
         return PodTemplate(
             number=next(self._numbers),
-            kin=kin.number,
+            equivalence_class=kin.number,
             namespace=pod.metadata.namespace,
             scheduler_name=spec.scheduler_name,
             request=request,
@@ -273,12 +273,12 @@ class PodReader:
 
 
 def _remember(table: dict[K, T], key: K, value: T) -> None:
-    if len(table) >= _REMEMBERED:
+    if len(table) >= _TABLE_LIMIT:
         table.clear()
     table[key] = value
 
 
-def _parts(pod: Pod) -> tuple[Any, ...]:
+def _template_parts(pod: Pod) -> tuple[Any, ...]:
     """Return all parts of a template. Decoded Pods share equal parts, so identity alone usually finds the template."""
     spec = pod.spec
     running: list[Any] = []
@@ -320,14 +320,14 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     return tuple([(port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port) for port in ports])
 
 
-def with_tag(image: str) -> str:
+def normalized_image_name(image: str) -> str:
     """Return the image as nodes name it, by default with `:latest` (upstream image_locality.go normalizedImageName)."""
     return image if image.rfind(":") > image.rfind("/") else image + ":latest"
 
 
-def _wire(part: object) -> str:
+def _encode_part(part: object) -> str:
     """Encode an amount by its value, so that notation does not matter, or an immutable map, which is mostly empty."""
     return str(part.nano_value if isinstance(part, Quantity) else part)
 
 
-_ENCODER: Final = msgspec.json.Encoder(enc_hook=_wire, order="deterministic")
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=_encode_part, order="deterministic")

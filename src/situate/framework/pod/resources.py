@@ -25,7 +25,7 @@ DEFAULT_MEMORY: Final = 200 * 2**20
 
 _DEFAULTS: Final = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}
 
-MOST: Final = 2**53
+LARGEST_AMOUNT: Final = 2**53
 """Upper limit of any amount, so that sums over the Pods of a node cannot overflow: 8 PiB, or 9 billion cores."""
 
 Amounts = Mapping[str, int]
@@ -35,7 +35,7 @@ Amounts = Mapping[str, int]
 def amount(name: str, quantity: Quantity) -> int:
     """Convert a quantity to the unit of the resource's column."""
     value = quantity.milli_value if name == CPU else quantity.value
-    return value if -MOST <= value <= MOST else max(-MOST, min(value, MOST))
+    return value if -LARGEST_AMOUNT <= value <= LARGEST_AMOUNT else max(-LARGEST_AMOUNT, min(value, LARGEST_AMOUNT))
 
 
 def amounts(quantities: Mapping[str, Quantity]) -> dict[str, int]:
@@ -59,7 +59,7 @@ class PodRequest(msgspec.Struct, frozen=True, gc=False):
     """
     wanted_memory: int
 
-    def of(self, name: str) -> int:
+    def amount_of(self, name: str) -> int:
         return self.amounts.get(name, 0)
 
 
@@ -70,14 +70,14 @@ def pod_request(pod: Pod) -> PodRequest:
     those of the containers (KEP-2837). During an in-place resize a container counts the largest of its requested,
     allocated and actual amounts (KEP-1287).
     """
-    if _is_a_sum(pod):
+    if _counts_containers_only(pod):
         return _sum_of(pod.spec.containers)
-    asked = _asked(pod, {})
+    asked = _requested_amounts(pod, {})
     defaults = _DEFAULTS
-    if _pod_level(pod.spec):
+    if _pod_level_requests(pod.spec):
         defaults = {name: value for name, value in defaults.items() if name not in asked}
-    scored = _asked(pod, defaults) if defaults else asked
-    wanted = _asked(pod, _DEFAULTS, as_a_whole=False) if _pod_level(pod.spec) else scored
+    scored = _requested_amounts(pod, defaults) if defaults else asked
+    wanted = _requested_amounts(pod, _DEFAULTS, as_a_whole=False) if _pod_level_requests(pod.spec) else scored
     return PodRequest(
         {name: value for name, value in asked.items() if value and name != PODS},
         scored.get(CPU, 0),
@@ -87,7 +87,7 @@ def pod_request(pod: Pod) -> PodRequest:
     )
 
 
-def _is_a_sum(pod: Pod) -> bool:
+def _counts_containers_only(pod: Pod) -> bool:
     """Return whether only container requests count. This holds for nearly every pending Pod."""
     spec, status = pod.spec, pod.status
     return not (
@@ -100,7 +100,7 @@ def _is_a_sum(pod: Pod) -> bool:
 
 
 def _sum_of(containers: Iterable[Container]) -> PodRequest:
-    """Return the result of `_asked` for such a Pod, with and without defaults, in one pass."""
+    """Return the result of `_requested_amounts` for such a Pod, with and without defaults, in one pass."""
     total: dict[str, int] = {}
     cpu = memory = 0
     for container in containers:
@@ -116,7 +116,7 @@ def _sum_of(containers: Iterable[Container]) -> PodRequest:
     )
 
 
-def _asked(pod: Pod, defaults: Amounts, *, as_a_whole: bool = True) -> dict[str, int]:
+def _requested_amounts(pod: Pod, defaults: Amounts, *, as_a_whole: bool = True) -> dict[str, int]:
     """Return the requested amounts.
 
     `defaults` replace amounts that a container does not name. `as_a_whole` includes pod-level requests.
@@ -127,7 +127,7 @@ def _asked(pod: Pod, defaults: Amounts, *, as_a_whole: bool = True) -> dict[str,
 
     def asked_by(container: Container, *, running: bool = True) -> dict[str, int]:
         status = reported.get(container.name) if running else None
-        own = _in_place(container, status, infeasible=infeasible) if status is not None else None
+        own = _amounts_during_resize(container, status, infeasible=infeasible) if status is not None else None
         return {**defaults, **(amounts(container.resources.requests) if own is None else own)}
 
     total: dict[str, int] = {}
@@ -146,12 +146,12 @@ def _asked(pod: Pod, defaults: Amounts, *, as_a_whole: bool = True) -> dict[str,
         _raise_to(peak, asked)
     _raise_to(total, peak)
     if as_a_whole:
-        total.update(amounts(_pod_level(spec)))
+        total.update(amounts(_pod_level_requests(spec)))
     _add(total, amounts(spec.overhead))
     return total
 
 
-def _pod_level(spec: PodSpec) -> Mapping[str, Quantity]:
+def _pod_level_requests(spec: PodSpec) -> Mapping[str, Quantity]:
     """Return the pod-level requests, limited to the resources that support them."""
     return {
         name: quantity
@@ -160,7 +160,7 @@ def _pod_level(spec: PodSpec) -> Mapping[str, Quantity]:
     }
 
 
-def _in_place(container: Container, status: ContainerStatus, *, infeasible: bool) -> dict[str, int] | None:
+def _amounts_during_resize(container: Container, status: ContainerStatus, *, infeasible: bool) -> dict[str, int] | None:
     """Return the amounts counted for a container that may be resizing.
 
     None until the kubelet has reported the container's actual resources.
@@ -202,7 +202,7 @@ class ResourceColumns:
         """Return the resource's column; a new resource gets a new column."""
         return self._columns.setdefault(name, len(self._columns))
 
-    def known(self, name: str) -> int | None:
+    def existing_column(self, name: str) -> int | None:
         """Return the resource's column; None if no node and no Pod has named the resource."""
         return self._columns.get(name)
 

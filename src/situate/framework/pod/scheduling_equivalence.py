@@ -14,7 +14,7 @@ from situate.framework.pod.node_selection import Term
 from situate.framework.pod.terms import AffinityTerm, affinity_term, weighted_term
 from situate.objects.kinds.pods import Affinity, Pod
 
-_REMEMBERED: Final = 2**16
+_TABLE_LIMIT: Final = 2**16
 """Number of entries at which the tables are cleared. Equal Pods may then have different kin, which costs time only."""
 
 
@@ -23,7 +23,7 @@ _FourKinds: TypeAlias = tuple[
 ]
 
 
-class Kin(msgspec.Struct, frozen=True, eq=False, gc=False):
+class EquivalenceClass(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The placement constraints of such Pods."""
 
     number: int
@@ -40,19 +40,19 @@ class Kin(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Whether one of these four tuples has a term."""
     selects_namespaces: bool
     """Whether one of these terms selects namespaces by their labels."""
-    heeded: tuple[object, ...]
+    key_objects: tuple[object, ...]
     """The objects whose identities are in the lookup key. Storing them keeps these identities valid."""
 
 
-class Kins:
+class EquivalenceClasses:
     """The kin of one cluster; mutable."""
 
     def __init__(self) -> None:
         self._numbers = count()
         self._by_content: dict[tuple[Any, ...], int] = {}
-        self._by_parts: dict[tuple[Any, ...], Kin] = {}
+        self._by_parts: dict[tuple[Any, ...], EquivalenceClass] = {}
 
-    def of(self, pod: Pod, *more: object) -> Kin:
+    def class_of(self, pod: Pod, *more: object) -> EquivalenceClass:
         """Return the kin of the Pod; `BadSelector` names the invalid field.
 
         `more` are further values that Pods of one kin share.
@@ -66,7 +66,7 @@ class Kins:
             return known
         node_terms, preferred = _node_terms(spec.affinity)
         terms = _pod_terms(spec.affinity, namespace)
-        if len(self._by_parts) >= _REMEMBERED:
+        if len(self._by_parts) >= _TABLE_LIMIT:
             self._by_parts.clear()
             self._by_content.clear()
         content = (spec.tolerations, tuple(sorted(spec.node_selector.items())), node_terms, preferred, terms, *more)
@@ -74,7 +74,9 @@ class Kins:
         if number is None:
             number = self._by_content[content] = next(self._numbers)
         selects = any(not term.pods.namespace_selector.nothing for each in terms for term in each)
-        known = self._by_parts[identity] = Kin(number, node_terms, preferred, *terms, any(terms), selects, parts)
+        known = self._by_parts[identity] = EquivalenceClass(
+            number, node_terms, preferred, *terms, any(terms), selects, parts
+        )
         return known
 
 
@@ -82,8 +84,8 @@ def _node_terms(affinity: Affinity) -> tuple[tuple[Term, ...] | None, tuple[tupl
     wire = affinity.node_affinity
     if wire is None:
         return None, ()
-    required = None if wire.required is None else tuple(map(Term.of, wire.required.node_selector_terms))
-    return required, tuple((wish.weight, Term.of(wish.preference)) for wish in wire.preferred)
+    required = None if wire.required is None else tuple(map(Term.from_selector_term, wire.required.node_selector_terms))
+    return required, tuple((wish.weight, Term.from_selector_term(wish.preference)) for wish in wire.preferred)
 
 
 def _pod_terms(affinity: Affinity, namespace: str) -> _FourKinds:

@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.cycle.cycle import Nominations
+from situate.framework.cycle.cycle import PodsByNominatedNode
 from situate.framework.pod.pods import PodInfo
-from situate.framework.preemption.costs import Amounts, Checks, costs, kept_free
+from situate.framework.preemption.costs import Amounts, Checks, costs, nominated_amounts
 from situate.framework.profile.profile import Profile
 from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.snapshot import Snapshot
@@ -29,16 +29,16 @@ _NO_HELP: Final = -1
 """Marks, in place of the number of violations, a node where evictions do not help."""
 
 
-class KnownCosts:
+class CostCache:
     """Preemption costs of Pods of one template and priority on the nodes of one table; mutable."""
 
     def __init__(self, count: int, heeded: object) -> None:
         """Create an empty cache for this number of nodes. `heeded` is the object whose id is in the plan's key."""
-        self._heeded = heeded
+        self._key_object = heeded
         self._lineage: object = None
         self._position = 0
         self._budgets: object = None
-        self._kept: list[Amounts] = []
+        self._nominated_amounts: list[Amounts] = []
         self._known: Mask = np.zeros(count, dtype=np.bool_)
         self._violations: Amounts = np.full(count, _NO_HELP, dtype=np.int64)
         self._costs: tuple[NDArray[Any], ...] = (
@@ -53,14 +53,14 @@ class KnownCosts:
         snapshot: Snapshot,
         nodes: Indices,
         checks: Checks,
-        nominations: Nominations,
+        nominations: PodsByNominatedNode,
         judge: Callable[[int], Cost | None],
     ) -> None:
         """Compute the missing costs on these nodes. The snapshot has all nodes, and `checks` are complete.
 
         `judge` computes the cost of one node, which is faster if few nodes have changed.
         """
-        self._forget(snapshot, checks, nominations)
+        self._drop_outdated(snapshot, checks, nominations)
         unknown = nodes[~self._known.take(nodes)]
         if not len(unknown):
             return
@@ -78,7 +78,7 @@ class KnownCosts:
                 for column, value in zip((self._violations, *self._costs), cost, strict=True):
                     column[node] = value
 
-    def cheapest(self, nodes: Indices) -> int | None:
+    def cheapest_node(self, nodes: Indices) -> int | None:
         """Return the best of these nodes, the first among equals; None if evictions help on none of them."""
         left = nodes[self._violations.take(nodes) != _NO_HELP]
         if not len(left):
@@ -90,22 +90,26 @@ class KnownCosts:
                 left = left[lowest]
         return int(left.min())
 
-    def _forget(self, snapshot: Snapshot, checks: Checks, nominations: Nominations) -> None:
+    def _drop_outdated(self, snapshot: Snapshot, checks: Checks, nominations: PodsByNominatedNode) -> None:
         """Drop the costs of nodes that have changed since they were computed."""
-        kept = [kept_free(need, nominations, snapshot.count) for need in checks.needs]
-        changed = snapshot.changed_since(self._position) if snapshot.lineage is self._lineage else None
-        if changed is None or self._budgets is not snapshot.catalog.budgets or len(kept) != len(self._kept):
+        kept = [nominated_amounts(need, nominations, snapshot.count) for need in checks.needs]
+        changed = snapshot.rows_changed_since(self._position) if snapshot.lineage is self._lineage else None
+        if (
+            changed is None
+            or self._budgets is not snapshot.catalog.budgets
+            or len(kept) != len(self._nominated_amounts)
+        ):
             self._known[:] = False
         else:
             self._known[changed] = False
-            for before, now in zip(self._kept, kept, strict=True):
+            for before, now in zip(self._nominated_amounts, kept, strict=True):
                 self._known[before != now] = False
         self._lineage, self._position = snapshot.lineage, snapshot.log_position
         self._budgets = snapshot.catalog.budgets
-        self._kept = [amounts.copy() for amounts in kept]
+        self._nominated_amounts = [amounts.copy() for amounts in kept]
 
 
-def known_costs(profile: Profile, pod: PodInfo, snapshot: Snapshot) -> KnownCosts:
+def cost_cache_for(profile: Profile, pod: PodInfo, snapshot: Snapshot) -> CostCache:
     """Return the cached costs for Pods of this template and priority."""
     key = ("preemption", id(profile), pod.template, pod.priority)
-    return snapshot.nodes.plan(key, lambda: KnownCosts(len(snapshot.nodes), profile))
+    return snapshot.nodes.plan(key, lambda: CostCache(len(snapshot.nodes), profile))

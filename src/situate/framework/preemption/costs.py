@@ -15,12 +15,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.cycle.cycle import Nominations, Prepared, call
+from situate.framework.cycle.cycle import PodsByNominatedNode, PreFilterResults, call
 from situate.framework.plugin_api.plugin import Need, Reads
 from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import Profile
 from situate.framework.results.verdict import Indices, Mask, Verdict, count_reasons
-from situate.framework.snapshot.nominated_pods import Promised
+from situate.framework.snapshot.nominated_pods import NominatedPods
 from situate.framework.snapshot.placed_pods import NOT_STARTED, PlacedPods
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.disruption_budgets import guards
@@ -68,7 +68,7 @@ class Checks:
         return tuple(need for step in self.steps if isinstance(step, tuple) for need in step)
 
 
-def checks_of(profile: Profile, pod: PodInfo, prepared: Prepared, snapshot: Snapshot) -> Checks:
+def checks_of(profile: Profile, pod: PodInfo, prepared: PreFilterResults, snapshot: Snapshot) -> Checks:
     """Return the checks up to the first filter that reads more data."""
     steps: list[tuple[Need, ...] | Verdict] = []
     for plugin in profile.filter:
@@ -84,31 +84,32 @@ def checks_of(profile: Profile, pod: PodInfo, prepared: Prepared, snapshot: Snap
     return Checks(tuple(steps), complete=True)
 
 
-def costs(pod: PodInfo, snapshot: Snapshot, nodes: Indices, checks: Checks, nominations: Nominations) -> Costs:
+def costs(pod: PodInfo, snapshot: Snapshot, nodes: Indices, checks: Checks, nominations: PodsByNominatedNode) -> Costs:
     """Return the costs on a snapshot of all nodes.
 
     `nominations` are nominated Pods of at least the Pod's priority.
     """
-    lower = _Lower.of(pod, snapshot, nodes)
+    lower = _LowerPriorityPods.from_snapshot(pod, snapshot, nodes)
     needs = checks.needs
-    asked = lower.asked(snapshot.placed, needs)
+    asked = lower.released_amounts(snapshot.placed, needs)
     room = [
-        room_beside(need, snapshot, nodes) + lower.summed(amounts) for need, amounts in zip(needs, asked, strict=True)
+        free_after_adding(need, snapshot, nodes) + lower.sum_by_node(amounts)
+        for need, amounts in zip(needs, asked, strict=True)
     ]
     hopeless = lower.number == 0
     reasons = {NO_VICTIMS: int(np.count_nonzero(hopeless))}
     # As upstream, test a node with its nominated Pods first. A node that passes then also passes without them.
     for need, free in zip(needs, room, strict=True):
-        free -= kept_free(need, nominations, snapshot.count)[nodes]
+        free -= nominated_amounts(need, nominations, snapshot.count)[nodes]
     frees = iter(room)
     for step in checks.steps:
         if isinstance(step, tuple):
             _check_amounts(step, [next(frees) for _ in step], hopeless, reasons)
         else:
-            _check_for_good(step, nodes, hopeless, reasons)
+            _check_static_verdict(step, nodes, hopeless, reasons)
     told = {text: count for text, count in reasons.items() if count}
     tried = np.flatnonzero(~hopeless)
-    order, (victims, violations, highest, total), earliest = _come_back(lower, tried, asked, room)
+    order, (victims, violations, highest, total), earliest = _add_pods_back(lower, tried, asked, room)
     return Costs(nodes[tried[order]], victims, violations, highest, total, earliest, told)
 
 
@@ -120,7 +121,7 @@ def _check_amounts(needs: Sequence[Need], room: Sequence[Amounts], hopeless: Mas
         hopeless |= where
 
 
-def _check_for_good(verdict: Verdict, nodes: Indices, hopeless: Mask, reasons: dict[str, int]) -> None:
+def _check_static_verdict(verdict: Verdict, nodes: Indices, hopeless: Mask, reasons: dict[str, int]) -> None:
     """Mark and count the nodes that the filter refuses for any set of victims."""
     where = ~verdict.passes[nodes] & ~hopeless
     if where.any():
@@ -131,8 +132,8 @@ def _check_for_good(verdict: Verdict, nodes: Indices, hopeless: Mask, reasons: d
         hopeless |= where
 
 
-def _come_back(
-    lower: _Lower, tried: Indices, asked: Sequence[Amounts], room: Sequence[Amounts]
+def _add_pods_back(
+    lower: _LowerPriorityPods, tried: Indices, asked: Sequence[Amounts], room: Sequence[Amounts]
 ) -> tuple[Indices, Amounts, NDArray[np.float64]]:
     """Add Pods back on all tried nodes at once: first the first Pod of each node, then the second, and so on.
 
@@ -177,7 +178,7 @@ def _come_back(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Lower:
+class _LowerPriorityPods:
     """The Pods of lower priority on the nodes, node by node, in the order in which they are added back."""
 
     slots: Indices
@@ -196,14 +197,14 @@ class _Lower:
     """
 
     @classmethod
-    def of(cls, pod: PodInfo, snapshot: Snapshot, nodes: Indices) -> _Lower:
+    def from_snapshot(cls, pod: PodInfo, snapshot: Snapshot, nodes: Indices) -> _LowerPriorityPods:
         placed = snapshot.placed
         node_of, priorities = placed.columns()
         place = np.full(snapshot.count + 1, -1, dtype=np.int32)  # the last entry is for free slots
         place[nodes] = np.arange(len(nodes), dtype=np.int32)
         at = place.take(node_of)
         slots = np.flatnonzero((priorities < pod.priority) & (at >= 0))
-        started = placed.started
+        started = placed.start_times
         slots = slots.take(np.argsort(started.take(slots), kind="stable"))  # mostly sorted already
         priority = priorities.take(slots)
         if len(priority) and priority.min() != priority.max():
@@ -214,19 +215,19 @@ class _Lower:
         begin = np.cumsum(number) - number
         violating = None
         if snapshot.catalog.budgets:
-            violating = _violating(snapshot, slots, np.repeat(begin, number))
+            violating = _budget_violations(snapshot, slots, np.repeat(begin, number))
             order = np.argsort(~violating, kind="stable")
             order = order.take(_order(at.take(slots.take(order))))
             slots, violating = slots.take(order), violating.take(order)
         return cls(slots, begin, number, priorities, started, violating)
 
-    def asked(self, placed: PlacedPods, needs: Sequence[Need]) -> list[Amounts]:
+    def released_amounts(self, placed: PlacedPods, needs: Sequence[Need]) -> list[Amounts]:
         """Return, for each need, the amount that each Pod releases when it is evicted."""
         kinds = placed.kinds(self.slots)
         ones = np.ones(len(self.slots), dtype=np.int64)
-        return [ones if need.column is None else placed.asked(need.column).take(kinds) for need in needs]
+        return [ones if need.column is None else placed.requests_by_kind(need.column).take(kinds) for need in needs]
 
-    def summed(self, amounts: Amounts) -> Amounts:
+    def sum_by_node(self, amounts: Amounts) -> Amounts:
         """Return (nodes,): the sum of the amounts over each node."""
         sums = np.zeros(len(self.number), dtype=np.int64)
         some = np.flatnonzero(self.number)
@@ -235,7 +236,7 @@ class _Lower:
         return sums
 
 
-def _violating(snapshot: Snapshot, slots: Indices, begin: Indices) -> Mask:
+def _budget_violations(snapshot: Snapshot, slots: Indices, begin: Indices) -> Mask:
     """Return which Pods violate a budget. The Pods are sorted by node, then importance.
 
     `begin` is the index of the first Pod of the same node.
@@ -244,7 +245,7 @@ def _violating(snapshot: Snapshot, slots: Indices, begin: Indices) -> Mask:
     violating = np.zeros(len(slots), dtype=np.bool_)
     for namespace, budgets in snapshot.catalog.budgets.items():
         for budget in budgets:
-            guarded = placed.where(partial(guards, budget, namespace), slots)
+            guarded = placed.matching_slots(partial(guards, budget, namespace), slots)
             if budget.disrupted_pods:
                 for place in np.flatnonzero(guarded).tolist():
                     (info,) = placed.info_at(slots[place : place + 1])
@@ -266,24 +267,24 @@ def _order(values: NDArray[np.integer[Any]]) -> Indices:
     return order
 
 
-def room_beside(need: Need, snapshot: Snapshot, nodes: Indices) -> Amounts:
+def free_after_adding(need: Need, snapshot: Snapshot, nodes: Indices) -> Amounts:
     """Return (nodes,): the free amount after adding the Pod; negative if it is not enough."""
     if need.column is None:
         return snapshot.allowed_pods[nodes] - snapshot.pod_count[nodes] - need.asked
     return snapshot.allocatable(need.column)[nodes] - snapshot.requested(need.column)[nodes] - need.asked
 
 
-def kept_free(need: Need, nominations: Nominations, count: int) -> Amounts:
+def nominated_amounts(need: Need, nominations: PodsByNominatedNode, count: int) -> Amounts:
     """Return (nodes,): the amount to keep free for the Pods nominated to each node."""
-    if isinstance(nominations, Promised):
-        return nominations.pod_count if need.column is None else nominations.requested(need.column)
+    if isinstance(nominations, NominatedPods):
+        return nominations.pod_count if need.column is None else nominations.requested_amounts(need.column)
     taken = np.zeros(count, dtype=np.int64)
     for node, others in nominations.items():
         for other in others:
-            taken[node] += takes(need, other)
+            taken[node] += amount_taken(need, other)
     return taken
 
 
-def takes(need: Need, pod: PodInfo) -> int:
+def amount_taken(need: Need, pod: PodInfo) -> int:
     """Return the amount of the need that this Pod takes."""
     return 1 if need.column is None else dict(pod.template.columns).get(need.column, 0)

@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 EXTENDER: Final = "Extender"
 """The plugin name for nodes refused by extenders. It registers no events, so every event may help."""
-MOST: Final = 10
+HIGHEST_EXTENDER_SCORE: Final = 10
 """The highest score of an extender (extender/v1 MaxExtenderPriority)."""
 _LARGEST: Final = 2**53
 """Scores beyond this limit are ignored, because their sum would not be exact."""
@@ -82,11 +82,11 @@ class ProcessPreemption:
     """By node."""
 
 
-Question: TypeAlias = FilterNodes | PrioritizeNodes | ProcessPreemption
+ExtenderQuestion: TypeAlias = FilterNodes | PrioritizeNodes | ProcessPreemption
 
 
 @dataclass(frozen=True, slots=True)
-class Filtered:
+class FilterReply:
     """The feasible nodes, and the reasons for the others as far as the extender gives them."""
 
     nodes: tuple[str, ...]
@@ -96,14 +96,14 @@ class Filtered:
 
 
 @dataclass(frozen=True, slots=True)
-class Prioritized:
+class PrioritizeReply:
     """Nodes with scores from 0 to 10; the scores of a repeated node add up."""
 
     scores: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Preempted:
+class PreemptionReply:
     """By node, the uids of the victims that the extender accepts, and the number of budget violations."""
 
     victims: Mapping[str, tuple[tuple[str, ...], int]]
@@ -116,18 +116,18 @@ class NoReply:
     problem: str
 
 
-Reply: TypeAlias = Filtered | Prioritized | Preempted | NoReply
+ExtenderReply: TypeAlias = FilterReply | PrioritizeReply | PreemptionReply | NoReply
 
-Steps: TypeAlias = Generator[tuple[Question, ...], Sequence[Reply], R]
+Steps: TypeAlias = Generator[tuple[ExtenderQuestion, ...], Sequence[ExtenderReply], R]
 """A computation with questions: it yields questions and is sent one reply for each, in their order."""
 
 
-def in_turn(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
+def extenders_in_order(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
     """Return the extenders in the order of calls: as configured, ignorable ones last (upstream buildExtenders)."""
     return tuple(sorted(extenders, key=lambda extender: extender.ignorable))
 
 
-def interested(extender: Extender, pod: PodInfo) -> bool:
+def manages_pod(extender: Extender, pod: PodInfo) -> bool:
     """Return whether the extender manages the Pod: it manages all Pods, or a resource that a container names."""
     managed = {resource.name for resource in extender.managed_resources}
     if not managed:
@@ -141,12 +141,12 @@ def interested(extender: Extender, pod: PodInfo) -> bool:
     )
 
 
-def asks(extender: Extender) -> bool:
+def is_called_in_cycles(extender: Extender) -> bool:
     """Return whether scheduling cycles call the extender. One that only binds is not called there."""
     return bool(extender.filter_verb or extender.prioritize_verb or extender.preempt_verb)
 
 
-def finished(steps: Steps[R]) -> R:
+def run_without_questions(steps: Steps[R]) -> R:
     """Return the result of a computation that asks no questions."""
     try:
         questions = next(steps)
@@ -156,14 +156,14 @@ def finished(steps: Steps[R]) -> R:
     raise AssertionError(f"unexpected question to extender {questions[0].extender.url_prefix}")
 
 
-def read_only(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
+def read_only_extenders(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
     """Return the extenders for a trial: they do not bind, and an extender without a reply does not stop the trial."""
-    return tuple(msgspec.structs.replace(each, ignorable=True, bind_verb="") for each in in_turn(extenders))
+    return tuple(msgspec.structs.replace(each, ignorable=True, bind_verb="") for each in extenders_in_order(extenders))
 
 
-def noting(steps: Steps[R], note: Callable[[str], None]) -> Steps[R]:
+def report_bad_replies(steps: Steps[R], note: Callable[[str], None]) -> Steps[R]:
     """Run the same computation, and pass each missing or invalid reply to `note`."""
-    replies: Sequence[Reply] | None = None
+    replies: Sequence[ExtenderReply] | None = None
     while True:
         try:
             questions = next(steps) if replies is None else steps.send(replies)
@@ -177,39 +177,41 @@ def noting(steps: Steps[R], note: Callable[[str], None]) -> Steps[R]:
                 note(str(problem))
 
 
-def _fault(question: Question, reply: Reply) -> ExtenderFailed | None:
+def _fault(question: ExtenderQuestion, reply: ExtenderReply) -> ExtenderFailed | None:
     """Return the error of a reply, as far as it can be checked without the cluster."""
     extender = question.extender
     match question:
         case FilterNodes():
             try:
-                _kept(extender, reply, question.nodes)
+                _passed_nodes(extender, reply, question.nodes)
             except ExtenderFailed as problem:
                 return problem
         case PrioritizeNodes():
-            return None if isinstance(reply, Prioritized) else _failed(extender, extender.prioritize_verb, reply)
+            return (
+                None if isinstance(reply, PrioritizeReply) else _failure_of(extender, extender.prioritize_verb, reply)
+            )
         case ProcessPreemption():
-            return None if isinstance(reply, Preempted) else _failed(extender, extender.preempt_verb, reply)
+            return None if isinstance(reply, PreemptionReply) else _failure_of(extender, extender.preempt_verb, reply)
     return None
 
 
-def filtered(
+def filter_feasibility(
     extenders: Sequence[Extender], pod: PodInfo, found: Feasibility, nodes: Indices, name_of: Callable[[Extender], str]
 ) -> Steps[tuple[Indices, Feasibility]]:
     """Return the nodes that all extenders pass, and the feasibility with the extenders' refusals.
 
     `name_of` returns the plugin name for an extender's refusals.
     """
-    nodes, refused = yield from filter_by(extenders, pod, found.snapshot, nodes)
+    nodes, refused = yield from filter_nodes(extenders, pod, found.snapshot, nodes)
     if refused:
         passes = found.passes & np.logical_and.reduce([verdict.passes for _, verdict in refused])
         named = tuple((name_of(extender), verdict) for extender, verdict in refused)
-        crowded = () if passes.any() else tuple(found.crowded())
+        crowded = () if passes.any() else tuple(found.leading_verdicts())
         found = replace(found, passes=passes, verdicts=(*crowded, *found.verdicts, *named))
     return nodes, found
 
 
-def filter_by(
+def filter_nodes(
     extenders: Sequence[Extender], pod: PodInfo, snapshot: Snapshot, nodes: Indices
 ) -> Steps[tuple[Indices, tuple[tuple[Extender, Verdict], ...]]]:
     """Return the nodes that all extenders pass, called in turn, and the verdict of each one that refused nodes."""
@@ -222,12 +224,12 @@ def filter_by(
         names = tuple(map(snapshot.name, nodes.tolist()))
         (answer,) = yield (FilterNodes(extender, pod, names),)
         try:
-            kept = _kept(extender, answer, names)
+            kept = _passed_nodes(extender, answer, names)
         except ExtenderFailed:
             if extender.ignorable:
                 continue
             raise
-        assert isinstance(answer, Filtered)
+        assert isinstance(answer, FilterReply)
         left = nodes[[name in kept for name in names]]
         if len(left) < len(nodes):
             verdicts.append((extender, _verdict(snapshot, np.setdiff1d(nodes, left), answer)))
@@ -235,10 +237,10 @@ def filter_by(
     return nodes, tuple(verdicts)
 
 
-def _kept(extender: Extender, answer: Reply, names: tuple[str, ...]) -> frozenset[str]:
+def _passed_nodes(extender: Extender, answer: ExtenderReply, names: tuple[str, ...]) -> frozenset[str]:
     """Return the feasible nodes of the reply; they must be among the nodes of the question."""
-    if not isinstance(answer, Filtered):
-        raise _failed(extender, extender.filter_verb, answer)
+    if not isinstance(answer, FilterReply):
+        raise _failure_of(extender, extender.filter_verb, answer)
     kept = frozenset(answer.nodes)
     strangers = kept.difference(names)
     if strangers:
@@ -248,12 +250,12 @@ def _kept(extender: Extender, answer: Reply, names: tuple[str, ...]) -> frozense
     return kept
 
 
-def _failed(extender: Extender, verb: str, answer: Reply) -> ExtenderFailed:
+def _failure_of(extender: Extender, verb: str, answer: ExtenderReply) -> ExtenderFailed:
     problem = answer.problem if isinstance(answer, NoReply) else f"returned {type(answer).__name__}"
     return ExtenderFailed(extender, verb, problem)
 
 
-def _verdict(snapshot: Snapshot, refused: Indices, answer: Filtered) -> Verdict:
+def _verdict(snapshot: Snapshot, refused: Indices, answer: FilterReply) -> Verdict:
     """Build the verdict. As upstream, a node missing in the reply is unresolvable and has no reason."""
     passes = np.ones(snapshot.count, dtype=np.bool_)
     passes[refused] = False
@@ -290,18 +292,18 @@ def scores_of(
     place = {name: number for number, name in enumerate(names)}
     answers = yield tuple(PrioritizeNodes(extender, pod, names) for extender in asked)
     for extender, answer in zip(asked, answers, strict=True):
-        if not isinstance(answer, Prioritized):
+        if not isinstance(answer, PrioritizeReply):
             continue
         added = [0] * len(names)
         for name, score in answer.scores:
             if name in place:
-                added[place[name]] += score * extender.weight * (HIGHEST // MOST)
+                added[place[name]] += score * extender.weight * (HIGHEST // HIGHEST_EXTENDER_SCORE)
         if max(map(abs, added), default=0) < _LARGEST:
             added_by.append((extender, np.array(added, dtype=np.int64)))
     return added_by
 
 
-def shrink(
+def reduce_candidates(
     extenders: Sequence[Extender], pod: PodInfo, snapshot: Snapshot, candidates: Sequence[Candidate]
 ) -> Steps[tuple[Candidate, ...]]:
     """Return the preemption candidates that all extenders pass, in order, with the victims that they name."""
@@ -314,18 +316,18 @@ def shrink(
         victims = {snapshot.name(each.node): Victims(each.victims, each.violations) for each in left}
         (answer,) = yield (ProcessPreemption(extender, pod, victims),)
         try:
-            left = _shrunk(extender, answer, snapshot)
+            left = _candidates_of_reply(extender, answer, snapshot)
         except ExtenderFailed:
             if not extender.ignorable:
                 raise
     return left
 
 
-def _shrunk(extender: Extender, answer: Reply, snapshot: Snapshot) -> tuple[Candidate, ...]:
+def _candidates_of_reply(extender: Extender, answer: ExtenderReply, snapshot: Snapshot) -> tuple[Candidate, ...]:
     """Return the nodes and victims of the reply. They may differ from the question, but must exist."""
     verb = extender.preempt_verb
-    if not isinstance(answer, Preempted):
-        raise _failed(extender, verb, answer)
+    if not isinstance(answer, PreemptionReply):
+        raise _failure_of(extender, verb, answer)
     candidates = []
     for name, (uids, violations) in answer.victims.items():
         node = snapshot.nodes.index.get(name)

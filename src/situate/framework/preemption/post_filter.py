@@ -10,10 +10,10 @@ from situate.framework.cycle.cycle import Feasibility, PluginFailed, call
 from situate.framework.plugin_api.configuration import Extender
 from situate.framework.plugin_api.plugin import Diagnosis, PostFiltered, PostFilterPlugin
 from situate.framework.pod.pods import PodInfo
-from situate.framework.preemption.extenders import Steps, finished
+from situate.framework.preemption.extenders import Steps, run_without_questions
 from situate.framework.preemption.nominations import Nominations
 from situate.framework.profile.profile import Profile
-from situate.framework.results.status import Code, unschedulable
+from situate.framework.results.status import Code, unschedulable_status
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +26,7 @@ class Cycle:
 
 
 @runtime_checkable
-class AskingPostFilterPlugin(PostFilterPlugin, Protocol):
+class ExtenderPostFilterPlugin(PostFilterPlugin, Protocol):
     """A PostFilter plugin that consults extenders."""
 
     def post_filter_steps(
@@ -44,7 +44,7 @@ def run_post_filter(
     Success or unresolvable ends the run. Otherwise the last answer that sets or clears the nomination is used, with the
     reasons of all.
     """
-    return finished(post_filter_steps(profile, feasibility, pod, diagnosis, nominations, ()))
+    return run_without_questions(post_filter_steps(profile, feasibility, pod, diagnosis, nominations, ()))
 
 
 def post_filter_steps(
@@ -61,8 +61,8 @@ def post_filter_steps(
     reasons: list[str] = []
     for plugin in profile.post_filter:
         found: PostFiltered
-        if extenders and isinstance(plugin, AskingPostFilterPlugin):
-            found = yield from _asked(plugin, pod, diagnosis, cycle, extenders)
+        if extenders and isinstance(plugin, ExtenderPostFilterPlugin):
+            found = yield from _run_plugin_steps(plugin, pod, diagnosis, cycle, extenders)
         else:
             found = call(plugin, "PostFilter", plugin.post_filter, pod, diagnosis, cycle)
         if found.status.ok or found.status.code is Code.UNRESOLVABLE:
@@ -70,11 +70,11 @@ def post_filter_steps(
         reasons += found.status.reasons
         if result is None or found.nominate is not None:
             result = found
-    return None if result is None else replace(result, status=unschedulable(*reasons))
+    return None if result is None else replace(result, status=unschedulable_status(*reasons))
 
 
-def _asked(
-    plugin: AskingPostFilterPlugin, pod: PodInfo, diagnosis: Diagnosis, cycle: Cycle, extenders: Sequence[Extender]
+def _run_plugin_steps(
+    plugin: ExtenderPostFilterPlugin, pod: PodInfo, diagnosis: Diagnosis, cycle: Cycle, extenders: Sequence[Extender]
 ) -> Steps[PostFiltered]:
     try:
         return (yield from plugin.post_filter_steps(pod, diagnosis, cycle, extenders))

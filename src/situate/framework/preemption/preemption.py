@@ -1,7 +1,7 @@
 """Find the Pods to evict so that another Pod fits (upstream framework/preemption and plugins/defaultpreemption).
 
-This module does no I/O. A dry run tries each node separately, and `choose` compares the costs. The caller evicts the
-victims.
+This module does no I/O. A dry run tries each node separately, and `cheapest_candidate` compares the costs. The caller
+evicts the victims.
 """
 
 from __future__ import annotations
@@ -12,29 +12,36 @@ from typing import Final
 
 import numpy as np
 
-from situate.framework.cycle.cycle import Nominations, Prepared, allotted, call, with_pod, without_pod
+from situate.framework.cycle.cycle import (
+    PodsByNominatedNode,
+    PreFilterResults,
+    allot_units,
+    call,
+    with_pod,
+    without_pod,
+)
 from situate.framework.plugin_api.plugin import FilterPlugin, Reads
 from situate.framework.pod.pods import PodInfo
-from situate.framework.preemption.cost_cache import Cost, known_costs
+from situate.framework.preemption.cost_cache import Cost, cost_cache_for
 from situate.framework.preemption.costs import (
     NO_VICTIMS,
     Checks,
     Costs,
+    amount_taken,
     checks_of,
     costs,
-    kept_free,
-    room_beside,
-    takes,
+    free_after_adding,
+    nominated_amounts,
 )
 from situate.framework.profile.profile import Profile
 from situate.framework.results.status import Code
 from situate.framework.results.verdict import Codes, Indices, Verdict
-from situate.framework.snapshot.placed_pods import NOT_STARTED, started_at
+from situate.framework.snapshot.placed_pods import NOT_STARTED, start_time
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.disruption_budgets import split_by_budget
 
-NEVER: Final = "not eligible due to preemptionPolicy=Never."
-STILL_ENDING: Final = "not eligible due to a terminating pod on the nominated node."
+PREEMPTION_NEVER: Final = "not eligible due to preemptionPolicy=Never."
+VICTIMS_TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 
 PERCENTAGE: Final = 10
 ABSOLUTE: Final = 100
@@ -56,7 +63,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Hopeless:
+class UnhelpfulNode:
     """A node where evictions do not help."""
 
     node: int
@@ -73,22 +80,22 @@ class Search:
     """The reasons for the other nodes, each with its number of nodes. Complete only if there is no candidate."""
 
 
-def ineligible(pod: PodInfo, snapshot: Snapshot, nominated: Code) -> str:
+def ineligibility_reason(pod: PodInfo, snapshot: Snapshot, nominated: Code) -> str:
     """Return the reason why the Pod may not preempt now; empty if it may.
 
     `nominated` is the filters' code for the Pod's nominated node, `SUCCESS` without a nomination. The Pod waits while
     victims of an earlier preemption are still terminating on that node.
     """
     if pod.template.preemption_policy == "Never":
-        return NEVER
+        return PREEMPTION_NEVER
     index = snapshot.nodes.index.get(pod.nominated)
     if index is None or nominated is Code.UNRESOLVABLE:
         return ""
-    leaving = any(other.priority < pod.priority and ended_by_preemption(other) for other in snapshot.pods_on(index))
-    return STILL_ENDING if leaving else ""
+    leaving = any(other.priority < pod.priority and is_preempted(other) for other in snapshot.pods_on(index))
+    return VICTIMS_TERMINATING if leaving else ""
 
 
-def ended_by_preemption(pod: PodInfo) -> bool:
+def is_preempted(pod: PodInfo) -> bool:
     """Return whether the Pod is terminating because a scheduler preempted it."""
     condition = pod.pod.condition("DisruptionTarget")
     return (
@@ -112,12 +119,12 @@ def candidates_to_find(nodes: int, percentage: int, absolute: int) -> int:
 def find_cheapest(
     profile: Profile,
     pod: PodInfo,
-    prepared: Prepared,
+    prepared: PreFilterResults,
     snapshot: Snapshot,
     nodes: Indices,
-    nominations: Nominations | None = None,
+    nominations: PodsByNominatedNode | None = None,
 ) -> Search:
-    """Return only the candidate that `choose` takes among all of them.
+    """Return only the candidate that `cheapest_candidate` takes among all of them.
 
     The nodes must be refused by filters, not by extenders. If only amounts decide, the nodes are compared in columns.
     Otherwise that comparison excludes nodes from the dry runs. The other filters can only raise the priority of the
@@ -129,37 +136,37 @@ def find_cheapest(
     checks = checks_of(profile, pod, prepared, snapshot)
     if not checks.complete:
         compared = costs(pod, snapshot, nodes, checks, promised)
-        return _find_by_trying(profile, pod, prepared, snapshot, compared, promised)
+        return _find_by_dry_runs(profile, pod, prepared, snapshot, compared, promised)
 
     def judge(node: int) -> Candidate | None:
-        return judge_by_amounts(pod, snapshot, node, checks, promised)
+        return dry_run_by_amounts(pod, snapshot, node, checks, promised)
 
-    known = known_costs(profile, pod, snapshot)
-    known.bring_up_to_date(pod, snapshot, nodes, checks, promised, lambda node: _priced(judge(node)))
-    node = known.cheapest(nodes)
+    known = cost_cache_for(profile, pod, snapshot)
+    known.bring_up_to_date(pod, snapshot, nodes, checks, promised, lambda node: _optional_cost(judge(node)))
+    node = known.cheapest_node(nodes)
     best = None if node is None else judge(node)
     if best is None:
         return Search((), costs(pod, snapshot, nodes, checks, promised).reasons)
     return Search((best,), {})
 
 
-def _priced(candidate: Candidate | None) -> Cost | None:
+def _optional_cost(candidate: Candidate | None) -> Cost | None:
     return None if candidate is None else cost(candidate)
 
 
-def judge_by_amounts(
-    pod: PodInfo, snapshot: Snapshot, node: int, checks: Checks, nominations: Nominations
+def dry_run_by_amounts(
+    pod: PodInfo, snapshot: Snapshot, node: int, checks: Checks, nominations: PodsByNominatedNode
 ) -> Candidate | None:
     """Run the dry run on a node where only amounts decide; None if evictions do not help."""
     lower = sorted((other for other in snapshot.pods_on(node) if other.priority < pod.priority), key=importance)
     if not lower or not all(isinstance(step, tuple) or step.passes[node] for step in checks.steps):
         return None
     needs = checks.needs
-    taken = {other.template: tuple(takes(need, other) for need in needs) for other in lower}
+    taken = {other.template: tuple(amount_taken(need, other) for need in needs) for other in lower}
     here = np.array([node], dtype=np.intp)
     left = [
-        int(room_beside(need, snapshot, here)[0])
-        - int(kept_free(need, nominations, snapshot.count)[node])
+        int(free_after_adding(need, snapshot, here)[0])
+        - int(nominated_amounts(need, nominations, snapshot.count)[node])
         + sum(taken[other.template][place] for other in lower)
         for place, need in enumerate(needs)
     ]
@@ -178,8 +185,13 @@ def judge_by_amounts(
     return Candidate(node, tuple(sorted(victims, key=importance)), violations)
 
 
-def _find_by_trying(
-    profile: Profile, pod: PodInfo, prepared: Prepared, snapshot: Snapshot, compared: Costs, promised: Nominations
+def _find_by_dry_runs(
+    profile: Profile,
+    pod: PodInfo,
+    prepared: PreFilterResults,
+    snapshot: Snapshot,
+    compared: Costs,
+    promised: PodsByNominatedNode,
 ) -> Search:
     """Run dry runs, the most promising nodes first.
 
@@ -200,7 +212,7 @@ def _find_by_trying(
             break
         node = int(compared.nodes[place])
         found = dry_run(profile, pod, prepared, snapshot, node, promised.get(node, ()))
-        if isinstance(found, Hopeless):
+        if isinstance(found, UnhelpfulNode):
             for text in found.reasons:
                 reasons[text] = reasons.get(text, 0) + 1
             continue
@@ -213,10 +225,10 @@ def _find_by_trying(
 def find_candidates(
     profile: Profile,
     pod: PodInfo,
-    prepared: Prepared,
+    prepared: PreFilterResults,
     snapshot: Snapshot,
     nodes: Indices,
-    nominations: Nominations | None = None,
+    nominations: PodsByNominatedNode | None = None,
     *,
     offset: int = 0,
     enough: int | None = None,
@@ -232,7 +244,7 @@ def find_candidates(
     for node in np.roll(nodes, -offset).tolist():
         promised = (nominations or {}).get(node, ())
         found = dry_run(profile, pod, prepared, snapshot, node, promised)
-        if isinstance(found, Hopeless):
+        if isinstance(found, UnhelpfulNode):
             for text in found.reasons:
                 reasons[text] = reasons.get(text, 0) + 1
             continue
@@ -247,11 +259,11 @@ def find_candidates(
 def dry_run(
     profile: Profile,
     pod: PodInfo,
-    prepared: Prepared,
+    prepared: PreFilterResults,
     snapshot: Snapshot,
     node: int,
     promised: Sequence[PodInfo] = (),
-) -> Candidate | Hopeless:
+) -> Candidate | UnhelpfulNode:
     """Return the Pods to evict from the node, or the reason why evictions do not help.
 
     All Pods of lower priority are removed. Then each Pod that fits together with the new one is added back: first the
@@ -260,13 +272,13 @@ def dry_run(
     """
     lower = sorted((other for other in snapshot.pods_on(node) if other.priority < pod.priority), key=importance)
     if not lower:
-        return Hopeless(node, (NO_VICTIMS,))
+        return UnhelpfulNode(node, (NO_VICTIMS,))
     trial = _Trial(profile, pod, prepared, snapshot, node, promised)
     for other in lower:
         trial.take_away(other)
     refusal = trial.refusal()
     if refusal is not None:
-        return Hopeless(node, refusal.refusals().of(0))
+        return UnhelpfulNode(node, refusal.refusals().reasons_at(0))
     violating, others = split_by_budget(lower, snapshot.catalog)
     victims: list[PodInfo] = []
     violations = 0
@@ -286,7 +298,7 @@ class _Trial:
         self,
         profile: Profile,
         pod: PodInfo,
-        prepared: Prepared,
+        prepared: PreFilterResults,
         snapshot: Snapshot,
         node: int,
         promised: Sequence[PodInfo],
@@ -297,31 +309,31 @@ class _Trial:
         self._snapshot = snapshot
         self._node = node
         self._promised = promised
-        self._alone = snapshot.alone(node)
+        self._single_node = snapshot.single_node(node)
         self._passed: set[FilterPlugin] = set()
         """Filters whose result evictions cannot change."""
 
     def take_away(self, other: PodInfo) -> None:
-        self._alone = self._alone.forget(other)
+        self._single_node = self._single_node.forget(other)
         self._prepared = without_pod(self._profile, self._pod, self._prepared, other, self._node, self._snapshot)
 
     def put_back(self, other: PodInfo) -> None:
-        self._alone = self._alone.assume(other, 0)
+        self._single_node = self._single_node.assume(other, 0)
         self._prepared = with_pod(self._profile, self._pod, self._prepared, other, self._node, self._snapshot)
 
     def refusal(self) -> Verdict | None:
         """Return the verdict of the first filter that refuses the Pod now; None if all pass."""
         if self._promised:
-            alone, prepared = self._alone, self._prepared
+            alone, prepared = self._single_node, self._prepared
             for other in self._promised:
-                alone = alone.assume(allotted(self._profile, other, alone), 0)
+                alone = alone.assume(allot_units(self._profile, other, alone), 0)
                 prepared = with_pod(self._profile, self._pod, prepared, other, self._node, self._snapshot)
-            crowded = self._first(alone, prepared)
+            crowded = self._first_refusal(alone, prepared)
             if crowded is not None:
                 return crowded
-        return self._first(self._alone, self._prepared)
+        return self._first_refusal(self._single_node, self._prepared)
 
-    def _first(self, alone: Snapshot, prepared: Prepared) -> Verdict | None:
+    def _first_refusal(self, alone: Snapshot, prepared: PreFilterResults) -> Verdict | None:
         for plugin in self._profile.filter:
             if plugin.name in prepared.skipped or plugin in self._passed:
                 continue
@@ -334,7 +346,7 @@ class _Trial:
         return None
 
 
-def choose(candidates: Sequence[Candidate]) -> Candidate:
+def cheapest_candidate(candidates: Sequence[Candidate]) -> Candidate:
     """Return the cheapest candidate.
 
     The criteria are: fewest budget violations, lowest "highest priority", lowest sum of priorities, fewest victims,
@@ -344,12 +356,12 @@ def choose(candidates: Sequence[Candidate]) -> Candidate:
 
 
 def cost(candidate: Candidate) -> Cost:
-    """Return the values that `choose` compares; lower is better."""
+    """Return the values that `cheapest_candidate` compares; lower is better."""
     victims = candidate.victims
     if not victims:
         return candidate.violations, -_LOWEST, 0, 0, -NOT_STARTED
     highest = victims[0].priority
-    earliest = min(started_at(each) for each in victims if each.priority == highest)
+    earliest = min(start_time(each) for each in victims if each.priority == highest)
     return (
         candidate.violations,
         highest,
@@ -361,4 +373,4 @@ def cost(candidate: Candidate) -> Cost:
 
 def importance(pod: PodInfo) -> tuple[int, float]:
     """Return a sort key: higher priority first, then earlier start."""
-    return -pod.priority, started_at(pod)
+    return -pod.priority, start_time(pod)

@@ -33,7 +33,7 @@ ALL_NODES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Weighted:
+class WeightedPlugin:
     """A Score plugin with the weight of its scores."""
 
     plugin: ScorePlugin
@@ -45,7 +45,7 @@ class Weighted:
     """The same plugin, if it can return each distinct score once."""
 
     @classmethod
-    def of(cls, plugin: ScorePlugin, weight: int) -> Weighted:
+    def from_plugin(cls, plugin: ScorePlugin, weight: int) -> WeightedPlugin:
         """Create the entry. Weight 0 means 1, as upstream."""
         return cls(
             plugin,
@@ -68,7 +68,7 @@ class Profile:
     filter: tuple[FilterPlugin, ...] = ()
     post_filter: tuple[PostFilterPlugin, ...] = ()
     pre_score: tuple[PreScorePlugin, ...] = ()
-    score: tuple[Weighted, ...] = ()
+    score: tuple[WeightedPlugin, ...] = ()
     allot: tuple[AllotPlugin, ...] = ()
     annotations: tuple[AnnotationsPlugin, ...] = ()
     reserve: tuple[ReservePlugin, ...] = ()
@@ -95,7 +95,9 @@ def profile_of(
         filter=tuple(plugin for plugin in plugins if implements(plugin, FilterPlugin)),
         post_filter=tuple(plugin for plugin in plugins if implements(plugin, PostFilterPlugin)),
         pre_score=tuple(plugin for plugin in plugins if implements(plugin, PreScorePlugin)),
-        score=tuple(Weighted.of(plugin, weight) for plugin, weight in listed if implements(plugin, ScorePlugin)),
+        score=tuple(
+            WeightedPlugin.from_plugin(plugin, weight) for plugin, weight in listed if implements(plugin, ScorePlugin)
+        ),
         allot=tuple(plugin for plugin in plugins if implements(plugin, AllotPlugin)),
         annotations=tuple(plugin for plugin in plugins if implements(plugin, AnnotationsPlugin)),
         reserve=tuple(plugin for plugin in plugins if implements(plugin, ReservePlugin)),
@@ -107,27 +109,29 @@ def profile_of(
     )
 
 
-def members(profile: Profile) -> Iterator[Plugin]:
+def plugins_of(profile: Profile) -> Iterator[Plugin]:
     """Yield the plugins of all extension points. A plugin at several points is repeated."""
     yield profile.queue_sort
     for point in fields(profile):
         value = getattr(profile, point.name)
         if isinstance(value, tuple):
-            yield from (each.plugin if isinstance(each, Weighted) else each for each in value)
+            yield from (each.plugin if isinstance(each, WeightedPlugin) else each for each in value)
 
 
-def with_each(profile: Profile, change: Callable[[Any], Any]) -> Profile:
+def map_plugins(profile: Profile, change: Callable[[Any], Any]) -> Profile:
     """Return the profile with `change` applied to each plugin, at all of its extension points.
 
     A plugin at several points stays a single object.
     """
-    apart = {id(plugin): plugin for plugin in members(profile)}
+    apart = {id(plugin): plugin for plugin in plugins_of(profile)}
     became: dict[int, Any] = {key: change(plugin) for key, plugin in apart.items()}
     changed: dict[str, Any] = {"queue_sort": became[id(profile.queue_sort)]}
     for point in fields(profile):
         value = getattr(profile, point.name)
         if point.name == "score":
-            changed[point.name] = tuple(Weighted.of(became[id(each.plugin)], each.weight) for each in value)
+            changed[point.name] = tuple(
+                WeightedPlugin.from_plugin(became[id(each.plugin)], each.weight) for each in value
+            )
         elif isinstance(value, tuple):
             changed[point.name] = tuple(became[id(plugin)] for plugin in value)
     return replace(profile, **changed)

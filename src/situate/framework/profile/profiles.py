@@ -22,9 +22,9 @@ from situate.framework.plugin_api.configuration import (
     SchedulerProfile,
 )
 from situate.framework.plugin_api.plugin import Plugin
-from situate.framework.profile.profile import Profile, Weighted
-from situate.objects.settings.schema import plain
-from situate.objects.settings.section import Mistake, default_section, did_you_mean, parse_section
+from situate.framework.profile.profile import Profile, WeightedPlugin
+from situate.objects.settings.schema import to_plain_data
+from situate.objects.settings.section import Mistake, default_section, parse_section, spelling_hint
 
 _FIT: Final = "NodeResourcesFit"
 """The plugin whose arguments list the resources that extenders manage."""
@@ -70,37 +70,37 @@ def profiles_of(
     mistakes: list[Mistake] = []
     configuration = _with_ignored_resources(configuration)
     built = [
-        _profile(profile, configuration, registry, f"profiles[{number}]", mistakes)
+        _build_profile(profile, configuration, registry, f"profiles[{number}]", mistakes)
         for number, profile in enumerate(configuration.profiles)
     ]
     profiles = tuple(profile for profile in built if profile is not None)
     if not mistakes:
-        mistakes += _one_order(configuration, profiles)
+        mistakes += _check_queue_sort(configuration, profiles)
     return ((), tuple(mistakes)) if mistakes else (profiles, ())
 
 
-def completed(configuration: KubeSchedulerConfiguration, registry: Registry) -> KubeSchedulerConfiguration:
+def complete_configuration(configuration: KubeSchedulerConfiguration, registry: Registry) -> KubeSchedulerConfiguration:
     """Return the configuration with every default written out, like kube-scheduler's `--write-config-to`.
 
     The result makes the same profiles. `profiles_of` must find no mistake in the configuration.
     """
     configuration = _with_ignored_resources(configuration)
-    profiles = tuple(_completed(profile, configuration, registry) for profile in configuration.profiles)
+    profiles = tuple(_complete_profile(profile, configuration, registry) for profile in configuration.profiles)
     return msgspec.structs.replace(configuration, profiles=profiles)
 
 
-def _completed(
+def _complete_profile(
     wire: SchedulerProfile, configuration: KubeSchedulerConfiguration, registry: Registry
 ) -> SchedulerProfile:
     changes = wire.plugins.multi_point
-    multi = _merged(registry.defaults, changes)
+    multi = _merge_plugins(registry.defaults, changes)
     named = {plugin.name for point in _POINTS for plugin in _point(wire, point).enabled}
     configs = {each.name: each for each in wire.plugin_config}
     for name in {plugin.name for plugin in multi} | named:
         kind = getattr(registry.types[name], "arguments", None)
         if kind is not None:
-            arguments, _ = _arguments_in(wire, name, kind, "")
-            configs[name] = PluginConfig(name, plain(arguments))
+            arguments, _ = _parse_arguments(wire, name, kind, "")
+            configs[name] = PluginConfig(name, to_plain_data(arguments))
     percentage = wire.percentage_of_nodes_to_score
     return msgspec.structs.replace(
         wire,
@@ -123,11 +123,11 @@ def _with_ignored_resources(configuration: KubeSchedulerConfiguration) -> KubeSc
     ]
     if not ignored:
         return configuration
-    profiles = tuple(_ignoring(profile, ignored) for profile in configuration.profiles)
+    profiles = tuple(_set_ignored_resources(profile, ignored) for profile in configuration.profiles)
     return msgspec.structs.replace(configuration, profiles=profiles)
 
 
-def _ignoring(profile: SchedulerProfile, ignored: Sequence[str]) -> SchedulerProfile:
+def _set_ignored_resources(profile: SchedulerProfile, ignored: Sequence[str]) -> SchedulerProfile:
     configs = list(profile.plugin_config)
     place = next((number for number, each in enumerate(configs) if each.name == _FIT), None)
     if place is None:
@@ -137,7 +137,7 @@ def _ignoring(profile: SchedulerProfile, ignored: Sequence[str]) -> SchedulerPro
     return msgspec.structs.replace(profile, plugin_config=tuple(configs))
 
 
-def _one_order(configuration: KubeSchedulerConfiguration, profiles: Sequence[Profile]) -> Iterable[Mistake]:
+def _check_queue_sort(configuration: KubeSchedulerConfiguration, profiles: Sequence[Profile]) -> Iterable[Mistake]:
     """Check that all profiles have one QueueSort with the same arguments, because they share one queue."""
     first = profiles[0]
     for number, (profile, wire) in enumerate(zip(profiles, configuration.profiles, strict=True)):
@@ -148,7 +148,7 @@ def _one_order(configuration: KubeSchedulerConfiguration, profiles: Sequence[Pro
             yield Mistake(f"profiles[{number}].plugins.queueSort", name, allowed)
 
 
-def _profile(
+def _build_profile(
     wire: SchedulerProfile,
     configuration: KubeSchedulerConfiguration,
     registry: Registry,
@@ -156,28 +156,28 @@ def _profile(
     mistakes: list[Mistake],
 ) -> Profile | None:
     before = len(mistakes)
-    mistakes += _unknown(wire, registry, path)
+    mistakes += _unknown_plugins(wire, registry, path)
     if len(mistakes) > before:
         return None
-    multi = _merged(registry.defaults, wire.plugins.multi_point)
+    multi = _merge_plugins(registry.defaults, wire.plugins.multi_point)
     named = {plugin.name for point in _POINTS for plugin in _point(wire, point).enabled}
     made = {
-        name: _made(name, wire, registry, path, mistakes)
+        name: _create_plugin(name, wire, registry, path, mistakes)
         for name in dict.fromkeys((*(plugin.name for plugin in multi), *sorted(named)))
     }
     if len(mistakes) > before:
         return None
     plugins = {name: plugin for name, plugin in made.items() if plugin is not None}
-    chosen = {point: _expanded(point, _point(wire, point), multi, plugins, path, mistakes) for point in _POINTS}
+    chosen = {point: _expand_point(point, _point(wire, point), multi, plugins, path, mistakes) for point in _POINTS}
     weights = _weights(_point(wire, "score"), multi)
-    mistakes += _required(chosen, path)
+    mistakes += _check_required_points(chosen, path)
     if len(mistakes) > before:
         return None
     percentage = wire.percentage_of_nodes_to_score
     return Profile(
         wire.scheduler_name,
         queue_sort=chosen["queue_sort"][0],
-        score=tuple(Weighted.of(plugin, weights.get(plugin.name, 1)) for plugin in chosen["score"]),
+        score=tuple(WeightedPlugin.from_plugin(plugin, weights.get(plugin.name, 1)) for plugin in chosen["score"]),
         enqueue=tuple(plugin for plugin in plugins.values() if points.implements(plugin, points.EnqueuePlugin)),
         allot=tuple(plugin for plugin in plugins.values() if points.implements(plugin, points.AllotPlugin)),
         annotations=tuple(plugin for plugin in plugins.values() if points.implements(plugin, points.AnnotationsPlugin)),
@@ -196,25 +196,27 @@ def _path(path: str, point: str) -> str:
     return f"{path}.plugins.{head}{''.join(word.title() for word in rest)}"
 
 
-def _unknown(wire: SchedulerProfile, registry: Registry, path: str) -> Iterable[Mistake]:
+def _unknown_plugins(wire: SchedulerProfile, registry: Registry, path: str) -> Iterable[Mistake]:
     """Yield a mistake for each plugin name that is not registered."""
     for point in ("multi_point", *_POINTS):
         chosen = _point(wire, point)
         for field in ("enabled", "disabled"):
             for number, plugin in enumerate(getattr(chosen, field)):
                 if plugin.name not in registry.types and plugin.name != EVERY:
-                    yield _no_such(f"{_path(path, point)}.{field}[{number}].name", plugin.name, registry)
+                    yield _unknown_plugin_mistake(f"{_path(path, point)}.{field}[{number}].name", plugin.name, registry)
     for number, config in enumerate(wire.plugin_config):
         if config.name not in registry.types:
-            yield _no_such(f"{path}.pluginConfig[{number}].name", config.name, registry)
+            yield _unknown_plugin_mistake(f"{path}.pluginConfig[{number}].name", config.name, registry)
 
 
-def _no_such(path: str, name: str, registry: Registry) -> Mistake:
+def _unknown_plugin_mistake(path: str, name: str, registry: Registry) -> Mistake:
     known = sorted(registry.types)
-    return Mistake(path, name, "one of " + ", ".join(known), did_you_mean(name, known))
+    return Mistake(path, name, "one of " + ", ".join(known), spelling_hint(name, known))
 
 
-def _made(name: str, wire: SchedulerProfile, registry: Registry, path: str, mistakes: list[Mistake]) -> Plugin | None:
+def _create_plugin(
+    name: str, wire: SchedulerProfile, registry: Registry, path: str, mistakes: list[Mistake]
+) -> Plugin | None:
     """Create the plugin with its arguments."""
     make = registry.types[name]
     kind = getattr(make, "arguments", None)
@@ -225,12 +227,12 @@ def _made(name: str, wire: SchedulerProfile, registry: Registry, path: str, mist
                 here = f"{path}.pluginConfig[{number}].args"
                 mistakes.append(Mistake(here, ", ".join(given), f"no arguments, because {name} takes none"))
         return make()
-    arguments, wrong = _arguments_in(wire, name, kind, path)
+    arguments, wrong = _parse_arguments(wire, name, kind, path)
     mistakes += wrong
     return None if wrong else make(arguments)
 
 
-def _arguments_in(
+def _parse_arguments(
     wire: SchedulerProfile, name: str, kind: type[Any], path: str
 ) -> tuple[Any | None, tuple[Mistake, ...]]:
     """Return the arguments of a plugin with all defaults."""
@@ -248,7 +250,7 @@ def _arguments(wire: SchedulerProfile, name: str) -> dict[str, Any] | None:
     return next((config.args for config in wire.plugin_config if config.name == name), None)
 
 
-def _merged(defaults: Sequence[EnabledPlugin], changes: PluginSet) -> list[EnabledPlugin]:
+def _merge_plugins(defaults: Sequence[EnabledPlugin], changes: PluginSet) -> list[EnabledPlugin]:
     """Return the remaining defaults, a default enabled again in its old place, then the new plugins."""
     disabled = {plugin.name for plugin in changes.disabled}
     again = {plugin.name: plugin for plugin in changes.enabled}
@@ -259,7 +261,7 @@ def _merged(defaults: Sequence[EnabledPlugin], changes: PluginSet) -> list[Enabl
     return kept + [plugin for plugin in changes.enabled if plugin.name not in replaced]
 
 
-def _expanded(
+def _expand_point(
     point: str,
     changes: PluginSet,
     multi: Sequence[EnabledPlugin],
@@ -298,7 +300,7 @@ def _weights(score: PluginSet, multi: Sequence[EnabledPlugin]) -> dict[str, int]
     return weights
 
 
-def _required(chosen: Mapping[str, list[Any]], path: str) -> Iterable[Mistake]:
+def _check_required_points(chosen: Mapping[str, list[Any]], path: str) -> Iterable[Mistake]:
     sorters = [plugin.name for plugin in chosen["queue_sort"]]
     if len(sorters) != 1:
         yield Mistake(_path(path, "queue_sort"), ", ".join(sorters) or "none", "exactly one plugin")

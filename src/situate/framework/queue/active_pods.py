@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Final
 
-from situate.framework.queue.queued_pod import Place, WaitingPod
+from situate.framework.queue.queued_pod import QueueState, WaitingPod
 
 _LANES: Final = 8
 """About the number of priorities in use."""
@@ -36,7 +36,7 @@ class ActiveQueue:
     def push(self, pod: WaitingPod) -> None:
         """Add a Pod. Its `key` must not change while it is in the queue."""
         entry = (pod.key, next(self._arrivals), pod)
-        pod.place = Place.ACTIVE
+        pod.place = QueueState.ACTIVE
         self._size += 1
         for lane in self._lanes:
             if not lane or lane[-1][0] <= pod.key:
@@ -49,7 +49,7 @@ class ActiveQueue:
 
     def pop(self) -> WaitingPod | None:
         """Remove and return the next Pod; None if there is none."""
-        source = self._next()
+        source = self._next_source()
         if source is None:
             return None
         self._size -= 1
@@ -62,14 +62,14 @@ class ActiveQueue:
         """Remove and return the Pods directly after `first` while they are `alike`, at most `most`."""
         found: list[WaitingPod] = []
         while len(found) < most:
-            source = self._next()
+            source = self._next_source()
             if source is None or not alike(first, source[0][2]):
                 break
             if not isinstance(source, deque):
                 found.append(heapq.heappop(source)[2])
                 continue
-            bound = self._least_beside(source)
-            active = Place.ACTIVE
+            bound = self._least_other_head(source)
+            active = QueueState.ACTIVE
             while source and len(found) < most:
                 entry = source[0]
                 pod = entry[2]
@@ -86,7 +86,7 @@ class ActiveQueue:
     def put_first(self, pods: Sequence[WaitingPod]) -> None:
         """Put back Pods from `pop_like` that were not scheduled. They are the next ones, in this order."""
         for pod in pods:
-            pod.place = Place.ACTIVE
+            pod.place = QueueState.ACTIVE
         self._size += len(pods)
         if not self._lanes:
             self._lanes.append(deque())
@@ -94,25 +94,25 @@ class ActiveQueue:
 
     def remove(self, pod: WaitingPod) -> None:
         """Remove the Pod. Its entry is dropped when it reaches the head."""
-        if pod.place is Place.ACTIVE:
-            pod.place = Place.GONE
+        if pod.place is QueueState.ACTIVE:
+            pod.place = QueueState.GONE
             self._size -= 1
 
-    def _next(self) -> deque[tuple[Any, int, WaitingPod]] | list[tuple[Any, int, WaitingPod]] | None:
+    def _next_source(self) -> deque[tuple[Any, int, WaitingPod]] | list[tuple[Any, int, WaitingPod]] | None:
         """Return the lane or heap whose head is next."""
         best: deque[tuple[Any, int, WaitingPod]] | list[tuple[Any, int, WaitingPod]] | None = None
         for lane in self._lanes:
-            while lane and lane[0][2].place is not Place.ACTIVE:
+            while lane and lane[0][2].place is not QueueState.ACTIVE:
                 lane.popleft()
             if lane and (best is None or lane[0][:2] < best[0][:2]):
                 best = lane
-        while self._heap and self._heap[0][2].place is not Place.ACTIVE:
+        while self._heap and self._heap[0][2].place is not QueueState.ACTIVE:
             heapq.heappop(self._heap)
         if self._heap and (best is None or self._heap[0][:2] < best[0][:2]):
             best = self._heap
         return best
 
-    def _least_beside(self, lane: deque[tuple[Any, int, WaitingPod]]) -> tuple[Any, int] | None:
+    def _least_other_head(self, lane: deque[tuple[Any, int, WaitingPod]]) -> tuple[Any, int] | None:
         """Return the least head of the other lanes and the heap."""
         heads = [other[0][:2] for other in self._lanes if other and other is not lane]
         if self._heap:

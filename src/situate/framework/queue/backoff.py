@@ -8,7 +8,7 @@ from itertools import count
 from math import floor
 from typing import Any, Final
 
-from situate.framework.queue.queued_pod import Place, WaitingPod
+from situate.framework.queue.queued_pod import QueueState, WaitingPod
 
 WINDOW_S: Final = 1.0
 """Expiries are aligned to this window, and QueueSort orders the Pods within a window."""
@@ -28,20 +28,20 @@ class Backoff:
             return 0.0
         return min(self.initial_s * 2.0 ** min(times - 1, 60), self.most_s)
 
-    def until(self, pod: WaitingPod) -> float:
+    def window_of_expiry(self, pod: WaitingPod) -> float:
         """Return the start of the window in which the backoff ends, counted from `queued_at`; 0 without backoff."""
         if pod.backoff_until is None:
             duration = self.duration(pod)
-            pod.backoff_until = window(pod.queued_at + duration) if duration else 0.0
+            pod.backoff_until = window_start(pod.queued_at + duration) if duration else 0.0
         return pod.backoff_until
 
     def is_waiting(self, pod: WaitingPod, now: float) -> bool:
         """Return whether the window in which the backoff ends is not over yet."""
-        until = self.until(pod)
-        return until > 0 and until >= window(now)
+        until = self.window_of_expiry(pod)
+        return until > 0 and until >= window_start(now)
 
 
-def window(when: float) -> float:
+def window_start(when: float) -> float:
     return floor(when / WINDOW_S) * WINDOW_S
 
 
@@ -60,13 +60,13 @@ class BackoffQueue:
 
     def push(self, pod: WaitingPod) -> None:
         heap = self._errored if pod.failed_by_error else self._rejected
-        heapq.heappush(heap, (self.backoff.until(pod), pod.key, next(self._arrivals), pod))
-        pod.place = Place.BACKOFF
+        heapq.heappush(heap, (self.backoff.window_of_expiry(pod), pod.key, next(self._arrivals), pod))
+        pod.place = QueueState.BACKOFF
         self._size += 1
 
     def remove(self, pod: WaitingPod) -> None:
-        if pod.place is Place.BACKOFF:
-            pod.place = Place.GONE
+        if pod.place is QueueState.BACKOFF:
+            pod.place = QueueState.GONE
             self._size -= 1
 
     def pop_expired(self, now: float) -> list[WaitingPod]:
@@ -90,9 +90,11 @@ class BackoffQueue:
     def next_expiry(self) -> float | None:
         """Return the time at which the next backoff ends."""
         heads = [head for heap in (self._rejected, self._errored) if (head := self._head(heap)) is not None]
-        return min((self.backoff.until(head) + WINDOW_S for head in heads), default=None)
+        return min((self.backoff.window_of_expiry(head) + WINDOW_S for head in heads), default=None)
 
     def _head(self, heap: list[tuple[float, Any, int, WaitingPod]]) -> WaitingPod | None:
-        while heap and (heap[0][3].place is not Place.BACKOFF or self.backoff.until(heap[0][3]) != heap[0][0]):
+        while heap and (
+            heap[0][3].place is not QueueState.BACKOFF or self.backoff.window_of_expiry(heap[0][3]) != heap[0][0]
+        ):
             heapq.heappop(heap)
         return heap[0][3] if heap else None

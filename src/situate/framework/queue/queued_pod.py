@@ -9,7 +9,7 @@ from typing import Any
 from situate.framework.pod.pods import PodInfo
 
 
-class Place(Enum):
+class QueueState(Enum):
     """The position of a Pod in the queue."""
 
     ACTIVE = "active"
@@ -30,7 +30,7 @@ class WaitingPod:
     queued_at: float
     """The time of its arrival in the queue, or of its last return."""
     first_queued_at: float
-    place: Place = Place.GONE
+    place: QueueState = QueueState.GONE
     key: Any = None
     """The sort key in the active queue."""
     attempts: int = 0

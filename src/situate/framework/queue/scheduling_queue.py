@@ -20,8 +20,8 @@ from situate.framework.preemption.extenders import EXTENDER
 from situate.framework.profile.profile import Profile
 from situate.framework.queue.active_pods import ActiveQueue
 from situate.framework.queue.backoff import WINDOW_S, Backoff, BackoffQueue
-from situate.framework.queue.queued_pod import Place, WaitingPod
-from situate.framework.results.status import SUCCESS, Status, unresolvable
+from situate.framework.queue.queued_pod import QueueState, WaitingPod
+from situate.framework.results.status import SUCCESS, Status, unresolvable_status
 
 FLUSH_UNSCHEDULABLE_S: Final = 30.0
 """Interval between searches for Pods that have been unschedulable for too long."""
@@ -53,7 +53,7 @@ class SchedulingQueue:
         self._profiles = profiles
         self._settings = settings
         self._hints = {name: tuple(_hints(profile)) for name, profile in profiles.items()}
-        self._told: dict[tuple[Subject, Change], tuple[str, ...]] = {}
+        self._plugins_to_notify: dict[tuple[Subject, Change], tuple[str, ...]] = {}
         """By kind of event: the plugins to notify, including the entry with an empty name."""
         self._pods: dict[str, WaitingPod] = {}
         """Includes Pods that are being bound: a Pod that finds its node keeps its entry."""
@@ -79,7 +79,7 @@ class SchedulingQueue:
         if info.uid in self:
             self.update(info, (), now)
             return
-        self.bound(info.uid)  # this Pod has no node, even if an earlier one with this uid had
+        self.remove_bound(info.uid)  # this Pod has no node, even if an earlier one with this uid had
         pod = WaitingPod(info, now, now)
         self._pods[info.uid] = pod
         self._enqueue(pod, "UnschedulablePodAdd")
@@ -92,15 +92,15 @@ class SchedulingQueue:
             return
         pod.info = info
         match pod.place:
-            case Place.IN_FLIGHT:
+            case QueueState.IN_FLIGHT:
                 self._events.extend(events)
-            case Place.UNSCHEDULABLE if events:
+            case QueueState.UNSCHEDULABLE if events:
                 strategy, event = max(((self._strategy(pod, each), each) for each in events), key=itemgetter(0))
                 if strategy is not Strategy.SKIP:
-                    self._take(pod)
+                    self._remove_from_state(pod)
                     self._requeue(pod, strategy, now, label(event))
-            case Place.ACTIVE:
-                key = self._key(pod)
+            case QueueState.ACTIVE:
+                key = self._sort_key(pod)
                 if key != pod.key:
                     self._active.remove(pod)
                     self._enqueue(pod, "UnschedulablePodUpdate")
@@ -112,11 +112,11 @@ class SchedulingQueue:
         self._held.pop(uid, None)
         pod = self._pods.pop(uid, None)
         if pod is not None:
-            self._being_bound -= pod.place is Place.DONE
-            self._take(pod)
+            self._being_bound -= pod.place is QueueState.DONE
+            self._remove_from_state(pod)
             if self._in_flight.pop(uid, None) is not None:
                 self._forget_events()
-            pod.place = Place.GONE
+            pod.place = QueueState.GONE
 
     # Scheduling order
 
@@ -126,9 +126,9 @@ class SchedulingQueue:
         if pod is None and self._settings.pop_from_backoff:
             pod = self._backing_off.pop_early()
             if pod is not None:
-                self._count(Place.ACTIVE, "PopFromBackoffQ")
+                self._count(QueueState.ACTIVE, "PopFromBackoffQ")
         if pod is not None:
-            self.take_off(pod)
+            self.begin_cycle(pod)
         return pod
 
     def pop_like(
@@ -136,7 +136,7 @@ class SchedulingQueue:
     ) -> list[WaitingPod]:
         """Remove and return the active Pods directly after `first` while they are `alike`, at most `most`.
 
-        They are in flight only from `take_off` on. Pods that are placed at once with the first one never are.
+        They are in flight only from `begin_cycle` on. Pods that are placed at once with the first one never are.
         """
         return self._active.pop_like(first, most, alike)
 
@@ -144,27 +144,27 @@ class SchedulingQueue:
         """Put back Pods from `pop_like` whose cycle has not begun; they are the next ones."""
         self._active.put_first(pods)
 
-    def take_off(self, pod: WaitingPod) -> None:
+    def begin_cycle(self, pod: WaitingPod) -> None:
         """Begin the cycle of a Pod from `pop_like`."""
-        pod.place = Place.IN_FLIGHT
+        pod.place = QueueState.IN_FLIGHT
         pod.attempts += 1
         pod.backoff_until = None
         pod.rejectors = pod.pending = frozenset()
         pod.seen_events = self._events_before + len(self._events)
         self._in_flight[pod.info.uid] = pod
 
-    def done(self, uid: str) -> None:
+    def record_placement(self, uid: str) -> None:
         """Record that the Pod has a node. Later events do not affect its cycle."""
         pod = self._in_flight.pop(uid, None)
         if pod is not None:
-            pod.place = Place.DONE
+            pod.place = QueueState.DONE
             self._being_bound += 1
             self._forget_events()
 
-    def done_run(self, pods: Sequence[WaitingPod]) -> None:
-        """Call `done` for each Pod, whether it was in flight or not."""
+    def record_placements(self, pods: Sequence[WaitingPod]) -> None:
+        """Call `record_placement` for each Pod, whether it was in flight or not."""
         first = self._in_flight.pop(pods[0].info.uid, None)
-        done = Place.DONE
+        done = QueueState.DONE
         for pod in pods:
             pod.place = done
             pod.attempts += 1
@@ -173,10 +173,10 @@ class SchedulingQueue:
         self._being_bound += len(pods)
         self._forget_events()
 
-    def bound(self, uid: str) -> None:
+    def remove_bound(self, uid: str) -> None:
         """Remove the Pod, which has its node."""
         pod = self._pods.get(uid)
-        if pod is not None and pod.place is Place.DONE:
+        if pod is not None and pod.place is QueueState.DONE:
             del self._pods[uid]
             self._being_bound -= 1
 
@@ -192,10 +192,10 @@ class SchedulingQueue:
         Events received while the Pod was in flight count as if they were received now. A deleted Pod stays deleted.
         """
         uid = pod.info.uid
-        if pod.place is Place.GONE:
+        if pod.place is QueueState.GONE:
             return
         self._in_flight.pop(uid, None)
-        self.bound(uid)
+        self.remove_bound(uid)
         self._pods[uid] = pod
         pod.queued_at = now
         pod.backoff_until = None
@@ -204,7 +204,7 @@ class SchedulingQueue:
         if rejectors or pending:
             pod.rejections += 1
             pod.errors = 0
-            strategy = max((self._strategy(pod, event) for event in self._since(pod)), default=Strategy.SKIP)
+            strategy = max((self._strategy(pod, event) for event in self._events_since_pop(pod)), default=Strategy.SKIP)
         else:
             pod.errors += 1
             strategy = Strategy.AFTER_BACKOFF
@@ -225,16 +225,16 @@ class SchedulingQueue:
         if self._in_flight:
             self._events.append(event)
         moved = 0
-        for pod in self._concerned(event):
+        for pod in self._affected_pods(event):
             if pod.gate and pod.info.uid in self._held:
                 continue  # already requeued; only `release` lets it go
             if pod.info.uid == but or (at_most is not None and pod.info.priority > at_most):
                 continue
             strategy = self._strategy(pod, event)
             if strategy is not Strategy.SKIP:
-                self._take(pod)
+                self._remove_from_state(pod)
                 self._requeue(pod, strategy, now, label(event))
-                moved += pod.place is not Place.UNSCHEDULABLE
+                moved += pod.place is not QueueState.UNSCHEDULABLE
         return moved
 
     def activate(self, uids: Iterable[str], now: float) -> None:
@@ -243,10 +243,10 @@ class SchedulingQueue:
             pod = self._pods.get(uid)
             if pod is None:
                 continue
-            if pod.place is Place.IN_FLIGHT:
+            if pod.place is QueueState.IN_FLIGHT:
                 self._activated.add(uid)
-            elif pod.place in (Place.BACKOFF, Place.UNSCHEDULABLE):
-                self._take(pod)
+            elif pod.place in (QueueState.BACKOFF, QueueState.UNSCHEDULABLE):
+                self._remove_from_state(pod)
                 self._requeue(pod, Strategy.AT_ONCE, now, "ForceActivate")
 
     def hold(self, uid: str, plugin: str, reason: str) -> None:
@@ -257,8 +257,8 @@ class SchedulingQueue:
         """Allow the Pod to become active again. It does so now if an event has requeued it in the meantime."""
         held = self._held.pop(uid, None)
         pod = self._pods.get(uid)
-        if held is not None and pod is not None and pod.place is Place.UNSCHEDULABLE and pod.gate == held[0]:
-            self._take(pod)
+        if held is not None and pod is not None and pod.place is QueueState.UNSCHEDULABLE and pod.gate == held[0]:
+            self._remove_from_state(pod)
             self._requeue(pod, Strategy.AFTER_BACKOFF, now, "ForceActivate")
 
     def tick(self, now: float) -> None:
@@ -270,7 +270,7 @@ class SchedulingQueue:
             for pod in list(self._unschedulable.values()):
                 if now - pod.queued_at > self._settings.unschedulable_at_most_s:
                     pod.flushed = True
-                    self._take(pod)
+                    self._remove_from_state(pod)
                     self._requeue(pod, Strategy.AFTER_BACKOFF, now, "UnschedulableTimeout")
 
     def next_tick(self, now: float) -> float | None:
@@ -285,13 +285,13 @@ class SchedulingQueue:
     def get(self, uid: str) -> WaitingPod | None:
         """Return the Pod; None also while it is being bound."""
         pod = self._pods.get(uid)
-        return None if pod is None or pod.place is Place.DONE else pod
+        return None if pod is None or pod.place is QueueState.DONE else pod
 
     def __contains__(self, uid: str) -> bool:
         return self.get(uid) is not None
 
     def __iter__(self) -> Iterator[WaitingPod]:
-        return (pod for pod in self._pods.values() if pod.place is not Place.DONE)
+        return (pod for pod in self._pods.values() if pod.place is not QueueState.DONE)
 
     @property
     def remembered_events(self) -> int:
@@ -324,10 +324,10 @@ class SchedulingQueue:
 
     def _enqueue(self, pod: WaitingPod, cause: str) -> None:
         """Make the Pod active, unless a plugin gates it."""
-        if self._may_pass(pod):
-            pod.key = self._key(pod)
+        if self._passes_gates(pod):
+            pod.key = self._sort_key(pod)
             self._active.push(pod)
-            self._count(Place.ACTIVE, cause)
+            self._count(QueueState.ACTIVE, cause)
         else:
             self._hold(pod, cause)
 
@@ -336,29 +336,29 @@ class SchedulingQueue:
             self._hold(pod, cause)
         elif strategy is Strategy.AFTER_BACKOFF and self._backing_off.backoff.is_waiting(pod, now):
             # gates are checked before the backoff as well, because Pods may leave it early
-            if self._may_pass(pod):
-                pod.key = self._key(pod)
+            if self._passes_gates(pod):
+                pod.key = self._sort_key(pod)
                 self._backing_off.push(pod)
-                self._count(Place.BACKOFF, cause)
+                self._count(QueueState.BACKOFF, cause)
             else:
                 self._hold(pod, cause)
         else:
             self._enqueue(pod, cause)
 
     def _hold(self, pod: WaitingPod, cause: str) -> None:
-        self._count(Place.UNSCHEDULABLE, cause)
-        pod.place = Place.UNSCHEDULABLE
+        self._count(QueueState.UNSCHEDULABLE, cause)
+        pod.place = QueueState.UNSCHEDULABLE
         self._unschedulable[pod.info.uid] = pod
         if pod.gate and pod.info.uid in self._held:
             return  # already requeued; only `release` lets it go, so no event needs to find it
         for plugin in pod.rejectors | pod.pending or ("",):
             self._by_rejector.setdefault(plugin, {})[pod.info.uid] = pod
 
-    def _count(self, place: Place, cause: str) -> None:
+    def _count(self, place: QueueState, cause: str) -> None:
         key = place.value, cause
         self.incoming[key] = self.incoming.get(key, 0) + 1
 
-    def _take(self, pod: WaitingPod) -> None:
+    def _remove_from_state(self, pod: WaitingPod) -> None:
         """Remove the Pod from the structure in which it waits."""
         uid = pod.info.uid
         if self._unschedulable.pop(uid, None) is not None:
@@ -367,11 +367,11 @@ class SchedulingQueue:
         self._active.remove(pod)
         self._backing_off.remove(pod)
 
-    def _may_pass(self, pod: WaitingPod) -> bool:
+    def _passes_gates(self, pod: WaitingPod) -> bool:
         """Run PreEnqueue; the plugin that gated the Pod last runs first."""
         held = self._held.get(pod.info.uid)
         if held is not None:
-            self._gate(pod, held[0], unresolvable(held[1]))
+            self._gate(pod, held[0], unresolvable_status(held[1]))
             return False
         plugins = self._profiles[pod.info.pod.spec.scheduler_name].pre_enqueue
         if pod.gate:
@@ -380,7 +380,7 @@ class SchedulingQueue:
             try:
                 status = plugin.pre_enqueue(pod.info)
             except Exception as problem:  # the plugin gave no answer, so the Pod stays gated
-                status = unresolvable(f"{type(problem).__name__}: {problem}")
+                status = unresolvable_status(f"{type(problem).__name__}: {problem}")
             if status is not SUCCESS and not status.ok:
                 self._gate(pod, plugin.name, status)
                 return False
@@ -391,23 +391,23 @@ class SchedulingQueue:
         pod.gate, pod.gate_reasons = plugin, status.reasons
         pod.rejectors, pod.pending = frozenset((plugin,)), frozenset()
 
-    def _key(self, pod: WaitingPod) -> object:
+    def _sort_key(self, pod: WaitingPod) -> object:
         return self._profiles[pod.info.pod.spec.scheduler_name].queue_sort.sort_key(pod.info, pod.queued_at)
 
     # Effects of events
 
-    def _concerned(self, event: ClusterEvent) -> list[WaitingPod]:
+    def _affected_pods(self, event: ClusterEvent) -> list[WaitingPod]:
         """Return the unschedulable Pods whose rejectors registered for the event."""
         if event.subject is Subject.ANYTHING:
             return [pod for pod in self._unschedulable.values() if not (pod.gate and pod.info.uid in self._held)]
         if not self._unschedulable:
             return []
         kind = event.subject, event.change
-        plugins = self._told.get(kind)
+        plugins = self._plugins_to_notify.get(kind)
         if plugins is None:
             told = (name for hints in self._hints.values() for name, hint in hints if hint.concerns(event))
             # in order: Pods that return together keep their order
-            plugins = self._told[kind] = tuple(dict.fromkeys(("", *told)))
+            plugins = self._plugins_to_notify[kind] = tuple(dict.fromkeys(("", *told)))
         found: dict[str, WaitingPod] = {}
         for plugin in plugins:
             found.update(self._by_rejector.get(plugin, {}))
@@ -421,14 +421,14 @@ class SchedulingQueue:
             return Strategy.AFTER_BACKOFF
         strategy = Strategy.SKIP
         for plugin, hint in self._hints[pod.info.pod.spec.scheduler_name]:
-            if plugin not in rejectors or not hint.concerns(event) or _says_skip(hint, pod.info, event):
+            if plugin not in rejectors or not hint.concerns(event) or _hint_skips(hint, pod.info, event):
                 continue
             if plugin in pod.pending:
                 return Strategy.AT_ONCE
             strategy = Strategy.AFTER_BACKOFF
         return strategy
 
-    def _since(self, pod: WaitingPod) -> list[ClusterEvent]:
+    def _events_since_pop(self, pod: WaitingPod) -> list[ClusterEvent]:
         return self._events[max(0, pod.seen_events - self._events_before) :]
 
     def _forget_events(self) -> None:
@@ -456,7 +456,7 @@ def _hints(profile: Profile) -> Iterator[tuple[str, EventHint]]:
     yield EXTENDER, EventHint(Subject.ANYTHING, ANY_CHANGE)
 
 
-def _says_skip(hint: EventHint, info: PodInfo, event: ClusterEvent) -> bool:
+def _hint_skips(hint: EventHint, info: PodInfo, event: ClusterEvent) -> bool:
     """Return whether the hint skips. An exception counts as `QUEUE`: a useless attempt is better than a lost Pod."""
     if hint.hint is None:
         return False

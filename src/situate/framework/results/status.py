@@ -67,9 +67,9 @@ SUCCESS: Final = Status()
 SKIP: Final = Status(Code.SKIP)
 
 
-def unschedulable(*reasons: str) -> Status:
+def unschedulable_status(*reasons: str) -> Status:
     return Status(Code.UNSCHEDULABLE, reasons)
 
 
-def unresolvable(*reasons: str) -> Status:
+def unresolvable_status(*reasons: str) -> Status:
     return Status(Code.UNRESOLVABLE, reasons)

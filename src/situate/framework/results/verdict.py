@@ -33,9 +33,9 @@ class Refusals:
     reasons: tuple[tuple[str, Indices], ...]
     """Each text with its nodes, in the order in which the reasons of a node are listed."""
 
-    def of(self, node: int) -> tuple[str, ...]:
+    def reasons_at(self, node: int) -> tuple[str, ...]:
         """Return the reasons that refuse the node at this index."""
-        return tuple(text for text, nodes in self.reasons if _holds(nodes, node))
+        return tuple(text for text, nodes in self.reasons if _contains(nodes, node))
 
 
 class Verdict(msgspec.Struct, frozen=True, eq=False):
@@ -116,6 +116,6 @@ def count_reasons(told: Iterable[tuple[Refusals, Mask]]) -> dict[str, int]:
     return counts
 
 
-def _holds(nodes: Indices, node: int) -> bool:
+def _contains(nodes: Indices, node: int) -> bool:
     place = int(np.searchsorted(nodes, node))
     return place < len(nodes) and int(nodes[place]) == node

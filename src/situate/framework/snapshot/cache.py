@@ -15,9 +15,9 @@ import msgspec
 from situate.framework.pod.interning import SharedParts
 from situate.framework.pod.pods import PodInfo, PodReader
 from situate.framework.results.verdict import Indices
-from situate.framework.snapshot.node_table import NodeRow, Vocabulary, alternating, node_row, node_table
+from situate.framework.snapshot.node_table import NodeRow, Vocabulary, alternate_zones, node_row, node_table
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.framework.volumes.catalog import EMPTY, Catalog
+from situate.framework.volumes.catalog import EMPTY_CATALOG, Catalog
 from situate.framework.volumes.storage import Promises, Reservation
 from situate.objects.kinds.nodes import Node
 
@@ -31,7 +31,7 @@ class CachedPod(msgspec.Struct, frozen=True, gc=False):
     """Whether the API server has not confirmed the placement yet."""
 
 
-class _InPlace(Enum):
+class _PlacementMark(Enum):
     """Marks a Pod for which the snapshot holds all known data."""
 
     ASSUMED = "assumed"
@@ -47,7 +47,7 @@ class Cache:
         `annotations` are the keys that plugins read on Pods to place. `allotments` are the keys that record allocated
         units.
         """
-        self.vocabulary = Vocabulary.new()
+        self.vocabulary = Vocabulary.create()
         self.reader = PodReader(self.vocabulary.resources, annotations)
         self._allotments = tuple(allotments)
         self._nodes: dict[str, Node] = {}
@@ -55,19 +55,19 @@ class Cache:
         self._shared = SharedParts()
         self._changed: set[str] = set()
         self._rebuild = False
-        self._pods: dict[str, CachedPod | _InPlace] = {}
+        self._pods: dict[str, CachedPod | _PlacementMark] = {}
         """By uid. Pods placed by this cache have a mark instead of an entry, because the snapshot holds their data."""
-        self._homeless: dict[str, dict[str, PodInfo]] = {}
+        self._pods_without_node: dict[str, dict[str, PodInfo]] = {}
         """By the name of an unknown node: the Pods assigned to it."""
         self._snapshot = Snapshot(node_table(self.vocabulary, ()))
 
     def snapshot(self) -> Snapshot:
         """Return the newest snapshot."""
         if self._rebuild:
-            table = node_table(self.vocabulary, alternating(self._rows.values()))
+            table = node_table(self.vocabulary, alternate_zones(self._rows.values()))
             self._snapshot = self._snapshot.with_nodes(table)
-            for name in [name for name in self._homeless if name in table.index]:
-                for info in self._homeless.pop(name).values():
+            for name in [name for name in self._pods_without_node if name in table.index]:
+                for info in self._pods_without_node.pop(name).values():
                     self._snapshot = self._snapshot.assume(info, table.index[name])
         elif self._changed:
             nodes = self._snapshot.nodes
@@ -84,7 +84,7 @@ class Cache:
         twin._snapshot = self.snapshot().branch()
         twin._nodes, twin._rows = dict(self._nodes), dict(self._rows)
         twin._pods = dict(self._pods)
-        twin._homeless = {name: dict(pods) for name, pods in self._homeless.items()}
+        twin._pods_without_node = {name: dict(pods) for name, pods in self._pods_without_node.items()}
         return twin
 
     # Nodes
@@ -101,7 +101,7 @@ class Cache:
         name = node.metadata.name
         row = node_row(node, self.vocabulary)
         known = self._rows.get(name)
-        self._nodes[name] = self._shared.of(node)
+        self._nodes[name] = self._shared.share_parts(node)
         if row == known:
             return
         self._rows[name] = row
@@ -119,10 +119,10 @@ class Cache:
         if index is not None:
             homeless = self._snapshot.pods_on(index)
             for info in homeless:
-                if isinstance(known := self._pods.get(info.uid), _InPlace):
-                    self._pods[info.uid] = CachedPod(info, name, known is _InPlace.ASSUMED)
+                if isinstance(known := self._pods.get(info.uid), _PlacementMark):
+                    self._pods[info.uid] = CachedPod(info, name, known is _PlacementMark.ASSUMED)
                 self._snapshot = self._snapshot.forget(info)
-            self._homeless[name] = {info.uid: info for info in homeless}
+            self._pods_without_node[name] = {info.uid: info for info in homeless}
         self._changed.discard(name)
         self._rebuild = True
 
@@ -130,11 +130,11 @@ class Cache:
 
     def pod(self, uid: str) -> CachedPod | None:
         known = self._pods.get(uid)
-        if not isinstance(known, _InPlace):
+        if not isinstance(known, _PlacementMark):
             return known
         found = self._snapshot.placed.get(uid)
         assert found is not None
-        return CachedPod(found[0], self._snapshot.nodes.names[found[1]], known is _InPlace.ASSUMED)
+        return CachedPod(found[0], self._snapshot.nodes.names[found[1]], known is _PlacementMark.ASSUMED)
 
     def __len__(self) -> int:
         """The number of placed Pods."""
@@ -142,9 +142,9 @@ class Cache:
 
     def assume(self, info: PodInfo, node: str) -> None:
         """Count the Pod on the node from now on; `ValueError` if the Pod counts on a node already."""
-        self._must_be_new(info)
+        self._check_new(info)
         placed = self._place(info, node)
-        self._pods[info.uid] = _InPlace.ASSUMED if placed else CachedPod(info, node, assumed=True)
+        self._pods[info.uid] = _PlacementMark.ASSUMED if placed else CachedPod(info, node, assumed=True)
 
     def assume_equal(self, infos: Sequence[PodInfo], nodes: Indices) -> None:
         """Assume many Pods, each on the node at the same position.
@@ -152,16 +152,16 @@ class Cache:
         The Pods have one template, one labels object, one priority and equal volumes.
         """
         self._snapshot = self.snapshot().assume_equal(infos, nodes)
-        self._pods.update(dict.fromkeys([info.uid for info in infos], _InPlace.ASSUMED))
+        self._pods.update(dict.fromkeys([info.uid for info in infos], _PlacementMark.ASSUMED))
 
     def assume_at(self, info: PodInfo, node: int) -> Snapshot:
         """Assume the Pod on the node at this index of the newest snapshot, and return the new snapshot."""
-        self._must_be_new(info)
-        self._pods[info.uid] = _InPlace.ASSUMED
+        self._check_new(info)
+        self._pods[info.uid] = _PlacementMark.ASSUMED
         self._snapshot = self._snapshot.assume(info, node)
         return self._snapshot
 
-    def _must_be_new(self, info: PodInfo) -> None:
+    def _check_new(self, info: PodInfo) -> None:
         if info.uid in self._pods:
             known = self.pod(info.uid)
             raise ValueError(f"pod {info} is already placed, on node {known.node if known else ''}")
@@ -176,8 +176,8 @@ class Cache:
     def confirm(self, uid: str) -> None:
         """Record that the API server accepted the binding."""
         known = self._pods.get(uid)
-        if known is _InPlace.ASSUMED:
-            self._pods[uid] = _InPlace.CONFIRMED
+        if known is _PlacementMark.ASSUMED:
+            self._pods[uid] = _PlacementMark.CONFIRMED
         elif isinstance(known, CachedPod):
             self._pods[uid] = CachedPod(known.info, known.node, assumed=False)
 
@@ -189,7 +189,7 @@ class Cache:
             if self._counts_alike(known.info, info):
                 return known
             if self._takes_alike(known.info, info) and not info.volumes and info.uid in self._snapshot.placed:
-                self._snapshot = self._snapshot.retold(info)
+                self._snapshot = self._snapshot.with_updated_pod(info)
                 return known
         if known is not None:
             self._displace(known)
@@ -204,27 +204,27 @@ class Cache:
             self._displace(known)
         return known
 
-    def set_catalog(self, catalog: Catalog = EMPTY) -> None:
+    def set_catalog(self, catalog: Catalog = EMPTY_CATALOG) -> None:
         """Replace the other objects. Storage reservations stay."""
         self._set_promises(catalog, self.catalog.storage.promises)
 
-    def promise(self, uid: str, reservation: Reservation) -> None:
+    def reserve_storage(self, uid: str, reservation: Reservation) -> None:
         """Reserve this storage for the Pod with this uid, together with its node."""
-        self._set_promises(self.catalog, self.catalog.storage.promises.with_(uid, reservation))
+        self._set_promises(self.catalog, self.catalog.storage.promises.with_reservation(uid, reservation))
 
     def release(self, uid: str) -> Reservation:
         """Drop and return the Pod's storage reservation: the storage has been written, or never will be."""
         storage = self.catalog.storage
         reservation = storage.reservation(uid)
         if reservation:
-            self._set_promises(self.catalog, storage.promises.without(uid))
+            self._set_promises(self.catalog, storage.promises.without_reservation(uid))
         return reservation
 
-    def settle(self, uid: str) -> None:
+    def release_if_shown(self, uid: str) -> None:
         """Drop the Pod's storage reservation if the API server has shown all of it."""
         storage = self.catalog.storage
         reservation = storage.reservation(uid)
-        if reservation and storage.shows(reservation):
+        if reservation and storage.has_written(reservation):
             self.release(uid)
 
     def _set_promises(self, catalog: Catalog, promises: Promises) -> None:
@@ -241,16 +241,16 @@ class Cache:
         """Return False if the node is unknown."""
         index = self._snapshot.nodes.index.get(node)
         if index is None or node not in self._rows:
-            self._homeless.setdefault(node, {})[info.uid] = info
+            self._pods_without_node.setdefault(node, {})[info.uid] = info
             return False
         self._snapshot = self._snapshot.assume(info, index)
         return True
 
     def _displace(self, known: CachedPod) -> None:
-        homeless = self._homeless.get(known.node)
+        homeless = self._pods_without_node.get(known.node)
         if homeless is not None and homeless.pop(known.info.uid, None) is not None:
             if not homeless:
-                del self._homeless[known.node]
+                del self._pods_without_node[known.node]
         elif known.info.uid in self._snapshot.placed:
             self._snapshot = self._snapshot.forget(known.info)
 

@@ -2,10 +2,10 @@
 
 A plugin may compare numbers of a node with numbers of a Pod. It can then name the numbers of the node as *derived*
 columns, which hardly ever depend on the Pod. `DerivedColumns` computes them once and then updates them row by row as
-Pods come and go. A `Gauge` evaluates them for each Pod of a cycle with a few operations.
+Pods come and go. A `ColumnEvaluator` evaluates them for each Pod of a cycle with a few operations.
 
-A gauge is a second way to the result of the plugin's own method. The plugin's tests check that both agree.
-`Shortcuts.gauges` switches gauges off.
+An evaluator is a second way to the result of the plugin's own method. The plugin's tests check that both agree.
+`Shortcuts.evaluators` switches evaluators off.
 """
 
 from __future__ import annotations
@@ -40,54 +40,56 @@ class Load(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Derived:
+class ColumnDefinition:
     """Columns that follow from a node's capacity and its load."""
 
     key: Hashable
     """Starts with the plugin's name; equal keys mean equal columns."""
-    of: Callable[[Snapshot], Numbers]
+    compute_columns: Callable[[Snapshot], Numbers]
     """(width, nodes)"""
-    of_row: Callable[[NodeTable, Load, int], Sequence[float]]
+    compute_row: Callable[[NodeTable, Load, int], Sequence[float]]
     """The same for one row of a table, as Python numbers.
 
     The result may end at the first column that Pods do not change.
     """
 
 
-class Gauge(msgspec.Struct, frozen=True, eq=False):
+class ColumnEvaluator(msgspec.Struct, frozen=True, eq=False):
     """A plugin's answer for Pods of one template on one table of nodes."""
 
-    derived: Derived
+    derived: ColumnDefinition
     read: Callable[[Numbers], NDArray[Any]]
     """Returns a filter's mask, or a score as 16-bit integers up to 100. It must not write to its argument."""
     where_it_fits: bool = False
     """Whether a score is valid only where the node has enough free capacity for the Pod's request."""
 
 
-NO_SAY: Final = Gauge(Derived((), lambda _: np.zeros((0, 0)), lambda *_: ()), lambda _: np.zeros(0))
-"""A score gauge whose PreScore would skip the Pod."""
+SKIPPED_EVALUATOR: Final = ColumnEvaluator(
+    ColumnDefinition((), lambda _: np.zeros((0, 0)), lambda *_: ()), lambda _: np.zeros(0)
+)
+"""A score evaluator whose PreScore would skip the Pod."""
 
 
 @runtime_checkable
-class GaugedFilter(Protocol):
+class ColumnFilter(Protocol):
     """A filter that depends only on amounts on a node, at least for some Pods."""
 
-    def filter_gauge(self, template: Any, nodes: NodeTable) -> Gauge | None:
-        """Return the gauge; None if only `filter` can answer."""
+    def filter_evaluator(self, template: Any, nodes: NodeTable) -> ColumnEvaluator | None:
+        """Return the evaluator; None if only `filter` can answer."""
         ...
 
 
 @runtime_checkable
-class GaugedScore(Protocol):
+class ColumnScore(Protocol):
     """A score that is not normalized."""
 
-    def score_gauge(self, template: Any, nodes: NodeTable) -> Gauge | None:
-        """Return the gauge; None if only `pre_score` and `score` can answer."""
+    def score_evaluator(self, template: Any, nodes: NodeTable) -> ColumnEvaluator | None:
+        """Return the evaluator; None if only `pre_score` and `score` can answer."""
         ...
 
 
 @dataclass(slots=True, eq=False)
-class _Kept:
+class _CachedColumns:
     nodes: NodeTable
     position: int
     numbers: Numbers
@@ -97,11 +99,11 @@ class DerivedColumns:
     """The requested columns of one owner's load; mutable."""
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, _Kept] = {}
+        self._cached: dict[Hashable, _CachedColumns] = {}
 
     def get(
         self,
-        derived: Derived,
+        derived: ColumnDefinition,
         snapshot: Snapshot,
         load: Load,
         position: int,
@@ -112,23 +114,23 @@ class DerivedColumns:
         `position` is the current position in the change log. `changed` returns the rows changed since an earlier
         position.
         """
-        kept = self._kept.get(derived.key)
+        kept = self._cached.get(derived.key)
         if kept is None or kept.nodes is not snapshot.nodes:
             kept = None
         elif kept.position == position:
             return kept.numbers
         rows = changed(kept.position) if kept is not None else None
         if kept is None or rows is None:
-            numbers = derived.of(snapshot)
-            self._kept[derived.key] = _Kept(snapshot.nodes, position, numbers)
+            numbers = derived.compute_columns(snapshot)
+            self._cached[derived.key] = _CachedColumns(snapshot.nodes, position, numbers)
             return numbers
         kept.position = position
         numbers = kept.numbers
         if len(rows) <= _ONE_BY_ONE:
             for row in rows:
-                for place, value in enumerate(derived.of_row(snapshot.nodes, load, row)):
+                for place, value in enumerate(derived.compute_row(snapshot.nodes, load, row)):
                     numbers[place, row] = value
         else:
             some = np.unique(np.array(rows, dtype=np.intp))
-            numbers[:, some] = derived.of(snapshot.at(some))
+            numbers[:, some] = derived.compute_columns(snapshot.select_nodes(some))
         return numbers

@@ -22,60 +22,60 @@ from situate.framework.snapshot.labels import Ids
 
 Units = NDArray[np.int64]
 """(units, nodes): how much of each unit is allocated."""
-Placed = Callable[[], Iterable[tuple[PodInfo, int]]]
+PlacedPodLister = Callable[[], Iterable[tuple[PodInfo, int]]]
 """Returns Pods with their rows; a negative row means that the Pod is on none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Holding:
+class AllocationDefinition:
     """The definition of a count."""
 
     key: Hashable
     """Equal keys count the same."""
-    of: Callable[[PodInfo], Iterable[tuple[int, int]]]
+    units_of: Callable[[PodInfo], Iterable[tuple[int, int]]]
     """Returns the units that a placed Pod holds, numbered from 0, and the amount of each."""
 
 
-class Holdings:
+class DeviceAllocations:
     """The requested holdings of one owner; mutable."""
 
     def __init__(self) -> None:
-        self._held: dict[Hashable, tuple[Holding, Units]] = {}
+        self._allocated: dict[Hashable, tuple[AllocationDefinition, Units]] = {}
 
-    def get(self, holding: Holding, width: int, rows: int, placed: Placed) -> Units:
+    def get(self, holding: AllocationDefinition, width: int, rows: int, placed: PlacedPodLister) -> Units:
         """Return (width, rows): the first units of each row. The array changes as its owner changes."""
-        found = self._held.get(holding.key)
+        found = self._allocated.get(holding.key)
         if found is None:
             held = np.zeros((width, rows), dtype=np.int64)
             for info, row in placed():
                 if row >= 0:
-                    held = _moved(held, holding.of(info), row, 1)
-            found = self._held[holding.key] = (holding, held)
+                    held = _add_units(held, holding.units_of(info), row, 1)
+            found = self._allocated[holding.key] = (holding, held)
         if len(found[1]) < width:
-            found = self._held[holding.key] = (holding, _widened(found[1], width))
+            found = self._allocated[holding.key] = (holding, _widen(found[1], width))
         return found[1][:width]
 
     def move(self, info: PodInfo, row: int, sign: int) -> None:
         """Add a Pod to the row (+1), or remove it (-1)."""
-        for key, (holding, held) in self._held.items():
-            moved = _moved(held, holding.of(info), row, sign)
+        for key, (holding, held) in self._allocated.items():
+            moved = _add_units(held, holding.units_of(info), row, sign)
             if moved is not held:
-                self._held[key] = (holding, moved)
+                self._allocated[key] = (holding, moved)
 
     def move_each(self, infos: Sequence[PodInfo], rows: Indices) -> None:
         """Add many Pods, each to the row at the same position."""
-        if self._held:
+        if self._allocated:
             for info, row in zip(infos, rows.tolist(), strict=True):
                 self.move(info, row, 1)
 
-    def copy(self) -> Holdings:
-        return self._with(lambda held: held.copy())
+    def copy(self) -> DeviceAllocations:
+        return self._map_units(lambda held: held.copy())
 
-    def at(self, rows: Indices) -> Holdings:
+    def select_rows(self, rows: Indices) -> DeviceAllocations:
         """Return the holdings of these rows only. Rows may repeat."""
-        return self._with(lambda held: held[:, rows])
+        return self._map_units(lambda held: held[:, rows])
 
-    def moved(self, kept: Indices, rows: Ids, count: int) -> Holdings:
+    def remap_rows(self, kept: Indices, rows: Ids, count: int) -> DeviceAllocations:
         """Return holdings over `count` rows: each row of `kept` moves to the row of `rows` at the same position."""
 
         def elsewhere(held: Units) -> Units:
@@ -83,24 +83,24 @@ class Holdings:
             moved[:, rows] = held[:, kept]
             return moved
 
-        return self._with(elsewhere)
+        return self._map_units(elsewhere)
 
-    def _with(self, change: Callable[[Units], Units]) -> Holdings:
-        twin = Holdings()
-        twin._held = {key: (holding, change(held)) for key, (holding, held) in self._held.items()}
+    def _map_units(self, change: Callable[[Units], Units]) -> DeviceAllocations:
+        twin = DeviceAllocations()
+        twin._allocated = {key: (holding, change(held)) for key, (holding, held) in self._allocated.items()}
         return twin
 
 
-def _moved(held: Units, units: Iterable[tuple[int, int]], row: int, sign: int) -> Units:
+def _add_units(held: Units, units: Iterable[tuple[int, int]], row: int, sign: int) -> Units:
     """Return the same array, or a wider one."""
     for unit, amount in units:
         if unit >= len(held):
-            held = _widened(held, unit + 1)
+            held = _widen(held, unit + 1)
         held[unit, row] += sign * amount
     return held
 
 
-def _widened(held: Units, width: int) -> Units:
+def _widen(held: Units, width: int) -> Units:
     wider = np.zeros((width, held.shape[1]), dtype=np.int64)
     wider[: len(held)] = held
     return wider

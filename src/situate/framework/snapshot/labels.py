@@ -77,7 +77,7 @@ class NodeLabels:
     def of(self, node: int) -> dict[str, str]:
         """Return the labels of the node at this index."""
         number = int(self._set_of_node[node])
-        return self._whole(number, self._names[node])
+        return self._all_labels(number, self._names[node])
 
     def where(self, keys: Iterable[str], holds: Callable[[Labels], bool]) -> Mask:
         """Return (nodes,): the nodes whose labels satisfy `holds`. `keys` must name every label that `holds` reads."""
@@ -120,7 +120,7 @@ class NodeLabels:
             of_node[node] = domain
         return Domains(key, of_node, tuple(numbers), own=False, complete=bool((of_node >= 0).all()))
 
-    def _whole(self, number: int, name: str) -> dict[str, str]:
+    def _all_labels(self, number: int, name: str) -> dict[str, str]:
         labels = dict(self._sets.labels[number])
         labels.update(dict.fromkeys(self._sets.own_keys[number], name))
         return labels

@@ -1,6 +1,7 @@
 """The load of the nodes, as columns that pass from one snapshot of a chain to the next.
 
-`Version` is the content of one snapshot, `Step` the change that leads to the next one. `Ledger` holds the columns.
+`LoadVersion` is the content of one snapshot, `LoadChange` the change that leads to the next one. `NodeLoad` holds the
+columns.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from situate.framework.pod.pods import ANY_ADDRESS, HostPort, PodInfo, PodTempla
 from situate.framework.pod.resources import ResourceColumns
 from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.derived_columns import DerivedColumns
-from situate.framework.snapshot.device_allocations import Holdings
+from situate.framework.snapshot.device_allocations import DeviceAllocations
 from situate.framework.snapshot.labels import Ids
 from situate.framework.snapshot.node_table import Columns, NodeTable
-from situate.framework.snapshot.nominated_pods import Promised
+from situate.framework.snapshot.nominated_pods import NominatedPods
 from situate.framework.snapshot.placed_pods import PlacedPods
-from situate.framework.snapshot.pod_affinity_index import LiveTerms
+from situate.framework.snapshot.pod_affinity_index import PodAffinityIndex
 from situate.framework.snapshot.topology_counts import Tallies
 from situate.framework.volumes.volume_use import VolumeUse
 
@@ -33,43 +34,43 @@ Shares = NDArray[np.float64]
 
 SCORED: Final = 2
 """The number of resources that have defaults for scores: cpu and memory, the first two."""
-_PORTS: Final = 256
+_PORTS_LIMIT: Final = 256
 """Number of cached host-port masks at which the cache is cleared."""
 _FEW: Final = 16
 """Up to this number, equal Pods are counted faster one by one than for all nodes at once."""
-_LOG: Final = 2**16
+_LOG_LIMIT: Final = 2**16
 """Number of changed rows to keep in the log for callers that rescore only changed rows."""
 
 
-class Version:
+class LoadVersion:
     """The load of the nodes as one snapshot and its views see it."""
 
     __slots__ = ("ledger", "newer", "step")
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger: Ledger | None = ledger
+    def __init__(self, ledger: NodeLoad) -> None:
+        self.ledger: NodeLoad | None = ledger
         """None once a newer version has taken the columns over."""
-        self.newer: Version | None = None
-        self.step: Step | None = None
+        self.newer: LoadVersion | None = None
+        self.step: LoadChange | None = None
         """The change that leads to the newer version."""
 
-    def now(self) -> Ledger:
+    def current_load(self) -> NodeLoad:
         """Return the columns of this version."""
         ledger = self.ledger
         if ledger is None:
-            ledger = self.ledger = self._reconstructed()
+            ledger = self.ledger = self._reconstruct()
             self.newer = self.step = None
         return ledger
 
-    def after(self, step: Step) -> Version:
+    def next_version(self, step: LoadChange) -> LoadVersion:
         """Return the version after one more step; the new version takes the columns over."""
-        ledger = self.now()
+        ledger = self.current_load()
         ledger.apply(step)
-        self.ledger, self.newer, self.step = None, Version(ledger), step
+        self.ledger, self.newer, self.step = None, LoadVersion(ledger), step
         return self.newer
 
-    def _reconstructed(self) -> Ledger:
-        steps: list[Step] = []
+    def _reconstruct(self) -> NodeLoad:
+        steps: list[LoadChange] = []
         version = self
         while version.ledger is None:
             assert version.newer is not None
@@ -78,11 +79,11 @@ class Version:
             version = version.newer
         ledger = version.ledger.copy()
         for step in reversed(steps):
-            ledger.apply(step.undone())
+            ledger.apply(step.inverse_change())
         return ledger
 
 
-class Step(msgspec.Struct, frozen=True, gc=False):
+class LoadChange(msgspec.Struct, frozen=True, gc=False):
     """Pods that join (+1) or leave (-1) the rows at the same positions; created for every placement.
 
     With sign 0, one Pod that stays on its row: its old and its new state.
@@ -92,12 +93,12 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     rows: Sequence[int] | Indices
     sign: int
 
-    def undone(self) -> Step:
-        return Step(self.infos if self.sign else self.infos[::-1], self.rows, -self.sign)
+    def inverse_change(self) -> LoadChange:
+        return LoadChange(self.infos if self.sign else self.infos[::-1], self.rows, -self.sign)
 
 
 @dataclass(slots=True, eq=False)
-class Ledger:
+class NodeLoad:
     """The columns themselves. The newest snapshot of a chain owns them."""
 
     resources: ResourceColumns
@@ -109,9 +110,9 @@ class Ledger:
     """By protocol and port, then address, then row: the number of Pods."""
     placed: PlacedPods = field(default_factory=PlacedPods)
     tallies: Tallies = field(default_factory=Tallies)
-    live_terms: LiveTerms = field(default_factory=LiveTerms)
+    live_terms: PodAffinityIndex = field(default_factory=PodAffinityIndex)
     volumes: VolumeUse = field(default_factory=VolumeUse)
-    holdings: Holdings = field(default_factory=Holdings)
+    holdings: DeviceAllocations = field(default_factory=DeviceAllocations)
     alone: bool = False
     """Whether the rows are those of the snapshot, independent of their nodes. Otherwise they are those of the table."""
     changed: list[int] = field(default_factory=list)
@@ -123,7 +124,7 @@ class Ledger:
     derived: DerivedColumns = field(default_factory=DerivedColumns)
 
     @classmethod
-    def empty(cls, nodes: NodeTable) -> Ledger:
+    def for_nodes(cls, nodes: NodeTable) -> NodeLoad:
         count = len(nodes)
         zeros = np.zeros
         return cls(
@@ -137,7 +138,7 @@ class Ledger:
     def log_end(self) -> int:
         return self.log_begin + len(self.changed)
 
-    def in_use(self, columns: tuple[int, ...], *, scored: bool) -> Shares:
+    def requested_floats(self, columns: tuple[int, ...], *, scored: bool) -> Shares:
         values = self.floats.get((columns, scored))
         if values is None:
             values = np.zeros((len(columns), len(self.pod_count)))
@@ -149,18 +150,18 @@ class Ledger:
             self.floats[columns, scored] = values
         return values
 
-    def changed_since(self, position: int) -> list[int] | None:
+    def rows_changed_since(self, position: int) -> list[int] | None:
         return None if position < self.log_begin else self.changed[position - self.log_begin :]
 
-    def apply(self, step: Step) -> None:
+    def apply(self, step: LoadChange) -> None:
         infos, rows, sign = step.infos, step.rows, step.sign
         if not sign:
-            self._tell_anew(infos[0], infos[1], int(rows[0]))
+            self._replace_pod(infos[0], infos[1], int(rows[0]))
         elif len(infos) == 1:
             self._apply_one(infos[0], int(rows[0]), sign)
         else:
             self._apply_equal(infos, np.asarray(rows, dtype=np.intp), sign)
-        if len(self.changed) > _LOG:
+        if len(self.changed) > _LOG_LIMIT:
             half = len(self.changed) // 2
             self.log_begin += half
             del self.changed[:half]
@@ -199,7 +200,7 @@ class Ledger:
                     values[place, row] = self.requested[column, row]
         self.pod_count[row] = self.pod_count.item(row) + sign
 
-    def _tell_anew(self, before: PodInfo, after: PodInfo, row: int) -> None:
+    def _replace_pod(self, before: PodInfo, after: PodInfo, row: int) -> None:
         self.placed.replace(after)
         self.tallies.move(before, row, -1)
         self.tallies.move(after, row, 1)
@@ -240,19 +241,19 @@ class Ledger:
             del on[row]
         for wanted, used in self.ports_in_use.items():
             if wanted[1:] == (protocol, number):
-                used[row] = any(row in there for there in self._conflicting(wanted))
+                used[row] = any(row in there for there in self._conflicting_uses(wanted))
 
     def port_in_use(self, wanted: HostPort) -> Mask:
         used = self.ports_in_use.get(wanted)
         if used is None:
-            if len(self.ports_in_use) >= _PORTS:
+            if len(self.ports_in_use) >= _PORTS_LIMIT:
                 self.ports_in_use.clear()
             used = self.ports_in_use[wanted] = np.zeros(len(self.pod_count), dtype=np.bool_)
-            for on in self._conflicting(wanted):
+            for on in self._conflicting_uses(wanted):
                 used[list(on)] = True
         return used
 
-    def _conflicting(self, wanted: HostPort) -> list[dict[int, int]]:
+    def _conflicting_uses(self, wanted: HostPort) -> list[dict[int, int]]:
         """Return the rows that use this port at this address, or at any address if one side is the wildcard."""
         address, protocol, port = wanted
         addresses = self.ports.get((protocol, port), {})
@@ -268,8 +269,8 @@ class Ledger:
         grown[: len(self.requested)] = self.requested
         self.requested = grown
 
-    def copy(self) -> Ledger:
-        return Ledger(
+    def copy(self) -> NodeLoad:
+        return NodeLoad(
             self.resources,
             self.requested.copy(),
             self.scored.copy(),
@@ -283,7 +284,7 @@ class Ledger:
             alone=self.alone,
         )
 
-    def moved(self, row_of: Ids, count: int) -> Ledger:
+    def remap_rows(self, row_of: Ids, count: int) -> NodeLoad:
         """Return the same Pods on other rows. `row_of` maps each old row; `NOWHERE` marks a removed row."""
         kept = np.flatnonzero(row_of[:-1] >= 0)
         rows = row_of[kept]
@@ -293,15 +294,15 @@ class Ledger:
         requested[:, rows] = self.requested[:, kept]
         scored[:, rows] = self.scored[:, kept]
         pod_count[rows] = self.pod_count[kept]
-        moved = Ledger(
+        moved = NodeLoad(
             self.resources,
             requested,
             scored,
             pod_count,
-            placed=self.placed.moved(row_of),
-            volumes=self.volumes.moved(row_of),
+            placed=self.placed.remap_nodes(row_of),
+            volumes=self.volumes.remap_rows(row_of),
         )
-        moved.holdings = self.holdings.moved(kept, rows, count)
+        moved.holdings = self.holdings.remap_rows(kept, rows, count)
         for (protocol, number), addresses in self.ports.items():
             for address, on in addresses.items():
                 at = {int(row_of[row]): pods for row, pods in on.items() if row_of[row] >= 0}
@@ -310,33 +311,35 @@ class Ledger:
             moved.live_terms.move(info.template, 1)
         return moved
 
-    def loaded_at(self, info: PodInfo, rows: Indices, further: Amounts) -> Ledger:
+    def with_further_pods(self, info: PodInfo, rows: Indices, further: Amounts) -> NodeLoad:
         """Return a ledger with separate rows for these nodes, each with this number of further Pods."""
         for column, _ in info.template.columns:
             if column >= len(self.requested):
                 self._grow()
-        laden = Ledger(
+        laden = NodeLoad(
             self.resources, self.requested[:, rows], self.scored[:, rows], self.pod_count[rows] + further, alone=True
         )
-        laden.holdings = self.holdings.at(rows)
+        laden.holdings = self.holdings.select_rows(rows)
         for column, amount in info.template.columns:
             laden.requested[column] += further * amount
         laden.scored[0] += further * info.template.request.scored_cpu
         laden.scored[1] += further * info.template.request.scored_memory
         return laden
 
-    def with_promised(self, promised: Promised, rows: Indices) -> Ledger:
+    def with_nominated_pods(self, promised: NominatedPods, rows: Indices) -> NodeLoad:
         """Return a ledger with separate rows for these nodes, which must not repeat, with the nominated Pods added."""
-        requested, pods = promised.at(rows, len(self.requested))
+        requested, pods = promised.requests_at(rows, len(self.requested))
         requested[: len(self.requested)] += self.requested[:, rows]
-        crowded = Ledger(self.resources, requested, self.scored[:, rows], self.pod_count[rows] + pods, alone=True)
-        crowded.holdings = self.holdings.at(rows)
+        crowded = NodeLoad(self.resources, requested, self.scored[:, rows], self.pod_count[rows] + pods, alone=True)
+        crowded.holdings = self.holdings.select_rows(rows)
         return crowded
 
-    def alone_at(self, row: int) -> Ledger:
-        cut = Ledger(self.resources, self.requested[:, [row]], self.scored[:, [row]], self.pod_count[[row]], alone=True)
-        cut.holdings = self.holdings.at(np.array([row], dtype=np.intp))
-        for info in self.placed.on(row):
+    def single_row(self, row: int) -> NodeLoad:
+        cut = NodeLoad(
+            self.resources, self.requested[:, [row]], self.scored[:, [row]], self.pod_count[[row]], alone=True
+        )
+        cut.holdings = self.holdings.select_rows(np.array([row], dtype=np.intp))
+        for info in self.placed.pods_on(row):
             cut.placed.add(info, 0)
             cut.live_terms.move(info.template, 1)
             for port in info.template.host_ports:

@@ -15,11 +15,11 @@ from situate.framework.results.verdict import Indices, Mask
 
 P = TypeVar("P")
 
-_KEPT: Final = 2**18
+_CACHED_NODES_LIMIT: Final = 2**18
 """Number of nodes in all cached parts together: 8 bytes each, and 8 more for each requested topology key."""
 
 
-class Part:
+class NodeSubset:
     """A subset of one node table. It lives as long as callers use it."""
 
     __slots__ = ("_plans", "nodes")
@@ -40,18 +40,18 @@ class Part:
         return known
 
 
-class Parts:
+class NodeSubsets:
     """One part for equal masks, which many classes have. Shared parts stay in the processor's cache."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Part] = {}
+        self._known: dict[bytes, NodeSubset] = {}
 
-    def of(self, passes: Mask) -> Part:
+    def subset_of(self, passes: Mask) -> NodeSubset:
         """Return the part with the nodes of the mask."""
         key = passes.tobytes()
         known = self._known.get(key)
         if known is None:
-            if len(self._known) * len(passes) >= _KEPT:
+            if len(self._known) * len(passes) >= _CACHED_NODES_LIMIT:
                 self._known.clear()
-            known = self._known[key] = Part(np.flatnonzero(passes))
+            known = self._known[key] = NodeSubset(np.flatnonzero(passes))
         return known

@@ -32,14 +32,14 @@ _OLD_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
 _OLD_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 
 
-class Numbers(Generic[T]):
+class NumberedValues(Generic[T]):
     """Distinct values, numbered in order of first use."""
 
     def __init__(self) -> None:
         self._number: dict[T, int] = {}
         self.values: list[T] = []
 
-    def of(self, value: T) -> int:
+    def number_of(self, value: T) -> int:
         number = self._number.get(value)
         if number is None:
             number = self._number[value] = len(self.values)
@@ -53,16 +53,16 @@ class Vocabulary:
 
     resources: ResourceColumns
     labels: LabelSets
-    taints: Numbers[tuple[Taint, ...]]
-    images: Numbers[frozenset[tuple[str, int]]]
+    taints: NumberedValues[tuple[Taint, ...]]
+    images: NumberedValues[frozenset[tuple[str, int]]]
     """Image name and size in bytes."""
-    features: Numbers[frozenset[str]]
-    rooms: dict[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
+    features: NumberedValues[frozenset[str]]
+    allocatable_sets: dict[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
     """Each set of allocatable amounts, mapped to itself: most nodes share one of a few sets."""
 
     @classmethod
-    def new(cls) -> Vocabulary:
-        return cls(ResourceColumns(), LabelSets(), Numbers(), Numbers(), Numbers(), {})
+    def create(cls) -> Vocabulary:
+        return cls(ResourceColumns(), LabelSets(), NumberedValues(), NumberedValues(), NumberedValues(), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +92,14 @@ def node_row(node: Node, vocabulary: Vocabulary) -> NodeRow:
     allocatable = tuple(sorted((columns.column(name), value) for name, value in room.items() if name != PODS and value))
     return NodeRow(
         name=node.metadata.name,
-        allocatable=vocabulary.rooms.setdefault(allocatable, allocatable),
+        allocatable=vocabulary.allocatable_sets.setdefault(allocatable, allocatable),
         allowed_pods=room.get(PODS, 0),
         labels=vocabulary.labels.number(node.metadata.name, labels),
-        taints=vocabulary.taints.of(node.spec.taints),
-        images=vocabulary.images.of(
+        taints=vocabulary.taints.number_of(node.spec.taints),
+        images=vocabulary.images.number_of(
             frozenset((name, image.size_bytes) for image in node.status.images for name in image.names)
         ),
-        features=vocabulary.features.of(frozenset(node.status.declared_features)),
+        features=vocabulary.features.number_of(frozenset(node.status.declared_features)),
         unschedulable=node.spec.unschedulable,
         zone=intern(f"{region}:\0:{zone}") if region or zone else "",
     )
@@ -129,15 +129,15 @@ class NodeTable:
         return len(self.names)
 
     @property
-    def _kept(self) -> int:
+    def _cache_limit(self) -> int:
         """The maximum number of cached results."""
-        return max(_LEAST_KEPT, _KEPT // max(len(self), 1))
+        return max(_CACHED_RESULTS_MINIMUM, _CACHED_ENTRIES_LIMIT // max(len(self), 1))
 
     def static(self, key: Hashable, build: Callable[[NodeTable], NDArray[A]]) -> NDArray[A]:
         """Return the result of `build` for this table, computed once."""
         known = self.memo.get(key)
         if known is None:
-            if len(self.memo) >= self._kept:
+            if len(self.memo) >= self._cache_limit:
                 self.memo.clear()
             known = self.memo[key] = build(self)
             known.flags.writeable = False
@@ -150,12 +150,12 @@ class NodeTable:
         """
         known: P | None = self.plans.get(key)
         if known is None:
-            if len(self.plans) >= self._kept:
+            if len(self.plans) >= self._cache_limit:
                 self.plans.clear()
             known = self.plans[key] = build()
         return known
 
-    def room(self, columns: tuple[int, ...]) -> NDArray[np.float64]:
+    def allocatable_floats(self, columns: tuple[int, ...]) -> NDArray[np.float64]:
         """Return `allocatable` of these resources, (resources, nodes), as floats."""
         return self.plan(("room", columns), lambda: self.allocatable[list(columns)].astype(np.float64))
 
@@ -171,19 +171,19 @@ class NodeTable:
 
     def where_taints(self, holds: Callable[[tuple[Taint, ...]], bool]) -> Mask:
         """Return (nodes,): the nodes whose taints satisfy `holds`."""
-        return _spread(self.taint_set, self.vocabulary.taints.values, holds, np.bool_)
+        return _spread_over_nodes(self.taint_set, self.vocabulary.taints.values, holds, np.bool_)
 
-    def of_taints(self, count: Callable[[tuple[Taint, ...]], int]) -> NDArray[np.int64]:
+    def map_taints(self, count: Callable[[tuple[Taint, ...]], int]) -> NDArray[np.int64]:
         """Return (nodes,): a number for the taints of each node."""
-        return _spread(self.taint_set, self.vocabulary.taints.values, count, np.int64)
+        return _spread_over_nodes(self.taint_set, self.vocabulary.taints.values, count, np.int64)
 
     def where_features(self, holds: Callable[[frozenset[str]], bool]) -> Mask:
         """Return (nodes,): the nodes whose declared features satisfy `holds`."""
-        return _spread(self.feature_set, self.vocabulary.features.values, holds, np.bool_)
+        return _spread_over_nodes(self.feature_set, self.vocabulary.features.values, holds, np.bool_)
 
-    def of_images(self, count: Callable[[frozenset[tuple[str, int]]], int]) -> NDArray[np.int64]:
+    def map_images(self, count: Callable[[frozenset[tuple[str, int]]], int]) -> NDArray[np.int64]:
         """Return (nodes,): a number for the images on each node."""
-        return _spread(self.image_set, self.vocabulary.images.values, count, np.int64)
+        return _spread_over_nodes(self.image_set, self.vocabulary.images.values, count, np.int64)
 
     def taints(self, node: int) -> tuple[Taint, ...]:
         """Return the taints of the node at this index."""
@@ -191,7 +191,7 @@ class NodeTable:
 
     def with_rows(self, changed: Mapping[int, NodeRow]) -> NodeTable:
         """Return the table with some rows replaced; names and zones stay the same."""
-        allocatable = _room(self.allocatable, len(self.vocabulary.resources))
+        allocatable = _with_resource_rows(self.allocatable, len(self.vocabulary.resources))
         allowed_pods, unschedulable = self.allowed_pods.copy(), self.unschedulable.copy()
         sets = [each.copy() for each in (self.label_set, self.taint_set, self.image_set, self.feature_set)]
         for index, row in changed.items():
@@ -218,9 +218,9 @@ class NodeTable:
         )
 
 
-_KEPT: Final = 2**23
+_CACHED_ENTRIES_LIMIT: Final = 2**23
 """Number of entries in all cached columns together, of 1 to 8 bytes each."""
-_LEAST_KEPT: Final = 128
+_CACHED_RESULTS_MINIMUM: Final = 128
 
 
 def node_table(vocabulary: Vocabulary, rows: Iterable[NodeRow]) -> NodeTable:
@@ -249,7 +249,7 @@ def node_table(vocabulary: Vocabulary, rows: Iterable[NodeRow]) -> NodeTable:
     )
 
 
-def alternating(rows: Iterable[NodeRow]) -> list[NodeRow]:
+def alternate_zones(rows: Iterable[NodeRow]) -> list[NodeRow]:
     """Take one node of each zone in turn (upstream backend/cache node_tree.go list).
 
     Zones, and the nodes of a zone, keep the order of their first appearance.
@@ -265,7 +265,9 @@ def alternating(rows: Iterable[NodeRow]) -> list[NodeRow]:
     return order
 
 
-def _spread(set_of_node: Ids, values: Sequence[Any], answer: Callable[[Any], Any], dtype: type[A]) -> NDArray[A]:
+def _spread_over_nodes(
+    set_of_node: Ids, values: Sequence[Any], answer: Callable[[Any], Any], dtype: type[A]
+) -> NDArray[A]:
     of_set = np.zeros(len(values), dtype=dtype)
     for number in np.unique(set_of_node).tolist():
         of_set[number] = answer(values[number])
@@ -273,7 +275,7 @@ def _spread(set_of_node: Ids, values: Sequence[Any], answer: Callable[[Any], Any
     return spread
 
 
-def _room(columns: Columns, count: int) -> Columns:
+def _with_resource_rows(columns: Columns, count: int) -> Columns:
     """Return a copy with rows for this number of resources."""
     grown = np.zeros((count, columns.shape[1]), dtype=np.int64)
     grown[: columns.shape[0]] = columns

@@ -16,8 +16,8 @@ from situate.framework.results.verdict import Indices
 Amounts = NDArray[np.int64]
 
 
-class Promised(dict[int, tuple[PodInfo, ...]]):
-    """The nominated Pods by the index of their node; mutable, of one owner, and changed only by `put`."""
+class NominatedPods(dict[int, tuple[PodInfo, ...]]):
+    """The nominated Pods by the index of their node; mutable, of one owner, and changed only by `replace_pods`."""
 
     def __init__(self, nodes: int) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Promised(dict[int, tuple[PodInfo, ...]]):
         """Increased with every change."""
         self._requested: dict[int, Amounts] = {}
 
-    def put(self, node: int, pods: tuple[PodInfo, ...]) -> None:
+    def replace_pods(self, node: int, pods: tuple[PodInfo, ...]) -> None:
         """Replace the Pods that are nominated to the node."""
         self.version += 1
         self._count(node, self.pop(node, ()), -1)
@@ -35,13 +35,13 @@ class Promised(dict[int, tuple[PodInfo, ...]]):
         if pods:
             self[node] = pods
 
-    def without(self, node: int, uid: str) -> Promised:
+    def without_pod(self, node: int, uid: str) -> NominatedPods:
         """Return a copy without one Pod that is nominated to the node."""
-        twin = Promised(0)
+        twin = NominatedPods(0)
         twin.update(self)
         twin.pod_count = self.pod_count.copy()
         twin._requested = {column: amounts.copy() for column, amounts in self._requested.items()}
-        twin.put(node, tuple(pod for pod in self.get(node, ()) if pod.uid != uid))
+        twin.replace_pods(node, tuple(pod for pod in self.get(node, ()) if pod.uid != uid))
         return twin
 
     @property
@@ -49,12 +49,12 @@ class Promised(dict[int, tuple[PodInfo, ...]]):
         """The nodes with nominated Pods."""
         return np.flatnonzero(self.pod_count)
 
-    def requested(self, column: int) -> Amounts:
+    def requested_amounts(self, column: int) -> Amounts:
         """Return (nodes,): the nominated Pods' requests of the resource with this column."""
         amounts = self._requested.get(column)
         return np.zeros(len(self.pod_count), dtype=np.int64) if amounts is None else amounts
 
-    def at(self, nodes: Indices, columns: int) -> tuple[Amounts, Amounts]:
+    def requests_at(self, nodes: Indices, columns: int) -> tuple[Amounts, Amounts]:
         """Return the requests on these nodes, (resources, nodes), and the Pod counts.
 
         The first array has at least `columns` rows.

@@ -13,15 +13,15 @@ from situate.framework.pod.pods import PodTemplate
 
 T = TypeVar("T")
 
-_REMEMBERED: Final = 4096
+_CACHE_LIMIT: Final = 4096
 
 
-class LiveTerms:
+class PodAffinityIndex:
     """The templates with affinity terms, and the number of Pods of each; mutable, of one owner."""
 
     def __init__(self) -> None:
         self._pods: dict[PodTemplate, int] = {}
-        self._selecting = 0
+        self._namespace_selector_count = 0
         self._plans: dict[Hashable, Any] = {}
 
     @property
@@ -32,7 +32,7 @@ class LiveTerms:
     @property
     def select_namespaces(self) -> bool:
         """Whether one of the terms selects namespaces by their labels."""
-        return self._selecting > 0
+        return self._namespace_selector_count > 0
 
     def move(self, template: PodTemplate, change: int) -> None:
         """Add this number of Pods of a template, or remove them if the number is negative."""
@@ -46,7 +46,7 @@ class LiveTerms:
         if not before or not before + change:
             self._plans.clear()
             if template.selects_namespaces:
-                self._selecting += 1 if before + change else -1
+                self._namespace_selector_count += 1 if before + change else -1
 
     def plan(self, key: Hashable, build: Callable[[], T]) -> T:
         """Return the result of `build`, computed once while the set of templates stays the same.
@@ -55,13 +55,13 @@ class LiveTerms:
         """
         known: T | None = self._plans.get(key)
         if known is None:
-            if len(self._plans) >= _REMEMBERED:
+            if len(self._plans) >= _CACHE_LIMIT:
                 self._plans.clear()
             known = self._plans[key] = build()
         return known
 
-    def copy(self) -> LiveTerms:
-        twin = LiveTerms()
+    def copy(self) -> PodAffinityIndex:
+        twin = PodAffinityIndex()
         twin._pods = dict(self._pods)
-        twin._selecting = self._selecting
+        twin._namespace_selector_count = self._namespace_selector_count
         return twin

@@ -20,13 +20,13 @@ from situate.framework.snapshot.labels import Domains
 Weight = Callable[[PodInfo], int]
 """The weight of a Pod. It depends only on its template, its labels and whether the Pod is terminating."""
 
-_KEPT: Final = 1024
+_TALLIES_LIMIT: Final = 1024
 """Number of tallies at which all are dropped."""
-_CLASSES: Final = 2**16
+_POD_KINDS_LIMIT: Final = 2**16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
+class TallyDefinition:
     """The definition of a tally."""
 
     key: Hashable
@@ -39,7 +39,7 @@ class Question:
 
 @dataclass(slots=True, eq=False)
 class _Tally:
-    question: Question
+    question: TallyDefinition
     domains: Domains
     domain: NDArray[np.int32]
     """(nodes,): -1 where Pods do not count."""
@@ -52,40 +52,40 @@ class Tallies:
 
     def __init__(self) -> None:
         self._tallies: dict[Hashable, _Tally] = {}
-        self._concerned: dict[tuple[int, int, bool], tuple[PodInfo, tuple[tuple[_Tally, int], ...]]] = {}
+        self._by_pod_kind: dict[tuple[int, int, bool], tuple[PodInfo, tuple[tuple[_Tally, int], ...]]] = {}
 
     def get(
-        self, question: Question, domains: Domains, placed: Callable[[], Iterable[tuple[PodInfo, int]]]
+        self, question: TallyDefinition, domains: Domains, placed: Callable[[], Iterable[tuple[PodInfo, int]]]
     ) -> NDArray[np.int64]:
         """Return (domains,): the counts. They change as their owner changes, so copy them to keep them."""
         key = (question.key, id(domains), id(question.eligible))  # the tally references both, so the ids stay valid
         tally = self._tallies.get(key)
         if tally is None:
-            if len(self._tallies) >= _KEPT:
+            if len(self._tallies) >= _TALLIES_LIMIT:
                 self._tallies.clear()
-            tally = self._tallies[key] = _counted(question, domains, placed())
-            self._concerned.clear()
+            tally = self._tallies[key] = _count_pods(question, domains, placed())
+            self._by_pod_kind.clear()
         return tally.counts
 
     def move(self, info: PodInfo, node: int, sign: int) -> None:
         """Add a Pod to the node (+1), or remove it (-1)."""
         if not self._tallies:
             return
-        for tally, weight in self._concerning(info):
+        for tally, weight in self._tallies_for(info):
             domain, counts = tally.domain.item(node), tally.counts
             if domain >= 0:
                 counts[domain] = counts.item(domain) + sign * weight  # takes half the time of `+=`
 
     def move_equal(self, info: PodInfo, nodes: Indices, sign: int) -> None:
         """Count many Pods like `info`, one for each entry of `nodes`, which may repeat."""
-        for tally, weight in self._concerning(info):
+        for tally, weight in self._tallies_for(info):
             domains = tally.domain[nodes]
             np.add.at(tally.counts, domains[domains >= 0], sign * weight)
 
     def clear(self) -> None:
         """Drop all tallies. Each is counted again when it is requested again."""
         self._tallies.clear()
-        self._concerned.clear()
+        self._by_pod_kind.clear()
 
     def copy(self) -> Tallies:
         twin = Tallies()
@@ -95,21 +95,21 @@ class Tallies:
         }
         return twin
 
-    def _concerning(self, info: PodInfo) -> tuple[tuple[_Tally, int], ...]:
+    def _tallies_for(self, info: PodInfo) -> tuple[tuple[_Tally, int], ...]:
         if not self._tallies:
             return ()
         identity = (id(info.template), id(info.labels), info.terminating)
-        known = self._concerned.get(identity)
+        known = self._by_pod_kind.get(identity)
         if known is None:
-            if len(self._concerned) >= _CLASSES:
-                self._concerned.clear()
+            if len(self._by_pod_kind) >= _POD_KINDS_LIMIT:
+                self._by_pod_kind.clear()
             weighed = ((tally, tally.question.weight(info)) for tally in self._tallies.values())
             # the entry references the Pod, so that no other object gets its template's identity
-            known = self._concerned[identity] = (info, tuple(pair for pair in weighed if pair[1]))
+            known = self._by_pod_kind[identity] = (info, tuple(pair for pair in weighed if pair[1]))
         return known[1]
 
 
-def _counted(question: Question, domains: Domains, placed: Iterable[tuple[PodInfo, int]]) -> _Tally:
+def _count_pods(question: TallyDefinition, domains: Domains, placed: Iterable[tuple[PodInfo, int]]) -> _Tally:
     domain = domains.of_node
     if question.eligible is not None:
         domain = np.where(question.eligible, domain, np.int32(-1))

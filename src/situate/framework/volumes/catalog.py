@@ -50,4 +50,4 @@ class Catalog:
         return self.namespaces.get(namespace, _NO_LABELS)
 
 
-EMPTY: Final = Catalog()
+EMPTY_CATALOG: Final = Catalog()

@@ -30,11 +30,11 @@ class PersistentMap(Mapping[K, V]):
         self._count = 0
 
     @classmethod
-    def of(cls, entries: Iterable[tuple[K, V]]) -> PersistentMap[K, V]:
+    def from_entries(cls, entries: Iterable[tuple[K, V]]) -> PersistentMap[K, V]:
         """Create a map with these entries at once. Of equal keys the last one counts."""
         branches: list[list[dict[K, V] | None] | None] = [None] * (_MASK + 1)
         for key, value in entries:
-            one, two = _place(key)
+            one, two = _leaf_position(key)
             branch = branches[one]
             if branch is None:
                 branch = branches[one] = [None] * (_MASK + 1)
@@ -47,26 +47,26 @@ class PersistentMap(Mapping[K, V]):
         made._count = sum(len(leaf) for branch in branches for leaf in branch or () if leaf)
         return made
 
-    def with_(self, key: K, value: V) -> PersistentMap[K, V]:
+    def with_entry(self, key: K, value: V) -> PersistentMap[K, V]:
         """Return the map with this entry, which replaces that of an equal key."""
-        one, two = _place(key)
+        one, two = _leaf_position(key)
         branch = self._branches[one]
         leaf = branch[two] if branch is not None else None
         changed = {**leaf, key: value} if leaf else {key: value}
         return self._with_leaf(one, two, changed, self._count + len(changed) - len(leaf or ()))
 
-    def without(self, key: K) -> PersistentMap[K, V]:
+    def without_key(self, key: K) -> PersistentMap[K, V]:
         """Return the map without the key; the same map if it has no such key."""
         if key not in self:
             return self
-        one, two = _place(key)
+        one, two = _leaf_position(key)
         branch = self._branches[one]
         assert branch is not None
         changed = dict(branch[two] or {})
         del changed[key]
         return self._with_leaf(one, two, changed or None, self._count - 1)
 
-    def differing(self, other: PersistentMap[K, V]) -> set[K]:
+    def differing_keys(self, other: PersistentMap[K, V]) -> set[K]:
         """Return the keys that only one of the two maps has, or whose values differ."""
         found: set[K] = set()
         for mine, theirs in zip(self._branches, other._branches, strict=True):
@@ -80,7 +80,7 @@ class PersistentMap(Mapping[K, V]):
         return found
 
     def __getitem__(self, key: K) -> V:
-        one, two = _place(key)
+        one, two = _leaf_position(key)
         branch = self._branches[one]
         leaf = branch[two] if branch is not None else None
         if leaf is None:
@@ -95,13 +95,13 @@ class PersistentMap(Mapping[K, V]):
 
     def get(self, key: K, /, default: V | T | None = None) -> V | T | None:
         """Return the value, in a third of the time of `Mapping`."""
-        one, two = _place(key)
+        one, two = _leaf_position(key)
         branch = self._branches[one]
         leaf = branch[two] if branch is not None else None
         return default if leaf is None else leaf.get(key, default)
 
     def __contains__(self, key: object) -> bool:
-        one, two = _place(key)
+        one, two = _leaf_position(key)
         branch = self._branches[one]
         leaf = branch[two] if branch is not None else None
         return leaf is not None and key in leaf
@@ -115,7 +115,7 @@ class PersistentMap(Mapping[K, V]):
         return self._count
 
     def __eq__(self, other: object) -> bool:
-        """Return whether it is the same map. `differing` compares the entries."""
+        """Return whether it is the same map. `differing_keys` compares the entries."""
         return self is other
 
     def __hash__(self) -> int:
@@ -132,7 +132,7 @@ class PersistentMap(Mapping[K, V]):
         return changed
 
 
-def _place(key: object) -> tuple[int, int]:
+def _leaf_position(key: object) -> tuple[int, int]:
     number = hash(key)
     return number & _MASK, number >> _BITS & _MASK
 

@@ -21,7 +21,7 @@ from situate.objects.kinds.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
-    Stored,
+    StorageObject,
     VolumeAttachment,
 )
 
@@ -33,7 +33,7 @@ Name: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GivenVolume:
+class ReservedVolume:
     """An existing volume, and the claim that it is reserved for."""
 
     volume: PersistentVolume
@@ -44,7 +44,7 @@ class GivenVolume:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WantedVolume:
+class ClaimToProvision:
     """A claim whose volume must be provisioned for the Pod's node."""
 
     claim: PersistentVolumeClaim
@@ -57,8 +57,8 @@ class WantedVolume:
 class Reservation:
     """The storage reserved for a Pod together with its node."""
 
-    given: tuple[GivenVolume, ...] = ()
-    wanted: tuple[WantedVolume, ...] = ()
+    given: tuple[ReservedVolume, ...] = ()
+    wanted: tuple[ClaimToProvision, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.given or self.wanted)
@@ -75,30 +75,30 @@ class Promises:
     by_claim: PersistentMap[Name, tuple[str, ...]] = EMPTY_MAP
     """The names of the volumes reserved for a claim, in order of reservation, with repetitions."""
 
-    def with_(self, uid: str, reservation: Reservation) -> Promises:
+    def with_reservation(self, uid: str, reservation: Reservation) -> Promises:
         """Return the promises with this reservation of a Pod, which replaces its earlier one."""
-        volumes, claims, by_claim = self._rest(uid)
+        volumes, claims, by_claim = self._other_reservations(uid)
         for given in reservation.given:
-            volumes = _pushed(volumes, given.volume.metadata.name, given.volume)
-            by_claim = _pushed(by_claim, name_of(given.claim), given.volume.metadata.name)
+            volumes = _push_value(volumes, given.volume.metadata.name, given.volume)
+            by_claim = _push_value(by_claim, name_of(given.claim), given.volume.metadata.name)
         for wanted in reservation.wanted:
-            claims = _pushed(claims, name_of(wanted.claim), wanted.claim)
-        return Promises(self.by_pod.with_(uid, reservation), volumes, claims, by_claim)
+            claims = _push_value(claims, name_of(wanted.claim), wanted.claim)
+        return Promises(self.by_pod.with_entry(uid, reservation), volumes, claims, by_claim)
 
-    def without(self, uid: str) -> Promises:
+    def without_reservation(self, uid: str) -> Promises:
         """Return the promises without those of one Pod; the same object if it has none."""
         if uid not in self.by_pod:
             return self
-        return Promises(self.by_pod.without(uid), *self._rest(uid))
+        return Promises(self.by_pod.without_key(uid), *self._other_reservations(uid))
 
-    def _rest(self, uid: str) -> tuple[Any, Any, Any]:
+    def _other_reservations(self, uid: str) -> tuple[Any, Any, Any]:
         volumes, claims, by_claim = self.volumes, self.claims, self.by_claim
         kept = self.by_pod.get(uid)
         for given in kept.given if kept is not None else ():
-            volumes = _popped(volumes, given.volume.metadata.name, given.volume)
-            by_claim = _popped(by_claim, name_of(given.claim), given.volume.metadata.name)
+            volumes = _pop_value(volumes, given.volume.metadata.name, given.volume)
+            by_claim = _pop_value(by_claim, name_of(given.claim), given.volume.metadata.name)
         for wanted in kept.wanted if kept is not None else ():
-            claims = _popped(claims, name_of(wanted.claim), wanted.claim)
+            claims = _pop_value(claims, name_of(wanted.claim), wanted.claim)
         return volumes, claims, by_claim
 
 
@@ -127,7 +127,7 @@ class Storage:
     promises: Promises = NO_PROMISES
 
     @classmethod
-    def of(cls, objects: Iterable[Stored]) -> Storage:
+    def from_objects(cls, objects: Iterable[StorageObject]) -> Storage:
         """Build the value from these objects at once."""
         kinds: dict[type, list[Any]] = {}
         for each in objects:
@@ -143,17 +143,19 @@ class Storage:
             else:
                 claimed.setdefault((ref.namespace, ref.name), []).append(name)
         return cls(
-            claims=_by_name(kinds.get(PersistentVolumeClaim, ())),
-            volumes=PersistentMap.of(volumes.items()),
-            unclaimed=PersistentMap.of((each, tuple(sorted(listed, key=_size))) for each, listed in unclaimed.items()),
-            claimed=PersistentMap.of((each, tuple(names)) for each, names in claimed.items()),
-            classes=_by_own_name(kinds.get(StorageClass, ())),
-            csi_nodes=_by_own_name(kinds.get(CSINode, ())),
-            csi_drivers=_by_own_name(kinds.get(CSIDriver, ())),
-            capacities=_grouped(
+            claims=_map_by_name(kinds.get(PersistentVolumeClaim, ())),
+            volumes=PersistentMap.from_entries(volumes.items()),
+            unclaimed=PersistentMap.from_entries(
+                (each, tuple(sorted(listed, key=_size))) for each, listed in unclaimed.items()
+            ),
+            claimed=PersistentMap.from_entries((each, tuple(names)) for each, names in claimed.items()),
+            classes=_map_by_own_name(kinds.get(StorageClass, ())),
+            csi_nodes=_map_by_own_name(kinds.get(CSINode, ())),
+            csi_drivers=_map_by_own_name(kinds.get(CSIDriver, ())),
+            capacities=_map_by_group(
                 (each.storage_class_name, name_of(each), each) for each in kinds.get(CSIStorageCapacity, ())
             ),
-            attachments=_grouped(
+            attachments=_map_by_group(
                 (each.spec.node_name, each.metadata.name, each) for each in kinds.get(VolumeAttachment, ())
             ),
         )
@@ -187,7 +189,7 @@ class Storage:
         """Return the reservation of the Pod with this uid."""
         return self.promises.by_pod.get(uid, _NOTHING_RESERVED)
 
-    def shows(self, reservation: Reservation) -> bool:
+    def has_written(self, reservation: Reservation) -> bool:
         """Return whether the API server has the whole reservation, so that it can be dropped."""
         for given in reservation.given:
             stored = self.volumes.get(given.volume.metadata.name)
@@ -201,7 +203,7 @@ class Storage:
 
     # Changed copies
 
-    def known(self, stored: Stored) -> Stored | None:
+    def stored_object(self, stored: StorageObject) -> StorageObject | None:
         """Return the stored object of this kind and name; None if there is none."""
         name = stored.metadata.name
         match stored:
@@ -220,19 +222,19 @@ class Storage:
             case VolumeAttachment():
                 return self.attachments.get(stored.spec.node_name, EMPTY_MAP).get(name)
 
-    def with_(self, stored: Stored) -> Storage:
+    def with_object(self, stored: StorageObject) -> Storage:
         """Return the storage with this object added or replaced."""
-        return self._changed(stored, stored)
+        return self._replace_object(stored, stored)
 
-    def without(self, stored: Stored) -> Storage:
+    def without_object(self, stored: StorageObject) -> Storage:
         """Return the storage without the object of this kind and name."""
-        return self._changed(stored, None)
+        return self._replace_object(stored, None)
 
     def with_promises(self, promises: Promises) -> Storage:
         """Return the storage with these promises in place of its own."""
         return self if promises is self.promises else replace(self, promises=promises)
 
-    def _changed(self, named: Stored, new: Any) -> Storage:
+    def _replace_object(self, named: StorageObject, new: Any) -> Storage:
         name = named.metadata.name
         match named:
             case PersistentVolumeClaim():
@@ -264,10 +266,10 @@ class Storage:
         if new is not None and new.spec.claim_ref is None:
             listed = unclaimed.get(new.storage_class, ())
             at = bisect_left(listed, _size(new), key=_size)
-            unclaimed = unclaimed.with_(new.storage_class, (*listed[:at], new, *listed[at:]))
+            unclaimed = unclaimed.with_entry(new.storage_class, (*listed[:at], new, *listed[at:]))
         elif new is not None and new.spec.claim_ref is not None:
             claim = new.spec.claim_ref.namespace, new.spec.claim_ref.name
-            claimed = claimed.with_(claim, tuple(sorted((*claimed.get(claim, ()), name))))
+            claimed = claimed.with_entry(claim, tuple(sorted((*claimed.get(claim, ()), name))))
         return replace(self, volumes=_put(self.volumes, name, new), unclaimed=unclaimed, claimed=claimed)
 
 
@@ -290,24 +292,24 @@ def _same_version(
     return one.metadata.resource_version == other.metadata.resource_version
 
 
-def _by_name(listed: Iterable[Any]) -> PersistentMap[Name, Any]:
-    return PersistentMap.of((name_of(each), each) for each in listed)
+def _map_by_name(listed: Iterable[Any]) -> PersistentMap[Name, Any]:
+    return PersistentMap.from_entries((name_of(each), each) for each in listed)
 
 
-def _by_own_name(listed: Iterable[Any]) -> PersistentMap[str, Any]:
-    return PersistentMap.of((each.metadata.name, each) for each in listed)
+def _map_by_own_name(listed: Iterable[Any]) -> PersistentMap[str, Any]:
+    return PersistentMap.from_entries((each.metadata.name, each) for each in listed)
 
 
-def _grouped(listed: Iterable[tuple[str, Any, Any]]) -> PersistentMap[str, PersistentMap[Any, Any]]:
+def _map_by_group(listed: Iterable[tuple[str, Any, Any]]) -> PersistentMap[str, PersistentMap[Any, Any]]:
     groups: dict[str, list[tuple[Any, Any]]] = {}
     for group, name, each in listed:
         groups.setdefault(group, []).append((name, each))
-    return PersistentMap.of((group, PersistentMap.of(entries)) for group, entries in groups.items())
+    return PersistentMap.from_entries((group, PersistentMap.from_entries(entries)) for group, entries in groups.items())
 
 
 def _put(table: PersistentMap[K, V], key: K, value: V | None) -> PersistentMap[K, V]:
     """Store the value, or remove the entry if the value is None."""
-    return table.without(key) if value is None else table.with_(key, value)
+    return table.without_key(key) if value is None else table.with_entry(key, value)
 
 
 def _put_within(
@@ -317,11 +319,11 @@ def _put_within(
     return _put(table, group, changed or None)
 
 
-def _pushed(table: PersistentMap[K, tuple[V, ...]], key: K, value: V) -> PersistentMap[K, tuple[V, ...]]:
-    return table.with_(key, (*table.get(key, ()), value))
+def _push_value(table: PersistentMap[K, tuple[V, ...]], key: K, value: V) -> PersistentMap[K, tuple[V, ...]]:
+    return table.with_entry(key, (*table.get(key, ()), value))
 
 
-def _popped(table: PersistentMap[K, tuple[V, ...]], key: K, value: V) -> PersistentMap[K, tuple[V, ...]]:
+def _pop_value(table: PersistentMap[K, tuple[V, ...]], key: K, value: V) -> PersistentMap[K, tuple[V, ...]]:
     """Remove one occurrence of the value."""
     held = list(table[key])
     held.remove(value)

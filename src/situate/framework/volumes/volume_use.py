@@ -21,7 +21,7 @@ VolumeKey: TypeAlias = tuple[str, ...]
 
 Disks with equal keys may still differ: the key of an RBD image does not include its monitors.
 """
-_NOWHERE: Final[Mapping[int, int]] = MappingProxyType({})
+_NO_ROWS: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 def claim_key(namespace: str, name: str) -> VolumeKey:
@@ -65,14 +65,14 @@ def volume_keys(pod: PodInfo) -> Iterator[VolumeKey]:
             yield key
 
 
-class Derived(Protocol):
+class RowCache(Protocol):
     """Cached values per row that their owner updates."""
 
     touched: set[int]
     """Rows that Pods with volumes have joined or left since the last update."""
 
 
-D = TypeVar("D", bound=Derived)
+D = TypeVar("D", bound=RowCache)
 
 
 class VolumeUse:
@@ -81,7 +81,7 @@ class VolumeUse:
     def __init__(self) -> None:
         self._users: dict[int, dict[str, PodInfo]] = {}
         self._rows: dict[VolumeKey, dict[int, int]] = {}
-        self._derived: dict[Hashable, Derived] = {}
+        self._row_caches: dict[Hashable, RowCache] = {}
 
     def users(self, row: int) -> Collection[PodInfo]:
         """Return the Pods with volumes on this row."""
@@ -92,15 +92,15 @@ class VolumeUse:
         """The rows that have such Pods."""
         return self._users.keys()
 
-    def where(self, key: VolumeKey) -> Mapping[int, int]:
+    def rows_using(self, key: VolumeKey) -> Mapping[int, int]:
         """Return the rows on which the volume is used, with the number of uses."""
-        return self._rows.get(key, _NOWHERE)
+        return self._rows.get(key, _NO_ROWS)
 
-    def derived(self, key: Hashable, make: Callable[[], D]) -> D:
+    def row_cache(self, key: Hashable, make: Callable[[], D]) -> D:
         """Return the result of `make`, created once. From then on, changed rows are added to its `touched`."""
-        known: D | None = self._derived.get(key)  # type: ignore[assignment]  # a key belongs to one type
+        known: D | None = self._row_caches.get(key)  # type: ignore[assignment]  # a key belongs to one type
         if known is None:
-            known = self._derived[key] = make()
+            known = self._row_caches[key] = make()
         return known
 
     def move(self, pod: PodInfo, row: int, sign: int) -> None:
@@ -119,7 +119,7 @@ class VolumeUse:
                 del rows[row]
                 if not rows:
                     del self._rows[key]
-        for each in self._derived.values():
+        for each in self._row_caches.values():
             each.touched.add(row)
 
     def copy(self) -> VolumeUse:
@@ -129,7 +129,7 @@ class VolumeUse:
         twin._rows = {key: dict(rows) for key, rows in self._rows.items()}
         return twin
 
-    def moved(self, row_of: NDArray[np.int32]) -> VolumeUse:
+    def remap_rows(self, row_of: NDArray[np.int32]) -> VolumeUse:
         """Return the same Pods on other rows, without those whose new row is negative."""
         moved = VolumeUse()
         for row, there in self._users.items():

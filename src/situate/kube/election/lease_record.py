@@ -46,7 +46,7 @@ class ElectionTimes:
             raise ValueError(f"found {self}, allowed: 0 < retry_s < renew_deadline_s < lease_s")
 
 
-class Record(msgspec.Struct, frozen=True):
+class LeaseRecord(msgspec.Struct, frozen=True):
     """The fields of a Lease that elections use."""
 
     resource_version: str
@@ -59,7 +59,7 @@ class Record(msgspec.Struct, frozen=True):
     """By the holder's clock: used only to distinguish one renewal from another."""
     transitions: int
 
-    def same_claim(self, other: Record) -> bool:
+    def same_claim(self, other: LeaseRecord) -> bool:
         """Whether no process has acquired or renewed the Lease in between: a changed label is no sign of life."""
         return self._claim() == other._claim()
 
@@ -67,9 +67,9 @@ class Record(msgspec.Struct, frozen=True):
         return self.holder, self.lease_s, self.acquired, self.renewed, self.transitions
 
     @staticmethod
-    def from_lease(lease: Lease) -> Record:
+    def from_lease(lease: Lease) -> LeaseRecord:
         spec = lease.spec
-        return Record(
+        return LeaseRecord(
             lease.metadata.resource_version,
             spec.holder_identity,
             float(spec.lease_duration_seconds),
@@ -79,31 +79,31 @@ class Record(msgspec.Struct, frozen=True):
         )
 
 
-def free_at(record: Record, seen_at: float, times: ElectionTimes) -> float:
+def free_at(record: LeaseRecord, seen_at: float, times: ElectionTimes) -> float:
     """Return when, on the observer's monotonic clock, a Lease last seen to change at `seen_at` may be taken."""
     if not record.holder or not times.waits:
         return seen_at
     return seen_at + (record.lease_s or times.lease_s)
 
 
-def taken(record: Record | None, identity: str, now: datetime, times: ElectionTimes) -> dict[str, Any]:
+def acquired_content(record: LeaseRecord | None, identity: str, now: datetime, times: ElectionTimes) -> dict[str, Any]:
     """Build the content with which this process becomes the holder; record None means that there is no Lease yet."""
     transitions = 0 if record is None else record.transitions + 1
     return _content(record, identity, times.lease_s, now, now, transitions)
 
 
-def renewed(record: Record, now: datetime, times: ElectionTimes) -> dict[str, Any]:
+def renewed_content(record: LeaseRecord, now: datetime, times: ElectionTimes) -> dict[str, Any]:
     """Build the content with which the holder renews the Lease."""
     return _content(record, record.holder, times.lease_s, record.acquired or now, now, record.transitions)
 
 
-def released(record: Record, now: datetime) -> dict[str, Any]:
+def released_content(record: LeaseRecord, now: datetime) -> dict[str, Any]:
     """Build the content of a release, after which the next candidate need not wait."""
     return _content(record, "", 1.0, now, now, record.transitions)
 
 
 def _content(
-    record: Record | None, holder: str, lease_s: float, acquired: datetime, renewed: datetime, transitions: int
+    record: LeaseRecord | None, holder: str, lease_s: float, acquired: datetime, renewed: datetime, transitions: int
 ) -> dict[str, Any]:
     # The resourceVersion makes the write conditional: of two candidates one gets a conflict.
     metadata: Mapping[str, str] = {} if record is None else {"resourceVersion": record.resource_version}

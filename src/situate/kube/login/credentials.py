@@ -66,7 +66,7 @@ class Credentials:
         self._reads_files = any((connection.token_file, *(p.path for p in _pems(connection))))
 
     @property
-    def cached(self) -> Login | None:
+    def cached_login(self) -> Login | None:
         """The login while it is valid; None when `login` must be awaited."""
         return self._login if self._monotonic() < self._good_until_s else None
 
@@ -76,10 +76,10 @@ class Credentials:
         If a file cannot be read, the earlier login stays in use, as in client-go: the server decides.
         """
         async with self._lock:
-            if login := self.cached:
+            if login := self.cached_login:
                 return login
             try:
-                return await self._renewed()
+                return await self._renew()
             except BadConnection:
                 if self._login is None:
                     raise
@@ -91,10 +91,10 @@ class Credentials:
         async with self._lock:
             if self._login is refused:
                 self._from_plugin = None
-                await self._renewed()
+                await self._renew()
             return self._login != refused
 
-    async def _renewed(self) -> Login:
+    async def _renew(self) -> Login:
         connection = self._connection
         ca = _read(connection, connection.ca)
         certificate, key = _read(connection, connection.certificate), _read(connection, connection.key)
@@ -102,21 +102,21 @@ class Credentials:
         lasts_s = _REREAD_S if self._reads_files else float("inf")
         if connection.exec and not token and not connection.username:
             from_plugin = self._from_plugin
-            if from_plugin is None or self._lasts_s(from_plugin) <= 0:
+            if from_plugin is None or self._lifetime_s(from_plugin) <= 0:
                 from_plugin = self._from_plugin = await self._plugin(connection.exec, connection, ca)
-            lasts_s = min(lasts_s, self._lasts_s(from_plugin))
+            lasts_s = min(lasts_s, self._lifetime_s(from_plugin))
             token = from_plugin.token
             if from_plugin.certificate:
                 certificate, key = from_plugin.certificate, from_plugin.key
         headers = (*_authorization(token, connection), *self._impersonation)
-        self._check(headers)
+        self._check_headers(headers)
         login = Login(headers, TlsMaterial(ca, certificate, key))
         self._good_until_s = self._monotonic() + lasts_s
         if self._login is None or login != self._login:
             self._login = login
         return self._login
 
-    def _check(self, headers: tuple[tuple[str, str], ...]) -> None:
+    def _check_headers(self, headers: tuple[tuple[str, str], ...]) -> None:
         """Reject headers with a line break, which would start another header."""
         for name, value in headers:
             if value.isprintable():
@@ -132,7 +132,7 @@ class Credentials:
                 f"{self._connection.source}: {name}: found {value[:60]!r}; allowed: printable characters"
             )
 
-    def _lasts_s(self, credential: ExecCredential) -> float:
+    def _lifetime_s(self, credential: ExecCredential) -> float:
         if credential.expires is None:
             return float("inf")
         return (credential.expires - self._now()).total_seconds() - _EARLY_S

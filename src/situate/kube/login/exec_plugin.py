@@ -26,7 +26,7 @@ _LARGEST: Final = 2**20
 """Bytes of output: credentials have a few thousand; a plugin that prints without end must not fill the memory."""
 _QUOTED: Final = 300
 """Characters quoted from the end of standard error, where tools write the cause."""
-_ENDED_S: Final = 2.0
+_END_WAIT_S: Final = 2.0
 """How long to wait for the end of a killed plugin."""
 
 
@@ -103,7 +103,7 @@ async def run_plugin(
             f"{connection.source}: credential plugin {plugin.command} gave no answer within {timeout_s:g} s; "
             "run the plugin by hand to find the cause"
         ) from error
-    except _TooMuch as error:
+    except _OutputTooLarge as error:
         raise LoginFailed(
             f"{connection.source}: credential plugin {plugin.command} printed more than {_LARGEST} bytes; "
             "run the plugin by hand and check its output"
@@ -120,7 +120,7 @@ async def run_plugin(
     return _credential(plugin, connection, output.printed)
 
 
-class _TooMuch(Exception):
+class _OutputTooLarge(Exception):
     """The output is larger than credentials can be."""
 
 
@@ -132,7 +132,7 @@ class _Output(asyncio.SubprocessProtocol):
         self.said = b""
         """The end of standard error."""
         self.whole: asyncio.Future[None] = loop.create_future()
-        """Done when the plugin has ended and all its pipes are closed; fails with `_TooMuch`."""
+        """Done when the plugin has ended and all its pipes are closed; fails with `_OutputTooLarge`."""
         self.ended = asyncio.Event()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
@@ -141,7 +141,7 @@ class _Output(asyncio.SubprocessProtocol):
         elif len(self.printed) <= _LARGEST:
             self.printed += data
         elif not self.whole.done():
-            self.whole.set_exception(_TooMuch())
+            self.whole.set_exception(_OutputTooLarge())
 
     def process_exited(self) -> None:
         self.ended.set()
@@ -160,7 +160,7 @@ async def _end(process: asyncio.SubprocessTransport, output: _Output, *, with_ch
             else:
                 process.kill()
         with suppress(TimeoutError):
-            async with asyncio.timeout(_ENDED_S):
+            async with asyncio.timeout(_END_WAIT_S):
                 await output.ended.wait()
     process.close()  # a child that has left the group may keep the pipes open
 

@@ -13,7 +13,7 @@ from situate.kube.login.connection import BadConnection
 
 _SECRETS: Final = frozenset({"token", "password", "client-key-data", "args", "value"})
 """Fields whose values no message may show; the last two are a credential plugin's input."""
-_OF_USERS: Final = "users"
+_USERS_PATH: Final = "users"
 """Path under which a value of the wrong type may be a token."""
 
 
@@ -29,7 +29,7 @@ class Fields:
     def __post_init__(self) -> None:
         if not isinstance(self.content, dict):
             place = self.path or "the whole file"
-            found = "a hidden value" if place.startswith(_OF_USERS) else _shown(self.content)
+            found = "a hidden value" if place.startswith(_USERS_PATH) else _display_value(self.content)
             raise BadConnection(f"{self.file}: {place}: found {found}; allowed: a mapping of fields to values")
 
     def has(self, key: str) -> bool:
@@ -101,10 +101,10 @@ class Fields:
 
     def mistake(self, key: str, found: object, allowed: str) -> BadConnection:
         """Build the error for a field; `found` None means that the field is absent."""
-        shown = "nothing" if found is None else _shown(found) if key not in _SECRETS else "a hidden value"
+        shown = "nothing" if found is None else _display_value(found) if key not in _SECRETS else "a hidden value"
         return BadConnection(f"{self.file}: {self.place(key)}: found {shown}; allowed: {allowed}")
 
 
-def _shown(value: object) -> str:
+def _display_value(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:60] + "…"

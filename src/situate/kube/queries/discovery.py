@@ -16,7 +16,7 @@ from situate.objects.resources import ResourceType, unstructured
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class DiscoveredResource:
     """A resource that a server serves."""
 
     resource: ResourceType[Unstructured]
@@ -24,18 +24,18 @@ class Served:
     """Whether its status is a subresource."""
 
 
-async def discover(client: Client, group: str, version: str, plural: str) -> Served | None:
+async def discover(client: Client, group: str, version: str, plural: str) -> DiscoveredResource | None:
     """Look up a resource by its plural; None if the server does not serve it. Raises the client's errors."""
     entries = await served_resources(client, f"{group}/{version}" if group else version)
-    return _served(group, version, plural, entries)
+    return _find_resource(group, version, plural, entries)
 
 
-async def discover_kind(client: Client, api_version: str, kind: str) -> Served | None:
+async def discover_kind(client: Client, api_version: str, kind: str) -> DiscoveredResource | None:
     """Look up a resource as `discover` does, by its kind instead of its plural."""
     entries = await served_resources(client, api_version)
     group, _, version = api_version.rpartition("/")
     plural = next((name for name, entry in entries.items() if "/" not in name and entry.get("kind") == kind), None)
-    return None if plural is None else _served(group, version, plural, entries)
+    return None if plural is None else _find_resource(group, version, plural, entries)
 
 
 async def served_resources(client: Client, api_version: str) -> dict[str, Mapping[str, Any]]:
@@ -55,9 +55,13 @@ async def served_resources(client: Client, api_version: str) -> dict[str, Mappin
         raise UnreadableAnswer(f"the answer to GET {path} is not a list of resources") from None
 
 
-def _served(group: str, version: str, plural: str, entries: Mapping[str, Mapping[str, Any]]) -> Served | None:
+def _find_resource(
+    group: str, version: str, plural: str, entries: Mapping[str, Mapping[str, Any]]
+) -> DiscoveredResource | None:
     entry = entries.get(plural)
     if entry is None:
         return None
     kind, namespaced = str(entry.get("kind", "")), entry.get("namespaced") is True
-    return Served(unstructured(group, version, kind, plural, namespaced=namespaced), f"{plural}/status" in entries)
+    return DiscoveredResource(
+        unstructured(group, version, kind, plural, namespaced=namespaced), f"{plural}/status" in entries
+    )

@@ -14,7 +14,7 @@ class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
     major: str = ""
     minor: str = ""
 
-    def since(self, major: int, minor: int) -> bool:
+    def is_at_least(self, major: int, minor: int) -> bool:
         """Whether the server is this release of Kubernetes or later; providers may add a sign, as in `33+`."""
         numbers = tuple("".join(filter(str.isdigit, each)) for each in (self.major, self.minor))
         return not all(numbers) or tuple(map(int, numbers)) >= (major, minor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 
-class Limiter:
+class RateLimiter:
     """`qps` calls a second on average, up to `burst` at once after a pause; waiting calls leave in order.
 
     It reads the running loop's clock, so it follows virtual time.

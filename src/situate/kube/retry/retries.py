@@ -27,12 +27,12 @@ class Retries:
 
     def delay_s(self, request: Request, error: KubeError, failed_before: int) -> float | None:
         """Return the seconds until the retry; None if the call must not be retried."""
-        if failed_before + 1 >= self._attempts or not _repeatable(request, error):
+        if failed_before + 1 >= self._attempts or not _is_repeatable(request, error):
             return None
         return (error.after_s or 0.0) + self._backoff.delay_s(failed_before + 1, self._rng)
 
 
-def _repeatable(request: Request, error: KubeError) -> bool:
+def _is_repeatable(request: Request, error: KubeError) -> bool:
     if not error.retriable:
         return False
     if isinstance(error, TooManyRequests):
@@ -40,9 +40,9 @@ def _repeatable(request: Request, error: KubeError) -> bool:
         # recover.
         return not error.disruption_budget
     if isinstance(error, Unreachable):
-        return not error.outcome_unknown or _reads(request)
-    return _reads(request) and (isinstance(error, ServiceUnavailable) or error.after_s is not None)
+        return not error.outcome_unknown or _is_read(request)
+    return _is_read(request) and (isinstance(error, ServiceUnavailable) or error.after_s is not None)
 
 
-def _reads(request: Request) -> bool:
+def _is_read(request: Request) -> bool:
     return request.method in ("GET", "HEAD") or request.parameter("dryRun") == "All"

@@ -15,7 +15,7 @@ _IDLE_S: Final = 30.0
 """Below the idle time-outs of API servers and load balancers, so that mostly the client closes an idle connection."""
 
 
-class Connections:
+class ConnectionPool:
     """Connections with one TLS configuration; calls beyond the limit wait in order."""
 
     def __init__(self, target: Target, context: ssl.SSLContext | None, limit: int) -> None:
@@ -28,7 +28,7 @@ class Connections:
         self._retired = False
         self._loop = asyncio.get_running_loop()
 
-    async def borrow(self) -> HttpConnection:
+    async def acquire(self) -> HttpConnection:
         """Return a connection for one call; the caller must give it back. Raises the errors of `dial`."""
         await self._slots.acquire()
         oldest_s = self._loop.time() - _IDLE_S
@@ -47,7 +47,7 @@ class Connections:
         self._lent.add(connection)
         return connection
 
-    def give_back(self, connection: HttpConnection) -> None:
+    def release(self, connection: HttpConnection) -> None:
         """Return a connection after the call, successful or not."""
         self._slots.release()
         self._lent.discard(connection)
@@ -58,7 +58,7 @@ class Connections:
             connection.close()
 
     @asynccontextmanager
-    async def watching(self) -> AsyncIterator[HttpConnection]:
+    async def watch_connection(self) -> AsyncIterator[HttpConnection]:
         """Open a connection for one watch and close it afterwards; it does not count against the limit."""
         connection = await dial(self._target, self._context)
         self._watches.add(connection)

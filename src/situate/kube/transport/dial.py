@@ -17,7 +17,7 @@ from situate.kube.transport.http_connection import HttpConnection
 CONNECT_TIMEOUT_S: Final = 10.0
 """For TCP, the proxy's answer and TLS together."""
 
-_SILENT_S: Final = 30
+_KEEP_ALIVE_S: Final = 30
 """Seconds of silence before a peer is probed, and between probes; the connection fails after three probes."""
 
 
@@ -121,7 +121,7 @@ async def _open(host: str, port: int, context: ssl.SSLContext | None, server_nam
     sock = transport.get_extra_info("socket")
     if sock is None:  # closed before this task could go on
         raise ConnectionResetError("the server closed the connection at once")
-    _notice_silence(sock)
+    _enable_keep_alive(sock)
     return connection
 
 
@@ -157,10 +157,10 @@ def _proxy(url: str) -> Proxy:
     return Proxy(parts.hostname or "", parts.port or (443 if tls else 80), tls, authorization)
 
 
-def _notice_silence(sock: socket.socket) -> None:
+def _enable_keep_alive(sock: socket.socket) -> None:
     """Set TCP keep-alive: without it, a watch on a server that lost its power would wait for ever."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_KEEPIDLE"):  # not on macOS
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENT_S)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _SILENT_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEP_ALIVE_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEP_ALIVE_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)

@@ -18,17 +18,17 @@ import situate
 from situate.kube.errors import Unreachable
 from situate.kube.login.connection import Connection
 from situate.kube.login.credentials import Credentials, Login, TlsMaterial
-from situate.kube.transport.connection_pool import Connections
+from situate.kube.transport.connection_pool import ConnectionPool
 from situate.kube.transport.dial import BadName, ProxyRefused, ProxyUnreachable, target_of
 from situate.kube.transport.http1 import AnswerParser, BadAnswer
 from situate.kube.transport.http_connection import HttpConnection
 from situate.kube.transport.tls import tls_context
-from situate.kube.transport.unreachable import lost, not_connected
+from situate.kube.transport.unreachable import connect_error, lost_answer_error
 from situate.objects.messages import Request, Response
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9/._~:@-]*", re.ASCII)
-_NOT_CONNECTED: Final = (OSError, BadName, ProxyRefused, ProxyUnreachable)
-_FAILED: Final = (OSError, TimeoutError, BadAnswer)
+_PLAIN_TEXT: Final = re.compile(r"[A-Za-z0-9/._~:@-]*", re.ASCII)
+_CONNECT_ERRORS: Final = (OSError, BadName, ProxyRefused, ProxyUnreachable)
+_SEND_ERRORS: Final = (OSError, TimeoutError, BadAnswer)
 
 
 class HttpTransport:
@@ -40,14 +40,14 @@ class HttpTransport:
         self._target = target_of(connection)
         self._credentials = credentials
         self._max_connections = max_connections
-        self._connections: Connections | None = None
+        self._connections: ConnectionPool | None = None
         self._tls: TlsMaterial | None = None
         self._head_of: tuple[Login | None, str] = (None, "")
         self._closed = False
 
     async def send(self, request: Request, *, timeout_s: float = 30.0) -> Response:
         """Send a request and return the whole answer; `Unreachable` if none arrives in time."""
-        login = self._credentials.cached or await self._credentials.login()
+        login = self._credentials.cached_login or await self._credentials.login()
         answer = await self._send_as(login, request, timeout_s)
         if answer.status == 401 and await self._credentials.refresh(login):
             answer = await self._send_as(await self._credentials.login(), request, timeout_s)
@@ -76,34 +76,34 @@ class HttpTransport:
         message = self._message(login, request)
         connections = self._connections_for(login.tls)
         try:
-            connection = await connections.borrow()
-        except _NOT_CONNECTED as error:
-            raise not_connected(error, request, self._connection) from error
+            connection = await connections.acquire()
+        except _CONNECT_ERRORS as error:
+            raise connect_error(error, request, self._connection) from error
         try:
             return await connection.exchange(message, timeout_s)
-        except _FAILED as error:
-            raise lost(error, request, self._connection, timeout_s) from error
+        except _SEND_ERRORS as error:
+            raise lost_answer_error(error, request, self._connection, timeout_s) from error
         finally:
-            connections.give_back(connection)
+            connections.release(connection)
 
     @asynccontextmanager
     async def _open(self, login: Login, request: Request, timeout_s: float) -> AsyncIterator[HttpStream]:
         message = self._message(login, request)
-        watching = self._connections_for(login.tls).watching()
+        watching = self._connections_for(login.tls).watch_connection()
         try:
             connection = await watching.__aenter__()
-        except _NOT_CONNECTED as error:
-            raise not_connected(error, request, self._connection) from error
+        except _CONNECT_ERRORS as error:
+            raise connect_error(error, request, self._connection) from error
         try:
             try:
                 answer = await connection.begin(message, timeout_s)
-            except _FAILED as error:
-                raise lost(error, request, self._connection, timeout_s) from error
+            except _SEND_ERRORS as error:
+                raise lost_answer_error(error, request, self._connection, timeout_s) from error
             yield HttpStream(answer, connection, self._connection.server)
         finally:
             await watching.__aexit__(None, None, None)
 
-    def _connections_for(self, tls: TlsMaterial) -> Connections:
+    def _connections_for(self, tls: TlsMaterial) -> ConnectionPool:
         """Return the pool for these certificates; when they change, calls in flight finish on their old connections."""
         if self._closed:
             problem = f"cannot reach {self._connection.server}: this client is closed; create a new client"
@@ -113,17 +113,17 @@ class HttpTransport:
             context = tls_context(self._connection, tls) if self._target.tls else None
             if connections:
                 connections.retire()
-            connections = self._connections = Connections(self._target, context, self._max_connections)
+            connections = self._connections = ConnectionPool(self._target, context, self._max_connections)
         self._tls = tls
         return connections
 
     def _message(self, login: Login, request: Request) -> bytes:
         """Build the bytes of a request. Answers are uncompressed: on a near network, gzip costs more than it saves."""
         path = request.path
-        if not _PLAIN.fullmatch(path):
+        if not _PLAIN_TEXT.fullmatch(path):
             path = quote(path, safe="/:@!$&'()*+,;=~")
         if request.query:
-            path += "?" + "&".join(f"{_quoted(key)}={_quoted(value)}" for key, value in request.query)
+            path += "?" + "&".join(f"{_quote(key)}={_quote(value)}" for key, value in request.query)
         known, base = self._head_of
         if known is not login:
             base = self._login_head(login)
@@ -174,10 +174,10 @@ class HttpStream:
         try:
             async for pieces in self._connection.batches():
                 yield pieces
-        except _FAILED as error:
+        except _SEND_ERRORS as error:
             problem = f"lost the connection to {self._server} in the middle of an answer: {error}; watch again"
             raise Unreachable(problem, outcome_unknown=False) from error
 
 
-def _quoted(text: str) -> str:
-    return text if _PLAIN.fullmatch(text) else quote(text, safe="")
+def _quote(text: str) -> str:
+    return text if _PLAIN_TEXT.fullmatch(text) else quote(text, safe="")

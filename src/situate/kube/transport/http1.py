@@ -56,7 +56,7 @@ class AnswerParser:
         while at < size:
             state = self._state
             if state == _LENGTH:
-                at = self._take(data, at)
+                at = self._take_body(data, at)
             elif state == _CHUNK_SIZE:
                 at = self._read_chunks(data, at)
             elif state == _HEAD:
@@ -80,7 +80,7 @@ class AnswerParser:
             where = "in the middle of the answer" if self.status else "before it answered"
             raise BadAnswer(f"the server closed the connection {where}")
 
-    def _take(self, data: bytes, at: int) -> int:
+    def _take_body(self, data: bytes, at: int) -> int:
         end = at + self._left
         if len(data) < end:
             self.pieces.append(data[at:])

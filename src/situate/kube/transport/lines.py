@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-class Lines:
+class LineSplitter:
     """The lines of one answer. A line without an end when the answer ends is dropped: its event is incomplete."""
 
     def __init__(self) -> None:
         self._begun: list[bytes] = []  # pieces of an incomplete line, joined once, however many there are
 
-    def ended_in(self, pieces: Sequence[bytes]) -> list[bytes]:
+    def complete_lines(self, pieces: Sequence[bytes]) -> list[bytes]:
         """Return the lines that end in these pieces, without empty ones.
 
         Each may still have its line break, which JSON parsers skip. A server sends most events as one piece each, and

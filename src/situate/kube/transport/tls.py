@@ -16,7 +16,7 @@ def tls_context(connection: Connection, material: TlsMaterial) -> ssl.SSLContext
     The server is verified by the given authorities, or by the system's.
     """
     if material.ca and not connection.insecure_skip_tls_verify:
-        context = _trusting(connection, connection.ca, material.ca)
+        context = _trust_context(connection, connection.ca, material.ca)
         # Kubernetes' own certificate authorities lack the extensions that Python 3.13 requires; Go's TLS does not
         # require them.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -26,12 +26,12 @@ def tls_context(connection: Connection, material: TlsMaterial) -> ssl.SSLContext
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if material.certificate:
-        _show_certificate(context, connection, material)
+        _load_certificate(context, connection, material)
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
-def _trusting(connection: Connection, pem: Pem | None, data: bytes) -> ssl.SSLContext:
+def _trust_context(connection: Connection, pem: Pem | None, data: bytes) -> ssl.SSLContext:
     """Build a context that trusts these authorities alone."""
     try:
         return ssl.create_default_context(cadata=data.decode("ascii", "replace"))
@@ -42,7 +42,7 @@ def _trusting(connection: Connection, pem: Pem | None, data: bytes) -> ssl.SSLCo
         ) from error
 
 
-def _show_certificate(context: ssl.SSLContext, connection: Connection, material: TlsMaterial) -> None:
+def _load_certificate(context: ssl.SSLContext, connection: Connection, material: TlsMaterial) -> None:
     """Load the client certificate through a file with mode 0600, because Python reads certificates from files only."""
     handle, path = tempfile.mkstemp(prefix="situate-")
     try:

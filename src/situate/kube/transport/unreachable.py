@@ -19,7 +19,7 @@ _UNKNOWN_CA: Final = frozenset({2, 18, 19, 20, 21})
 _WRONG_NAME: Final = frozenset({62, 64})
 
 
-def not_connected(error: Exception, request: Request, connection: Connection) -> Unreachable:
+def connect_error(error: Exception, request: Request, connection: Connection) -> Unreachable:
     """Build the error for a request that was not sent."""
     attempt = f"cannot {describe(request)} at {connection.server}"
     check = f"check the network and `server` in {connection.source}"
@@ -57,7 +57,7 @@ def not_connected(error: Exception, request: Request, connection: Connection) ->
     return Unreachable(f"{attempt}: {problem}", outcome_unknown=False, retriable=retriable)
 
 
-def lost(error: Exception, request: Request, connection: Connection, timeout_s: float) -> Unreachable:
+def lost_answer_error(error: Exception, request: Request, connection: Connection, timeout_s: float) -> Unreachable:
     """Build the error for a request that was sent."""
     attempt = f"cannot {describe(request)} at {connection.server}"
     if isinstance(error, ssl.SSLError):

@@ -31,9 +31,9 @@ from situate.kube.errors import (
     UnreadableAnswer,
 )
 from situate.kube.retry.backoff import Backoff
-from situate.kube.watch.resource_versions import Versions, older
-from situate.kube.watch.store import Store, unchanged
-from situate.kube.watch.stream import Patience, Silent, WatchScope, open_watch, read_bookmark, read_error
+from situate.kube.watch.resource_versions import VersionHistory, is_older
+from situate.kube.watch.store import Store, is_unchanged
+from situate.kube.watch.stream import WatchScope, WatchSilent, WatchTimeouts, open_watch, read_bookmark, read_error
 from situate.objects.decoding.codec import Malformed, changes_decoder, decode, decode_event, decode_metadata
 from situate.objects.kinds.meta import KubernetesObject
 from situate.objects.resources import ResourceType
@@ -82,7 +82,7 @@ class WatchCounts:
     """Events older than the known state, which were dropped."""
 
 
-class _StillOld(KubeError):
+class _StaleListing(KubeError):
     """A listing older than an earlier one: it comes from a replica of the server that lags behind."""
 
     retriable = True
@@ -120,7 +120,7 @@ class Reflector(Generic[T]):
         self._decode_changes = changes_decoder(resource)
         self._rng = rng
         self._observe = observe
-        self._versions = Versions()
+        self._versions = VersionHistory()
         self._must_list = True
         self._watch_list = True  # until the server shows that it does not support WatchList
         self._failures = 0
@@ -171,13 +171,13 @@ class Reflector(Generic[T]):
             await self._watch()
         except Gone as problem:
             self._must_list = True
-            soon = _now() - self._listed_at < SOON_S
+            soon = _loop_time() - self._listed_at < SOON_S
             self._quick_expiries = self._quick_expiries + 1 if soon else 0
             self._log.info("watch expired, listing again", reason=problem.message)
             return WatchOutcome.EXPIRED, problem
-        except Silent as problem:
+        except WatchSilent as problem:
             if self._must_list:
-                self._without_watch_list("the initial events did not end")
+                self._disable_watch_list("the initial events did not end")
             return WatchOutcome.SILENT, self._count_failure(problem)
         except ApiError as problem:
             return WatchOutcome.REFUSED, self._count_failure(problem)
@@ -203,7 +203,7 @@ class Reflector(Generic[T]):
         match outcome:
             case WatchOutcome.ENDED:
                 # Without a delay, a server that ends watches at once would be called without a pause.
-                brief = _now() - self._opened_at < 1.0
+                brief = _loop_time() - self._opened_at < 1.0
                 return RECONNECT.delay_s(max(1, self._failures), self._rng) if brief or self._failures else 0.0
             case WatchOutcome.EXPIRED:
                 # The server works, but listing everything again and again would overload it.
@@ -216,7 +216,7 @@ class Reflector(Generic[T]):
             case _:
                 return max(RECONNECT.delay_s(self._failures, self._rng), getattr(problem, "after_s", None) or 0.0)
 
-    def _progress(self) -> None:
+    def _reset_failures(self) -> None:
         self._failures = 0
         self._fruitless = 0
         self._refusals = 0
@@ -233,25 +233,25 @@ class Reflector(Generic[T]):
             label_selector=self.scope.label_selector,
             field_selector=self.scope.field_selector,
             shard_selector=self.scope.shard_selector,
-            kept=self._as_known,
+            kept=self._reuse_known,
         )
         for problem in page.malformed:
             self._report(problem)
         unreadable = {_key_of(each) for each in page.malformed}
         self._replace(page.items, page.resource_version, unreadable, since)
 
-    def _as_known(self, new: T) -> T:
+    def _reuse_known(self, new: T) -> T:
         """Use the store's object if it is equal, so that a listing does not hold two copies."""
         known = self.store.get(new.metadata.name, new.metadata.namespace)
-        return known if known is not None and unchanged(known, new) else new
+        return known if known is not None and is_unchanged(known, new) else new
 
     async def _watch(self) -> None:
         """Run one watch until it ends; as WatchList if everything must be listed and the server supports it."""
-        received = _Initial[T](self.store.resource_version) if self._must_list else None
+        received = _InitialEvents[T](self.store.resource_version) if self._must_list else None
         timeout_s = self._rng.randint(*WATCH_S)
-        patience = Patience(timeout_s, initial=received is not None)
+        patience = WatchTimeouts(timeout_s, initial=received is not None)
         version = "" if received is not None else self.store.resource_version
-        self._opened_at = _now()
+        self._opened_at = _loop_time()
         heard = False
         try:
             async with open_watch(
@@ -263,40 +263,44 @@ class Reflector(Generic[T]):
                 timeout_s=timeout_s,
             ) as batches:
                 async for lines in batches:
-                    patience.heard()
+                    patience.record_data()
                     heard = True
                     received = self._read(lines, received, patience)
         except (BadRequest, Invalid, MethodNotAllowed) as refusal:
             if received is None or heard:
                 raise
-            self._without_watch_list(refusal.message)
+            self._disable_watch_list(refusal.message)
             await self._list()
             await self._watch()
             return
         if received is not None:
             self._cut_short += 1
             if self._cut_short > 1:
-                self._without_watch_list("the watch ended twice before the end of the initial events")
-        quick = _now() - self._opened_at < SOON_S
+                self._disable_watch_list("the watch ended twice before the end of the initial events")
+        quick = _loop_time() - self._opened_at < SOON_S
         self._failures = self._failures + 1 if quick and not heard else 0
 
-    def _without_watch_list(self, why: str) -> None:
+    def _disable_watch_list(self, why: str) -> None:
         self._watch_list = False
         self._log.info("WatchList not usable, listing in pages", reason=why)
 
-    def _read(self, lines: Sequence[bytes], received: _Initial[T] | None, patience: Patience) -> _Initial[T] | None:
+    def _read(
+        self, lines: Sequence[bytes], received: _InitialEvents[T] | None, patience: WatchTimeouts
+    ) -> _InitialEvents[T] | None:
         """Apply lines that arrived together, in order; return the new value of `received`."""
         for line, change in zip(lines, self._decode_changes(lines), strict=True):
             if change is None:
                 received = self._read_other(line, received, patience)
                 continue
             if self._failures or self.problem:
-                self._progress()
+                self._reset_failures()
             self.counts.events += 1
             self._change(change[0], change[1], received)
         return received
 
-    def _read_other(self, line: bytes, received: _Initial[T] | None, patience: Patience) -> _Initial[T] | None:
+    def _read_other(
+        self, line: bytes, received: _InitialEvents[T] | None, patience: WatchTimeouts
+    ) -> _InitialEvents[T] | None:
         """Handle a line that is not an ordinary change."""
         try:
             event = decode_event(line)
@@ -306,7 +310,7 @@ class Reflector(Generic[T]):
         match event.type:
             case "ADDED" | "MODIFIED" | "DELETED":
                 if self._failures or self.problem:
-                    self._progress()
+                    self._reset_failures()
                 self._read_change(event.type, event.object, received)
             case "BOOKMARK":
                 return self._read_bookmark(event.object, received, patience)
@@ -316,12 +320,14 @@ class Reflector(Generic[T]):
                 self._report(Malformed("a watch event", "type", f"found {other!r}, allowed: ADDED, MODIFIED, DELETED"))
         return received
 
-    def _read_bookmark(self, body: bytes, received: _Initial[T] | None, patience: Patience) -> _Initial[T] | None:
+    def _read_bookmark(
+        self, body: bytes, received: _InitialEvents[T] | None, patience: WatchTimeouts
+    ) -> _InitialEvents[T] | None:
         """Handle a bookmark; return None if it ended the initial events."""
         bookmark = read_bookmark(body)
         self.counts.bookmarks += 1
         if received is None:
-            self._progress()
+            self._reset_failures()
             self._advance(bookmark.resource_version)
         elif bookmark.ends_initial_events:
             self._replace(received.objects.values(), bookmark.resource_version, received.unreadable, received.since)
@@ -330,7 +336,7 @@ class Reflector(Generic[T]):
         patience.expect_bookmarks()
         return None
 
-    def _read_change(self, kind: str, body: bytes, received: _Initial[T] | None) -> None:
+    def _read_change(self, kind: str, body: bytes, received: _InitialEvents[T] | None) -> None:
         self.counts.events += 1
         try:
             new = decode(self._resource, body)
@@ -339,7 +345,7 @@ class Reflector(Generic[T]):
             return
         self._change(kind, new, received)
 
-    def _change(self, kind: str, new: T, received: _Initial[T] | None) -> None:
+    def _change(self, kind: str, new: T, received: _InitialEvents[T] | None) -> None:
         meta = new.metadata
         if self.malformed:
             self.malformed.pop(_key(meta.namespace, meta.name), None)
@@ -355,7 +361,7 @@ class Reflector(Generic[T]):
             else:
                 self.counts.stale += 1
 
-    def _read_unreadable(self, kind: str, body: bytes, problem: Malformed, received: _Initial[T] | None) -> None:
+    def _read_unreadable(self, kind: str, body: bytes, problem: Malformed, received: _InitialEvents[T] | None) -> None:
         """Record an unreadable object; the store keeps its last readable state, unless the event is its deletion."""
         self._report(problem)
         meta = decode_metadata(body, problem.object)
@@ -369,62 +375,62 @@ class Reflector(Generic[T]):
 
     def _delete(self, namespace: str, name: str, version: str) -> None:
         known = self.store.get(name, namespace)
-        if known is not None and older(version, known.metadata.resource_version):
+        if known is not None and is_older(version, known.metadata.resource_version):
             self.counts.stale += 1
             return
-        self._versions.deleted(namespace, name, version)
+        self._versions.record_deleted(namespace, name, version)
         self._advance(version)
         self.store.remove(name, namespace)
 
     def _advance(self, version: str) -> None:
         """Advance the resourceVersion, never back: a server may repeat events, but a watch must not repeat them."""
         known = self.store.resource_version
-        if (version > known and len(version) == len(known)) or (version and not older(version, known)):
+        if (version > known and len(version) == len(known)) or (version and not is_older(version, known)):
             self.store.resource_version = version
 
     def _replace(self, objects: Iterable[T], version: str, unreadable: set[str], since: str) -> None:
         """Apply a listing that was requested when the store was at `since`.
 
-        Events and answers to writes may be newer than the listing: their later states stay (`_not_overtaken`).
+        Events and answers to writes may be newer than the listing: their later states stay (`_replace_overtaken`).
         """
         newest = self.store.resource_version
-        if older(version, since):
+        if is_older(version, since):
             self._old_listings += 1
             if self._old_listings <= FRUITLESS_WATCHES:
-                raise _StillOld(
+                raise _StaleListing(
                     f"the listing of {self.scope} has resourceVersion {version}, older than "
                     f"the known {since}; a new listing follows"
                 )
             self._log.warning("older state of the server accepted, as after a restored backup")
             kept, newest = [*objects], version
-        elif self._versions.listed_since(version):
+        elif self._versions.is_listed_since(version):
             return  # two listings ran at once, and the later one was applied first
         else:
-            kept = self._not_overtaken(objects, version)
-            newest = newest if older(version, newest) else version
+            kept = self._replace_overtaken(objects, version)
+            newest = newest if is_older(version, newest) else version
         self._old_listings = 0
         self.counts.listings += 1
         self.malformed = {key: each for key, each in self.malformed.items() if key in unreadable}
-        self._versions.listed(version)
+        self._versions.record_listed(version)
         self.store.resource_version = newest
         self.store.replace(kept, lambda old: _key(old.metadata.namespace, old.metadata.name) in unreadable)
         self._must_list = False
-        self._listed_at = _now()
+        self._listed_at = _loop_time()
         self._cut_short = 0
-        self._progress()
+        self._reset_failures()
 
-    def _not_overtaken(self, objects: Iterable[T], version: str) -> list[T]:
+    def _replace_overtaken(self, objects: Iterable[T], version: str) -> list[T]:
         """Return a listing of this version with each object replaced by its later known state, if there is one."""
         versions = self._versions
         listed = {(each.metadata.namespace, each.metadata.name): each for each in objects}
-        kept = [each for key, each in listed.items() if not versions.gone_since(*key, version)]
+        kept = [each for key, each in listed.items() if not versions.is_deleted_since(*key, version)]
         for number, each in enumerate(kept):
             known = self.store.get(each.metadata.name, each.metadata.namespace)
-            if known is not None and older(each.metadata.resource_version, known.metadata.resource_version):
+            if known is not None and is_older(each.metadata.resource_version, known.metadata.resource_version):
                 kept[number] = known
         for known in self.store.list():
             meta = known.metadata
-            if (meta.namespace, meta.name) not in listed and older(version, meta.resource_version):
+            if (meta.namespace, meta.name) not in listed and is_older(version, meta.resource_version):
                 kept.append(known)
         return kept
 
@@ -441,7 +447,7 @@ class Reflector(Generic[T]):
         )
 
 
-class _Initial(Generic[T]):
+class _InitialEvents(Generic[T]):
     """The events of a WatchList before the end of the initial events."""
 
     def __init__(self, since: str) -> None:
@@ -461,7 +467,7 @@ class _Initial(Generic[T]):
             self.objects[namespace, name] = new
 
 
-def _now() -> float:
+def _loop_time() -> float:
     return asyncio.get_running_loop().time()
 
 

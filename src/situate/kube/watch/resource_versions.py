@@ -11,7 +11,7 @@ from situate.objects.kinds.meta import KubernetesObject
 _MOST_TOMBSTONES = 4096
 
 
-def older(one: str, other: str) -> bool:
+def is_older(one: str, other: str) -> bool:
     """Whether `one` is certainly older than `other`."""
     # Compared as text, because this runs for every event: of decimals without leading zeros the longer is the larger.
     if len(one) == len(other):
@@ -19,7 +19,7 @@ def older(one: str, other: str) -> bool:
     return len(one) < len(other) and one.isdecimal() and other.isdecimal()
 
 
-class Versions:
+class VersionHistory:
     """Versions of deletions and listings, so that a late event neither restores an object nor undoes a change."""
 
     def __init__(self) -> None:
@@ -35,26 +35,26 @@ class Versions:
             if version == before:
                 return known.metadata.uid != meta.uid
             # Fast path: nearly always the next number, with the same number of digits.
-            return (version > before and len(version) == len(before)) or not older(version, before)
+            return (version > before and len(version) == len(before)) or not is_older(version, before)
         deleted = self._deleted.get((meta.namespace, meta.name), self._listed)
-        return not (version == deleted or older(version, deleted))
+        return not (version == deleted or is_older(version, deleted))
 
-    def deleted(self, namespace: str, name: str, version: str) -> None:
+    def record_deleted(self, namespace: str, name: str, version: str) -> None:
         """Record that an object was deleted at this version."""
         self._deleted.pop((namespace, name), None)
         self._deleted[namespace, name] = version
         if len(self._deleted) > _MOST_TOMBSTONES:
             del self._deleted[next(iter(self._deleted))]
 
-    def gone_since(self, namespace: str, name: str, version: str) -> bool:
+    def is_deleted_since(self, namespace: str, name: str, version: str) -> bool:
         """Whether the object of this name is known to be deleted after this version."""
-        return older(version, self._deleted.get((namespace, name), ""))
+        return is_older(version, self._deleted.get((namespace, name), ""))
 
-    def listed_since(self, version: str) -> bool:
+    def is_listed_since(self, version: str) -> bool:
         """Whether a listing later than this version was applied."""
-        return older(version, self._listed)
+        return is_older(version, self._listed)
 
-    def listed(self, version: str) -> None:
+    def record_listed(self, version: str) -> None:
         """Record a listing: an object of this version or older that it lacks is deleted."""
         self._listed = version
-        self._deleted = {key: each for key, each in self._deleted.items() if older(version, each)}
+        self._deleted = {key: each for key, each in self._deleted.items() if is_older(version, each)}

@@ -112,7 +112,7 @@ class Store(Generic[T]):
             try:
                 handler(None, each)
             except Exception as problem:
-                self._failed(problem, None, each)
+                self._record_handler_failure(problem, None, each)
         self._handlers.append(handler)
 
     @property
@@ -130,20 +130,20 @@ class Store(Generic[T]):
         namespace, name = meta.namespace, meta.name
         objects = self._by_namespace.get(namespace)
         if objects is None or namespace in self._shared:
-            objects = self._writable(namespace)
+            objects = self._writable_namespace(namespace)
         old = objects.get(name)
         objects[name] = new
-        self._changed(old, new)
+        self._notify_handlers(old, new)
 
     def remove(self, name: str, namespace: str = "") -> None:
         """Remove an object that was deleted; no effect if it is not known. Only the reflector calls this."""
         if self.get(name, namespace) is None:
             return
-        objects = self._writable(namespace)
+        objects = self._writable_namespace(namespace)
         old = objects.pop(name)
         if not objects:
             del self._by_namespace[namespace]
-        self._changed(old, None)
+        self._notify_handlers(old, None)
 
     def replace(self, objects: Iterable[T], keep: Callable[[T], bool] = lambda _: False) -> None:
         """Apply a full listing: missing objects are removed, and handlers are not notified of unchanged ones.
@@ -155,7 +155,7 @@ class Store(Generic[T]):
             meta = new.metadata
             seen.setdefault(meta.namespace, set()).add(meta.name)
             old = self.get(meta.name, meta.namespace)
-            if old is None or not unchanged(old, new):
+            if old is None or not is_unchanged(old, new):
                 self.put(new)
         for old in self.list():
             meta = old.metadata
@@ -163,7 +163,7 @@ class Store(Generic[T]):
                 self.remove(meta.name, meta.namespace)
         self._synced.set()
 
-    def _writable(self, namespace: str) -> dict[str, T]:
+    def _writable_namespace(self, namespace: str) -> dict[str, T]:
         objects = self._by_namespace.get(namespace)
         if objects is None:
             objects = self._by_namespace[namespace] = {}
@@ -172,23 +172,23 @@ class Store(Generic[T]):
         self._shared.discard(namespace)
         return objects
 
-    def _changed(self, old: T | None, new: T | None) -> None:
+    def _notify_handlers(self, old: T | None, new: T | None) -> None:
         for index in self._indexes.values():
             index.change(old, new)
         for handler in self._handlers:
             try:
                 handler(old, new)
             except Exception as problem:
-                self._failed(problem, old, new)
+                self._record_handler_failure(problem, old, new)
 
-    def _failed(self, problem: Exception, old: T | None, new: T | None) -> None:
+    def _record_handler_failure(self, problem: Exception, old: T | None, new: T | None) -> None:
         self.handler_failures += 1
         shown = new or old
         name = f"{shown.metadata.namespace}/{shown.metadata.name}" if shown else ""
         self._log.error("handler of a change failed", key=name, error=str(problem), exc_info=problem)
 
 
-def unchanged(old: KubernetesObject, new: KubernetesObject) -> bool:
+def is_unchanged(old: KubernetesObject, new: KubernetesObject) -> bool:
     """Whether two observations of one name are the same state of the same object."""
     before, after = old.metadata, new.metadata
     return before.resource_version == after.resource_version != "" and before.uid == after.uid

@@ -31,7 +31,7 @@ MARGIN_S: Final = 30.0
 """How much later than its timeoutSeconds a server may end a watch before the connection counts as dead."""
 
 
-class Silent(KubeError):
+class WatchSilent(KubeError):
     """A watch received nothing for longer than a working server pauses."""
 
     retriable = True
@@ -63,7 +63,7 @@ class Bookmark:
     ends_initial_events: bool
 
 
-class Patience:
+class WatchTimeouts:
     """The time-outs of a watch's reader: one for the whole connection, and one for silence, which each batch resets."""
 
     def __init__(self, timeout_s: float, *, initial: bool) -> None:
@@ -73,9 +73,9 @@ class Patience:
         self._end = loop.time() + timeout_s + MARGIN_S
         self._silence_s = INITIAL_SILENCE_S if initial else None
         self._renewed = loop.time()
-        self.limit = asyncio.timeout_at(self._when())
+        self.limit = asyncio.timeout_at(self._deadline())
 
-    def heard(self) -> None:
+    def record_data(self) -> None:
         """Note that data arrived. Cheap: the timer moves only when a tenth of the silence has passed."""
         if self._silence_s is not None and self._time() - self._renewed > self._silence_s / 10:
             self._renew()
@@ -87,19 +87,19 @@ class Patience:
 
     def _renew(self) -> None:
         self._renewed = self._time()
-        self.limit.reschedule(self._when())
+        self.limit.reschedule(self._deadline())
 
-    def _when(self) -> float:
+    def _deadline(self) -> float:
         return self._end if self._silence_s is None else min(self._end, self._renewed + self._silence_s)
 
 
 @asynccontextmanager
 async def open_watch(
-    client: Client, scope: WatchScope, patience: Patience, *, resource_version: str, initial: bool, timeout_s: int
+    client: Client, scope: WatchScope, patience: WatchTimeouts, *, resource_version: str, initial: bool, timeout_s: int
 ) -> AsyncIterator[AsyncIterator[Sequence[bytes]]]:
     """Open a watch and yield its lines in batches until the server ends it; the reader calls `patience.heard` for each.
 
-    Raises `Silent`, and the client's errors: a refusal or `Unreachable`.
+    Raises `WatchSilent`, and the client's errors: a refusal or `Unreachable`.
     """
     try:
         async with (
@@ -117,7 +117,7 @@ async def open_watch(
         ):
             yield batches
     except TimeoutError:
-        raise Silent(f"the watch of {scope} received no data in time; a new watch follows") from None
+        raise WatchSilent(f"the watch of {scope} received no data in time; a new watch follows") from None
 
 
 def read_bookmark(body: bytes) -> Bookmark:

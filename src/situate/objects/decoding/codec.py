@@ -44,7 +44,7 @@ class Malformed(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded(Generic[T]):
+class DecodedPage(Generic[T]):
     """One page of a list."""
 
     items: list[T]
@@ -64,12 +64,12 @@ class RawEvent:
 
 def decode(resource: ResourceType[T], body: bytes) -> T:
     """Decode one object. Raises `Malformed` if the bytes hold no such object."""
-    return _shape(resource).decode(body)
+    return _decoder_of(resource).decode(body)
 
 
-def decode_page(resource: ResourceType[T], body: bytes) -> Decoded[T]:
+def decode_page(resource: ResourceType[T], body: bytes) -> DecodedPage[T]:
     """Decode the objects of a list. Raises `Malformed` if the bytes hold no list."""
-    return _shape(resource).decode_page(body)
+    return _decoder_of(resource).decode_page(body)
 
 
 def decode_event(line: bytes) -> RawEvent:
@@ -87,13 +87,13 @@ def changes_decoder(resource: ResourceType[T]) -> Callable[[Iterable[bytes]], li
     The function gives None for every line that is no readable change: a bookmark, an ERROR, an unreadable object. Use
     `decode_event` for such a line.
     """
-    return _shape(resource).decode_changes
+    return _decoder_of(resource).decode_changes
 
 
 def decode_metadata(body: bytes, what: str) -> ObjectMeta:
     """Decode only the metadata of any object, such as a bookmark. Raises `Malformed` with `what` as the object."""
     try:
-        return _lenient(_WITH_METADATA, body).metadata
+        return _decode_ignoring_nulls(_WITH_METADATA, body).metadata
     except _UNREADABLE as error:
         raise Malformed(what, *_path_and_problem(error)) from error
 
@@ -101,7 +101,7 @@ def decode_metadata(body: bytes, what: str) -> ObjectMeta:
 def decode_status(body: bytes) -> Status:
     """Decode the body of an error response, or the object of an ERROR event. Raises `Malformed` if it is no Status."""
     try:
-        return _lenient(_STATUS, body)
+        return _decode_ignoring_nulls(_STATUS, body)
     except _UNREADABLE as error:
         raise Malformed("a Status", *_path_and_problem(error)) from error
 
@@ -134,7 +134,7 @@ _RAW_PAGE: Final = msgspec.json.Decoder(_ListWire[msgspec.Raw])
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape(Generic[T]):
+class _ResourceDecoder(Generic[T]):
     """The decoders of one resource: from a wire type to the value."""
 
     resource: ResourceType[T]
@@ -148,17 +148,17 @@ class _Shape(Generic[T]):
 
     def decode(self, body: bytes) -> T:
         try:
-            return self._built(self.one.decode(body))
+            return self._build_value(self.one.decode(body))
         except _UNREADABLE:
             return self._decode_again(body)
 
-    def decode_page(self, body: bytes) -> Decoded[T]:
+    def decode_page(self, body: bytes) -> DecodedPage[T]:
         try:
             page = self.page.decode(body)
             items = page.items if self.build is None else [self.build(item) for item in page.items]
         except _UNREADABLE:
             return self._decode_one_by_one(body)
-        return Decoded(items, page.metadata)
+        return DecodedPage(items, page.metadata)
 
     def decode_changes(self, lines: Iterable[bytes]) -> list[tuple[ChangeType, T] | None]:
         decode, build = self.change.decode, self.build_changed
@@ -171,19 +171,19 @@ class _Shape(Generic[T]):
                 changes.append(None)
         return changes
 
-    def _built(self, wire: Any) -> T:
+    def _build_value(self, wire: Any) -> T:
         return cast(T, wire) if self.build is None else self.build(wire)
 
     def _decode_again(self, body: bytes) -> T:
         """Decode with nulls as absent. A failure now is a fault of the object."""
         try:
-            return self._built(self.one.decode(_without_nulls(body)))
+            return self._build_value(self.one.decode(_remove_nulls(body)))
         except _UNREADABLE as error:
-            raise Malformed(self._name(body), *_path_and_problem(error)) from error
+            raise Malformed(self._describe_object(body), *_path_and_problem(error)) from error
 
-    def _decode_one_by_one(self, body: bytes) -> Decoded[T]:
+    def _decode_one_by_one(self, body: bytes) -> DecodedPage[T]:
         try:
-            page = _lenient(_RAW_PAGE, body)
+            page = _decode_ignoring_nulls(_RAW_PAGE, body)
         except _UNREADABLE as error:
             raise Malformed(f"the list of {self.resource.group_resource}", *_path_and_problem(error)) from error
         items, malformed = [], []
@@ -192,9 +192,9 @@ class _Shape(Generic[T]):
                 items.append(self.decode(bytes(raw)))
             except Malformed as error:
                 malformed.append(error)
-        return Decoded(items, page.metadata, tuple(malformed))
+        return DecodedPage(items, page.metadata, tuple(malformed))
 
-    def _name(self, body: bytes) -> str:
+    def _describe_object(self, body: bytes) -> str:
         """Return the resource and, if readable, the object's namespace and name."""
         try:
             content = msgspec.json.decode(body)
@@ -209,19 +209,19 @@ class _Shape(Generic[T]):
         )
 
 
-_SHAPES: Final[dict[ResourceType[Any], _Shape[Any]]] = {}
+_DECODERS: Final[dict[ResourceType[Any], _ResourceDecoder[Any]]] = {}
 _POD_READER: Final = PodReader()
 _STORAGE_READER: Final = StorageReader()
 
 
-def _shape(resource: ResourceType[T]) -> _Shape[T]:
-    shape = _SHAPES.get(resource)
+def _decoder_of(resource: ResourceType[T]) -> _ResourceDecoder[T]:
+    shape = _DECODERS.get(resource)
     if shape is None:
-        shape = _SHAPES[resource] = _new_shape(resource)
+        shape = _DECODERS[resource] = _build_decoder(resource)
     return shape
 
 
-def _new_shape(resource: ResourceType[Any]) -> _Shape[Any]:
+def _build_decoder(resource: ResourceType[Any]) -> _ResourceDecoder[Any]:
     wire: Any = resource.model
     build: Callable[[Any], Any] | None = None
     changed_wire: Any = wire
@@ -241,7 +241,7 @@ def _new_shape(resource: ResourceType[Any]) -> _Shape[Any]:
     one: msgspec.json.Decoder[Any] = msgspec.json.Decoder(wire, dec_hook=decode_quantity)
     page: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_ListWire[wire], dec_hook=decode_quantity)
     change: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_ChangeWire[changed_wire], dec_hook=decode_quantity)
-    return _Shape(resource, one, page, change, build, build_changed)
+    return _ResourceDecoder(resource, one, page, change, build, build_changed)
 
 
 def _unstructured_builder(resource: ResourceType[Any]) -> Callable[[msgspec.Raw], Unstructured]:
@@ -250,7 +250,7 @@ def _unstructured_builder(resource: ResourceType[Any]) -> Callable[[msgspec.Raw]
 
     def build(raw: msgspec.Raw) -> Unstructured:
         body = bytes(raw)
-        seen = _lenient(_WITH_METADATA, body)
+        seen = _decode_ignoring_nulls(_WITH_METADATA, body)
         if not seen.kind:
             content = body.lstrip()[1:].lstrip()
             body = (kind if content != b"}" else kind[:-1]) + content
@@ -259,22 +259,22 @@ def _unstructured_builder(resource: ResourceType[Any]) -> Callable[[msgspec.Raw]
     return build
 
 
-def _lenient(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+def _decode_ignoring_nulls(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError:
-        return decoder.decode(_without_nulls(body))
+        return decoder.decode(_remove_nulls(body))
 
 
-def _without_nulls(body: bytes) -> bytes:
-    return msgspec.json.encode(_pruned(msgspec.json.decode(body)))
+def _remove_nulls(body: bytes) -> bytes:
+    return msgspec.json.encode(_remove_nested_nulls(msgspec.json.decode(body)))
 
 
-def _pruned(value: Any) -> Any:
+def _remove_nested_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _pruned(item) for key, item in value.items() if item is not None}
+        return {key: _remove_nested_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_pruned(item) for item in value]
+        return [_remove_nested_nulls(item) for item in value]
     return value
 
 

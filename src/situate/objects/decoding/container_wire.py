@@ -60,12 +60,12 @@ class ContainerReader:
         self._containers: dict[tuple[object, ...], tuple[Container, ...]] = {}
         self._statuses: dict[tuple[object, ...], tuple[ContainerStatus, ...]] = {}
         # Whole statuses contain times and rarely repeat; the amounts in them do.
-        self._resources = _Amounts(_RESOURCES, ResourceRequirements(), "resources")
-        self._ports = _Amounts(_PORTS, (), "ports")
-        self._rules = _Amounts(_RULES, (), "restartPolicyRules")
-        self._policies = _Amounts(_POLICIES, (), "resizePolicy")
-        self._allocated = _Amounts(_QUANTITIES, NO_QUANTITIES, "allocatedResources")
-        self._in_use = _Amounts(_RESOURCES, None, "resources")
+        self._resources = _PartTable(_RESOURCES, ResourceRequirements(), "resources")
+        self._ports = _PartTable(_PORTS, (), "ports")
+        self._rules = _PartTable(_RULES, (), "restartPolicyRules")
+        self._policies = _PartTable(_POLICIES, (), "resizePolicy")
+        self._allocated = _PartTable(_QUANTITIES, NO_QUANTITIES, "allocatedResources")
+        self._in_use = _PartTable(_RESOURCES, None, "resources")
 
     def containers(self, wires: list[ContainerWire], path: str) -> tuple[Container, ...]:
         """Build the containers of a Pod. Raises `PartError` with the path in the whole object."""
@@ -87,7 +87,7 @@ class ContainerReader:
             )
             for n, wire in enumerate(wires)
         )
-        return _remembered(self._containers, key, built)
+        return _remember(self._containers, key, built)
 
     def statuses(self, wires: list[ContainerStatusWire], path: str) -> tuple[ContainerStatus, ...]:
         """Build the container statuses of a Pod. Raises `PartError` with the path in the whole object."""
@@ -109,7 +109,7 @@ class ContainerReader:
             )
             for n, wire in enumerate(wires)
         )
-        return _remembered(self._statuses, key, built)
+        return _remember(self._statuses, key, built)
 
     def changed_statuses(self, wires: list[ContainerStatusWire], path: str) -> tuple[ContainerStatus, ...]:
         """Do the same as `statuses` for a Pod that has just changed, without looking up whole statuses.
@@ -160,14 +160,14 @@ def _status_key(wire: ContainerStatusWire) -> tuple[object, ...]:
     )
 
 
-def _remembered(table: dict[K, T], key: K, value: T) -> T:
+def _remember(table: dict[K, T], key: K, value: T) -> T:
     if len(table) >= LIMIT:
         table.clear()
     table[key] = value
     return value
 
 
-class _Amounts:
+class _PartTable:
     """The repeated parts of containers, by their bytes."""
 
     def __init__(self, decoder: msgspec.json.Decoder[Any], absent: Any, field: str) -> None:
@@ -188,15 +188,15 @@ class _Amounts:
             value = self._decoder.decode(key)
         except msgspec.ValidationError as error:
             raise PartError(error, f"{path}[{number}].{self._field}") from error
-        return value if len(key) > LONGEST else _remembered(self.known, key, value)
+        return value if len(key) > LONGEST else _remember(self.known, key, value)
 
 
-def decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+def json_decoder(type_: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type_, dec_hook=decode_quantity)
 
 
-_RESOURCES: Final = decoder(ResourceRequirements)
-_PORTS: Final = decoder(tuple[ContainerPort, ...])
-_RULES: Final = decoder(tuple[ContainerRestartRule, ...])
-_POLICIES: Final = decoder(tuple[ContainerResizePolicy, ...])
-_QUANTITIES: Final = decoder(Mapping[str, Quantity])
+_RESOURCES: Final = json_decoder(ResourceRequirements)
+_PORTS: Final = json_decoder(tuple[ContainerPort, ...])
+_RULES: Final = json_decoder(tuple[ContainerRestartRule, ...])
+_POLICIES: Final = json_decoder(tuple[ContainerResizePolicy, ...])
+_QUANTITIES: Final = json_decoder(Mapping[str, Quantity])

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from situate.objects.decoding.container_wire import ContainerReader, ContainerStatusWire, ContainerWire, decoder
+from situate.objects.decoding.container_wire import ContainerReader, ContainerStatusWire, ContainerWire, json_decoder
 from situate.objects.decoding.interning import LIMIT, LONGEST, NOTHING, Interner
 from situate.objects.decoding.meta_wire import MetaWire
 from situate.objects.kinds.meta import NO_LABELS, Condition, ObjectMeta, OwnerReference
@@ -87,7 +87,7 @@ class _ChangedStatusWire(_AnyStatusWire, gc=False, rename="camel"):
     conditions: tuple[Condition, ...] = ()
 
 
-_SPEC: Final = decoder(_SpecWire)
+_SPEC: Final = json_decoder(_SpecWire)
 _SPECS: Final = 8192
 """Number of Pods whose specs are stored while they change; at about 1.5 kB each they use 12 MB."""
 _NO_SPEC: Final = msgspec.Raw(b"{}")
@@ -226,7 +226,7 @@ class PodReader:
             _NO_AFFINITY if wire.affinity is NOTHING else self._affinity(wire.affinity),
             self._tolerations(wire.tolerations),
             () if wire.topology_spread_constraints is NOTHING else self._spread(wire.topology_spread_constraints),
-            _deciding_volumes(wire.volumes) if wire.volumes else (),
+            _restricting_volumes(wire.volumes) if wire.volumes else (),
             () if wire.scheduling_gates is NOTHING else self._gates(wire.scheduling_gates),
             wire.host_network,
             intern(wire.restart_policy),
@@ -244,7 +244,7 @@ class PodReader:
     ) -> PodStatus:
         started = wire.start_time
         if not (conditions or containers or init_containers or started or wire.pod_ip):
-            return self._fresh(wire)
+            return self._unhandled_status(wire)
         return PodStatus(
             intern(wire.phase),
             intern(wire.reason),
@@ -261,7 +261,7 @@ class PodReader:
             wire.observed_generation,
         )
 
-    def _fresh(self, wire: _AnyStatusWire) -> PodStatus:
+    def _unhandled_status(self, wire: _AnyStatusWire) -> PodStatus:
         """Return the status of a Pod that no kubelet has handled; Pods that wait for a node have equal statuses."""
         told = wire.phase, wire.reason, wire.message, wire.nominated_node_name, wire.host_ip, wire.qos_class
         key = *told, wire.resize, wire.observed_generation
@@ -282,10 +282,10 @@ class PodReader:
         return known
 
 
-def _deciding_volumes(wires: list[Volume]) -> tuple[Volume, ...]:
+def _restricting_volumes(wires: list[Volume]) -> tuple[Volume, ...]:
     """Return only the volumes of the kinds that situate reads: nearly every Pod has a service account token as well."""
     return tuple([wire for wire in wires if wire != Volume(wire.name)])
 
 
 def _interner(type_: Any, absent: Any, path: str, *, by_content: bool = True) -> Interner[Any]:
-    return Interner(decoder(type_).decode, absent, path, by_content=by_content)
+    return Interner(json_decoder(type_).decode, absent, path, by_content=by_content)

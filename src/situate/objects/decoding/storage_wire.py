@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.objects.decoding.container_wire import decoder
+from situate.objects.decoding.container_wire import json_decoder
 from situate.objects.decoding.interning import NOTHING, Interner
 from situate.objects.decoding.meta_wire import MetaWire
 from situate.objects.kinds.meta import NO_LABELS, ObjectMeta, OwnerReference
@@ -161,7 +161,7 @@ _CLAIM_STATUSES: Final = {phase: PersistentVolumeClaimStatus(phase) for phase in
 _VOLUME_STATUSES: Final = {
     phase: PersistentVolumeStatus(phase) for phase in ("Pending", "Available", "Bound", "Released", "Failed")
 }
-_MAP: Final = decoder(Mapping[str, str])
+_MAP: Final = json_decoder(Mapping[str, str])
 
 
 def _annotations(raw: bytes) -> Mapping[str, str]:
@@ -171,5 +171,5 @@ def _annotations(raw: bytes) -> Mapping[str, str]:
 
 
 def _interner(type_: Any, absent: Any, path: str) -> Interner[Any]:
-    decode: Callable[[bytes], Any] = decoder(type_).decode
+    decode: Callable[[bytes], Any] = json_decoder(type_).decode
     return Interner(decode, absent, path)

@@ -65,7 +65,7 @@ class PersistentVolumeClaim(Model, frozen=True):
         return self.metadata.annotations.get(_OLD_CLASS, self.spec.storage_class_name)
 
     @property
-    def requested(self) -> Quantity | None:
+    def requested_storage(self) -> Quantity | None:
         """The requested size; None without one."""
         return self.spec.resources.requests.get(STORAGE)
 
@@ -201,7 +201,7 @@ class CSINode(Model, frozen=True):
         }
 
     @property
-    def migrated(self) -> frozenset[str]:
+    def migrated_plugins(self) -> frozenset[str]:
         """The in-tree plugins with volumes that a CSI driver serves on the node."""
         return frozenset(self.metadata.annotations.get(MIGRATED_PLUGINS, "").split(",")) - {""}
 
@@ -229,7 +229,7 @@ class CSIStorageCapacity(Model, frozen=True):
     """None if the driver reports no value."""
 
     @property
-    def largest(self) -> Quantity | None:
+    def largest_volume(self) -> Quantity | None:
         """The largest volume that the driver can provision; None if the driver reports no value."""
         return self.capacity if self.maximum_volume_size is None else self.maximum_volume_size
 
@@ -251,7 +251,7 @@ class VolumeAttachment(Model, frozen=True):
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
 
 
-Stored: TypeAlias = (
+StorageObject: TypeAlias = (
     PersistentVolumeClaim
     | PersistentVolume
     | StorageClass

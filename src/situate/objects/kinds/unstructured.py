@@ -45,7 +45,7 @@ class TypeMeta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 _TYPE_META = msgspec.json.Decoder(TypeMeta)
 
 
-def with_content(content: Mapping[str, Any]) -> Unstructured:
+def unstructured_from(content: Mapping[str, Any]) -> Unstructured:
     """Build the object from plain data."""
     raw = msgspec.json.encode(content)
     return Unstructured(msgspec.convert(content.get("metadata", {}), ObjectMeta), raw)

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from situate.objects.settings.section import shown
+from situate.objects.settings.section import format_value
 
 VERSION: Final = "admission.k8s.io/v1"
 UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
@@ -50,7 +50,7 @@ class Review:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadableReview:
     """A review of which only the version and uid of the answer are known."""
 
     version: str
@@ -65,21 +65,23 @@ class NoReview:
     why: str
 
 
-Reading: TypeAlias = Review | Unread | NoReview
+ReviewResult: TypeAlias = Review | UnreadableReview | NoReview
 
 
-def read_admission_review(body: bytes) -> Reading:
+def read_admission_review(body: bytes) -> ReviewResult:
     """Read a request body. Never raises, for any bytes."""
     try:
         review = _REVIEW.decode(body)
     except UNREADABLE:
-        return _unexpected(body)
-    version, uid = _version(review.api_version), review.request.uid
+        return _explain_invalid_review(body)
+    version, uid = _answer_version(review.api_version), review.request.uid
     if review.api_version != VERSION:
-        why = f"apiVersion of the review: found {shown(review.api_version)}, allowed: {VERSION}"
-        return Unread(version, uid, why)
+        why = f"apiVersion of the review: found {format_value(review.api_version)}, allowed: {VERSION}"
+        return UnreadableReview(version, uid, why)
     if review.kind != _KIND:
-        return Unread(version, uid, f"kind of the review: found {shown(review.kind)}, allowed: {_KIND}")
+        return UnreadableReview(
+            version, uid, f"kind of the review: found {format_value(review.kind)}, allowed: {_KIND}"
+        )
     return Review(version, review.request)
 
 
@@ -97,7 +99,7 @@ class _Review(msgspec.Struct, gc=False, rename="camel"):
 _REVIEW: Final = msgspec.json.Decoder(_Review)
 
 
-def _unexpected(body: bytes) -> Unread | NoReview:
+def _explain_invalid_review(body: bytes) -> UnreadableReview | NoReview:
     """Explain a body that is no valid review: a field has a wrong type, or the body is something else."""
     try:
         found = msgspec.json.decode(body)
@@ -107,9 +109,11 @@ def _unexpected(body: bytes) -> Unread | NoReview:
     uid = request.get("uid") if isinstance(request, Mapping) else None
     if not isinstance(uid, str):
         return NoReview("the body has no request.uid; send an AdmissionReview")
-    return Unread(_version(found.get("apiVersion")), uid, "a field of the AdmissionReview has a wrong type")
+    return UnreadableReview(
+        _answer_version(found.get("apiVersion")), uid, "a field of the AdmissionReview has a wrong type"
+    )
 
 
-def _version(said: object) -> str:
+def _answer_version(said: object) -> str:
     known = isinstance(said, str) and said.startswith(_GROUP) and len(said) <= _LONGEST_VERSION
     return str(said) if known else VERSION

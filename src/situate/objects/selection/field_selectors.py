@@ -50,9 +50,9 @@ def parse_field_selector(text: str) -> FieldSelector:
     """Parse a field selector; empty parts between commas are skipped. Raises `BadSelector` with the position."""
     requirements = []
     position = 0
-    for term in _terms(text):
+    for term in _split_terms(text):
         if term:
-            requirements.append(_requirement(term, f"field selector {text[:100]!r}, character {position + 1}"))
+            requirements.append(_parse_requirement(term, f"field selector {text[:100]!r}, character {position + 1}"))
         position += len(term) + 1
     return FieldSelector(tuple(requirements))
 
@@ -78,7 +78,7 @@ def escape_value(value: str) -> str:
     return re.sub(r"([\\,=])", r"\\\1", value)
 
 
-def _terms(text: str) -> list[str]:
+def _split_terms(text: str) -> list[str]:
     """Split at commas without a backslash before them."""
     terms = [""]
     escaped = False
@@ -91,14 +91,14 @@ def _terms(text: str) -> list[str]:
     return terms
 
 
-def _requirement(term: str, place: str) -> FieldRequirement:
+def _parse_requirement(term: str, place: str) -> FieldRequirement:
     match = _OPERATOR.search(term)
     if match is None:
         raise BadSelector(f"{place}: found {term[:60]!r}, allowed: FIELD=VALUE, FIELD==VALUE or FIELD!=VALUE")
-    return FieldRequirement(term[: match.start()], _unescaped(term[match.end() :], place), match[0] != "!=")
+    return FieldRequirement(term[: match.start()], _unescape_value(term[match.end() :], place), match[0] != "!=")
 
 
-def _unescaped(value: str, place: str) -> str:
+def _unescape_value(value: str, place: str) -> str:
     for escape in _ESCAPED.finditer(value):
         if escape[1] not in ("\\", ",", "="):
             raise BadSelector(f"{place}: found {escape[0]!r}, allowed: \\\\ \\, and \\= as escapes")

@@ -49,9 +49,9 @@ class Requirement:
             case "!":
                 return value is None
             case _:
-                return value is not None and self._compares(value)
+                return value is not None and self._compare_integers(value)
 
-    def _compares(self, value: str) -> bool:
+    def _compare_integers(self, value: str) -> bool:
         if not _INTEGER.fullmatch(value):
             return False
         (bound,) = self.values
@@ -103,15 +103,15 @@ def selector_of(wire: LabelSelector | None, path: str = "selector") -> Selector:
     if wire is None:
         return NOTHING
     requirements = [
-        _checked(Requirement(key, "in", frozenset((value,))), f"{path}.matchLabels")
+        _check_requirement(Requirement(key, "in", frozenset((value,))), f"{path}.matchLabels")
         for key, value in wire.match_labels.items()
     ]
     for number, expression in enumerate(wire.match_expressions):
-        requirements.append(_requirement(expression, f"{path}.matchExpressions[{number}]"))
-    return _sorted(requirements)
+        requirements.append(_convert_requirement(expression, f"{path}.matchExpressions[{number}]"))
+    return _sorted_selector(requirements)
 
 
-def _requirement(wire: LabelSelectorRequirement, path: str) -> Requirement:
+def _convert_requirement(wire: LabelSelectorRequirement, path: str) -> Requirement:
     operator = _API_OPERATORS.get(wire.operator)
     if operator is None:
         allowed = ", ".join(_API_OPERATORS)
@@ -120,14 +120,14 @@ def _requirement(wire: LabelSelectorRequirement, path: str) -> Requirement:
         raise BadSelector(f"{path}.values: found nothing, allowed: at least one value with operator {wire.operator}")
     if operator not in _SET_OPERATORS and wire.values:
         raise BadSelector(f"{path}.values: found {list(wire.values)}, allowed: none with operator {wire.operator}")
-    return _checked(Requirement(wire.key, operator, frozenset(wire.values)), path)
+    return _check_requirement(Requirement(wire.key, operator, frozenset(wire.values)), path)
 
 
-def _sorted(requirements: list[Requirement]) -> Selector:
+def _sorted_selector(requirements: list[Requirement]) -> Selector:
     return Selector(tuple(sorted(requirements, key=lambda requirement: requirement.key)))
 
 
-def _checked(requirement: Requirement, place: str) -> Requirement:
+def _check_requirement(requirement: Requirement, place: str) -> Requirement:
     if not valid_label_key(requirement.key):
         raise BadSelector(
             f"{place}: found key {requirement.key!r}, allowed: an optional DNS name and '/', then {_WORD}"
@@ -171,7 +171,7 @@ class _Parser:
         while True:
             requirements.append(self._requirement())
             if not self._peek():
-                return _sorted(requirements)
+                return _sorted_selector(requirements)
             self._expect(lambda word: word == ",", "',' or the end")
 
     def _requirement(self) -> Requirement:
@@ -181,19 +181,19 @@ class _Parser:
             self._take()
         key = self._expect(_is_word, "a label's key" if absent else "a label's key or '!'")
         if absent:
-            return _checked(Requirement(key, "!"), place)
+            return _check_requirement(Requirement(key, "!"), place)
         if self._peek() in ("", ","):
-            return _checked(Requirement(key, "exists"), place)
+            return _check_requirement(Requirement(key, "exists"), place)
         operator = self._expect(
             lambda word: word in _TEXT_OPERATORS, "one of " + ", ".join(_TEXT_OPERATORS) + ", ',' or the end"
         )
         if operator in _SET_OPERATORS:
-            return _checked(Requirement(key, operator, self._values()), place)
+            return _check_requirement(Requirement(key, operator, self._values()), place)
         value_place = self._place()
         value = "" if self._peek() in ("", ",") else self._expect(_is_word, "a value")
         if operator in ("<", ">") and not _INTEGER.fullmatch(value):
             raise BadSelector(f"{value_place}: found {value!r}, allowed: an integer after {operator!r}")
-        return _checked(Requirement(key, operator, frozenset((value,))), place)
+        return _check_requirement(Requirement(key, operator, frozenset((value,))), place)
 
     def _values(self) -> frozenset[str]:
         """Parse `(a,b)`. Nothing between commas means the empty value; `()` is refused."""
@@ -215,7 +215,7 @@ class _Parser:
         return token
 
     def _place(self) -> str:
-        return f"label selector {_shortened(self._text)!r}, character {self._tokens[self._next][1] + 1}"
+        return f"label selector {_shorten(self._text)!r}, character {self._tokens[self._next][1] + 1}"
 
     def _expect(self, fits: Callable[[str], bool], allowed: str) -> str:
         token = self._peek()
@@ -228,5 +228,5 @@ def _is_word(token: str) -> bool:
     return bool(token) and token[0] not in "=!(),<>"
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 100 else text[:100] + "…"

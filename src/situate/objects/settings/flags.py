@@ -91,7 +91,7 @@ def with_flags(kind: type[T], read: Callable[[Mapping[str, object]], T], prefix:
 
         @functools.wraps(function)
         def command(**values: Any) -> Any:
-            given = {option.dest: _or_none(values.get(option.dest)) for option in options}
+            given = {option.dest: _none_if_empty(values.get(option.dest)) for option in options}
             passed = {name: value for name, value in values.items() if name in others}
             try:
                 settings = read(given)
@@ -125,5 +125,5 @@ def _parameter(option: Option) -> inspect.Parameter:
     return inspect.Parameter(option.dest, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def _or_none(value: object) -> object:
+def _none_if_empty(value: object) -> object:
     return None if value == [] or value == () else value

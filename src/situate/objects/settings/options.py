@@ -18,7 +18,7 @@ import msgspec
 from msgspec import inspect as types
 
 from situate.objects.settings.overrides import Override, override_from_text, with_overrides
-from situate.objects.settings.section import FORM, Mistake, did_you_mean, parse_section, shown
+from situate.objects.settings.section import FORM, Mistake, format_value, parse_section, spelling_hint
 from situate.objects.values.durations import format_duration
 
 FLAG: Final = "situate.flag"
@@ -71,20 +71,20 @@ class Option:
         """Whether the value is given as K=V, once for each key."""
         return any(isinstance(each, types.DictType) for each in self.leaves)
 
-    def is_given(self, key: str) -> bool:
+    def matches_key(self, key: str) -> bool:
         """Return whether a key of a mapping names this option, in the form of files, of Python or of flags."""
-        return key == self.key or key.replace("-", "_") == self.field or _snake(key) == self.field
+        return key == self.key or key.replace("-", "_") == self.field or _snake_case(key) == self.field
 
 
 def options_of(kind: Any, prefix: str = "") -> tuple[Option, ...]:
     """Return the table. `prefix`, such as `reports`, precedes each flag and is part of each variable in capitals."""
-    return _table(kind, prefix)
+    return _build_options(kind, prefix)
 
 
 @cache
-def _table(kind: Any, prefix: str) -> tuple[Option, ...]:
+def _build_options(kind: Any, prefix: str) -> tuple[Option, ...]:
     if prefix and not _PREFIX.fullmatch(prefix):
-        raise ValueError(f"prefix: found {shown(prefix)}, allowed: lower-case letters and digits joined by '-'")
+        raise ValueError(f"prefix: found {format_value(prefix)}, allowed: lower-case letters and digits joined by '-'")
     before = prefix.rstrip("-_").replace("_", "-") + "-" if prefix else ""
     info = types.type_info(kind)
     assert isinstance(info, types.StructType)
@@ -125,7 +125,7 @@ def _default(row: types.Field, *, is_duration: bool) -> str:
         return ""
     if is_duration and isinstance(value, int | float) and not isinstance(value, bool):
         return f"default {format_duration(value)}; "
-    text = f"{value:g}" if isinstance(value, float) else shown(value)
+    text = f"{value:g}" if isinstance(value, float) else format_value(value)
     return f"default {value if isinstance(value, str) else text}; "
 
 
@@ -168,9 +168,9 @@ class Sources:
 def read_options(kind: type[T], sources: Sources, prefix: str = "") -> tuple[T | None, tuple[Mistake, ...]]:
     """Return the settings, or None and every mistake."""
     options = options_of(kind, prefix)
-    data, mistakes = _of_file(options, sources.file, sources.file_path)
+    data, mistakes = _values_of_file(options, sources.file, sources.file_path)
     places = {option.field: option.flag for option in options}
-    given = {option.key: _dotted(sources.file_path, option.key) for option in options if option.key in data}
+    given = {option.key: _join_path(sources.file_path, option.key) for option in options if option.key in data}
     for option in options:
         name: str = option.variable
         value: object = sources.environment.get(option.variable) or None
@@ -181,16 +181,16 @@ def read_options(kind: type[T], sources: Sources, prefix: str = "") -> tuple[T |
         if value is None:
             continue
         given[option.key] = name
-        plain, wrong = _plain(option, value, name)
+        plain, wrong = _value_of_text(option, value, name)
         mistakes.extend(wrong)
         data.pop(option.key, None)
         if plain is not None and not wrong:
             data[option.key] = plain
     by_key = {option.key: given.get(option.key, places[option.field]) for option in options}
     unread = {each.path for each in mistakes}
-    made, found = _checked(kind, options, data)
+    made, found = _parse_reporting_conflicts(kind, options, data)
     for each in found:
-        placed = _placed(each, by_key)
+        placed = _with_source_name(each, by_key)
         if not (placed.path in unread and not each.found):  # an unreadable value is not also reported as missing
             mistakes.append(placed)
     return (None if mistakes else made), tuple(mistakes)
@@ -207,21 +207,23 @@ def require_options(kind: type[T], sources: Sources, prefix: str = "") -> T:
 def read_mapping(kind: type[T], data: Mapping[str, Any], path: str = "") -> T:
     """Return the settings of a mapping alone. Raises `BadOptions`; its paths are keys, under `path`."""
     options = options_of(kind)
-    plain, mistakes = _of_file(options, data, path)
-    made, found = _checked(kind, options, plain, path)
+    plain, mistakes = _values_of_file(options, data, path)
+    made, found = _parse_reporting_conflicts(kind, options, plain, path)
     if made is None or mistakes:
         raise BadOptions([*mistakes, *found])
     return made
 
 
-def _checked(
+def _parse_reporting_conflicts(
     kind: type[T], options: Iterable[Option], data: Mapping[str, Any], path: str = ""
 ) -> tuple[T | None, list[Mistake]]:
     """Parse as `parse_section` does, but report conflicts between fields even if another field is invalid."""
     made, found = parse_section(data, kind, path)
     if made is not None:
         return made, []
-    wrong = {option.key for option in options if any(_is_below(each.path, _dotted(path, option.key)) for each in found)}
+    wrong = {
+        option.key for option in options if any(_is_below(each.path, _join_path(path, option.key)) for each in found)
+    }
     rest = {key: value for key, value in data.items() if key not in wrong}
     stand_ins = {option.key: option.example for option in options if option.key in wrong and option.example is not None}
     _, between = parse_section({**stand_ins, **rest}, kind, path)
@@ -233,30 +235,30 @@ def _is_below(path: str, key: str) -> bool:
     return path == key or path.startswith((f"{key}.", f"{key}["))
 
 
-def _of_file(options: Iterable[Option], data: object, path: str) -> tuple[dict[str, Any], list[Mistake]]:
+def _values_of_file(options: Iterable[Option], data: object, path: str) -> tuple[dict[str, Any], list[Mistake]]:
     """Return the values by the keys of the struct; a key may be written in any of the three ways."""
     if data is None:
         return {}, []
     if not isinstance(data, Mapping):
-        return {}, [Mistake(path, shown(data), "a mapping of options")]
+        return {}, [Mistake(path, format_value(data), "a mapping of options")]
     found: dict[str, Any] = {}
     mistakes: list[Mistake] = []
     options = [*options]
     keys = [option.key for option in options]
     for key, value in data.items():
-        option = next((each for each in options if isinstance(key, str) and each.is_given(key)), None)
-        where = _dotted(path, str(key))
+        option = next((each for each in options if isinstance(key, str) and each.matches_key(key)), None)
+        where = _join_path(path, str(key))
         if option is None:
-            hint = did_you_mean(str(key), keys)
-            mistakes.append(Mistake(where, shown(value), "only the keys " + ", ".join(keys), hint))
+            hint = spelling_hint(str(key), keys)
+            mistakes.append(Mistake(where, format_value(value), "only the keys " + ", ".join(keys), hint))
         elif option.key in found:
-            mistakes.append(Mistake(where, shown(value), f"{option.key} once"))
+            mistakes.append(Mistake(where, format_value(value), f"{option.key} once"))
         else:
             found[option.key] = value
     return found, mistakes
 
 
-def _placed(mistake: Mistake, by_key: Mapping[str, str]) -> Mistake:
+def _with_source_name(mistake: Mistake, by_key: Mapping[str, str]) -> Mistake:
     """Replace the field's name in a mistake with the flag, the variable or the key."""
     key = re.split(r"[.\[]", mistake.path, maxsplit=1)[0]
     if key not in by_key:
@@ -264,14 +266,14 @@ def _placed(mistake: Mistake, by_key: Mapping[str, str]) -> Mistake:
     return replace(mistake, path=by_key[key] + mistake.path[len(key) :])
 
 
-def _plain(option: Option, value: object, name: str) -> tuple[object, list[Mistake]]:
+def _value_of_text(option: Option, value: object, name: str) -> tuple[object, list[Mistake]]:
     """Return the value of the text for this option; None means not set."""
     if option.is_mapping and isinstance(value, list | tuple):
         value = ",".join(map(str, value))
     if not isinstance(value, str):
         return value, []
     if option.is_mapping and ("=" in value or len(option.leaves) == 1):
-        return _pairs([*_pieces(value)], name)
+        return _mapping_of_pairs([*_split_pairs(value)], name)
     if value == "none" and any(isinstance(each, types.NoneType) for each in option.leaves):
         return None, []
     if any(isinstance(each, types.BoolType) for each in option.leaves) and value in ("true", "false"):
@@ -282,13 +284,13 @@ def _plain(option: Option, value: object, name: str) -> tuple[object, list[Mista
     return value, []
 
 
-def _pairs(pieces: Iterable[str], name: str) -> tuple[object, list[Mistake]]:
+def _mapping_of_pairs(pieces: Iterable[str], name: str) -> tuple[object, list[Mistake]]:
     overrides: list[Override] = []
     mistakes: list[Mistake] = []
     for piece in pieces:
         key, equals, text = piece.partition("=")
         if not equals:
-            mistakes.append(Mistake(name, shown(piece), "K=V, such as slow_start_max_share=0.5"))
+            mistakes.append(Mistake(name, format_value(piece), "K=V, such as slow_start_max_share=0.5"))
             continue
         override, wrong = override_from_text(key.strip(), text.strip(), name)
         mistakes.extend(wrong)
@@ -298,7 +300,7 @@ def _pairs(pieces: Iterable[str], name: str) -> tuple[object, list[Mistake]]:
     return data, [*mistakes, *(replace(each, path=f"{name} {each.path}") for each in wrong)]
 
 
-def _pieces(text: str) -> Iterator[str]:
+def _split_pairs(text: str) -> Iterator[str]:
     """Split at commas outside brackets."""
     depth, piece = 0, ""
     for letter in text:
@@ -312,9 +314,9 @@ def _pieces(text: str) -> Iterator[str]:
         yield piece
 
 
-def _snake(key: str) -> str:
+def _snake_case(key: str) -> str:
     return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f"_{found[1]}", key).lower()
 
 
-def _dotted(path: str, key: str) -> str:
+def _join_path(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from situate.objects.settings.section import Mistake, shown
+from situate.objects.settings.section import Mistake, format_value
 from situate.objects.settings.yaml_text import load_yaml
 
 _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)((?:\[(?:\d{1,6}|\*)\])*)")
@@ -30,9 +30,9 @@ class Override:
 
 def override_from_text(path: str, text: str, source: str) -> tuple[Override | None, tuple[Mistake, ...]]:
     """Parse the value as YAML, so that `20` is a number and `[a, b]` a list; empty text stays text."""
-    if _steps(path) is None:
+    if _parse_path(path) is None:
         allowed = "a path such as vpod[0].podCapacity or leaderElection.namespace"
-        return None, (Mistake(source, shown(path), allowed),)
+        return None, (Mistake(source, format_value(path), allowed),)
     value, mistakes = load_yaml(text)
     if mistakes:
         return None, tuple(replace(each, path=source) for each in mistakes)
@@ -46,11 +46,11 @@ def with_overrides(data: object, overrides: Iterable[Override]) -> tuple[object,
     """
     mistakes: list[Mistake] = []
     for override in overrides:
-        steps = _steps(override.path)
+        steps = _parse_path(override.path)
         if steps is None:
-            mistakes.append(Mistake(override.source, shown(override.path), "a path such as vpod[0].podCapacity"))
+            mistakes.append(Mistake(override.source, format_value(override.path), "a path such as vpod[0].podCapacity"))
             continue
-        data = _put(data, steps, override, override.path, mistakes)
+        data = _apply_override(data, steps, override, override.path, mistakes)
     return data, tuple(mistakes)
 
 
@@ -72,7 +72,7 @@ def _pattern(path: str) -> re.Pattern[str]:
     return re.compile(re.escape(path).replace(r"\[\*\]", r"\[\d+\]") + r"($|[.\[])")
 
 
-def _steps(path: str) -> list[str | int] | None:
+def _parse_path(path: str) -> list[str | int] | None:
     """Return keys and indexes, with -1 for every entry; None if the path is invalid."""
     steps: list[str | int] = []
     for part in path.split("."):
@@ -84,23 +84,27 @@ def _steps(path: str) -> list[str | int] | None:
     return steps
 
 
-def _put(data: object, steps: list[str | int], override: Override, path: str, mistakes: list[Mistake]) -> object:
+def _apply_override(
+    data: object, steps: list[str | int], override: Override, path: str, mistakes: list[Mistake]
+) -> object:
     if not steps:
         return override.value
     step, rest = steps[0], steps[1:]
     if isinstance(step, str):
         if data is not None and not isinstance(data, Mapping):
             hint = f"name an entry by its number, such as [0].{step}" if isinstance(data, list) else ""
-            mistakes.append(Mistake(path, shown(data), f"a mapping, to set its key {step}", hint))
+            mistakes.append(Mistake(path, format_value(data), f"a mapping, to set its key {step}", hint))
             return data
         if rest and rest[0] == -1 and not isinstance((data or {}).get(step), list):
             return data
-        return {**(data or {}), step: _put((data or {}).get(step), rest, override, path, mistakes)}
+        return {**(data or {}), step: _apply_override((data or {}).get(step), rest, override, path, mistakes)}
     if not isinstance(data, list):
-        mistakes.append(Mistake(path, shown(data), "a list, to override its entry"))
+        mistakes.append(Mistake(path, format_value(data), "a list, to override its entry"))
         return data
     if step >= len(data):
         mistakes.append(Mistake(path, f"entry {step}", f"a number below {len(data)}, the length of the list"))
         return data
     chosen = range(len(data)) if step == -1 else (step,)
-    return [_put(each, rest, override, path, mistakes) if n in chosen else each for n, each in enumerate(data)]
+    return [
+        _apply_override(each, rest, override, path, mistakes) if n in chosen else each for n, each in enumerate(data)
+    ]

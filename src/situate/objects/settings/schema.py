@@ -47,7 +47,7 @@ def _schema(info: types.Type) -> _Schema:
             return {"anyOf": [_schema(each) for each in info.types]}
         case types.ListType() | types.VarTupleType() | types.SetType() | types.FrozenSetType():
             limits = {"minItems": info.min_length, "maxItems": info.max_length}
-            return {"type": "array", "items": _schema(info.item_type)} | _given(limits)
+            return {"type": "array", "items": _schema(info.item_type)} | _without_none(limits)
         case types.DictType():
             return {"type": "object", "additionalProperties": _schema(info.value_type)}
         case types.LiteralType():
@@ -74,7 +74,7 @@ def _struct_schema(info: types.StructType) -> _Schema:
         schema = _schema(field.type)
         if not field.required:
             default = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
-            schema = schema | {"default": plain(default)}
+            schema = schema | {"default": to_plain_data(default)}
             if not _takes_null(field.type):
                 schema = {"anyOf": [schema, {"type": "null"}]} | {"default": schema["default"]}
         properties[field.encode_name] = schema
@@ -87,7 +87,7 @@ def _struct_schema(info: types.StructType) -> _Schema:
     }
 
 
-def plain(value: object) -> Any:
+def to_plain_data(value: object) -> Any:
     """Return settings as plain data, in the form of a file."""
     return msgspec.to_builtins(value, enc_hook=_mapping)
 
@@ -108,10 +108,10 @@ def _scalar_schema(info: types.Type) -> _Schema:
     match info:
         case types.IntType() | types.FloatType():
             limits = {"minimum": info.ge, "exclusiveMinimum": info.gt, "maximum": info.le, "exclusiveMaximum": info.lt}
-            return {"type": "integer" if isinstance(info, types.IntType) else "number"} | _given(limits)
+            return {"type": "integer" if isinstance(info, types.IntType) else "number"} | _without_none(limits)
         case types.StrType():
             limits = {"minLength": info.min_length, "maxLength": info.max_length, "pattern": info.pattern}
-            return {"type": "string"} | _given(limits)
+            return {"type": "string"} | _without_none(limits)
         case types.BoolType():
             return {"type": "boolean"}
         case types.NoneType():
@@ -120,5 +120,5 @@ def _scalar_schema(info: types.Type) -> _Schema:
             return {}
 
 
-def _given(limits: Mapping[str, object]) -> _Schema:
+def _without_none(limits: Mapping[str, object]) -> _Schema:
     return {name: limit for name, limit in limits.items() if limit is not None}

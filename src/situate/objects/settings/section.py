@@ -81,7 +81,7 @@ class Mistake:
 
 
 @runtime_checkable
-class Checked(Protocol):
+class CrossFieldChecks(Protocol):
     """Settings with fields that restrict each other."""
 
     def mistakes(self) -> Iterable[Mistake]:
@@ -116,7 +116,7 @@ def default_section(kind: type[T], path: str = "") -> tuple[T | None, tuple[Mist
     return parse_section({}, kind, path)
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Return a value as JSON in at most 60 characters, without passwords in URLs. The rest is not encoded."""
     if isinstance(value, bytes):
         return f"{len(value)} bytes"
@@ -128,20 +128,20 @@ def shown(value: object) -> str:
                 break
     except (TypeError, ValueError):
         text = reprlib.repr(value)
-    text = _SECRET.sub(r"\1\2…", text[:_LOOKED_AT])
+    text = _SECRET.sub(r"\1\2…", text[:_MAX_SCANNED])
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 _SECRET: Final = re.compile(r"(://)\S*(?=@)|([?&]\w*(?:password|secret|token)\w*=)[^&\s\"]+", re.IGNORECASE)
 """Secrets in a URL, at any place: a wrong key must not put a password into a log."""
-_LOOKED_AT: Final = 2000
+_MAX_SCANNED: Final = 2000
 """Characters that are searched for secrets; a URL is shorter."""
 
 
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def spelling_hint(word: str, known: Iterable[str]) -> str:
     """Return `did you mean podCapacity?`, or an empty text if no known word is similar; case does not matter."""
     words = list(known)
     by_lower = {each.lower(): each for each in reversed(words)}
@@ -152,8 +152,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def unknown_key(key: object, known: Iterable[str], path: str, value: object) -> Mistake:
     """Return the mistake for an unknown key."""
     words = list(known)
-    hint = did_you_mean(key, words) if isinstance(key, str) else f"quote the key if you mean {shown(key)} as text"
-    return Mistake(_below(path, key), shown(value), "only the keys " + ", ".join(words), hint)
+    hint = (
+        spelling_hint(key, words) if isinstance(key, str) else f"quote the key if you mean {format_value(key)} as text"
+    )
+    return Mistake(_child_path(path, key), format_value(value), "only the keys " + ", ".join(words), hint)
 
 
 _WRONG: Any = object()
@@ -189,12 +191,12 @@ def _parse_metadata(value: object, info: types.Metadata, path: str, found: list[
         try:
             plain = parse_duration(value)
         except BadDuration as problem:
-            found.append(Mistake(path, shown(value), describe(info), str(problem)))
+            found.append(Mistake(path, format_value(value), describe(info), str(problem)))
             return _WRONG
     own: list[Mistake] = []
     parsed = _parse(plain, info.type, path, own)
     if ALLOWED in extra or FORM in extra:
-        in_words = {"found": shown(value), "allowed": describe(info)}
+        in_words = {"found": format_value(value), "allowed": describe(info)}
         own = [replace(mistake, **in_words) if mistake.path == path else mistake for mistake in own]
     found.extend(own)
     return parsed
@@ -202,7 +204,7 @@ def _parse_metadata(value: object, info: types.Metadata, path: str, found: list[
 
 def _parse_struct(value: object, info: types.StructType, path: str, found: list[Mistake]) -> Any:
     if not isinstance(value, Mapping):
-        found.append(Mistake(path, shown(value), describe(info)))
+        found.append(Mistake(path, format_value(value), describe(info)))
         return _WRONG
     before = len(found)
     fields = {each.encode_name: each for each in info.fields}
@@ -214,9 +216,9 @@ def _parse_struct(value: object, info: types.StructType, path: str, found: list[
         elif item is None and not field.required and not _takes_null(field.type):
             continue  # as in Kubernetes, null means the default
         else:
-            arguments[field.name] = _parse(item, field.type, _below(path, field.encode_name), found)
+            arguments[field.name] = _parse(item, field.type, _child_path(path, field.encode_name), found)
     found.extend(
-        Mistake(_below(path, field.encode_name), "", describe(field.type), "the key has no default")
+        Mistake(_child_path(path, field.encode_name), "", describe(field.type), "the key has no default")
         for field in info.fields
         if field.required and field.encode_name not in value
     )
@@ -225,9 +227,9 @@ def _parse_struct(value: object, info: types.StructType, path: str, found: list[
     try:
         made = info.cls(**arguments)
     except ValueError as problem:  # raised by the struct's own __post_init__
-        found.append(Mistake(path, shown(value), describe(info), str(problem)))
+        found.append(Mistake(path, format_value(value), describe(info), str(problem)))
         return _WRONG
-    if isinstance(made, Checked):
+    if isinstance(made, CrossFieldChecks):
         found.extend(replace(each, path=f"{path}.{each.path}" if path else each.path) for each in made.mistakes())
     return made if len(found) == before else _WRONG
 
@@ -254,7 +256,7 @@ def _parse_union(value: object, info: types.UnionType, path: str, found: list[Mi
     if len(tried) == 1 or len(same_shape) == 1:
         found.extend((same_shape or tried)[0])
     else:
-        found.append(Mistake(path, shown(value), describe(info)))
+        found.append(Mistake(path, format_value(value), describe(info)))
     return _WRONG
 
 
@@ -264,7 +266,7 @@ _Items = types.ListType | types.VarTupleType | types.SetType | types.FrozenSetTy
 def _parse_items(value: object, info: _Items, path: str, found: list[Mistake]) -> Any:
     if not isinstance(value, list | tuple):
         hint = "begin each entry with '- '" if isinstance(value, Mapping) else ""
-        found.append(Mistake(path, shown(value), describe(info), hint))
+        found.append(Mistake(path, format_value(value), describe(info), hint))
         return _WRONG
     _check_length(value, info.min_length, info.max_length, path, describe(info), found)
     items = [_parse(item, info.item_type, f"{path}[{index}]", found) for index, item in enumerate(value)]
@@ -283,18 +285,18 @@ def _parse_items(value: object, info: _Items, path: str, found: list[Mistake]) -
 
 def _parse_dict(value: object, info: types.DictType, path: str, found: list[Mistake]) -> Any:
     if not isinstance(value, Mapping):
-        found.append(Mistake(path, shown(value), describe(info)))
+        found.append(Mistake(path, format_value(value), describe(info)))
         return _WRONG
     _check_length(value, info.min_length, info.max_length, path, describe(info), found)
     made: dict[Any, Any] = {}
     for key, item in value.items():
         own: list[Mistake] = []
-        parsed_key = _parse(key, info.key_type, _below(path, key), own)
+        parsed_key = _parse(key, info.key_type, _child_path(path, key), own)
         if own:
             text = not isinstance(key, str) and "quote the key"
             found.extend(replace(each, hint=text or each.hint) for each in own)
             continue
-        made[parsed_key] = _parse(item, info.value_type, _below(path, key), found)
+        made[parsed_key] = _parse(item, info.value_type, _child_path(path, key), found)
     return made
 
 
@@ -303,10 +305,10 @@ def _parse_choice(value: object, choices: Mapping[Any, Any], path: str, found: l
     for name, chosen in choices.items():
         if type(name) is type(value) and name == value:
             return chosen
-    hint = did_you_mean(value, [each for each in choices if isinstance(each, str)]) if isinstance(value, str) else ""
+    hint = spelling_hint(value, [each for each in choices if isinstance(each, str)]) if isinstance(value, str) else ""
     if isinstance(value, bool) and any(isinstance(each, str) for each in choices):
         hint = "YAML reads on, off, yes and no as booleans, so quote the value"
-    found.append(Mistake(path, shown(value), _one_of(choices), hint))
+    found.append(Mistake(path, format_value(value), _one_of(choices), hint))
     return _WRONG
 
 
@@ -315,22 +317,22 @@ def _parse_scalar(value: object, info: types.Type, path: str, found: list[Mistak
         case types.StrType() if isinstance(value, str):
             _check_length(value, info.min_length, info.max_length, path, describe(info), found)
             if info.pattern is not None and not re.search(info.pattern, value):
-                found.append(Mistake(path, shown(value), describe(info)))
+                found.append(Mistake(path, format_value(value), describe(info)))
             return value
         case types.BoolType() if isinstance(value, bool):
             return value
         case types.NoneType() if value is None:
             return value
         case types.IntType() if _is_integer(value):
-            return _bounded(int(value), value, info, path, found)
+            return _check_bounds(int(value), value, info, path, found)
         case types.FloatType() if _is_number(value):
-            return _bounded(float(value), value, info, path, found)
+            return _check_bounds(float(value), value, info, path, found)
     hint = ""
     if isinstance(info, types.StrType) and isinstance(value, bool | int | float):
         hint = f'to write text, quote the value: "{value}"'
     elif isinstance(value, str) and _is_quoted(value, info):
         hint = "write the value without quotes"
-    found.append(Mistake(path, shown(value), describe(info), hint))
+    found.append(Mistake(path, format_value(value), describe(info), hint))
     return _WRONG
 
 
@@ -357,7 +359,9 @@ def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**1000
 
 
-def _bounded(number: Any, value: object, info: types.IntType | types.FloatType, path: str, found: list[Mistake]) -> Any:
+def _check_bounds(
+    number: Any, value: object, info: types.IntType | types.FloatType, path: str, found: list[Mistake]
+) -> Any:
     inside = (
         (info.gt is None or number > info.gt)
         and (info.ge is None or number >= info.ge)
@@ -365,7 +369,7 @@ def _bounded(number: Any, value: object, info: types.IntType | types.FloatType, 
         and (info.le is None or number <= info.le)
     )
     if not inside:
-        found.append(Mistake(path, shown(value), describe(info)))
+        found.append(Mistake(path, format_value(value), describe(info)))
     return number
 
 
@@ -373,7 +377,7 @@ def _check_length(
     value: Any, least: int | None, most: int | None, path: str, allowed: str, found: list[Mistake]
 ) -> None:
     if (least is not None and len(value) < least) or (most is not None and len(value) > most):
-        found.append(Mistake(path, shown(value), allowed, f"the length is {len(value)}"))
+        found.append(Mistake(path, format_value(value), allowed, f"the length is {len(value)}"))
 
 
 def describe(info: types.Type) -> str:
@@ -386,7 +390,10 @@ def describe(info: types.Type) -> str:
         case types.DictType():
             return "a mapping"
         case types.ListType() | types.VarTupleType() | types.SetType() | types.FrozenSetType():
-            return f"a list{_length(info.min_length, info.max_length, 'entries')}, each {describe(info.item_type)}"
+            return (
+                f"a list{_describe_length(info.min_length, info.max_length, 'entries')}, each "
+                f"{describe(info.item_type)}"
+            )
         case types.LiteralType():
             return _one_of(info.values)
         case types.EnumType():
@@ -394,16 +401,16 @@ def describe(info: types.Type) -> str:
         case types.UnionType():
             return " or ".join(describe(each) for each in info.types if not isinstance(each, types.NoneType))
         case types.IntType():
-            return "an integer" + _bounds(info)
+            return "an integer" + _describe_bounds(info)
         case types.FloatType():
-            return "a number" + _bounds(info)
+            return "a number" + _describe_bounds(info)
         case types.BoolType():
             return "true or false"
         case types.NoneType():
             return "null"
         case types.StrType():
             pattern = f" that matches {info.pattern}" if info.pattern else ""
-            return "text" + _length(info.min_length, info.max_length, "characters") + pattern
+            return "text" + _describe_length(info.min_length, info.max_length, "characters") + pattern
         case _:
             return "any value"
 
@@ -413,13 +420,13 @@ def _describe_metadata(info: types.Metadata) -> str:
     if ALLOWED in extra:
         return str(extra[ALLOWED])
     if extra.get(FORM) == "duration" and isinstance(info.type, types.FloatType):
-        return 'a duration such as "100s", "5m" or "1h30m", or a number of seconds' + _bounds(info.type)
+        return 'a duration such as "100s", "5m" or "1h30m", or a number of seconds' + _describe_bounds(info.type)
     return describe(info.type)
 
 
-def _bounds(info: types.IntType | types.FloatType) -> str:
+def _describe_bounds(info: types.IntType | types.FloatType) -> str:
     parts = [
-        f"{word} {shown(limit)}"
+        f"{word} {format_value(limit)}"
         for word, limit in (
             ("of at least", info.ge),
             ("more than", info.gt),
@@ -431,17 +438,17 @@ def _bounds(info: types.IntType | types.FloatType) -> str:
     return " " + " and ".join(parts) if parts else ""
 
 
-def _length(least: int | None, most: int | None, unit: str) -> str:
+def _describe_length(least: int | None, most: int | None, unit: str) -> str:
     parts = [f"{word} {limit}" for word, limit in (("at least", least), ("at most", most)) if limit is not None]
     return f" of {' and '.join(parts)} {unit}" if parts else ""
 
 
 def _one_of(choices: Iterable[object]) -> str:
-    return "one of " + ", ".join(str(each) if isinstance(each, str) else shown(each) for each in choices)
+    return "one of " + ", ".join(str(each) if isinstance(each, str) else format_value(each) for each in choices)
 
 
-def _below(path: str, key: object) -> str:
-    text = key if isinstance(key, str) else shown(key)
+def _child_path(path: str, key: object) -> str:
+    text = key if isinstance(key, str) else format_value(key)
     if isinstance(key, str) and (not key or re.search(r"[.\[\]\s]", key)):
         text = f'["{key}"]'
         return f"{path}{text}"

@@ -15,9 +15,9 @@ from typing import Any
 
 import yaml
 
-from situate.objects.settings.section import Mistake, shown
+from situate.objects.settings.section import Mistake, format_value
 
-_MOST_NODES = 200_000
+_MAX_NODES = 200_000
 """The largest number of values in a text, and the largest number that aliases may add."""
 _LONG = 100
 """Characters of a text above which each repetition by an alias counts as several values."""
@@ -44,7 +44,7 @@ class Document:
     """The first lines of the entries of its key `items` if it is a list: these are the objects of a Kubernetes List."""
 
 
-class _TooMany(Exception):
+class _TooManyValues(Exception):
     """The text has more values than allowed."""
 
 
@@ -61,7 +61,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self.nodes += 1
         if self.nodes > self._most_nodes:
-            raise _TooMany
+            raise _TooManyValues
         node: yaml.Node | None = super().compose_node(parent, index)
         return node
 
@@ -92,10 +92,10 @@ class _Loader(yaml.SafeLoader):
             key = self.construct_object(key_node, deep=True)
             line = key_node.start_mark.line + 1
             if not isinstance(key, Hashable):
-                self.mistakes.append(Mistake(f"line {line}", shown(key), "text as a key"))
+                self.mistakes.append(Mistake(f"line {line}", format_value(key), "text as a key"))
             elif key in seen:
                 hint = f"the key is already in line {seen[key]}; remove one of the two"
-                self.mistakes.append(Mistake(f"line {line}", f"key {shown(key)}", "each key once", hint))
+                self.mistakes.append(Mistake(f"line {line}", f"key {format_value(key)}", "each key once", hint))
             else:
                 seen[key] = line
         if self.mistakes:
@@ -121,7 +121,7 @@ def load_yaml(text: str) -> tuple[object, tuple[Mistake, ...]]:
 
 
 def load_yaml_documents(
-    text: str, most_nodes: int = _MOST_NODES, if_more: str = "", *, halves: bool = False
+    text: str, most_nodes: int = _MAX_NODES, if_more: str = "", *, halves: bool = False
 ) -> tuple[list[Document], tuple[Mistake, ...]]:
     """Return all documents of a text that are not empty. `if_more` is the hint if there are more than `most_nodes`
     values.
@@ -139,14 +139,14 @@ def load_yaml_documents(
             node = loader.get_node()
             if node is None:
                 continue
-            most = loader.nodes + len(text) // _LONG + _MOST_NODES
-            if unfolded(node, {}, most) > most:
-                allowed = f"aliases that add at most {_MOST_NODES} values when expanded"
+            most = loader.nodes + len(text) // _LONG + _MAX_NODES
+            if count_unfolded(node, {}, most) > most:
+                allowed = f"aliases that add at most {_MAX_NODES} values when expanded"
                 return [], (Mistake("", "aliases within aliases", allowed),)
             data = loader.construct_document(node)
             if data is not None:
                 documents.append(Document(data, number, node.start_mark.line + 1, _item_lines(node)))
-    except _TooMany:
+    except _TooManyValues:
         return [], (Mistake("", f"more than {most_nodes} values", f"at most {most_nodes} values", if_more),)
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
@@ -176,7 +176,7 @@ def _item_lines(node: yaml.Node) -> tuple[int, ...]:
     return ()
 
 
-def unfolded(node: yaml.Node, sizes: dict[int, int], most: int) -> int:
+def count_unfolded(node: yaml.Node, sizes: dict[int, int], most: int) -> int:
     """Return the number of values with all aliases written out. Counting stops a little above `most`."""
     known = sizes.get(id(node))
     if known is not None:
@@ -188,7 +188,7 @@ def unfolded(node: yaml.Node, sizes: dict[int, int], most: int) -> int:
     if isinstance(node, yaml.MappingNode | yaml.SequenceNode):
         for child in node.value:
             for each in child if isinstance(child, tuple) else (child,):
-                size += unfolded(each, sizes, most)
+                size += count_unfolded(each, sizes, most)
                 if size > most:
                     break
     sizes[id(node)] = size

@@ -102,11 +102,11 @@ def _parse_text(text: str) -> float:
         if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)", text, re.ASCII):
             raise BadDuration(f'add a unit: "{text}s", or write the number without quotes')
         raise BadDuration('write a duration such as "100s", "5m" or "1h30m"; the units are ns, us, ms, s, m and h')
-    total = sum((Fraction(number) * _UNITS_S[unit] for number, unit in _parts(text)), Fraction(0))
+    total = sum((Fraction(number) * _UNITS_S[unit] for number, unit in _split_units(text)), Fraction(0))
     if total > LONGEST_S:
         raise BadDuration('the longest duration is "2562047h"')
     return float(-total if text.startswith("-") else total)
 
 
-def _parts(text: str) -> list[tuple[str, str]]:
+def _split_units(text: str) -> list[tuple[str, str]]:
     return [(match[1].rstrip(".") if match[1] != "." else "0", match[2]) for match in _PART.finditer(text)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 
-def younger(a: float | None, b: float | None, now: float) -> int:
+def compare_ages(a: float | None, b: float | None, now: float) -> int:
     """Return a negative number if `a` is younger by a power of two, positive if `b` is; None or 0 counts as youngest.
 
     Times are seconds since the epoch.

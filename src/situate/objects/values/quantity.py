@@ -48,12 +48,12 @@ class Quantity:
     @property
     def value(self) -> int:
         """Whole units, rounded away from zero."""
-        return _away_from_zero(self._nano, _NANO)
+        return _divide_away_from_zero(self._nano, _NANO)
 
     @property
     def milli_value(self) -> int:
         """Thousandths, rounded away from zero."""
-        return _away_from_zero(self._nano, 10**6)
+        return _divide_away_from_zero(self._nano, 10**6)
 
     @property
     def nano_value(self) -> int:
@@ -113,7 +113,7 @@ def parse_quantity(text: str) -> Quantity:
     """
     match = _GRAMMAR.fullmatch(text) if len(text) <= _MAX_LENGTH else None
     if match is None or not (match[2] or match[3]):
-        raise BadQuantity(_complaint(text))
+        raise BadQuantity(_invalid_quantity_text(text))
     sign, whole, fraction, exponent, suffix = match.groups(default="")
     digits = int(whole + fraction)
     scale = -len(fraction)
@@ -123,12 +123,12 @@ def parse_quantity(text: str) -> Quantity:
     elif exponent:
         notation = "exponent"
         if abs(int(exponent[1:])) > _MAX_EXPONENT:
-            raise BadQuantity(_complaint(text))
+            raise BadQuantity(_invalid_quantity_text(text))
         scale += int(exponent[1:])
     else:
         notation = "decimal"
         scale += _DECIMAL[suffix]
-    nano = digits * 10 ** (scale + 9) if scale >= -9 else _away_from_zero(digits, 10 ** (-9 - scale))
+    nano = digits * 10 ** (scale + 9) if scale >= -9 else _divide_away_from_zero(digits, 10 ** (-9 - scale))
     if notation == "binary":
         nano = min(nano, _MAX_BINARY)
         if nano < _NANO:
@@ -141,11 +141,11 @@ def decode_quantity(type_: type, wire: object) -> Quantity:
     if type_ is not Quantity:
         raise TypeError(f"cannot decode {type_}")
     if isinstance(wire, bool) or not isinstance(wire, str | int | float):
-        raise BadQuantity(_complaint(str(wire)))
+        raise BadQuantity(_invalid_quantity_text(str(wire)))
     return parse_quantity(str(wire).strip(" "))
 
 
-def _away_from_zero(amount: int, unit: int) -> int:
+def _divide_away_from_zero(amount: int, unit: int) -> int:
     return -(-amount // unit) if amount >= 0 else amount // unit
 
 
@@ -167,7 +167,7 @@ def _binary_text(value: int) -> str:
     return f"{value}{_BINARY_SUFFIXES[power]}"
 
 
-def _complaint(text: str) -> str:
+def _invalid_quantity_text(text: str) -> str:
     shown = text if len(text) <= 40 else text[:40] + "…"
     return (
         f"{shown!r} is not a quantity; write a number, with a suffix (n u m k M G T P E Ki Mi Gi Ti Pi Ei) "

@@ -26,7 +26,7 @@ def parse_time(text: str) -> datetime:
             pass  # reported below
     match = _RFC3339.fullmatch(text)
     if match is None:
-        raise BadTime(_complaint(text))
+        raise BadTime(_invalid_time_text(text))
     *numbers, fraction, _, sign, hours, minutes = match.groups()
     year, month, day, hour, minute, second = map(int, numbers)
     try:
@@ -35,7 +35,7 @@ def parse_time(text: str) -> datetime:
         moment = datetime(year, month, day, hour, minute, second, micro, timezone(offset))
         return moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise BadTime(f"{_complaint(text)} ({error})") from error
+        raise BadTime(f"{_invalid_time_text(text)} ({error})") from error
 
 
 def rfc3339(moment: datetime) -> str:
@@ -54,5 +54,5 @@ def _utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
 
 
-def _complaint(text: str) -> str:
+def _invalid_time_text(text: str) -> str:
     return f"{text[:60]!r} is not a time; write it as 2024-01-31T12:00:00Z"

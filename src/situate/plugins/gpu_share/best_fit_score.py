@@ -10,7 +10,7 @@ from situate.framework.plugin_api.plugin import HIGHEST, Scores
 from situate.framework.pod.pods import PodInfo
 from situate.framework.pod.resources import CPU
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.plugins.gpu_share.devices import idle
+from situate.plugins.gpu_share.devices import idle_amounts
 from situate.plugins.gpu_share.dot_product_score import LARGEST_CPU, LARGEST_GPU
 from situate.plugins.gpu_share.gpu_share import GpuShare
 from situate.plugins.gpu_share.requests import GpuRequest
@@ -23,8 +23,8 @@ class BestFitScore(GpuShare):
 
     def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:
         request: GpuRequest | None = state
-        cpu = snapshot.allocatable(0) - snapshot.requested(0) - pod.template.request.of(CPU)
-        gpu = idle(snapshot).sum(axis=0) - (0 if request is None else request.total)
+        cpu = snapshot.allocatable(0) - snapshot.requested(0) - pod.template.request.amount_of(CPU)
+        gpu = idle_amounts(snapshot).sum(axis=0) - (0 if request is None else request.total)
         scores: Scores = ((1 - (cpu / LARGEST_CPU * 0.5 + gpu / LARGEST_GPU * 0.5)) * HIGHEST).astype(np.int64)
         return scores
 

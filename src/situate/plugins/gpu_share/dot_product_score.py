@@ -14,7 +14,7 @@ from situate.framework.plugin_api.plugin import HIGHEST, Scores
 from situate.framework.pod.pods import PodInfo
 from situate.framework.pod.resources import CPU
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.plugins.gpu_share.devices import idle
+from situate.plugins.gpu_share.devices import idle_amounts
 from situate.plugins.gpu_share.gpu_share import GpuShare
 from situate.plugins.gpu_share.requests import GpuRequest
 
@@ -32,8 +32,8 @@ class DotProductScore(GpuShare):
     def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:
         request: GpuRequest | None = state
         cpu = (snapshot.allocatable(0) - snapshot.requested(0)) / LARGEST_CPU
-        product = cpu * (pod.template.request.of(CPU) / LARGEST_CPU)
+        product = cpu * (pod.template.request.amount_of(CPU) / LARGEST_CPU)
         if request is not None:
-            product = product + idle(snapshot).sum(axis=0) / LARGEST_GPU * (request.total / LARGEST_GPU)
+            product = product + idle_amounts(snapshot).sum(axis=0) / LARGEST_GPU * (request.total / LARGEST_GPU)
         scores: Scores = ((1 - product / 2) * HIGHEST).astype(np.int64)
         return np.clip(scores, 0, HIGHEST, out=scores)  # a node may be larger, or overallocated

@@ -15,7 +15,7 @@ from situate.framework.pod.pods import PodInfo
 from situate.framework.pod.resources import CPU
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.settings.section import Mistake
-from situate.plugins.gpu_share.devices import Idle, idle, tightest, without
+from situate.plugins.gpu_share.devices import IdleAmounts, idle_after_placement, idle_amounts, tightest_devices
 from situate.plugins.gpu_share.fragmentation import Fragmentation, Kinds, TypicalPod
 from situate.plugins.gpu_share.gpu_share import GpuShare
 from situate.plugins.gpu_share.requests import WHOLE, GpuRequest
@@ -50,39 +50,41 @@ class FGDScore(GpuShare):
     def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:
         request: GpuRequest | None = state
         measure = self.fragmentation(snapshot)
-        free = idle(snapshot)
-        before, after = measure.kinds(snapshot, 0, pod.template.request.of(CPU))
-        usable = measure.usable(before, free)
+        free = idle_amounts(snapshot)
+        before, after = measure.kinds(snapshot, 0, pod.template.request.amount_of(CPU))
+        usable = measure.usable_amount(before, free)
         if request is None:
-            return _sigmoid(measure, measure.usable(after, free) - usable, 0)
+            return _sigmoid(measure, measure.usable_amount(after, free) - usable, 0)
         if request.count > 1:
-            return _sigmoid(measure, measure.usable(after, without(free, request)) - usable, request.total)
-        best = _by_device(measure, after, free, request).max(axis=0, initial=_NO_ROOM)
+            return _sigmoid(
+                measure, measure.usable_amount(after, idle_after_placement(free, request)) - usable, request.total
+            )
+        best = _usable_with_pod(measure, after, free, request).max(axis=0, initial=_INFEASIBLE)
         return _sigmoid(measure, best - usable, request.total)
 
     def pick(self, pod: PodInfo, request: GpuRequest, node: Snapshot) -> list[int]:
-        free = idle(node)
+        free = idle_amounts(node)
         fits = free >= request.milli
         if request.count > 1 or len(np.unique(free[fits])) <= 1:  # devices with equal idle amounts are equally good
-            return tightest(free[:, 0], request)
+            return tightest_devices(free[:, 0], request)
         measure = self.fragmentation(node)
-        before, after = measure.kinds(node, 0, pod.template.request.of(CPU))
-        gained = _by_device(measure, after, free, request) - measure.usable(before, free)
+        before, after = measure.kinds(node, 0, pod.template.request.amount_of(CPU))
+        gained = _usable_with_pod(measure, after, free, request) - measure.usable_amount(before, free)
         scores = np.where(fits, _sigmoid(measure, gained, request.total), -1)
         return [int(scores[:, 0].argmax())]
 
     def fragmentation(self, snapshot: Snapshot) -> Fragmentation:
         """Return the fragmentation measure of the snapshot's table."""
         nodes = snapshot.nodes
-        return nodes.plan(self._key, lambda: Fragmentation.of(nodes, self._typical))
+        return nodes.plan(self._key, lambda: Fragmentation.from_nodes(nodes, self._typical))
 
 
-def _by_device(measure: Fragmentation, after: Kinds, free: Idle, request: GpuRequest) -> NDArray[np.int64]:
+def _usable_with_pod(measure: Fragmentation, after: Kinds, free: IdleAmounts, request: GpuRequest) -> NDArray[np.int64]:
     """Return (devices, nodes): the usable amount with the Pod on that device; very low if the Pod does not fit."""
-    return np.where(free >= request.milli, measure.usable_by_device(after, free, request.milli), _NO_ROOM)
+    return np.where(free >= request.milli, measure.usable_amount_by_device(after, free, request.milli), _INFEASIBLE)
 
 
-_NO_ROOM: Final = np.iinfo(np.int64).min // 4
+_INFEASIBLE: Final = np.iinfo(np.int64).min // 4
 _LOW: Final = -100.0
 """Lower values score 0 as well."""
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from situate.framework.snapshot.node_table import NodeTable, take
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.plugins.gpu_share.devices import Devices, Idle, idle
+from situate.plugins.gpu_share.devices import Devices, IdleAmounts, idle_amounts
 from situate.plugins.gpu_share.requests import MOST_DEVICES, WHOLE
 
 _RARE: Final = 95
@@ -70,7 +70,7 @@ def _order(pod: TypicalPod) -> tuple[int, int, int, str]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Several:
+class _MultiDeviceTable:
     """The table for Pods with several devices and this amount on each."""
 
     milli: int
@@ -90,11 +90,11 @@ class Fragmentation:
     """Ascending: the cpu requests of typical Pods."""
     one: NDArray[np.int64]
     """(kinds, 0..`WHOLE`): the usable amount of a device with this idle amount, for Pods with one device."""
-    several: tuple[_Several, ...]
+    several: tuple[_MultiDeviceTable, ...]
 
     @classmethod
-    def of(cls, nodes: NodeTable, typical: Sequence[TypicalPod]) -> Fragmentation:
-        devices = Devices.of(nodes)
+    def from_nodes(cls, nodes: NodeTable, typical: Sequence[TypicalPod]) -> Fragmentation:
+        devices = Devices.from_nodes(nodes)
         wanting = [pod for pod in typical if pod.wants_gpu]
         cpus = np.array(sorted({pod.cpu_milli for pod in wanting}), dtype=np.int64)
         steps = len(cpus) + 1
@@ -121,7 +121,7 @@ class Fragmentation:
             np.where(devices.model < 0, len(models) - 1, devices.model).astype(np.intp) * steps,
             cpus,
             one,
-            tuple(_Several(milli, several[milli]) for milli in sorted(several)),
+            tuple(_MultiDeviceTable(milli, several[milli]) for milli in sorted(several)),
         )
 
     def kinds(self, snapshot: Snapshot, *taken: int) -> tuple[Kinds, ...]:
@@ -130,7 +130,7 @@ class Fragmentation:
         cpu = snapshot.allocatable(0) - snapshot.requested(0)
         return tuple(model + self.cpus.searchsorted(cpu - each if each else cpu, "right") for each in taken)
 
-    def usable(self, kinds: Kinds, free: Idle) -> NDArray[np.int64]:
+    def usable_amount(self, kinds: Kinds, free: IdleAmounts) -> NDArray[np.int64]:
         """Return (nodes,): thousandths of GPUs times the weight of the Pods that can use them."""
         usable: NDArray[np.int64] = self.one[kinds, free].sum(axis=0)
         for each in self.several:
@@ -138,7 +138,7 @@ class Fragmentation:
             usable += (free * fits).sum(axis=0) * each.weight[kinds, fits.sum(axis=0)]
         return usable
 
-    def usable_by_device(self, kinds: Kinds, free: Idle, milli: int) -> NDArray[np.int64]:
+    def usable_amount_by_device(self, kinds: Kinds, free: IdleAmounts, milli: int) -> NDArray[np.int64]:
         """Return (devices, nodes): the same after `milli` is taken from that device; undefined if it has less."""
         left = np.maximum(free - milli, 0)
         now = self.one[kinds, free]
@@ -151,9 +151,9 @@ class Fragmentation:
             usable += after * each.weight[kinds, fits.sum(axis=0) - fits + still]
         return usable
 
-    def amount(self, snapshot: Snapshot) -> NDArray[np.float64]:
+    def fragmented_amount(self, snapshot: Snapshot) -> NDArray[np.float64]:
         """Return (nodes,): fragmented thousandths of GPUs."""
-        free = idle(snapshot)
+        free = idle_amounts(snapshot)
         (kinds,) = self.kinds(snapshot, 0)
-        amount: NDArray[np.float64] = free.sum(axis=0) - self.usable(kinds, free) / max(self.weight, 1)
+        amount: NDArray[np.float64] = free.sum(axis=0) - self.usable_amount(kinds, free) / max(self.weight, 1)
         return amount

@@ -8,9 +8,9 @@ import numpy as np
 
 from situate.framework.plugin_api.plugin import HIGHEST, Scores
 from situate.framework.pod.pods import PodInfo
-from situate.framework.snapshot.device_allocations import Holding
+from situate.framework.snapshot.device_allocations import AllocationDefinition
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.plugins.gpu_share.devices import idle
+from situate.plugins.gpu_share.devices import idle_amounts
 from situate.plugins.gpu_share.dot_product_score import LARGEST_GPU
 from situate.plugins.gpu_share.gpu_share import GpuShare
 from situate.plugins.gpu_share.requests import MOST_DEVICES, WHOLE, BadRequest, GpuRequest, gpu_request
@@ -32,11 +32,11 @@ class GpuClusteringScore(GpuShare):
         request: GpuRequest | None = state
         if request is None:
             return np.zeros(snapshot.count, dtype=np.int64)
-        there = snapshot.held(_KINDS, MOST_DEVICES + 1) > 0
+        there = snapshot.allocated_units(_KINDS, MOST_DEVICES + 1) > 0
         kinds = np.count_nonzero(there, axis=0)
         same = there[_kind(request)]
         quarters = np.where(same, np.where(kinds == 1, 3, 2), np.where(kinds == 0, 1, 0))
-        used = np.maximum(LARGEST_GPU - idle(snapshot).sum(axis=0), 0)
+        used = np.maximum(LARGEST_GPU - idle_amounts(snapshot).sum(axis=0), 0)
         quarter = HIGHEST // 4
         scores: Scores = quarter * quarters + quarter * used // LARGEST_GPU
         return scores
@@ -54,4 +54,4 @@ def _kind_of(info: PodInfo) -> tuple[tuple[int, int], ...]:
     return () if request is None else ((_kind(request), 1),)
 
 
-_KINDS: Final = Holding("GpuClusteringScore", _kind_of)
+_KINDS: Final = AllocationDefinition("GpuClusteringScore", _kind_of)

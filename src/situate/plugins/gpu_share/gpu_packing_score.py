@@ -9,7 +9,7 @@ import numpy as np
 from situate.framework.plugin_api.plugin import HIGHEST, Scores
 from situate.framework.pod.pods import PodInfo
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.plugins.gpu_share.devices import Devices, given, idle
+from situate.plugins.gpu_share.devices import Devices, allotted_devices, idle_amounts
 from situate.plugins.gpu_share.gpu_share import GpuShare
 from situate.plugins.gpu_share.requests import WHOLE, GpuRequest
 
@@ -27,11 +27,11 @@ class GpuPackingScore(GpuShare):
         request: GpuRequest | None = state
         if request is None:
             return np.zeros(snapshot.count, dtype=np.int64)
-        free = np.sort(idle(snapshot), axis=0)
-        count = Devices.of(snapshot.nodes).count
+        free = np.sort(idle_amounts(snapshot), axis=0)
+        count = Devices.from_nodes(snapshot.nodes).count
         if snapshot.chosen is not None:
             count = count[snapshot.chosen]
-        taken = given(free, request)
+        taken = allotted_devices(free, request)
         begun = np.count_nonzero(taken & (free == WHOLE), axis=0)
         unused = np.count_nonzero(free == WHOLE, axis=0)
         shared = HIGHEST - np.where(taken, free * HIGHEST // WHOLE, 0).sum(axis=0) // 10

@@ -14,12 +14,12 @@ from situate.framework.results.status import SKIP, SUCCESS, Code, Status
 from situate.framework.results.verdict import Verdict, refuse_in_turn
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.kinds.nodes import Node
-from situate.plugins.gpu_share.devices import Devices, idle, tightest
+from situate.plugins.gpu_share.devices import Devices, idle_amounts, tightest_devices
 from situate.plugins.gpu_share.requests import (
-    ASKS,
     COUNT,
     INDEX,
     MODEL,
+    REQUEST_KEYS,
     BadRequest,
     GpuRequest,
     gpu_request,
@@ -37,7 +37,7 @@ class GpuShare:
 
     name = "GpuShare"
     reads = Reads.LOAD
-    annotations: Final = ASKS
+    annotations: Final = REQUEST_KEYS
     allotments: Final = (INDEX,)
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:  # noqa: ARG002
@@ -51,10 +51,12 @@ class GpuShare:
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
         """Refuse nodes: unresolvable with too few devices or another model, else unschedulable."""
         request: GpuRequest = state
-        devices = Devices.of(snapshot.nodes)
+        devices = Devices.from_nodes(snapshot.nodes)
         few = snapshot.static((GpuShare.name, "few", request.count), lambda _: devices.count < request.count)
-        others = snapshot.static((GpuShare.name, "models", request.models), lambda _: ~devices.are(request.models))
-        fitting = (idle(snapshot) >= request.milli).sum(axis=0)
+        others = snapshot.static(
+            (GpuShare.name, "models", request.models), lambda _: ~devices.have_model(request.models)
+        )
+        fitting = (idle_amounts(snapshot) >= request.milli).sum(axis=0)
         return refuse_in_turn(
             (few, "node(s) didn't have enough GPUs", Code.UNRESOLVABLE),
             (others, "node(s) didn't have GPUs of the wanted model", Code.UNRESOLVABLE),
@@ -72,7 +74,7 @@ class GpuShare:
 
     def pick(self, pod: PodInfo, request: GpuRequest, node: Snapshot) -> list[int]:  # noqa: ARG002
         """Select devices of the snapshot's only node, ascending; empty if they are not sufficient."""
-        return tightest(idle(node)[:, 0], request)
+        return tightest_devices(idle_amounts(node)[:, 0], request)
 
     def pre_bind_preflight(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Status:  # noqa: ARG002
         return SUCCESS if INDEX in pod.pod.metadata.annotations and self.reserves(pod) else SKIP
@@ -85,8 +87,8 @@ class GpuShare:
     def events(self) -> tuple[EventHint, ...]:
         """Return hints for Pods that release devices, and for nodes that are new or get other devices or models."""
         return (
-            EventHint(Subject.ASSIGNED_POD, Change.DELETE, _after_pod),
-            EventHint(Subject.NODE, Change.ADD | Change.ALLOCATABLE | Change.LABELS, _after_node),
+            EventHint(Subject.ASSIGNED_POD, Change.DELETE, _hint_after_pod),
+            EventHint(Subject.NODE, Change.ADD | Change.ALLOCATABLE | Change.LABELS, _hint_after_node),
         )
 
 
@@ -97,20 +99,20 @@ def _request(pod: PodInfo) -> GpuRequest | None:
         return None
 
 
-def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:  # noqa: ARG001
+def _hint_after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:  # noqa: ARG001
     return Hint.QUEUE if held_devices(old) else Hint.SKIP
 
 
-def _after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:
+def _hint_after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:
     """Queue if the node has enough devices of an allowed model, and more than before."""
     request = _request(pod)
     if request is None:
         return Hint.SKIP
-    before, after = _right_devices(request, old), _right_devices(request, new)
+    before, after = _count_allowed_devices(request, old), _count_allowed_devices(request, new)
     return Hint.QUEUE if after >= request.count and after > before else Hint.SKIP
 
 
-def _right_devices(request: GpuRequest, node: Node | None) -> int:
+def _count_allowed_devices(request: GpuRequest, node: Node | None) -> int:
     """Return the number of devices of an allowed model."""
     if node is None or (request.models and node.metadata.labels.get(MODEL) not in request.models):
         return 0

@@ -11,7 +11,7 @@ import numpy as np
 from situate.framework.plugin_api.plugin import HIGHEST, PreScored, Reads, Scores
 from situate.framework.pod.pods import PodInfo
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.plugins.gpu_share.devices import idle, tightest
+from situate.plugins.gpu_share.devices import idle_amounts, tightest_devices
 from situate.plugins.gpu_share.gpu_share import GpuShare
 from situate.plugins.gpu_share.requests import WHOLE, GpuRequest
 
@@ -43,10 +43,10 @@ class RandomScore(GpuShare):
 
     def pick(self, pod: PodInfo, request: GpuRequest, node: Snapshot) -> list[int]:
         """Select a random device for a share; whole devices are equivalent."""
-        free = idle(node)[:, 0]
+        free = idle_amounts(node)[:, 0]
         fitting = np.flatnonzero(free >= request.milli).tolist()
         if request.count > 1 or request.milli == WHOLE or not fitting:
-            return tightest(free, request)
+            return tightest_devices(free, request)
         return [fitting[self._draw(pod, "device", len(fitting))]]
 
     def _draw(self, pod: PodInfo, what: str, among: int) -> int:

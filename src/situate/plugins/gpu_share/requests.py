@@ -22,7 +22,7 @@ WHOLE: Final = 1000
 MOST_DEVICES: Final = 64
 """Upper limit of a node's devices, so that a wrong number costs no memory."""
 
-ASKS: Final = (MILLI, COUNT, MODEL)
+REQUEST_KEYS: Final = (MILLI, COUNT, MODEL)
 
 
 class BadRequest(ValueError):

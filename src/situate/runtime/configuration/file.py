@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from msgspec import inspect as types
 
 from situate.objects.settings.overrides import Override, override_from_text, with_overrides, with_sources
-from situate.objects.settings.schema import document_schema, plain
-from situate.objects.settings.section import Mistake, parse_section, shown, unknown_key
+from situate.objects.settings.schema import document_schema, to_plain_data
+from situate.objects.settings.section import Mistake, format_value, parse_section, unknown_key
 from situate.objects.settings.yaml_text import load_yaml
 from situate.runtime.configuration.shared_settings import RuntimeSettings
 
@@ -81,7 +81,7 @@ def parse_configuration(
     data, mistakes = with_overrides({} if data is None else data, overrides)
     if not isinstance(data, Mapping):
         expected = f"a mapping that begins with apiVersion: {API_VERSION} and kind: {KIND}"
-        return None, (Mistake("", shown(data), expected),)
+        return None, (Mistake("", format_value(data), expected),)
     found = [*mistakes, *_header_mistakes(data)]
     shared = {each.encode_name for each in _shared_fields()}
     known = {each.name: each for each in sections}
@@ -124,7 +124,9 @@ def flag_overrides(assignments: Iterable[str]) -> tuple[tuple[Override, ...], tu
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
         if not equals:
-            mistakes.append(Mistake("flag --set", shown(assignment), "path=value, such as vpod[0].podCapacity=20"))
+            mistakes.append(
+                Mistake("flag --set", format_value(assignment), "path=value, such as vpod[0].podCapacity=20")
+            )
             continue
         override, wrong = override_from_text(path.strip(), text, f"flag --set {path.strip()}".rstrip())
         mistakes.extend(wrong)
@@ -163,7 +165,7 @@ def _header_mistakes(data: Mapping[Any, Any]) -> Iterable[Mistake]:
         if key not in data:
             yield Mistake(key, "", wanted)
         elif data[key] != wanted:
-            yield Mistake(key, shown(data[key]), wanted)
+            yield Mistake(key, format_value(data[key]), wanted)
 
 
 def _empty(kind: Any) -> object:
@@ -186,6 +188,6 @@ def _paths(fields: Iterable[types.Field], names: str = "", encoded: str = "") ->
 
 def as_plain(configuration: Configuration) -> dict[str, Any]:
     """Return every key with its value, defaults included, as `situate check` shows them."""
-    runtime: dict[str, Any] = plain(configuration.runtime)
-    products = {name: plain(value) for name, value in configuration.sections.items()}
+    runtime: dict[str, Any] = to_plain_data(configuration.runtime)
+    products = {name: to_plain_data(value) for name, value in configuration.sections.items()}
     return {"apiVersion": API_VERSION, "kind": KIND} | runtime | products

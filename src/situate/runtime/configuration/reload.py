@@ -23,14 +23,14 @@ Parse = Callable[[str], tuple[Configuration | None, tuple[Mistake, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class ReloadAccepted:
     """The file changed and is valid."""
 
     configuration: Configuration
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class ReloadRejected:
     """The file changed and is invalid; the previous configuration stays in force."""
 
     problem: BadConfiguration
@@ -44,12 +44,12 @@ class NamedFiles:
 
     def text(self, path: Path) -> str:
         """Read a file for a parse and remember the result. Raises `OSError` or `UnicodeDecodeError`."""
-        found = self._read[path] = _text(path)
+        found = self._read[path] = _read_text(path)
         if isinstance(found, str):
             return found
         raise found
 
-    def last(self, path: Path) -> str:
+    def last_text(self, path: Path) -> str:
         """Return the content that the last parse read, or raise the exception of that read."""
         found = self._read[path]
         if isinstance(found, str):
@@ -60,12 +60,12 @@ class NamedFiles:
         """Forget all files before a parse, so that files no longer named are no longer followed."""
         self._read.clear()
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Whether a file differs from the content that the last parse read."""
-        return any(_differ(found, _text(path)) for path, found in self._read.items())
+        return any(_differ(found, _read_text(path)) for path, found in self._read.items())
 
 
-def _text(path: Path) -> str | OSError | UnicodeDecodeError:
+def _read_text(path: Path) -> str | OSError | UnicodeDecodeError:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
@@ -97,27 +97,27 @@ class ConfigurationFile:
     def load(self) -> Configuration:
         """Load the configuration. Raises `BadConfiguration` with every mistake, also when the file cannot be read."""
         match self.poll():
-            case Accepted(configuration):
+            case ReloadAccepted(configuration):
                 return configuration
-            case Rejected(problem):
+            case ReloadRejected(problem):
                 raise problem
             case None:
                 raise RuntimeError(f"{self._path} was loaded before; call poll() for later changes")
 
-    def poll(self) -> Accepted | Rejected | None:
+    def poll(self) -> ReloadAccepted | ReloadRejected | None:
         """Read the file; return each change of the content once, and None if it is as in the last call."""
         content = self._content()
         digest = hashlib.sha256(content if isinstance(content, bytes) else str(content).encode()).digest()
-        if digest == self._digest and not self.named.changed():
+        if digest == self._digest and not self.named.has_changed():
             return None
         self._digest = digest
         self.named.forget()
         configuration, mistakes = self._read(content)
         if configuration is None:
             self.rejected = BadConfiguration(str(self._path), mistakes)
-            return Rejected(self.rejected)
+            return ReloadRejected(self.rejected)
         self.rejected = None
-        return Accepted(configuration)
+        return ReloadAccepted(configuration)
 
     def _content(self) -> bytes | Mistake:
         try:
@@ -149,9 +149,9 @@ async def follow(
     while True:
         await asyncio.sleep(period_s)
         match file.poll():
-            case Accepted(configuration):
+            case ReloadAccepted(configuration):
                 accepted(configuration)
-            case Rejected(problem):
+            case ReloadRejected(problem):
                 rejected(problem)
             case None:
                 pass

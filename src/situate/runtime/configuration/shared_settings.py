@@ -65,7 +65,7 @@ class Log(msgspec.Struct, frozen=True, rename="camel"):
     """`auto` is console on a terminal, JSON elsewhere."""
 
 
-class Health(msgspec.Struct, frozen=True, rename="camel"):
+class HealthSettings(msgspec.Struct, frozen=True, rename="camel"):
     """The address of /healthz, /readyz and /metrics."""
 
     address: HealthAddress | None = ":8080"
@@ -96,7 +96,7 @@ class RuntimeSettings(msgspec.Struct, frozen=True, rename="camel"):
 
     leader_election: LeaderElection = LeaderElection()
     log: Log = Log()
-    health: Health = Health()
+    health: HealthSettings = HealthSettings()
     client: Client = Client()
     workers: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 16
     """Objects that each controller reconciles at a time."""

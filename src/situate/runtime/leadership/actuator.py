@@ -25,7 +25,7 @@ class Actuator:
     def __init__(self, may_write: Callable[[], None]) -> None:
         """`may_write` raises a `Retriable` if this process does not lead at the moment of the call."""
         self._may_write = may_write
-        self._under_way: set[asyncio.Task[Any]] = set()
+        self._pending: set[asyncio.Task[Any]] = set()
 
     async def write(self, request: Coroutine[Any, Any, T]) -> T:
         """Send one request and wait for its answer. Raises the errors of `may_write` and of the client."""
@@ -35,11 +35,11 @@ class Actuator:
             request.close()
             raise
         task = asyncio.ensure_future(request)
-        self._under_way.add(task)
-        task.add_done_callback(self._answered)
+        self._pending.add(task)
+        task.add_done_callback(self._finish_task)
         return await asyncio.shield(task)
 
-    def allowed(self) -> bool:
+    def may_write(self) -> bool:
         """Whether a write may start at this moment."""
         try:
             self.check()
@@ -51,12 +51,12 @@ class Actuator:
         """Raise the `Retriable` of `may_write` if no write may start."""
         self._may_write()
 
-    async def finish(self) -> None:
+    async def wait_answers(self) -> None:
         """Wait for the outstanding answers."""
-        if self._under_way:
-            await asyncio.wait(self._under_way, timeout=ANSWER_S)
+        if self._pending:
+            await asyncio.wait(self._pending, timeout=ANSWER_S)
 
-    def _answered(self, task: asyncio.Task[Any]) -> None:
-        self._under_way.discard(task)
+    def _finish_task(self, task: asyncio.Task[Any]) -> None:
+        self._pending.discard(task)
         if not task.cancelled():
             task.exception()  # the caller of `write` received it; without a waiting caller it is dropped

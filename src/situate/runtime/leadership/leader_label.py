@@ -27,7 +27,7 @@ Write: TypeAlias = Callable[[str, MergePatch], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class LeaderLabel:
     """The label of one process's Pod."""
 
     namespace: str
@@ -37,13 +37,13 @@ class Mark:
     value: str
 
 
-async def keep_marked(mark: Mark, client: Client, write: Write) -> None:
+async def maintain_leader_label(mark: LeaderLabel, client: Client, write: Write) -> None:
     """Keep the label on this Pod alone. A task of the leader, until cancelled. `client` only reads."""
     log = structlog.get_logger()
     told, retry_s = "", _RETRY_S
     while mark.pod:
         try:
-            if await _marked(mark, client, write):
+            if await _label_pod(mark, client, write):
                 log.info("pod labelled as request target", pod=mark.pod)
             rest_s, told, retry_s = _CHECK_S, "", _RETRY_S
         except (KubeError, Retriable) as problem:
@@ -54,19 +54,19 @@ async def keep_marked(mark: Mark, client: Client, write: Write) -> None:
         await asyncio.sleep(rest_s)
 
 
-async def _marked(mark: Mark, client: Client, write: Write) -> bool:
+async def _label_pod(mark: LeaderLabel, client: Client, write: Write) -> bool:
     """Label this Pod and no other; return whether it had no label before."""
     page = await client.list_all(PODS, mark.namespace, label_selector=f"{mark.label}={mark.value}")
     marked = {pod.metadata.name for pod in page.items}
     if mark.pod not in marked:
-        await write(mark.pod, _labelled(mark, mark.value))
+        await write(mark.pod, _label_patch(mark, mark.value))
     for other in sorted(marked - {mark.pod}):
         try:
-            await write(other, _labelled(mark, None))
+            await write(other, _label_patch(mark, None))
         except NotFound:
             continue  # the Pod was deleted meanwhile
     return mark.pod not in marked
 
 
-def _labelled(mark: Mark, value: str | None) -> MergePatch:
+def _label_patch(mark: LeaderLabel, value: str | None) -> MergePatch:
     return MergePatch({"metadata": {"labels": {mark.label: value}}})

@@ -25,14 +25,14 @@ from situate.objects.kinds.meta import OwnerReference
 from situate.objects.kinds.pods import Pod
 from situate.objects.resources import LEASES
 
-STANDS_ASIDE: Final = 3
+STEP_DOWN_PERIODS: Final = 3
 """Retry periods for which a Pod that released the Lease does not compete, so that the requesting Pod acquires it."""
 
 Revision = Callable[[OwnerReference, str], int | None]
 """Returns the revision of a Pod's controller within its Deployment, in that namespace; None if it is not known."""
 
 
-class Standing:
+class LeaseHandover:
     """The revisions of this process's Pod and of the other Pods in its namespace, and their requests for the Lease."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Standing:
         self._leases = leases
         self._pods = pods
         self._revision_of = revision
-        self._wants = wants
+        self._request_annotation = wants
         self._pod = pod
         self._namespace = namespace
         self._log = structlog.get_logger().bind(lease=str(lease))
@@ -64,17 +64,17 @@ class Standing:
     def lease(self) -> Lease | None:
         return self._leases.store.get(self._name.name, self._name.namespace)
 
-    async def keep_asking(self, client: Client, leading: Callable[[], bool], every_s: float) -> None:
+    async def keep_requesting_lease(self, client: Client, leading: Callable[[], bool], every_s: float) -> None:
         """Request the Lease while not leading. A task of a process whose caches are complete, until cancelled."""
         while self._pod:
             if not leading():
                 try:
-                    await self.ask(client)
+                    await self.request_lease(client)
                 except KubeError as problem:
                     self._log.warning("lease request failed", error=str(problem))
             await asyncio.sleep(every_s)
 
-    async def ask(self, client: Client) -> None:
+    async def request_lease(self, client: Client) -> None:
         """Request the Lease once, if a Pod of an older revision holds it.
 
         No request is made if a ready Pod of this revision or a newer one has made one.
@@ -82,15 +82,15 @@ class Standing:
         mine, lease = self._revision(self._pod), self.lease
         if mine is None or lease is None or not lease.spec.holder_identity:
             return
-        holder = self._revision(self._pod_of(lease.spec.holder_identity))
-        if holder is None or holder >= mine or self._asking(lease, above=mine - 1) is not None:
+        holder = self._revision(self._pod_name(lease.spec.holder_identity))
+        if holder is None or holder >= mine or self._requesting_pod(lease, above=mine - 1) is not None:
             return
         wish = json.dumps({"pod": self._pod, "revision": mine}, separators=(",", ":"))
-        patch = MergePatch({"metadata": {"annotations": {self._wants: wish}}})
+        patch = MergePatch({"metadata": {"annotations": {self._request_annotation: wish}}})
         await client.patch(LEASES, self._name.name, patch, self._name.namespace)
         self._log.info("lease requested", holder=lease.spec.holder_identity)
 
-    async def wait_asked(self, changed: asyncio.Event, stopping: Callable[[], bool] = lambda: False) -> str:
+    async def wait_for_request(self, changed: asyncio.Event, stopping: Callable[[], bool] = lambda: False) -> str:
         """Wait until a ready Pod of a newer revision requests the Lease; return its name, or empty if stopping.
 
         `changed` triggers the next check.
@@ -101,7 +101,7 @@ class Standing:
                 return ""
             mine, lease = self._revision(self._pod), self.lease
             if mine is not None and lease is not None:
-                asking = self._asking(lease, above=mine)
+                asking = self._requesting_pod(lease, above=mine)
                 if asking is not None:
                     self._log.info("lease handed over to a newer revision", pod=asking)
                     return asking
@@ -119,10 +119,10 @@ class Standing:
         if self._pod:
             self._pods.on_change(changed)
 
-    def _asking(self, lease: Lease, above: int) -> str | None:
+    def _requesting_pod(self, lease: Lease, above: int) -> str | None:
         """Return the Pod that requests the Lease, if it is ready and its revision is above this one; else None."""
         try:
-            wish = json.loads(lease.metadata.annotations.get(self._wants, "{}"))
+            wish = json.loads(lease.metadata.annotations.get(self._request_annotation, "{}"))
         except (ValueError, RecursionError):
             return None
         name = wish.get("pod") if isinstance(wish, dict) else None
@@ -134,7 +134,7 @@ class Standing:
         revision = self._revision(name)
         return name if revision is not None and revision > above else None
 
-    def _pod_of(self, identity: str) -> str:
+    def _pod_name(self, identity: str) -> str:
         """Return the Pod's name: an identity starts with its host name."""
         return identity.rpartition("_")[0]
 

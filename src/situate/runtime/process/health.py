@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from situate.runtime.metrics import CONTENT_TYPE
-from situate.runtime.serving.listener import log_of_defects
+from situate.runtime.serving.listener import defect_logger
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -26,7 +26,7 @@ Check = Callable[[], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class HealthReport:
     """The checks of one kind at one moment."""
 
     reasons: Mapping[str, str | None]
@@ -60,18 +60,18 @@ class Health:
         """Add a check for a precondition of the work: a store that is synced, a certificate that is valid."""
         self._readiness[name] = check
 
-    def live(self) -> Report:
-        return _report(self._liveness)
+    def liveness_report(self) -> HealthReport:
+        return _run_checks(self._liveness)
 
-    def ready(self) -> Report:
-        return _report(self._readiness)
-
-
-def _report(checks: Mapping[str, Check]) -> Report:
-    return Report({name: _ask(check) for name, check in checks.items()})
+    def readiness_report(self) -> HealthReport:
+        return _run_checks(self._readiness)
 
 
-def _ask(check: Check) -> str | None:
+def _run_checks(checks: Mapping[str, Check]) -> HealthReport:
+    return HealthReport({name: _run_check(check) for name, check in checks.items()})
+
+
+def _run_check(check: Check) -> str | None:
     try:
         return check()
     except Exception as problem:
@@ -107,14 +107,14 @@ class HealthServer:
 
         application = web.Application()
         for path in ("/healthz", "/livez"):
-            application.router.add_get(path, self._live)
-            application.router.add_get(path + "/{name}", self._live)
-        application.router.add_get("/readyz", self._ready)
-        application.router.add_get("/readyz/{name}", self._ready)
-        application.router.add_get("/metrics", self._metrics)
+            application.router.add_get(path, self._handle_liveness)
+            application.router.add_get(path + "/{name}", self._handle_liveness)
+        application.router.add_get("/readyz", self._handle_readiness)
+        application.router.add_get("/readyz/{name}", self._handle_readiness)
+        application.router.add_get("/metrics", self._handle_metrics)
         return application
 
-    def _taken(self, problem: OSError) -> str:
+    def _listen_problem(self, problem: OSError) -> str:
         """Describe the failure, with a setting that uses the next port."""
         reason = os.strerror(problem.errno).lower() if problem.errno else str(problem)  # asyncio adds the address
         host, _, port = self._address.rpartition(":")
@@ -135,7 +135,7 @@ class HealthServer:
         host, _, port = self._address.rpartition(":")
         if not (port.isascii() and port.isdecimal() and int(port[:6]) < 2**16):
             raise CannotListen(f"{self._setting}: found {self._address!r}, allowed: HOST:PORT, such as :8080")
-        runner = web.AppRunner(self.application(), access_log=None, logger=log_of_defects())
+        runner = web.AppRunner(self.application(), access_log=None, logger=defect_logger())
         await runner.setup()
         try:
             # no host: every address of IPv4 and IPv6
@@ -143,7 +143,7 @@ class HealthServer:
             try:
                 await site.start()
             except OSError as problem:
-                raise CannotListen(self._taken(problem)) from problem
+                raise CannotListen(self._listen_problem(problem)) from problem
             self.port = runner.addresses[0][1]
             self._listening.set()
             self._log.info("health server listens", address=self._address, port=self.port)
@@ -158,26 +158,26 @@ class HealthServer:
         """Wait until requests are answered."""
         await self._listening.wait()
 
-    async def _live(self, request: web.Request) -> web.Response:
-        return _answer("healthz", self._health.live(), request)
+    async def _handle_liveness(self, request: web.Request) -> web.Response:
+        return _answer("healthz", self._health.liveness_report(), request)
 
-    async def _ready(self, request: web.Request) -> web.Response:
-        return _answer("readyz", self._health.ready(), request)
+    async def _handle_readiness(self, request: web.Request) -> web.Response:
+        return _answer("readyz", self._health.readiness_report(), request)
 
-    async def _metrics(self, _: web.Request) -> web.Response:
+    async def _handle_metrics(self, _: web.Request) -> web.Response:
         from aiohttp import web
 
         return web.Response(body=self._render_metrics(), headers={"Content-Type": CONTENT_TYPE})
 
 
-def _answer(kind: str, report: Report, request: web.Request) -> web.Response:
+def _answer(kind: str, report: HealthReport, request: web.Request) -> web.Response:
     from aiohttp import web
 
     name = request.match_info.get("name")
     if name is not None:
         if name not in report.reasons:
             return web.Response(status=404, text=f"no check {name}; the checks are {', '.join(report.reasons)}\n")
-        report = Report({name: report.reasons[name]})
+        report = HealthReport({name: report.reasons[name]})
     if report.ok and "verbose" not in request.query:
         return web.Response(text="ok")
     return web.Response(status=200 if report.ok else 503, text=report.text(kind))

@@ -23,7 +23,7 @@ def configure_logging(level: Level = "info", form: Format = "auto", stream: Text
     `auto` is console on a terminal, else JSON. Libraries that use `logging` have the same format, from warnings on.
     Loggers below `situate`, such as a Kopf handler's, have the level `level`.
     """
-    out = _Lasting(sys.stderr if stream is None else stream)
+    out = _LossyStream(sys.stderr if stream is None else stream)
     console = form == "console" or (form == "auto" and out.isatty())
     number: int = logging.getLevelNamesMapping()[level.upper()]
     shared: list[structlog.types.Processor] = [
@@ -64,7 +64,7 @@ def configure_logging(level: Level = "info", form: Format = "auto", stream: Text
     logging.getLogger("situate").setLevel(number)
 
 
-class _Lasting:
+class _LossyStream:
     """A stream that drops lines it cannot write, because the disk is full or the reader has gone.
 
     A scheduler that cannot log still schedules, and has no other place to report the failure.

@@ -40,13 +40,13 @@ class ServiceFailed(Exception):
     """A service ended without a request to stop; `str()` is the process's last message."""
 
     def __init__(self, name: str, cause: BaseException | None) -> None:
-        cause = _innermost(cause)
+        cause = _innermost_exception(cause)
         said = f"{type(cause).__name__}: {cause}" if cause is not None else "the service ended without an error"
         super().__init__(f"{name} has failed, so the process stops: {said}")
         self.name = name
 
 
-def _innermost(cause: BaseException | None) -> BaseException | None:
+def _innermost_exception(cause: BaseException | None) -> BaseException | None:
     """Return the only exception of a group, also of nested groups."""
     while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
         cause = cause.exceptions[0]
@@ -54,7 +54,7 @@ def _innermost(cause: BaseException | None) -> BaseException | None:
 
 
 @dataclass(slots=True)
-class _Running:
+class _RunningService:
     service: Service
     task: asyncio.Task[None]
 
@@ -66,7 +66,7 @@ class Manager:
         """`shutdown_timeout_s` bounds the time from the request to stop until `run` returns."""
         self._shutdown_timeout_s = shutdown_timeout_s
         self._planned: list[tuple[Service, Callable[[], Awaitable[None]] | None]] = []
-        self._running: list[_Running] = []
+        self._running: list[_RunningService] = []
         self._stopping = asyncio.Event()
         self._log = structlog.get_logger()
 
@@ -94,12 +94,12 @@ class Manager:
         try:
             for service, ready in self._planned:
                 self._start(service)
-                failure = await self._until_ready(service, ready)
+                failure = await self._wait_until_ready(service, ready)
                 if failure is not None or self.stopping:
                     break
             if failure is None and not self.stopping:
                 self._log.info("started", services=[each.name for each, _ in self._planned])
-                failure = await self._until_stopped()
+                failure = await self._wait_until_stopped()
         finally:
             late = await self._stop_all()
         if failure is None:
@@ -108,14 +108,16 @@ class Manager:
             raise failure
 
     def _start(self, service: Service) -> None:
-        self._running.append(_Running(service, asyncio.create_task(service.run(), name=service.name)))
+        self._running.append(_RunningService(service, asyncio.create_task(service.run(), name=service.name)))
 
-    async def _until_ready(self, service: Service, ready: Callable[[], Awaitable[None]] | None) -> ServiceFailed | None:
+    async def _wait_until_ready(
+        self, service: Service, ready: Callable[[], Awaitable[None]] | None
+    ) -> ServiceFailed | None:
         if ready is None:
             return None
         waiting = asyncio.ensure_future(ready())
         try:
-            failure = await self._until_stopped(waiting)
+            failure = await self._wait_until_stopped(waiting)
             if waiting.done() and failure is None and not self.stopping:
                 waiting.result()
         finally:
@@ -124,7 +126,7 @@ class Manager:
             self._log.info("service ready", service=service.name)
         return failure
 
-    async def _until_stopped(self, also: asyncio.Future[None] | None = None) -> ServiceFailed | None:
+    async def _wait_until_stopped(self, also: asyncio.Future[None] | None = None) -> ServiceFailed | None:
         """Wait for the request to stop, the end of a service, or `also`; return the failure of an ended service."""
         stop = asyncio.create_task(self._stopping.wait())
         awaited: list[asyncio.Future[Any]] = [stop, *(each.task for each in self._running)]
@@ -153,7 +155,7 @@ class Manager:
                 failure = failure or _failure(each)
         return failure
 
-    async def _stop_one(self, running: _Running, within_s: float) -> None:
+    async def _stop_one(self, running: _RunningService, within_s: float) -> None:
         stop = getattr(running.service, "stop", None)
         if stop is not None and not running.task.done():
             stop()
@@ -167,7 +169,7 @@ class Manager:
             self._log.error("service ignored its cancellation", service=running.service.name)
 
 
-def _failure(running: _Running) -> ServiceFailed:
+def _failure(running: _RunningService) -> ServiceFailed:
     cause = None if running.task.cancelled() else running.task.exception()
     failure = ServiceFailed(running.service.name, cause)
     failure.__cause__ = cause

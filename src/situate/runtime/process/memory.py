@@ -3,7 +3,7 @@
 The columns of a decision, 40 kB for 5,000 nodes and 120 kB for 15,000, live for microseconds. By default glibc maps
 each allocation of 128 kB or more separately, and returns the top of its heap as soon as it is free. Every column then
 costs a page fault for each 4 kB, more than the computation in it. With these settings, decisions on pods that are all
-different take about half the time (`make bench-engine`). A process keeps up to `KEPT` bytes more than it needs.
+different take about half the time (`make bench-engine`). A process keeps up to `KEPT_BYTES` bytes more than it needs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 from typing import Final
 
-KEPT: Final = 2**26
+KEPT_BYTES: Final = 2**26
 """Bytes."""
 
 _TRIM_THRESHOLD: Final = -1
@@ -28,4 +28,6 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError):
         return False
-    return all([mallopt(_MMAP_THRESHOLD, _LARGEST), mallopt(_TRIM_THRESHOLD, KEPT), mallopt(_TOP_PAD, KEPT // 4)])
+    return all(
+        [mallopt(_MMAP_THRESHOLD, _LARGEST), mallopt(_TRIM_THRESHOLD, KEPT_BYTES), mallopt(_TOP_PAD, KEPT_BYTES // 4)]
+    )

@@ -32,13 +32,13 @@ def run_process(main: Coroutine[Any, Any, T]) -> T:
     gc.set_threshold(*COLLECT_AFTER)
     try:
         with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
-            runner.get_loop().set_exception_handler(_without_late_writes)
+            runner.get_loop().set_exception_handler(_handle_loop_exception)
             return runner.run(main)
     finally:
         gc.set_threshold(*threshold)
 
 
-def _without_late_writes(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _handle_loop_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Report exceptions in callbacks, except uvloop's TLS writes to a connection that has ended.
 
     asyncio's own TLS drops such writes silently (uvloop issue 506). The caller that uses the connection gets its own
@@ -61,7 +61,7 @@ def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 @contextmanager
-def collector_paused() -> Iterator[None]:
+def pause_collector() -> Iterator[None]:
     """Disable automatic collections inside the block; collect once at its end, and ignore live objects from then on."""
     was_enabled = gc.isenabled()
     gc.disable()

@@ -110,7 +110,7 @@ class Reconciler(Generic[K]):
         verdict = _verdict(result, error)
         retry_after_s = self._requeue(key, result, error, verdict)
         if error is not None:
-            self._tell(key, error, verdict, retry_after_s)
+            self._log_failure(key, error, verdict, retry_after_s)
         self._observe(Attempt(key, verdict, loop.time() - start, retry_after_s, error))
 
     def _requeue(self, key: K, result: Result, error: Exception | None, verdict: Verdict) -> float | None:
@@ -130,7 +130,7 @@ class Reconciler(Generic[K]):
         self.queue.add_after(key, after_s)
         return after_s
 
-    def _tell(self, key: K, error: Exception, verdict: Verdict, retry_after_s: float | None) -> None:
+    def _log_failure(self, key: K, error: Exception, verdict: Verdict, retry_after_s: float | None) -> None:
         facts = {"key": str(key), "error": str(error) or type(error).__name__, "retry_after_s": retry_after_s}
         if verdict is Verdict.UNEXPECTED:
             self._log.error("reconciliation failed unexpectedly", exc_info=error, **facts)

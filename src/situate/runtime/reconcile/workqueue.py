@@ -46,7 +46,7 @@ class QueueStatistics:
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _QueuedKey:
     """A queued key."""
 
     priority: int
@@ -62,7 +62,7 @@ class WorkQueue(Generic[K]):
         self._rng = rng
         self._backoff = backoff
         self._heap: list[tuple[int, int, K]] = []
-        self._queued: dict[K, _Waiting] = {}
+        self._queued: dict[K, _QueuedKey] = {}
         self._processing: dict[K, int | None] = {}  # priority with which to queue it again, None if not requested
         self._delayed: dict[K, tuple[float, asyncio.Handle]] = {}
         """The due time of a key, and its timer.
@@ -71,7 +71,7 @@ class WorkQueue(Generic[K]):
         """
         self._failures: dict[K, int] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
-        self._resting: list[asyncio.Future[None]] = []
+        self._idle_waiters: list[asyncio.Future[None]] = []
         self._shut_down = False
         self._arrivals = 0
         self._retries = 0
@@ -96,7 +96,7 @@ class WorkQueue(Generic[K]):
                 heapq.heappush(self._heap, (-priority, waiting.number, key))
             return
         self._arrivals += 1
-        self._queued[key] = _Waiting(priority, self._arrivals, _now())
+        self._queued[key] = _QueuedKey(priority, self._arrivals, _loop_time())
         heapq.heappush(self._heap, (-priority, self._arrivals, key))
         self._wake_one()
 
@@ -115,7 +115,7 @@ class WorkQueue(Generic[K]):
             if due <= when:
                 return
             timer.cancel()
-        self._delayed[key] = (when, loop.call_at(when, self._due, key))
+        self._delayed[key] = (when, loop.call_at(when, self._add_due, key))
 
     def retry(self, key: K) -> float:
         """Queue a key after its own back-off, which grows until `forget`; return the delay in seconds."""
@@ -143,7 +143,7 @@ class WorkQueue(Generic[K]):
             try:
                 await getter
             except BaseException:
-                self._give_up(getter)
+                self._remove_getter(getter)
                 raise
         return self._take()
 
@@ -152,7 +152,7 @@ class WorkQueue(Generic[K]):
         priority = self._processing.pop(key)
         if priority is not None:
             self.add(key, priority=priority)
-        self._tell_resting()
+        self._wake_idle_waiters()
 
     def shut_down(self) -> None:
         """Return no more keys and drop those that wait: a listing finds them again. May be called twice."""
@@ -164,13 +164,13 @@ class WorkQueue(Generic[K]):
         self._heap.clear()
         while self._getters:
             self._wake_one()
-        self._tell_resting()
+        self._wake_idle_waiters()
 
     async def wait_idle(self) -> None:
         """Wait until no key is queued and no key is being processed; delayed keys do not count."""
         while self._queued or self._processing:
             resting = asyncio.get_running_loop().create_future()
-            self._resting.append(resting)
+            self._idle_waiters.append(resting)
             await resting
 
     def statistics(self) -> QueueStatistics:
@@ -185,7 +185,7 @@ class WorkQueue(Generic[K]):
             retries_total=self._retries,
             waited_total_s=self._waited_s,
             handed_out_total=self._handed_out,
-            oldest_wait_s=0.0 if oldest is None else max(0.0, _now() - oldest),
+            oldest_wait_s=0.0 if oldest is None else max(0.0, _loop_time() - oldest),
         )
 
     def _take(self) -> K:
@@ -196,11 +196,11 @@ class WorkQueue(Generic[K]):
                 break
         del self._queued[key]
         self._processing[key] = None
-        self._waited_s += _now() - waiting.since
+        self._waited_s += _loop_time() - waiting.since
         self._handed_out += 1
         return key
 
-    def _due(self, key: K) -> None:
+    def _add_due(self, key: K) -> None:
         del self._delayed[key]
         self.add(key)
 
@@ -211,7 +211,7 @@ class WorkQueue(Generic[K]):
                 getter.set_result(None)
                 return
 
-    def _give_up(self, getter: asyncio.Future[None]) -> None:
+    def _remove_getter(self, getter: asyncio.Future[None]) -> None:
         """Remove a cancelled worker; if it was already woken, wake another in its place."""
         if getter.done() and not getter.cancelled():
             if self._queued:
@@ -219,13 +219,13 @@ class WorkQueue(Generic[K]):
         elif getter in self._getters:
             self._getters.remove(getter)
 
-    def _tell_resting(self) -> None:
+    def _wake_idle_waiters(self) -> None:
         if not self._queued and not self._processing:
-            for resting in self._resting:
+            for resting in self._idle_waiters:
                 if not resting.done():
                     resting.set_result(None)
-            self._resting.clear()
+            self._idle_waiters.clear()
 
 
-def _now() -> float:
+def _loop_time() -> float:
     return asyncio.get_running_loop().time()

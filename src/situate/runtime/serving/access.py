@@ -14,14 +14,14 @@ from situate.kube.client import Client
 from situate.kube.queries.reviews import review_access, review_token
 from situate.objects.reviews.authentication import UserInfo
 from situate.objects.reviews.authorization import NonResourceAttributes, ResourceAttributes
-from situate.runtime.serving.status_answers import Declined, unauthorized, unavailable
+from situate.runtime.serving.status_answers import Declined, service_unavailable, unauthorized
 
 TTL_S: Final = 10.0
-KNOWN_S: Final = 600.0
+KNOWN_TOKEN_S: Final = 600.0
 """How long after a successful review a token counts as known."""
-MOST_STRANGERS: Final = 500
+MOST_UNKNOWN_REVIEWS: Final = 500
 """Reviews of unknown tokens at a time; more would wait longer than their callers do."""
-_MOST: Final = 4096
+_MOST_CACHED: Final = 4096
 """Cached results; beyond this number the oldest is removed."""
 _LONGEST_TOKEN: Final = 64 * 1024
 T = TypeVar("T")
@@ -47,15 +47,15 @@ class Access:
         self._client = client
         self._for_known = client if for_known is None else for_known
         self._audiences = tuple(audiences)
-        self._bearers: _Remembered[UserInfo] = _Remembered(clock)
+        self._bearers: _ExpiringCache[UserInfo] = _ExpiringCache(clock)
         self._reviews: dict[str, asyncio.Future[UserInfo]] = {}
         """Reviews under way: concurrent requests with one token share the first one's review."""
-        self._strangers: set[str] = set()
+        self._unknown_tokens: set[str] = set()
         """Unknown tokens under review."""
-        self._good: _Remembered[bool] = _Remembered(clock, KNOWN_S)
-        self._allowed: _Remembered[bool] = _Remembered(clock)
+        self._good: _ExpiringCache[bool] = _ExpiringCache(clock, KNOWN_TOKEN_S)
+        self._allowed: _ExpiringCache[bool] = _ExpiringCache(clock)
 
-    async def bearer(self, authorization: str) -> UserInfo:
+    async def authenticate(self, authorization: str) -> UserInfo:
         """Authenticate the token of a header.
 
         Raises `Declined` (401, or 503 with too many unknown tokens), and the client's errors.
@@ -71,29 +71,29 @@ class Access:
         under_way = self._reviews.get(key)
         if under_way is None:
             stranger = not self._good.get(key)
-            if stranger and len(self._strangers) >= MOST_STRANGERS:
-                raise unavailable("too many unknown tokens are under review; try again")
+            if stranger and len(self._unknown_tokens) >= MOST_UNKNOWN_REVIEWS:
+                raise service_unavailable("too many unknown tokens are under review; try again")
             if stranger:
-                self._strangers.add(key)
+                self._unknown_tokens.add(key)
             client = self._client if stranger else self._for_known
-            under_way = self._reviews[key] = asyncio.ensure_future(self._reviewed(client, token, key))
-            under_way.add_done_callback(lambda ended: self._ended(key, ended))
+            under_way = self._reviews[key] = asyncio.ensure_future(self._review(client, token, key))
+            under_way.add_done_callback(lambda ended: self._finish_review(key, ended))
         return await asyncio.shield(under_way)  # other callers may wait for the same review
 
-    def _ended(self, key: str, review: asyncio.Future[UserInfo]) -> None:
+    def _finish_review(self, key: str, review: asyncio.Future[UserInfo]) -> None:
         del self._reviews[key]
-        self._strangers.discard(key)
+        self._unknown_tokens.discard(key)
         if not review.cancelled():
             review.exception()  # each waiting caller receives it; there may be none left
 
-    async def _reviewed(self, client: Client, token: str, key: str) -> UserInfo:
+    async def _review(self, client: Client, token: str, key: str) -> UserInfo:
         status = await review_token(client, token, self._audiences)
         if not status.authenticated or not status.user.username:
             raise unauthorized()
         if self._audiences and not set(self._audiences) & set(status.audiences):
             raise unauthorized("the token has none of this server's audiences")
-        self._bearers.keep(key, status.user)
-        self._good.keep(key, True)
+        self._bearers.put(key, status.user)
+        self._good.put(key, True)
         return status.user
 
     async def check(self, user: UserInfo, action: ResourceAttributes | NonResourceAttributes) -> None:
@@ -104,7 +104,7 @@ class Access:
         status = await review_access(self._for_known, user, action)
         if not status.allowed:
             raise _forbidden(user, action, status.reason)
-        self._allowed.keep(key, True)
+        self._allowed.put(key, True)
 
 
 def _forbidden(user: UserInfo, action: ResourceAttributes | NonResourceAttributes, reason: str) -> Declined:
@@ -124,7 +124,7 @@ def _forbidden(user: UserInfo, action: ResourceAttributes | NonResourceAttribute
     return Declined(403, "Forbidden", said, details)
 
 
-class _Remembered(Generic[T]):
+class _ExpiringCache(Generic[T]):
     """Values by key, each for `ttl_s` seconds."""
 
     def __init__(self, clock: Callable[[], float], ttl_s: float = TTL_S) -> None:
@@ -137,8 +137,8 @@ class _Remembered(Generic[T]):
         found = self._values.get(key)
         return found[0] if found is not None and self._clock() < found[1] else None
 
-    def keep(self, key: str, value: T) -> None:
+    def put(self, key: str, value: T) -> None:
         self._values.pop(key, None)
-        if len(self._values) >= _MOST:
+        if len(self._values) >= _MOST_CACHED:
             del self._values[next(iter(self._values))]
         self._values[key] = value, self._clock() + self._ttl_s

@@ -26,35 +26,35 @@ from situate.objects.messages import Request, Response
 if TYPE_CHECKING:
     from aiohttp import web
 
-Answers: TypeAlias = Callable[[Request, str], Awaitable[Response]]
+AnswerRequest: TypeAlias = Callable[[Request, str], Awaitable[Response]]
 """Answers a request from a client address; never raises except when cancelled."""
 
-_LOOK_S: Final = 10.0
+_CERTIFICATE_CHECK_S: Final = 10.0
 """Time between two checks of the certificate's files; the kubelet replaces them together."""
 _END_S: Final = 5.0
 """Time for answers in progress when the process is asked to stop."""
 _ABRUPT_END_S: Final = 1.0
 """Time for answers whose connection is closed. aiohttp takes 0 for no limit."""
-_LEAVING_S: Final = 0.1
+_FLUSH_S: Final = 0.1
 """Time for answers to leave the process, and for idle connections to be closed."""
 _LINGER_S: Final = 1.0
 """Time to read the rest of an unused body: closing without reading it could overtake the answer."""
 _BACKLOG: Final = 4096
 """Connections that wait in the kernel when many arrive at once; others get no answer and retry later."""
-_NOT_TAKEN_S: Final = 0.1
+_ACCEPT_RETRY_S: Final = 0.1
 """Delay before the next attempt to accept, when the limit is reached or no file descriptor is free."""
-_TAKEN_AT_ONCE: Final = 32
+_ACCEPT_BATCH: Final = 32
 """Connections accepted before the other tasks run."""
-TOGETHER: Final = 64
+MOST_HANDSHAKES: Final = 64
 """TLS handshakes at a time. If thousands ran together, all would be so slow that none would finish in time."""
-TURN_S: Final = 0.1
+HANDSHAKE_TURN_S: Final = 0.1
 """How long a handshake holds its turn; a slower or silent one goes on while the next one starts."""
 _OTHER_FILES: Final = 256
 """File descriptors left to the rest of the process."""
-_FULL: Final = Response(
+_TOO_MANY_REQUESTS: Final = Response(
     503, b"too many requests are in progress; try again in a second", {"content-type": "text/plain", "retry-after": "1"}
 )
-_SLOW: Final = Response(408, b"the request did not arrive in time", {"content-type": "text/plain"})
+_REQUEST_TIMEOUT: Final = Response(408, b"the request did not arrive in time", {"content-type": "text/plain"})
 
 
 class CannotServe(Exception):
@@ -84,7 +84,7 @@ class Certificate:
                 f"{problem.strerror or type(problem).__name__}; name a certificate chain and its key, both in PEM"
             ) from None
 
-    def stamp(self) -> tuple[float, ...]:
+    def modification_times(self) -> tuple[float, ...]:
         """Return a value that changes when the files do; empty while they do not exist."""
         try:
             return tuple(each.stat().st_mtime for each in (self.chain, self.key))
@@ -114,7 +114,7 @@ class Listener:
         name: str,
         address: str,
         certificate: Certificate | ssl.SSLContext | None,
-        answer: Answers,
+        answer: AnswerRequest,
         *,
         setting: str = "--address",
         most_body: Callable[[str], int] = lambda _: 0,
@@ -131,7 +131,7 @@ class Listener:
         self._address = address
         self._setting = setting
         self._certificate = certificate if isinstance(certificate, Certificate) else None
-        self._stamp = () if self._certificate is None else self._certificate.stamp()
+        self._stamp = () if self._certificate is None else self._certificate.modification_times()
         self._context = certificate.context() if isinstance(certificate, Certificate) else certificate
         self._answer = answer
         self._most_body = most_body
@@ -142,8 +142,8 @@ class Listener:
         self._silent: dict[web.RequestHandler, asyncio.TimerHandle] = {}
         self._coming: dict[asyncio.Future[None], socket.socket] = {}
         """Accepted sockets whose connection is not ready."""
-        self._turns = asyncio.Semaphore(TOGETHER)
-        self._under_way = 0
+        self._turns = asyncio.Semaphore(MOST_HANDSHAKES)
+        self._requests_in_progress = 0
         self._idle = asyncio.Event()
         self.port = 0
         """The port listened on, also if the address requested any (`:0`); 0 before that."""
@@ -159,21 +159,21 @@ class Listener:
             keepalive_timeout=self._limits.idle_s,
             lingering_time=_LINGER_S,
             auto_decompress=False,  # clients need not compress, and a kilobyte must not cause the work of a megabyte
-            logger=log_of_defects(),
+            logger=defect_logger(),
         )
         runner = web.ServerRunner(handled, shutdown_timeout=_ABRUPT_END_S if self._abrupt else _END_S)
         await runner.setup()
         try:
-            ports = await self._ports()
+            ports = await self._open_sockets()
             try:
                 self.port = ports[0].getsockname()[1]
                 self._open.set()
                 self._log.info("server listens", address=self._address, port=self.port)
                 async with asyncio.TaskGroup() as group:
-                    most = _connections(self._limits.connections)
+                    most = _raise_file_limit(self._limits.connections)
                     for port in ports:
                         group.create_task(self._accept(port, handled, most))
-                    group.create_task(self._renew())
+                    group.create_task(self._renew_regularly())
                     try:
                         await asyncio.get_running_loop().create_future()
                     finally:
@@ -200,7 +200,7 @@ class Listener:
             if connection.transport is not None:
                 connection.transport.abort()
 
-    async def _ports(self) -> list[socket.socket]:
+    async def _open_sockets(self) -> list[socket.socket]:
         """Open the sockets, one for each address of the host. Raises `CannotServe`."""
         host, _, port = self._address.rpartition(":")
         try:
@@ -222,31 +222,31 @@ class Listener:
         loop = asyncio.get_running_loop()
         for taken in count(1):
             if len(handled.connections) + len(self._coming) >= most:
-                await asyncio.sleep(_NOT_TAKEN_S)
+                await asyncio.sleep(_ACCEPT_RETRY_S)
                 continue
             try:
                 plain, _ = await loop.sock_accept(port)
             except OSError as problem:
                 if problem.errno != errno.ECONNABORTED:  # else the client has closed it already
                     self._log.error("accept of a connection failed", error=problem.strerror)
-                    await asyncio.sleep(_NOT_TAKEN_S)
+                    await asyncio.sleep(_ACCEPT_RETRY_S)
                 continue
-            coming = asyncio.ensure_future(self._take(plain, handled))
+            coming = asyncio.ensure_future(self._start_connection(plain, handled))
             self._coming[coming] = plain
-            coming.add_done_callback(self._came)
-            if taken % _TAKEN_AT_ONCE == 0:
+            coming.add_done_callback(self._finish_accept)
+            if taken % _ACCEPT_BATCH == 0:
                 await asyncio.sleep(0)  # accepting a connection that already waits does not yield to other tasks
 
-    def _came(self, coming: asyncio.Future[None]) -> None:
+    def _finish_accept(self, coming: asyncio.Future[None]) -> None:
         plain = self._coming.pop(coming)
         if coming.cancelled():
             plain.close()
 
-    async def _take(self, plain: socket.socket, handled: web.Server) -> None:
+    async def _start_connection(self, plain: socket.socket, handled: web.Server) -> None:
         """Turn a socket into a connection; it counts against the limit from the start."""
-        async with _Turn(self._turns):
+        async with _HandshakeTurn(self._turns):
             protocol = handled()
-            self._expect(protocol)
+            self._start_timer(protocol)
             try:
                 await asyncio.get_running_loop().connect_accepted_socket(
                     lambda: protocol,
@@ -255,27 +255,29 @@ class Listener:
                     ssl_handshake_timeout=None if self._context is None else self._limits.silence_s,
                 )
             except OSError:  # of TLS, too: it closes the connection
-                self._expect_no_more(protocol)
+                self._stop_timer(protocol)
                 return
-        if self._expect_no_more(protocol):
-            self._expect(protocol)  # again: with many connections at once, TLS may have taken all the time until now
+        if self._stop_timer(protocol):
+            self._start_timer(
+                protocol
+            )  # again: with many connections at once, TLS may have taken all the time until now
 
-    def _expect(self, protocol: web.RequestHandler) -> None:
+    def _start_timer(self, protocol: web.RequestHandler) -> None:
         """Start the time limit for the first request of a connection."""
         loop = asyncio.get_running_loop()
-        self._silent[protocol] = loop.call_later(self._limits.silence_s, self._cut_off, protocol)
+        self._silent[protocol] = loop.call_later(self._limits.silence_s, self._abort_silent, protocol)
 
-    def _expect_no_more(self, protocol: web.RequestHandler) -> bool:
+    def _stop_timer(self, protocol: web.RequestHandler) -> bool:
         """Stop the time limit; return whether it was running."""
         timer = self._silent.pop(protocol, None)
         if timer is not None:
             timer.cancel()
         return timer is not None
 
-    async def _renew(self) -> None:
+    async def _renew_regularly(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_S)
-            self.renew()
+            await asyncio.sleep(_CERTIFICATE_CHECK_S)
+            self.reload_certificate()
 
     @property
     def listening(self) -> bool:
@@ -292,19 +294,19 @@ class Listener:
         """
         self._leaving = True
         self._idle.clear()
-        if self._under_way:
+        if self._requests_in_progress:
             try:
                 async with asyncio.timeout(within_s):
                     await self._idle.wait()
             except TimeoutError:
-                self._log.warning("requests dropped without an answer", dropped=self._under_way)
-        await asyncio.sleep(_LEAVING_S)
+                self._log.warning("requests dropped without an answer", dropped=self._requests_in_progress)
+        await asyncio.sleep(_FLUSH_S)
 
-    def renew(self) -> None:
+    def reload_certificate(self) -> None:
         """Load the certificate for new connections if its files have changed; an invalid one changes nothing."""
         if self._certificate is None or self._context is None:
             return
-        now = self._certificate.stamp()
+        now = self._certificate.modification_times()
         if now in ((), self._stamp):
             return
         self._stamp = now
@@ -315,7 +317,7 @@ class Listener:
         else:
             self._log.info("new certificate loaded")
 
-    def _cut_off(self, protocol: web.RequestHandler) -> None:
+    def _abort_silent(self, protocol: web.RequestHandler) -> None:
         del self._silent[protocol]
         if protocol.transport is not None:
             protocol.transport.abort()
@@ -323,23 +325,23 @@ class Listener:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         from aiohttp import web
 
-        self._expect_no_more(request.protocol)
-        if self._under_way >= self._limits.requests:
-            answer, whole = _FULL, False
+        self._stop_timer(request.protocol)
+        if self._requests_in_progress >= self._limits.requests:
+            answer, whole = _TOO_MANY_REQUESTS, False
         else:
-            self._under_way += 1
+            self._requests_in_progress += 1
             try:
-                answer, whole = await self._answered(request)
+                answer, whole = await self._read_and_answer(request)
             finally:
-                self._under_way -= 1
-                if not self._under_way:
+                self._requests_in_progress -= 1
+                if not self._requests_in_progress:
                     self._idle.set()
         response = web.Response(status=answer.status, body=answer.body, headers=dict(answer.headers))
         if self._leaving or not whole:
             response.force_close()  # the rest of its body is not read
         return response
 
-    async def _answered(self, request: web.BaseRequest) -> tuple[Response, bool]:
+    async def _read_and_answer(self, request: web.BaseRequest) -> tuple[Response, bool]:
         """Answer a request; also return whether all of it was read."""
         most = self._most_body(request.path)
         body = bytearray()
@@ -349,15 +351,15 @@ class Listener:
                     while len(body) < most and (piece := await request.content.read(most - len(body))):
                         body += piece
             except TimeoutError:
-                return _SLOW, False
-        headers = {name.lower(): _text(", ".join(request.headers.getall(name))) for name in request.headers}
+                return _REQUEST_TIMEOUT, False
+        headers = {name.lower(): _valid_text(", ".join(request.headers.getall(name))) for name in request.headers}
         asked = Request(request.method, request.path, tuple(request.query.items()), headers, bytes(body))
         answer = await self._answer(asked, request.remote or "")
         return answer, not request.body_exists or request.content.at_eof()
 
 
-class _Turn:
-    """The turn of a starting connection, which ends after `TURN_S` even if the connection is not ready."""
+class _HandshakeTurn:
+    """The turn of a starting connection, which ends after `HANDSHAKE_TURN_S` even if the connection is not ready."""
 
     def __init__(self, turns: asyncio.Semaphore) -> None:
         self._turns = turns
@@ -365,7 +367,7 @@ class _Turn:
 
     async def __aenter__(self) -> None:
         await self._turns.acquire()
-        self._timer = asyncio.get_running_loop().call_later(TURN_S, self._end)
+        self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_TURN_S, self._end)
 
     async def __aexit__(self, *_: object) -> None:
         self._end()
@@ -377,7 +379,7 @@ class _Turn:
             self._turns.release()
 
 
-def log_of_defects() -> logging.Logger:
+def defect_logger() -> logging.Logger:
     """Return aiohttp's logger without tracebacks for requests that are no HTTP.
 
     Such requests get status 400, and any client may send thousands of them.
@@ -393,7 +395,7 @@ def _is_defect(record: logging.LogRecord) -> bool:
     return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
 
 
-def _connections(wanted: int) -> int:
+def _raise_file_limit(wanted: int) -> int:
     """Raise the limit of open files as far as allowed; return the number of connections that fit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + _OTHER_FILES
@@ -403,6 +405,6 @@ def _connections(wanted: int) -> int:
     return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft - _OTHER_FILES))
 
 
-def _text(header: str) -> str:
+def _valid_text(header: str) -> str:
     """Replace bytes that are not UTF-8, which could not be encoded again."""
     return header.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -48,11 +48,11 @@ class Declined(Exception):
         return Response(self.code, _encode(status), headers)
 
 
-def answered(value: Any, warnings: Sequence[str] = ()) -> Response:
+def success_response(value: Any, warnings: Sequence[str] = ()) -> Response:
     """Build an answer of status 200; kubectl shows each warning."""
     headers = {"content-type": JSON, "cache-control": "no-cache, private"}
     if warnings:
-        headers["warning"] = ", ".join(f'299 - "{_quoted(warning)}"' for warning in warnings)
+        headers["warning"] = ", ".join(f'299 - "{_header_text(warning)}"' for warning in warnings)
     return Response(200, _encode(value), headers)
 
 
@@ -72,18 +72,18 @@ def method_not_allowed(message: str) -> Declined:
     return Declined(405, "MethodNotAllowed", message)
 
 
-def unavailable(message: str) -> Declined:
-    return Declined(503, "ServiceUnavailable", message, retry_after_s=_AGAIN_S)
+def service_unavailable(message: str) -> Declined:
+    return Declined(503, "ServiceUnavailable", message, retry_after_s=_RETRY_AFTER_S)
 
 
-def failed(message: str) -> Declined:
+def internal_error(message: str) -> Declined:
     return Declined(500, "InternalError", message)
 
 
-_AGAIN_S: Final = 5
+_RETRY_AFTER_S: Final = 5
 
 
-def _quoted(text: str) -> str:
+def _header_text(text: str) -> str:
     """Make a text safe for a header: one line of plain characters."""
     plain = text.encode("ascii", "backslashreplace").decode()
     return "".join(each if each.isprintable() else " " for each in plain).replace("\\", "\\\\").replace('"', '\\"')

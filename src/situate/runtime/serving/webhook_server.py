@@ -40,11 +40,11 @@ class Reply:
     body: bytes
 
 
-Answers: TypeAlias = Callable[[bytes], Awaitable[Reply]]
+AnswerReview: TypeAlias = Callable[[bytes], Awaitable[Reply]]
 """Takes the body of a review and returns the answer; never raises."""
 
 
-class Door(Protocol):
+class WebhookEndpoint(Protocol):
     """The interface of `Webhook` that the leader uses."""
 
     @property
@@ -62,7 +62,7 @@ class Door(Protocol):
 class Webhook:
     """The server, whose `run` is a task of the leader, until cancelled; then every connection is closed."""
 
-    def __init__(self, address: str, answer: Answers, *, path: str, setting: str, largest: int = LARGEST) -> None:
+    def __init__(self, address: str, answer: AnswerReview, *, path: str, setting: str, largest: int = LARGEST) -> None:
         """`address` is `host:port`, without host for every address; `setting` is its name in the configuration.
 
         `largest` bounds the bytes of a review.
@@ -77,7 +77,7 @@ class Webhook:
             "webhook",
             address,
             self._context,
-            self._answered,
+            self._answer_request,
             setting=setting,
             most_body=lambda asked: largest + 1 if asked == path else 0,
             limits=_LIMITS,
@@ -87,7 +87,7 @@ class Webhook:
 
     def serve_with(self, generation: Generation) -> None:
         """Use this certificate for new connections; existing ones go on."""
-        load(self._context, generation)
+        load_generation(self._context, generation)
         self._certified.set()
 
     async def run(self) -> None:
@@ -127,7 +127,7 @@ class Webhook:
         """Finish requests before an orderly end, as `Listener.drain` does."""
         await self._listener.drain(within_s)
 
-    async def _answered(self, request: Request, _: str) -> Response:
+    async def _answer_request(self, request: Request, _: str) -> Response:
         if request.path != self._path:
             return Response(404, b"this server answers reviews only at " + self._path.encode(), _TEXT)
         if request.method != "POST":
@@ -140,7 +140,7 @@ class Webhook:
         return Response(reply.status, reply.body, _JSON if reply.status == 200 else _TEXT)
 
 
-def load(context: ssl.SSLContext, generation: Generation) -> None:
+def load_generation(context: ssl.SSLContext, generation: Generation) -> None:
     """Load a certificate through a file with mode 0600, because Python reads certificates from files only."""
     handle, path = tempfile.mkstemp(prefix="situate-")
     try:

@@ -17,7 +17,7 @@ from situate.framework.plugin_api.configuration import (
     Percentage,
     SchedulerProfile,
 )
-from situate.objects.settings.section import ALLOWED, Mistake, ObjectName, shown
+from situate.objects.settings.section import ALLOWED, Mistake, ObjectName, format_value
 
 SCHEDULER_NAME: Final = "situate"
 """Name of the built-in profile's scheduler."""
@@ -76,7 +76,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel
             return
         for field in msgspec.structs.fields(self):
             if field.name in _IN_THE_FILE and getattr(self, field.name) != field.default:
-                found = shown(msgspec.to_builtins(getattr(self, field.name)))
+                found = format_value(msgspec.to_builtins(getattr(self, field.name)))
                 allowed = "no value, because configuration names a file"
                 yield Mistake(field.encode_name, found, allowed, "move the setting to that file")
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from situate.framework.plugin_api.configuration import API_VERSION, KIND, Extender, KubeSchedulerConfiguration
 from situate.framework.profile.profile import Profile
-from situate.framework.profile.profiles import Registry, completed, profiles_of
+from situate.framework.profile.profiles import Registry, complete_configuration, profiles_of
 from situate.framework.queue.backoff import Backoff
 from situate.framework.queue.scheduling_queue import QueueSettings
 from situate.kube.election.lease_record import ElectionTimes, LeaseName
-from situate.objects.settings.schema import plain
-from situate.objects.settings.section import Mistake, parse_section, shown
+from situate.objects.settings.schema import to_plain_data
+from situate.objects.settings.section import Mistake, format_value, parse_section
 from situate.objects.settings.yaml_text import load_yaml
 from situate.scheduler.config.settings import ClientRate, SchedulerSettings
 
@@ -51,7 +51,7 @@ class Setup:
     shadow_events: bool
 
     @property
-    def allots(self) -> bool:
+    def allots_devices(self) -> bool:
         """Whether a profile assigns units of a node, such as devices, to pods and annotates the pods with them."""
         return any(profile.allot for profile in self.profiles)
 
@@ -67,7 +67,7 @@ def kube_configuration(text: str) -> tuple[KubeSchedulerConfiguration | None, tu
     if mistakes:
         return None, mistakes
     if not isinstance(data, Mapping):
-        return None, (Mistake("", shown(data), f"a mapping with apiVersion: {API_VERSION} and kind: {KIND}"),)
+        return None, (Mistake("", format_value(data), f"a mapping with apiVersion: {API_VERSION} and kind: {KIND}"),)
     missing = [
         Mistake(key, "", wanted) for key, wanted in (("apiVersion", API_VERSION), ("kind", KIND)) if key not in data
     ]
@@ -91,33 +91,33 @@ def set_up(
         profiles=profiles,
         queue=queue,
         extenders=kube.extenders,
-        election=Election(settings.lease_name) if loaded is None else _election(loaded),
-        rate=settings.client if loaded is None else _rate(loaded),
+        election=Election(settings.lease_name) if loaded is None else _election_of(loaded),
+        rate=settings.client if loaded is None else _client_rate(loaded),
         calls_in_flight=settings.calls_in_flight,
         shadow=settings.shadow,
         shadow_events=settings.shadow_events,
     ), ()
 
 
-def in_force(
+def effective_section(
     settings: SchedulerSettings, loaded: KubeSchedulerConfiguration | None, registry: Registry
 ) -> dict[str, Any]:
     """Return the section as plain data with the effective values, from the section or the file.
 
     `leaderElection` is added if `loaded` contains it, because the section has no such key.
     """
-    kube: dict[str, Any] = plain(completed(loaded or settings.kube(), registry))
-    section: dict[str, Any] = plain(settings)
+    kube: dict[str, Any] = to_plain_data(complete_configuration(loaded or settings.kube(), registry))
+    section: dict[str, Any] = to_plain_data(settings)
     section |= {key: value for key, value in kube.items() if key in section and key != "configuration"}
     if loaded is not None:
-        election = _election(loaded)
+        election = _election_of(loaded)
         section["leaseName"] = None if election is None else election.name
-        section["client"] = plain(_rate(loaded))
+        section["client"] = to_plain_data(_client_rate(loaded))
         section["leaderElection"] = kube["leaderElection"]
     return section
 
 
-def _election(loaded: KubeSchedulerConfiguration) -> Election | None:
+def _election_of(loaded: KubeSchedulerConfiguration) -> Election | None:
     chosen = loaded.leader_election
     if not chosen.leader_elect:
         return None
@@ -125,6 +125,6 @@ def _election(loaded: KubeSchedulerConfiguration) -> Election | None:
     return Election(chosen.resource_name, chosen.resource_namespace, times)
 
 
-def _rate(loaded: KubeSchedulerConfiguration) -> ClientRate:
+def _client_rate(loaded: KubeSchedulerConfiguration) -> ClientRate:
     """Return the client's rate as client-go reads it: 0 is its own default of 5 a second and 10 at once."""
     return ClientRate(loaded.client_connection.qps or 5.0, loaded.client_connection.burst or 10)

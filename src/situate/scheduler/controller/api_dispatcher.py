@@ -40,11 +40,11 @@ class Call(Protocol):
         """Send the request and report its outcome. Raises the errors of the actuator."""
         ...
 
-    def dropped(self) -> None:
+    def report_drop(self) -> None:
         """Report that the call will never be sent."""
         ...
 
-    def merged(self, earlier: Any) -> Call:
+    def merge_with(self, earlier: Any) -> Call:
         """Return one call for both; `earlier` has the same relevance and has not been sent."""
         ...
 
@@ -55,7 +55,7 @@ class Dispatcher:
     def __init__(self, in_flight: int, sent: Callable[[], None] = lambda: None) -> None:
         """`in_flight` bounds the calls sent at a time; `sent` is called after each."""
         self._workers = in_flight
-        self._sent = sent
+        self._on_sent = sent
         self._waiting: dict[str, Call] = {}
         self._urgent: deque[str] = deque()
         """Bindings and evictions come before statuses, of which there may be many."""
@@ -73,17 +73,17 @@ class Dispatcher:
         waiting = self._waiting.get(uid)
         if waiting is None:
             self._waiting[uid] = call
-            self._take_turn(uid)
+            self._enqueue(uid)
         elif call.relevance < waiting.relevance:
-            call.dropped()
+            call.report_drop()
         elif call.relevance > waiting.relevance:
             self._waiting[uid] = call
-            waiting.dropped()
-            self._take_turn(uid)
+            waiting.report_drop()
+            self._enqueue(uid)
         else:
-            self._waiting[uid] = call.merged(waiting)
+            self._waiting[uid] = call.merge_with(waiting)
 
-    def waits(self, uid: str) -> bool:
+    def is_waiting(self, uid: str) -> bool:
         """Whether a call about the object has not started."""
         return uid in self._waiting
 
@@ -93,12 +93,12 @@ class Dispatcher:
             for _ in range(self._workers):
                 group.create_task(self._work())
 
-    def _take_turn(self, uid: str) -> None:
+    def _enqueue(self, uid: str) -> None:
         urgent = self._waiting[uid].relevance > Relevance.STATUS
         (self._urgent if urgent else self._others).append(uid)
         self._wake_one()
 
-    def _next(self) -> Call | None:
+    def _next_call(self) -> Call | None:
         """Return the next call to send.
 
         Skips an entry whose call was sent from the other queue. Skips an object with a call under way, too: it gets a
@@ -120,22 +120,22 @@ class Dispatcher:
 
     async def _work(self) -> None:
         while True:
-            while (call := self._next()) is None:
+            while (call := self._next_call()) is None:
                 idle = asyncio.get_running_loop().create_future()
                 self._idle.append(idle)
                 await idle
             uid = call.uid
             self._under_way.add(uid)
             try:
-                await until_the_term_ends(call.send())
+                await run_within_term(call.send())
             finally:
                 self._under_way.discard(uid)
                 if uid in self._waiting:
-                    self._take_turn(uid)
-            self._sent()
+                    self._enqueue(uid)
+            self._on_sent()
 
 
-async def until_the_term_ends(work: Awaitable[None]) -> None:
+async def run_within_term(work: Awaitable[None]) -> None:
     """Await the work; if this process no longer leads, wait for the cancellation that ends the term.
 
     An exception would end the term as well, but a task group that ends by one forgets that it is being cancelled.

@@ -37,15 +37,15 @@ from situate.runtime.leadership.actuator import Actuator
 from situate.scheduler.controller.pod_conditions import (
     POD_SCHEDULED,
     SCHEDULER_ERROR,
-    Claim,
+    ConditionChange,
     StatusChange,
     status_patch,
 )
 
 _ATTEMPTS: Final = 5
 """Attempts for one decision when the pod keeps changing, before a new decision."""
-_ASK_AGAIN: Final = Backoff(initial_s=0.2, cap_s=5.0)
-_UNCERTAIN: Final = (InternalError, ServerTimeout, ServiceUnavailable)
+_READ_RETRY: Final = Backoff(initial_s=0.2, cap_s=5.0)
+_UNCERTAIN_ERRORS: Final = (InternalError, ServerTimeout, ServiceUnavailable)
 """Refusals after which the request may have been carried out, or may still be."""
 
 
@@ -85,19 +85,19 @@ class Binder:
             if pod is None or pod.metadata.uid != bind.uid:
                 return NotBound("the pod no longer exists", gone=True)
             if pod.spec.node_name:
-                return _where(pod, bind.node)
+                return _other_node_problem(pod, bind.node)
             try:
                 await self._actuator.write(self._client.bind(pod, bind.node, unchanged=True))
             except Conflict as refused:
                 seen = await self._read(bind)
-                if seen is None or _refuses_for_good(seen):
+                if seen is None or _is_unbindable(seen):
                     return NotBound(str(refused), gone=seen is None)
                 pod = seen
                 continue
             except NotFound as refused:
                 return NotBound(str(refused), gone=True)
             except KubeError as problem:
-                if not _may_have_landed(problem):
+                if not _may_have_succeeded(problem):
                     return NotBound(str(problem))
                 return await self.settle(bind, str(problem))
             return None
@@ -111,7 +111,7 @@ class Binder:
             if seen is None:
                 return NotBound("the pod no longer exists", gone=True)
             if seen.spec.node_name:
-                return _where(seen, bind.node)
+                return _other_node_problem(seen, bind.node)
             if await self._fence(seen, problem):
                 return NotBound(problem)
 
@@ -127,14 +127,14 @@ class Binder:
             except KubeError:
                 failures += 1
                 self._actuator.check()
-                await asyncio.sleep(_ASK_AGAIN.delay_s(failures, self._rng))
+                await asyncio.sleep(_READ_RETRY.delay_s(failures, self._rng))
                 continue
             self._pods.learn(pod)
             return pod if pod.metadata.uid == bind.uid else None
 
     async def _fence(self, pod: Pod, problem: str) -> bool:
         """Change the pod's resourceVersion while it is unbound; return whether that succeeded."""
-        change = StatusChange(Claim(POD_SCHEDULED, "False", SCHEDULER_ERROR, f"binding rejected: {problem}"))
+        change = StatusChange(ConditionChange(POD_SCHEDULED, "False", SCHEDULER_ERROR, f"binding rejected: {problem}"))
         patch = status_patch(pod, change, self._wall(), fence=True)
         assert patch is not None
         meta = pod.metadata
@@ -143,24 +143,24 @@ class Binder:
                 self._client.patch_status(PODS, meta.name, StrategicMergePatch(patch), meta.namespace)
             )
         except KubeError:
-            await asyncio.sleep(_ASK_AGAIN.delay_s(1, self._rng))
+            await asyncio.sleep(_READ_RETRY.delay_s(1, self._rng))
             return False
         self._pods.learn(seen)
         return seen.metadata.resource_version != meta.resource_version
 
 
-def _where(pod: Pod, node: str) -> NotBound | None:
+def _other_node_problem(pod: Pod, node: str) -> NotBound | None:
     if pod.spec.node_name == node:
         return None
     return NotBound(f"the pod is already on node {pod.spec.node_name}", gone=True)
 
 
-def _refuses_for_good(pod: Pod) -> bool:
+def _is_unbindable(pod: Pod) -> bool:
     """Whether a retry would be refused again: the pod is terminating or gated."""
     return pod.metadata.deletion_timestamp is not None or bool(pod.spec.scheduling_gates)
 
 
-def _may_have_landed(problem: KubeError) -> bool:
+def _may_have_succeeded(problem: KubeError) -> bool:
     if isinstance(problem, Unreachable):
         return problem.outcome_unknown
-    return isinstance(problem, _UNCERTAIN) or not isinstance(problem, ApiError)
+    return isinstance(problem, _UNCERTAIN_ERRORS) or not isinstance(problem, ApiError)

@@ -23,7 +23,7 @@ from situate.objects.selection.label_selectors import BadSelector
 from situate.scheduler.controller.informers import Stores
 
 
-class Complaints(Protocol):
+class ProblemReporter(Protocol):
     """Receives reports of objects that cannot be used."""
 
     def bad_object(self, each: Pod | Node, problem: str) -> None:
@@ -37,39 +37,39 @@ class Complaints(Protocol):
         ...
 
 
-class Intake:
+class EngineFeed:
     """The feed of one process. Without an engine it only updates the catalog."""
 
-    def __init__(self, stores: Stores, reporter: Complaints, clock: Callable[[], float]) -> None:
+    def __init__(self, stores: Stores, reporter: ProblemReporter, clock: Callable[[], float]) -> None:
         self._stores = stores
         self._reporter = reporter
         self._clock = clock
         self._engine: Engine | None = None
         self._stir: Callable[[], None] = lambda: None
         self._catalogs = CatalogKeeper()
-        self._handed_over: Catalog | None = None
+        self._engine_catalog: Catalog | None = None
         """The engine's catalog; None before it has one."""
         self._events: list[ClusterEvent] = []
         """Events of catalog changes that the engine's queue has not received."""
-        stores.nodes.on_change(self._node)
-        stores.pods.on_change(self._pod)
+        stores.nodes.on_change(self._on_node_change)
+        stores.pods.on_change(self._on_pod_change)
         for resource, store in stores.others.items():
             store.on_change(self._handler(resource))
 
     def begin(self, engine: Engine, stir: Callable[[], None]) -> None:
         """Feed all known objects to the engine, and every later change; `stir` is called after each."""
         self._engine, self._stir = engine, stir
-        self._handed_over, self._events = None, []
+        self._engine_catalog, self._events = None, []
         for node in self._stores.nodes.list():
-            self._node(None, node)
+            self._on_node_change(None, node)
         self.hand_over_catalog()
         pods = self._stores.pods.list()
         for pod in pods:
             if pod.spec.node_name:
-                self._pod(None, pod)
+                self._on_pod_change(None, pod)
         for pod in pods:
             if not pod.spec.node_name:
-                self._pod(None, pod)
+                self._on_pod_change(None, pod)
 
     def end(self) -> None:
         """Stop feeding the engine."""
@@ -80,18 +80,18 @@ class Intake:
         if self._engine is None:
             return
         catalog = self._catalogs.catalog()
-        if catalog is not self._handed_over:
+        if catalog is not self._engine_catalog:
             events, self._events = self._events, []
-            self._handed_over = catalog
+            self._engine_catalog = catalog
             self._engine.set_catalog(catalog, events, self._clock())
 
-    def again(self, namespace: str, name: str, uid: str) -> None:
+    def feed_pod(self, namespace: str, name: str, uid: str) -> None:
         """Feed a pod that waits again: the engine ignores changes of a pod that is being bound."""
         pod = self._stores.pods.get(name, namespace)
         if pod is not None and pod.metadata.uid == uid:
             self._set_pod(pod)
 
-    def _node(self, old: Node | None, new: Node | None) -> None:
+    def _on_node_change(self, old: Node | None, new: Node | None) -> None:
         engine = self._engine
         if engine is None:
             return
@@ -110,7 +110,7 @@ class Intake:
                 self._reporter.good_object("nodes", new.metadata.uid)
         self._stir()
 
-    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+    def _on_pod_change(self, old: Pod | None, new: Pod | None) -> None:
         engine = self._engine
         if engine is None:
             return

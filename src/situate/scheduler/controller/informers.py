@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from situate.framework.plugin_api.catalog_keeper import CATALOGED
+from situate.framework.plugin_api.catalog_keeper import CATALOG_RESOURCES
 from situate.kube.client import Client
 from situate.kube.watch.reflector import Reflector
 from situate.kube.watch.store import Store
@@ -32,18 +32,18 @@ class Stores:
     others: Mapping[ResourceType[Any], Store[Any]]
 
     @classmethod
-    def empty(cls) -> Stores:
-        others: dict[ResourceType[Any], Store[Any]] = {each: Store(each.group_resource) for each in CATALOGED}
+    def create_empty(cls) -> Stores:
+        others: dict[ResourceType[Any], Store[Any]] = {each: Store(each.group_resource) for each in CATALOG_RESOURCES}
         return cls(Store(PODS.group_resource), Store(NODES.group_resource), others)
 
-    def of(self, resource: ResourceType[Any]) -> Store[Any] | None:
+    def store_of(self, resource: ResourceType[Any]) -> Store[Any] | None:
         """Return the store of a resource; None if the scheduler does not read the resource."""
         stores: dict[ResourceType[Any], Store[Any]] = {PODS: self.pods, NODES: self.nodes, **self.others}
         return stores.get(resource)
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class Informers:
     """Reflectors and their stores. They follow the server whether or not this process leads."""
 
     pods: Reflector[Pod]
@@ -53,16 +53,16 @@ class Watched:
     """Watches of a product that is part of the scheduler; a resource that is not served has an empty store."""
 
     @classmethod
-    def of(
+    def create(
         cls, client: Client, rng: random.Random, pods: str = NOT_ENDED, further: Sequence[ResourceType[Any]] = ()
-    ) -> Watched:
+    ) -> Informers:
         """Create the reflectors. `pods` is a field selector; the scheduler itself needs no pods that have ended."""
 
         def reflector(resource: ResourceType[T], fields: str = "") -> Reflector[T]:
             store: Store[T] = Store(resource.group_resource)
             return Reflector(client, resource, store, rng=rng, field_selector=fields)
 
-        others = {each: reflector(each) for each in CATALOGED}
+        others = {each: reflector(each) for each in CATALOG_RESOURCES}
         return cls(reflector(PODS, pods), reflector(NODES), others, tuple(map(reflector, further)))
 
     @property
@@ -75,35 +75,35 @@ class Watched:
         yield from self.others.values()
         yield from self.further
 
-    def not_served(self) -> list[str]:
+    def unserved_resources(self) -> list[str]:
         """Return the resources of `further` that the cluster does not serve."""
         return [each.scope.resource.group_resource for each in self.further if each.not_served.is_set()]
 
-    def _served(self) -> Iterator[Reflector[Any]]:
+    def _served_reflectors(self) -> Iterator[Reflector[Any]]:
         return (each for each in self.reflectors() if each not in self.further or not each.not_served.is_set())
 
     @property
     def synced(self) -> bool:
-        return all(reflector.store.synced for reflector in self._served())
+        return all(reflector.store.synced for reflector in self._served_reflectors())
 
     async def wait_synced(self) -> None:
         for reflector in self.reflectors():
             if reflector in self.further:
-                await _seen_or_not_served(reflector)
+                await _wait_synced_or_unserved(reflector)
             else:
                 await reflector.store.wait_synced()
 
     async def relist(self) -> None:
         """Compare every store with fresh listings and repair it. Raises the client's errors."""
-        await asyncio.gather(*(reflector.relist() for reflector in self._served()))
+        await asyncio.gather(*(reflector.relist() for reflector in self._served_reflectors()))
 
     def not_ready(self) -> str | None:
         """Return why pods cannot be placed yet; None once everything was listed."""
-        problems = (reflector.not_ready() for reflector in self._served())
+        problems = (reflector.not_ready() for reflector in self._served_reflectors())
         return next((problem for problem in problems if problem is not None), None)
 
 
-async def _seen_or_not_served(reflector: Reflector[Any]) -> None:
+async def _wait_synced_or_unserved(reflector: Reflector[Any]) -> None:
     seen = asyncio.ensure_future(reflector.store.wait_synced())
     not_served = asyncio.ensure_future(reflector.not_served.wait())
     try:

@@ -11,9 +11,9 @@ from typing import Final
 
 from situate.framework.engine.decisions import Asked, Decision, PlacedRun
 from situate.framework.engine.engine import Engine
-from situate.scheduler.controller.action_writer import Extending
-from situate.scheduler.controller.apply import Performer
-from situate.scheduler.controller.engine_feed import Intake
+from situate.scheduler.controller.action_writer import ExtenderClient
+from situate.scheduler.controller.apply import Applier
+from situate.scheduler.controller.engine_feed import EngineFeed
 from situate.scheduler.metrics.metrics import SchedulerMetrics
 from situate.scheduler.metrics.plugin_timing import PluginTimes
 
@@ -23,83 +23,83 @@ _TURN_S: Final = 0.005
 """How long it may decide before it yields to other tasks."""
 
 
-class Loop:
+class DecisionLoop:
     """The loop of one term. `stir` from anywhere on the event loop."""
 
     def __init__(
         self,
         engine: Engine,
-        intake: Intake,
+        intake: EngineFeed,
         metrics: SchedulerMetrics,
-        extending: Extending,
+        extending: ExtenderClient,
         times: PluginTimes,
         clock: Callable[[], float],
         stopwatch: Callable[[], float],
     ) -> None:
         """`clock` is the engine's time; `stopwatch` measures the duration of decisions."""
         self._engine = engine
-        self._intake = intake
+        self._engine_feed = intake
         self._metrics = metrics
-        self._extending = extending
+        self._extender_client = extending
         self._times = times
         self._clock = clock
         self._stopwatch = stopwatch
-        self._stirred = asyncio.Event()
+        self._change_noted = asyncio.Event()
 
     def stir(self) -> None:
         """Note a change that may allow a decision."""
-        self._stirred.set()
+        self._change_noted.set()
 
-    async def run(self, performer: Performer) -> None:
+    async def run(self, performer: Applier) -> None:
         """Run until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             for refused in self._engine.tick(self._clock()):
-                performer.perform(refused, self._clock(), 0.0)
+                performer.apply(refused, self._clock(), 0.0)
             await self._decide(performer)
-            tick = loop.call_later(TICK_S, self._stirred.set)
-            await self._stirred.wait()
+            tick = loop.call_later(TICK_S, self._change_noted.set)
+            await self._change_noted.wait()
             tick.cancel()
-            self._stirred.clear()
+            self._change_noted.clear()
 
-    async def _decide(self, performer: Performer) -> None:
+    async def _decide(self, performer: Applier) -> None:
         """Make all decisions that are possible now."""
         turn = self._stopwatch()
-        while (room := performer.room) > 0:
-            self._intake.hand_over_catalog()
+        while (room := performer.free_placements) > 0:
+            self._engine_feed.hand_over_catalog()
             began, start = self._clock(), self._stopwatch()
             self._times.begin()
             decisions: Sequence[Decision | PlacedRun | Asked] = self._engine.schedule_run(began, room)
             self._times.end()
-            performer.ask_for(self._engine.asked_for())
+            performer.apply_actions(self._engine.take_requested_actions())
             if not decisions:
                 return
-            seconds = (self._stopwatch() - start) / sum(_pods(each) for each in decisions)
+            seconds = (self._stopwatch() - start) / sum(_pod_count(each) for each in decisions)
             for decision in decisions:
                 if isinstance(decision, Asked):
-                    await self._answer(decision, performer, began, start)
+                    await self._ask_extenders(decision, performer, began, start)
                 else:
-                    self._hand_on(decision, performer, began, seconds)
+                    self._apply_decision(decision, performer, began, seconds)
             if self._stopwatch() - turn > _TURN_S:
                 await asyncio.sleep(0)
                 turn = self._stopwatch()
 
-    async def _answer(self, asked: Asked, performer: Performer, began: float, start: float) -> None:
+    async def _ask_extenders(self, asked: Asked, performer: Applier, began: float, start: float) -> None:
         """Ask extenders until the cycle ends in a decision."""
         found: Decision | Asked | None = asked
         while isinstance(found, Asked):
-            replies = await self._extending.ask(found.questions)
+            replies = await self._extender_client.ask(found.questions)
             self._times.begin()
             found = self._engine.resume(replies, self._clock())
             self._times.end()
         if found is not None:
-            self._hand_on(found, performer, began, self._stopwatch() - start)
+            self._apply_decision(found, performer, began, self._stopwatch() - start)
 
-    def _hand_on(self, decision: Decision | PlacedRun, performer: Performer, began: float, seconds: float) -> None:
-        for _ in range(_pods(decision)):
-            self._metrics.decided(seconds)
-        performer.perform(decision, began, seconds)
+    def _apply_decision(self, decision: Decision | PlacedRun, performer: Applier, began: float, seconds: float) -> None:
+        for _ in range(_pod_count(decision)):
+            self._metrics.record_decision(seconds)
+        performer.apply(decision, began, seconds)
 
 
-def _pods(decision: Decision | PlacedRun | Asked) -> int:
+def _pod_count(decision: Decision | PlacedRun | Asked) -> int:
     return len(decision) if isinstance(decision, PlacedRun) else 1

@@ -25,7 +25,7 @@ PREEMPTING: Final = "Preempting"
 _NOT_UNDERSTOOD: Final = "NotUnderstood"
 
 
-class Record(Protocol):
+class EventRecorder(Protocol):
     """Writes an Event. Never blocks and never raises."""
 
     def __call__(
@@ -40,45 +40,45 @@ class Record(Protocol):
     ) -> None: ...
 
 
-class Reporter:
+class Notifier:
     """The reporter of one process."""
 
-    def __init__(self, metrics: SchedulerMetrics, record: Record, name: str, clock: Callable[[], float]) -> None:
+    def __init__(self, metrics: SchedulerMetrics, record: EventRecorder, name: str, clock: Callable[[], float]) -> None:
         """`name` is the first profile's, used as the reporter of Events on nodes."""
         self.metrics = metrics
         self._record = record
         self._name = name
         self._clock = clock
-        self._refused: dict[str, dict[str, str]] = {"pods": {}, "nodes": {}}
+        self._unusable: dict[str, dict[str, str]] = {"pods": {}, "nodes": {}}
         """By resource and uid: why an object cannot be used."""
         self.unplaceable: dict[str, tuple[PodKey, str]] = {}
         """By uid: the unusable pods that wait, and why."""
         self._log = structlog.get_logger()
 
-    def scheduled(self, placed: Placed, began: float) -> None:
+    def report_scheduled(self, placed: Placed, began: float) -> None:
         """Report that a pod was bound; `began` is the start of its cycle."""
         info, now = placed.pod.info, self._clock()
-        self._tell(info, NORMAL, "Scheduled", BINDING, f"Successfully assigned {info} to {placed.node}")
-        self.metrics.attempt(info.pod.spec.scheduler_name, results.SCHEDULED, now - began)
-        self.metrics.bound(placed.pod.attempts, now - placed.pod.first_queued_at, flushed=placed.pod.flushed)
+        self._record_event(info, NORMAL, "Scheduled", BINDING, f"Successfully assigned {info} to {placed.node}")
+        self.metrics.record_attempt(info.pod.spec.scheduler_name, results.SCHEDULED, now - began)
+        self.metrics.record_binding(placed.pod.attempts, now - placed.pod.first_queued_at, flushed=placed.pod.flushed)
 
-    def refused(self, refused: Refused, seconds: float) -> str:
+    def report_refused(self, refused: Refused, seconds: float) -> str:
         """Report that no node fits; return the message."""
         info = refused.pod.info
         message = refusal(refused)
-        self._tell(info, WARNING, "FailedScheduling", SCHEDULING, message)
-        self.metrics.attempt(info.pod.spec.scheduler_name, results.UNSCHEDULABLE, seconds)
+        self._record_event(info, WARNING, "FailedScheduling", SCHEDULING, message)
+        self.metrics.record_attempt(info.pod.spec.scheduler_name, results.UNSCHEDULABLE, seconds)
         if refused.post_filter is not None:
-            self.metrics.preemption_attempted()
+            self.metrics.record_preemption_attempt()
         return message
 
-    def failed(self, info: PodInfo, error: str, seconds: float, cause: Exception | None) -> None:
+    def report_failed(self, info: PodInfo, error: str, seconds: float, cause: Exception | None) -> None:
         """Report an error; the pod is retried. `cause` is an exception that may be a defect of this program."""
         self._log.error("scheduling of a pod failed", pod=str(info), error=error, exc_info=cause)
-        self._tell(info, WARNING, "FailedScheduling", SCHEDULING, error)
-        self.metrics.attempt(info.pod.spec.scheduler_name, results.ERROR, seconds)
+        self._record_event(info, WARNING, "FailedScheduling", SCHEDULING, error)
+        self.metrics.record_attempt(info.pod.spec.scheduler_name, results.ERROR, seconds)
 
-    def preempted(self, victim: Pod, preemptor: PodInfo, node: str) -> None:
+    def report_preempted(self, victim: Pod, preemptor: PodInfo, node: str) -> None:
         """Report that a pod was evicted to free capacity."""
         message = f"Preempted by pod {preemptor.uid} on node {node}"
         reporter = preemptor.pod.spec.scheduler_name
@@ -88,38 +88,42 @@ class Reporter:
     def bad_object(self, each: Pod | Node, problem: str) -> None:
         """Report an object whose fields cannot be used; once until the problem changes."""
         resource = PODS if isinstance(each, Pod) else NODES
-        known = self._refused[resource.plural]
+        known = self._unusable[resource.plural]
         if known.get(each.metadata.uid) == problem:
             return
         known[each.metadata.uid] = problem
         if isinstance(each, Pod) and not each.spec.node_name:
             self.unplaceable[each.metadata.uid] = (each.metadata.namespace, each.metadata.name), problem
-        self.metrics.refused(resource.plural, len(known))
-        self._log.warning("unusable object or value ignored", object=f"{resource.plural} {_path(each)}", error=problem)
+        self.metrics.set_refused_objects(resource.plural, len(known))
+        self._log.warning(
+            "unusable object or value ignored", object=f"{resource.plural} {_object_name(each)}", error=problem
+        )
         reporter = each.spec.scheduler_name if isinstance(each, Pod) else self._name
         reason = "FailedScheduling" if isinstance(each, Pod) and not each.spec.node_name else _NOT_UNDERSTOOD
         self._record(reference(resource, each), WARNING, reason, problem, SCHEDULING, None, reporter or self._name)
 
-    def unreadable(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None:
+    def report_unreadable(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None:
         """Report an object that cannot be decoded: the watch has its last readable state, if any."""
         self._record(reference(resource, each), WARNING, _NOT_UNDERSTOOD, problem, SCHEDULING, None, self._name)
 
     def bad_selector(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None:
         """Report an object other than a pod or node that plugins do not see."""
-        self._log.warning("unusable object or value ignored", object=f"{resource.plural} {_path(each)}", error=problem)
+        self._log.warning(
+            "unusable object or value ignored", object=f"{resource.plural} {_object_name(each)}", error=problem
+        )
         self._record(reference(resource, each), WARNING, _NOT_UNDERSTOOD, problem, SCHEDULING, None, self._name)
 
     def good_object(self, resource: str, uid: str) -> None:
         """Note that an object can be used, or is gone."""
-        known = self._refused[resource]
+        known = self._unusable[resource]
         if known and known.pop(uid, None) is not None:
             self.unplaceable.pop(uid, None)
-            self.metrics.refused(resource, len(known))
+            self.metrics.set_refused_objects(resource, len(known))
 
-    def _tell(self, info: PodInfo, type_: str, reason: str, action: str, message: str) -> None:
+    def _record_event(self, info: PodInfo, type_: str, reason: str, action: str, message: str) -> None:
         self._record(reference(PODS, info.pod), type_, reason, message, action, None, info.pod.spec.scheduler_name)
 
 
-def _path(each: KubernetesObject) -> str:
+def _object_name(each: KubernetesObject) -> str:
     meta = each.metadata
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name

@@ -20,7 +20,7 @@ DISRUPTION_TARGET: Final = "DisruptionTarget"
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ConditionChange:
     """A condition that the scheduler wants to write."""
 
     type: str
@@ -33,15 +33,15 @@ class Claim:
 class StatusChange:
     """A change of a pod's status."""
 
-    claim: Claim | None = None
+    condition: ConditionChange | None = None
     """None leaves the conditions unchanged."""
     nominate: str | None = None
     """Empty clears a nomination; None leaves it."""
 
-    def after(self, earlier: StatusChange) -> StatusChange:
+    def combine_with(self, earlier: StatusChange) -> StatusChange:
         """Return both changes in one; the earlier one has not been written yet."""
         return StatusChange(
-            self.claim if self.claim is not None else earlier.claim,
+            self.condition if self.condition is not None else earlier.condition,
             self.nominate if self.nominate is not None else earlier.nominate,
         )
 
@@ -56,8 +56,8 @@ def status_patch(pod: Pod, change: StatusChange, now: datetime, *, fence: bool =
     status: dict[str, Any] = {}
     if change.nominate is not None and change.nominate != pod.status.nominated_node_name:
         status["nominatedNodeName"] = change.nominate or None
-    if change.claim is not None and (fence or _says_something_new(pod, change.claim)):
-        status["conditions"] = [_condition(pod, change.claim, now, fence=fence)]
+    if change.condition is not None and (fence or _changes_condition(pod, change.condition)):
+        status["conditions"] = [_condition(pod, change.condition, now, fence=fence)]
     if not status:
         return None
     metadata = {"uid": pod.metadata.uid}
@@ -66,12 +66,12 @@ def status_patch(pod: Pod, change: StatusChange, now: datetime, *, fence: bool =
     return {"metadata": metadata, "status": status}
 
 
-def _says_something_new(pod: Pod, claim: Claim) -> bool:
+def _changes_condition(pod: Pod, claim: ConditionChange) -> bool:
     known = pod.condition(claim.type)
     return known is None or (known.status, known.reason, known.message) != (claim.status, claim.reason, claim.message)
 
 
-def _condition(pod: Pod, claim: Claim, now: datetime, *, fence: bool) -> dict[str, Any]:
+def _condition(pod: Pod, claim: ConditionChange, now: datetime, *, fence: bool) -> dict[str, Any]:
     known = pod.condition(claim.type)
     condition: dict[str, Any] = {
         "type": claim.type,

@@ -19,15 +19,15 @@ from situate.framework.plugin_api.actions import BindByExtender
 from situate.framework.plugin_api.configuration import Extender, ExtenderTLS
 from situate.framework.pod.pods import PodKey
 from situate.framework.preemption.extenders import (
+    ExtenderQuestion,
+    ExtenderReply,
     FilterNodes,
     NoReply,
     PrioritizeNodes,
     ProcessPreemption,
-    Question,
-    Reply,
 )
 from situate.kube.client import Client
-from situate.kube.connect import through_proxy
+from situate.kube.connect import add_proxy
 from situate.kube.errors import KubeError, Unreachable
 from situate.kube.login.connection import Connection, Pem
 from situate.kube.login.credentials import Credentials
@@ -50,9 +50,9 @@ WHOLE_PODS: Final = unstructured("", "v1", "Pod", "pods")
 WHOLE_NODES: Final = unstructured("", "v1", "Node", "nodes", namespaced=False)
 _DEFAULT_TIMEOUT_S: Final = 5.0
 """The time-out for httpTimeout 0."""
-_AT_ONCE: Final = 16
+_CONCURRENT_READS: Final = 16
 """Pods read from the API server at a time, for an extender that needs whole victims."""
-_SHOWN: Final = 200
+_QUOTED_CHARACTERS: Final = 200
 """Characters of a refusal's body that are quoted."""
 
 
@@ -110,19 +110,19 @@ class Extenders:
         self._documents = documents
 
     @classmethod
-    def of(cls, extenders: Sequence[Extender], documents: Documents, environ: Mapping[str, str]) -> Extenders:
+    def create(cls, extenders: Sequence[Extender], documents: Documents, environ: Mapping[str, str]) -> Extenders:
         """Create the configured extenders; `environ` may name a proxy. Needs a running event loop."""
         clock = asyncio.get_running_loop().time
         transports: dict[Extender, Transport] = {}
         for number, extender in enumerate(extenders):
-            connection = through_proxy(connection_of(extender, f"extenders[{number}]"), environ)
+            connection = add_proxy(connection_of(extender, f"extenders[{number}]"), environ)
             credentials = Credentials(connection, monotonic=clock, now=lambda: datetime.now(UTC))
             transports[extender] = HttpTransport(connection, credentials)
         return cls(transports, documents)
 
-    async def ask(self, questions: Sequence[Question]) -> list[Reply]:
+    async def ask(self, questions: Sequence[ExtenderQuestion]) -> list[ExtenderReply]:
         """Ask all questions at the same time; return one reply for each, in order."""
-        return list(await asyncio.gather(*map(self._asked, questions)))
+        return list(await asyncio.gather(*map(self._ask_extender, questions)))
 
     async def bind(self, action: BindByExtender) -> None:
         """Let the extender bind the pod; `BindingFailed` unless it reports success."""
@@ -130,7 +130,7 @@ class Extenders:
             response = await self._post(action.extender, action.extender.bind_verb, binding_arguments(action))
             problem = binding_problem(response.body)
         except TimeoutError:
-            raise BindingFailed(action, _late(action.extender), outcome_unknown=True) from None
+            raise BindingFailed(action, _timeout_message(action.extender), outcome_unknown=True) from None
         except Unreachable as error:
             raise BindingFailed(action, str(error), outcome_unknown=error.outcome_unknown) from error
         except (KubeError, BadReply) as error:
@@ -142,18 +142,18 @@ class Extenders:
         for transport in self._transports.values():
             await transport.close()
 
-    async def _asked(self, question: Question) -> Reply:
+    async def _ask_extender(self, question: ExtenderQuestion) -> ExtenderReply:
         extender = question.extender
         try:
             arguments = await self._arguments(question)
             response = await self._post(extender, _verb(question), arguments)
         except TimeoutError:
-            return NoReply(_late(extender))
+            return NoReply(_timeout_message(extender))
         except (KubeError, BadReply) as error:
             return NoReply(str(error))
         return reply_of(question, response.body)
 
-    async def _arguments(self, question: Question) -> dict[str, Any]:
+    async def _arguments(self, question: ExtenderQuestion) -> dict[str, Any]:
         pod = await self._documents.pod(question.pod.key, question.pod.uid)
         capable = question.extender.node_cache_capable
         if isinstance(question, ProcessPreemption):
@@ -169,7 +169,7 @@ class Extenders:
 
     async def _victims(self, question: ProcessPreemption) -> dict[str, bytes]:
         keys = {each.uid: each.key for found in question.victims.values() for each in found.pods}
-        slots = asyncio.Semaphore(_AT_ONCE)
+        slots = asyncio.Semaphore(_CONCURRENT_READS)
 
         async def read(uid: str) -> bytes:
             async with slots:
@@ -185,7 +185,7 @@ class Extenders:
         async with asyncio.timeout(timeout_s):
             response = await self._transports[extender].send(request, timeout_s=timeout_s)
         if response.status != 200:
-            said = response.body[:_SHOWN].decode("utf-8", "replace").strip()
+            said = response.body[:_QUOTED_CHARACTERS].decode("utf-8", "replace").strip()
             raise BadReply(f"answered {response.status}{': ' + said if said else ''}")
         return response
 
@@ -212,7 +212,7 @@ def _pem(data: str, path: str, data_field: str, path_field: str) -> Pem | None:
     return Pem(path=Path(path), field=f"tlsConfig.{path_field}") if path else None
 
 
-def _verb(question: Question) -> str:
+def _verb(question: ExtenderQuestion) -> str:
     match question:
         case FilterNodes(extender):
             return extender.filter_verb
@@ -222,5 +222,5 @@ def _verb(question: Question) -> str:
             return extender.preempt_verb
 
 
-def _late(extender: Extender) -> str:
+def _timeout_message(extender: Extender) -> str:
     return f"no answer within {extender.http_timeout or _DEFAULT_TIMEOUT_S:g} s (httpTimeout)"

@@ -13,15 +13,15 @@ import msgspec
 
 from situate.framework.plugin_api.actions import BindByExtender
 from situate.framework.preemption.extenders import (
-    Filtered,
+    ExtenderQuestion,
+    ExtenderReply,
     FilterNodes,
+    FilterReply,
     NoReply,
-    Preempted,
-    Prioritized,
+    PreemptionReply,
     PrioritizeNodes,
+    PrioritizeReply,
     ProcessPreemption,
-    Question,
-    Reply,
 )
 
 _INT64: Final = range(-(2**63), 2**63)
@@ -67,27 +67,27 @@ def binding_arguments(action: BindByExtender) -> dict[str, Any]:
     return {"PodName": name, "PodNamespace": namespace, "PodUID": action.uid, "Node": action.node}
 
 
-def reply_of(question: Question, body: bytes) -> Reply:
+def reply_of(question: ExtenderQuestion, body: bytes) -> ExtenderReply:
     """Parse the answer's body; `NoReply` if it cannot be read or reports an error."""
     try:
-        said = _decoded(body)
+        said = _decode_json(body)
         match question:
             case FilterNodes():
-                return _filtered(question, said)
+                return _parse_filter_reply(question, said)
             case PrioritizeNodes():
-                return _prioritized(said)
+                return _parse_prioritize_reply(said)
             case ProcessPreemption():
-                return _preempted(said)
+                return _parse_preemption_reply(said)
     except BadReply as problem:
         return NoReply(str(problem))
 
 
 def binding_problem(body: bytes) -> str:
     """Return the error in an ExtenderBindingResult; empty if there is none. `BadReply` if it cannot be read."""
-    return _text(_fields(_decoded(body), "reply"), "Error")
+    return _text(_fields(_decode_json(body), "reply"), "Error")
 
 
-def _filtered(question: FilterNodes, said: Any) -> Filtered:
+def _parse_filter_reply(question: FilterNodes, said: Any) -> FilterReply:
     fields = _fields(said, "reply")
     error = _text(fields, "Error")
     if error:
@@ -100,7 +100,7 @@ def _filtered(question: FilterNodes, said: Any) -> Filtered:
         passing = tuple(map(_name_of, items))
     else:
         passing = ()
-    return Filtered(passing, _texts(fields, "FailedNodes"), _texts(fields, "FailedAndUnresolvableNodes"))
+    return FilterReply(passing, _texts(fields, "FailedNodes"), _texts(fields, "FailedAndUnresolvableNodes"))
 
 
 def _name_of(node: Any) -> str:
@@ -108,15 +108,15 @@ def _name_of(node: Any) -> str:
     return _string(metadata.get("name", ""), "Nodes.items.metadata.name")
 
 
-def _prioritized(said: Any) -> Prioritized:
+def _parse_prioritize_reply(said: Any) -> PrioritizeReply:
     scores = []
     for each in _list(said, "reply"):
         fields = _fields(each, "reply")
         scores.append((_text(fields, "Host"), _integer(fields, "Score")))
-    return Prioritized(tuple(scores))
+    return PrioritizeReply(tuple(scores))
 
 
-def _preempted(said: Any) -> Preempted:
+def _parse_preemption_reply(said: Any) -> PreemptionReply:
     path = "NodeNameToMetaVictims"
     victims = {}
     by_node = _fields(said, "reply").get(path.lower())
@@ -125,10 +125,10 @@ def _preempted(said: Any) -> Preempted:
         pods = (_fields(each, f"{path}.Pods") for each in _list(fields.get("pods"), f"{path}.Pods"))
         uids = tuple(_text(each, "UID") for each in pods)
         victims[node] = (uids, _integer(fields, "NumPDBViolations"))
-    return Preempted(victims)
+    return PreemptionReply(victims)
 
 
-def _decoded(body: bytes) -> Any:
+def _decode_json(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
@@ -140,7 +140,7 @@ def _object(value: Any, path: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise _wrong(path, value, "an object")
+        raise _bad_reply(path, value, "an object")
     return value
 
 
@@ -153,7 +153,7 @@ def _list(value: Any, path: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise _wrong(path, value, "a list")
+        raise _bad_reply(path, value, "a list")
     return value
 
 
@@ -164,7 +164,7 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 
 def _string(value: Any, path: str) -> str:
     if not isinstance(value, str):
-        raise _wrong(path, value, "a string")
+        raise _bad_reply(path, value, "a string")
     return value
 
 
@@ -177,10 +177,10 @@ def _integer(fields: Mapping[str, Any], name: str) -> int:
     if value is None:
         return 0
     if not isinstance(value, int) or isinstance(value, bool) or value not in _INT64:
-        raise _wrong(name, value, "a 64-bit integer")
+        raise _bad_reply(name, value, "a 64-bit integer")
     return value
 
 
-def _wrong(path: str, value: Any, allowed: str) -> BadReply:
+def _bad_reply(path: str, value: Any, allowed: str) -> BadReply:
     found = msgspec.json.encode(value).decode()
     return BadReply(f"{path}: found {found[:60]}{'…' if len(found) > 60 else ''}, allowed: {allowed}")

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from situate.framework.engine.engine import Engine
-from situate.scheduler.metrics.scrape_collector import Evaluations, Now
+from situate.scheduler.metrics.scrape_collector import Evaluations, ScrapeCollector
 
 SCHEDULED: Final = "scheduled"
 UNSCHEDULABLE: Final = "unschedulable"
@@ -17,7 +17,7 @@ _MOST_ATTEMPTS: Final = 15
 """The highest number in the label of attempts, as upstream."""
 
 
-def _doubling(first: float, count: int) -> tuple[float, ...]:
+def _doubling_buckets(first: float, count: int) -> tuple[float, ...]:
     return tuple(first * 2.0**power for power in range(count))
 
 
@@ -25,7 +25,7 @@ class SchedulerMetrics:
     """The scheduler metrics of one process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        seconds = _doubling(0.001, 15)
+        seconds = _doubling_buckets(0.001, 15)
         self._attempts = Counter(
             "scheduler_schedule_attempts",
             "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be scheduled, "
@@ -49,7 +49,7 @@ class SchedulerMetrics:
         self._tries = Histogram(
             "scheduler_pod_scheduling_attempts",
             "Number of attempts to successfully schedule a pod.",
-            buckets=_doubling(1, 5),
+            buckets=_doubling_buckets(1, 5),
             registry=registry,
         )
         self._sli_seconds = Histogram(
@@ -57,7 +57,7 @@ class SchedulerMetrics:
             "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and might "
             "involve multiple scheduling attempts.",
             ("attempts",),
-            buckets=_doubling(0.01, 20),
+            buckets=_doubling_buckets(0.01, 20),
             registry=registry,
         )
         self._preemptions = Counter(
@@ -66,7 +66,7 @@ class SchedulerMetrics:
         self._victims = Histogram(
             "scheduler_preemption_victims",
             "Number of selected preemption victims",
-            buckets=_doubling(1, 7),
+            buckets=_doubling_buckets(1, 7),
             registry=registry,
         )
         self._permit_seconds = Histogram(
@@ -86,7 +86,7 @@ class SchedulerMetrics:
             "scheduler_framework_extension_point_duration_seconds",
             "Latency for running all plugins of a specific extension point.",
             ("extension_point", "status", "profile"),
-            buckets=_doubling(0.0001, 12),
+            buckets=_doubling_buckets(0.0001, 12),
             registry=registry,
         )
         self._plugin_seconds = Histogram(
@@ -96,7 +96,7 @@ class SchedulerMetrics:
             buckets=tuple(0.00001 * 1.5**power for power in range(20)),
             registry=registry,
         )
-        self._refused = Gauge(
+        self._refused_objects = Gauge(
             "situate_scheduler_refused_objects",
             "Existing objects with fields that the scheduler cannot use, by resource.",
             ("resource",),
@@ -105,18 +105,18 @@ class SchedulerMetrics:
         self._profiles: dict[str, _ProfileMetrics] = {}
         self._points: _Children = {}
         self._plugins: _Children = {}
-        self._now = Now()
-        registry.register(self._now)
+        self._scrape_collector = ScrapeCollector()
+        registry.register(self._scrape_collector)
 
-    def show(self, engine: Callable[[], Engine | None]) -> None:
+    def add_engine(self, engine: Callable[[], Engine | None]) -> None:
         """Show the queue and cache of an engine, added to other engines; None while this process does not lead."""
-        self._now.engines.append(engine)
+        self._scrape_collector.engines.append(engine)
 
-    def decided(self, seconds: float) -> None:
+    def record_decision(self, seconds: float) -> None:
         """Record the end of a scheduling cycle."""
         self._algorithm_seconds.observe(seconds)
 
-    def attempt(self, profile: str, result: str, seconds: float) -> None:
+    def record_attempt(self, profile: str, result: str, seconds: float) -> None:
         """Record the end of an attempt: with its cycle, or with its binding."""
         children = self._profiles.get(profile)
         if children is None:
@@ -124,7 +124,7 @@ class SchedulerMetrics:
         children.attempts[result].inc()
         children.seconds[result].observe(seconds)
 
-    def bound(self, attempts: int, seconds: float, *, flushed: bool) -> None:
+    def record_binding(self, attempts: int, seconds: float, *, flushed: bool) -> None:
         """Record a binding, `seconds` after the pod was first seen; `flushed`: it was retried without an event."""
         if flushed:
             self._after_flush.inc()
@@ -133,31 +133,31 @@ class SchedulerMetrics:
 
     def evaluations(self, plugin: str, point: str, profile: str) -> Evaluations:
         """Return the counter of a plugin's evaluations, which the caller increments."""
-        return self._now.evaluations.setdefault((plugin, point, profile), Evaluations())
+        return self._scrape_collector.evaluations.setdefault((plugin, point, profile), Evaluations())
 
-    def plugin_executed(self, plugin: str, point: str, status: str, seconds: float) -> None:
+    def record_plugin_call(self, plugin: str, point: str, status: str, seconds: float) -> None:
         """Record one call of a plugin in a sampled cycle; `status` is a status code, as upstream."""
         _observe(self._plugin_seconds, self._plugins, (plugin, point, status), seconds)
 
-    def extension_point(self, point: str, status: str, profile: str, seconds: float) -> None:
+    def record_extension_point(self, point: str, status: str, profile: str, seconds: float) -> None:
         """Record that an extension point has run, or that its requested actions are done."""
         _observe(self._point_seconds, self._points, (point, status, profile), seconds)
 
-    def preempted(self, victims: int) -> None:
+    def record_victims(self, victims: int) -> None:
         """Record the number of victims that a preemption selected."""
         self._victims.observe(victims)
 
-    def preemption_attempted(self) -> None:
+    def record_preemption_attempt(self) -> None:
         """Record an attempt to preempt for a pod that fits no node."""
         self._preemptions.inc()
 
-    def permit_ended(self, result: str, seconds: float) -> None:
+    def record_permit_wait(self, result: str, seconds: float) -> None:
         """Record the end of a Permit wait; `result` is a status code, as upstream."""
         self._permit_seconds.labels(result).observe(seconds)
 
-    def refused(self, resource: str, count: int) -> None:
+    def set_refused_objects(self, resource: str, count: int) -> None:
         """Set the number of objects of a resource that cannot be used now."""
-        self._refused.labels(resource).set(count)
+        self._refused_objects.labels(resource).set(count)
 
 
 class _ProfileMetrics:

@@ -15,11 +15,11 @@ from functools import partial
 from inspect import getattr_static
 from typing import Any, Final
 
-from situate.framework.profile.profile import Profile, with_each
+from situate.framework.profile.profile import Profile, map_plugins
 from situate.framework.results.status import Code
 from situate.scheduler.metrics.metrics import SchedulerMetrics
 
-_SAMPLED: Final = 0.1
+_SAMPLED_SHARE: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +36,17 @@ class _Point:
     """Whether it counts as an evaluation, unless it is skipped."""
 
 
-def _of_status(answer: Any) -> Code:
+def _code_of_status(answer: Any) -> Code:
     code: Code = answer.status.code
     return code
 
 
-def _of_answer(answer: Any) -> Code:
+def _code_of_answer(answer: Any) -> Code:
     code: Code = answer.code
     return code
 
 
-def _of_permit(answer: Any) -> Code:
+def _code_of_permit(answer: Any) -> Code:
     code: Code = answer[0].code
     return code
 
@@ -55,18 +55,18 @@ _POST_FILTER: Final = "PostFilter"
 _PREFLIGHT: Final = "PreBindPreFlight"
 """The only extension point that may be skipped as a whole."""
 _POINTS: Final = {
-    "pre_filter": _Point("PreFilter", "PreFilter", _of_status, evaluated=True),
+    "pre_filter": _Point("PreFilter", "PreFilter", _code_of_status, evaluated=True),
     "filter": _Point("Filter", "Filter", evaluated=True),
     "add_pod": _Point("PreFilterExtensionAddPod", ""),
     "remove_pod": _Point("PreFilterExtensionRemovePod", ""),
-    "post_filter": _Point(_POST_FILTER, _POST_FILTER, _of_status),
-    "pre_score": _Point("PreScore", "PreScore", _of_answer, evaluated=True),
+    "post_filter": _Point(_POST_FILTER, _POST_FILTER, _code_of_status),
+    "pre_score": _Point("PreScore", "PreScore", _code_of_answer, evaluated=True),
     "score": _Point("Score", "Score", evaluated=True),
     "normalize": _Point("ScoreExtensionNormalize", "Score"),
-    "reserve": _Point("Reserve", "Reserve", _of_status),
+    "reserve": _Point("Reserve", "Reserve", _code_of_status),
     "unreserve": _Point("Unreserve", "Unreserve"),
-    "permit": _Point("Permit", "Permit", _of_permit),
-    "pre_bind_preflight": _Point(_PREFLIGHT, _PREFLIGHT, _of_answer),
+    "permit": _Point("Permit", "Permit", _code_of_permit),
+    "pre_bind_preflight": _Point(_PREFLIGHT, _PREFLIGHT, _code_of_answer),
 }
 """By method name. The actions of PreBind, Bind and PostBind are performed and timed elsewhere."""
 
@@ -85,30 +85,30 @@ class PluginTimes:
 
     def begin(self) -> None:
         """Start or resume a cycle; only its plugins run until `end`."""
-        self._sampled = self._rng.random() < _SAMPLED
+        self._sampled = self._rng.random() < _SAMPLED_SHARE
 
     def end(self) -> None:
         if not self._sampled:
             return
         self._sampled = False
         for (point, profile), (seconds, code) in self._points.items():
-            self._metrics.extension_point(point, code.title, profile, seconds)
+            self._metrics.record_extension_point(point, code.title, profile, seconds)
         self._points.clear()
 
-    def timed(self, profile: Profile) -> Profile:
+    def with_timed_plugins(self, profile: Profile) -> Profile:
         """Return the profile with wrapped plugins."""
-        return with_each(profile, lambda plugin: self._stand_in(plugin, profile.scheduler_name))
+        return map_plugins(profile, lambda plugin: self._wrap_plugin(plugin, profile.scheduler_name))
 
-    def _stand_in(self, plugin: Any, profile: str) -> Any:
+    def _wrap_plugin(self, plugin: Any, profile: str) -> Any:
         """Wrap a plugin with exactly its own methods, because callers check which methods it has."""
         shown: dict[str, Any] = {}
         for name in dir(plugin):
             if name.startswith("_"):
                 continue
             if name in _POINTS:
-                shown[name] = staticmethod(self._watched(plugin, name, profile))
+                shown[name] = staticmethod(self._timed_method(plugin, name, profile))
             elif name == "with_handle":
-                shown[name] = staticmethod(lambda handle: self._stand_in(plugin.with_handle(handle), profile))
+                shown[name] = staticmethod(lambda handle: self._wrap_plugin(plugin.with_handle(handle), profile))
             elif callable(value := getattr(plugin, name)):
                 shown[name] = staticmethod(value)
             elif getattr_static(type(plugin), name, None) is value:
@@ -117,7 +117,7 @@ class PluginTimes:
                 shown[name] = property(partial(_read, plugin, name))
         return type(type(plugin).__name__, (), {"__slots__": (), "__doc__": plugin.__doc__, **shown})()
 
-    def _watched(self, plugin: Any, method: str, profile: str) -> Callable[..., Any]:
+    def _timed_method(self, plugin: Any, method: str, profile: str) -> Callable[..., Any]:
         point, ask, name = _POINTS[method], getattr(plugin, method), plugin.name
         evaluated = self._metrics.evaluations(name, point.name, profile) if point.evaluated else None
 
@@ -135,29 +135,29 @@ class PluginTimes:
             finally:
                 seconds = self._stopwatch() - began
                 self._in_post_filter = outer
-                self._note(point, name, profile, code, seconds)
+                self._record_call(point, name, profile, code, seconds)
             if evaluated is not None and code is not Code.SKIP:
                 evaluated.count += 1
             return answer
 
         return asked
 
-    def _note(self, point: _Point, plugin: str, profile: str, code: Code, seconds: float) -> None:
-        self._metrics.plugin_executed(plugin, point.name, code.title, seconds)
+    def _record_call(self, point: _Point, plugin: str, profile: str, code: Code, seconds: float) -> None:
+        self._metrics.record_plugin_call(plugin, point.name, code.title, seconds)
         if not point.within or self._in_post_filter:  # plugins that preemption runs count as PostFilter's time
             return
         if code is Code.SKIP and point.within != _PREFLIGHT:
             code = Code.SUCCESS
         key = point.within, profile
         before, worst = self._points.get(key, (0.0, code))
-        self._points[key] = before + seconds, _outcome(worst, code)
+        self._points[key] = before + seconds, _more_serious_code(worst, code)
 
 
 def _read(plugin: object, name: str, _: object) -> Any:
     return getattr(plugin, name)
 
 
-def _outcome(one: Code, other: Code) -> Code:
+def _more_serious_code(one: Code, other: Code) -> Code:
     """Return the more serious code: an error before a rejection, a rejection before Wait, Success and Skip."""
     return max(one, other, key=_GRAVITY.__getitem__)
 

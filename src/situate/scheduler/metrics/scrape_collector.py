@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from situate.framework.engine.engine import Engine
-from situate.framework.queue.queued_pod import Place
+from situate.framework.queue.queued_pod import QueueState
 
 K = TypeVar("K", bound=Hashable)
 
@@ -22,7 +22,7 @@ class Evaluations:
     count: int = 0
 
 
-class Now(Collector):
+class ScrapeCollector(Collector):
     """Metrics read at each scrape."""
 
     def __init__(self) -> None:
@@ -71,22 +71,22 @@ class Now(Collector):
         for labels, evaluations in self.evaluations.items():
             asked.add_metric(labels, evaluations.count)
         if engines:
-            for queue, count in _total(each.queue.counts() for each in engines).items():
+            for queue, count in _sum_counts(each.queue.counts() for each in engines).items():
                 pending.add_metric((queue,), count)
-            for where, count in _total(each.queue.incoming for each in engines).items():
+            for where, count in _sum_counts(each.queue.incoming for each in engines).items():
                 incoming.add_metric(where, count)
-            for (plugin, profile), count in _total(_rejections(each) for each in engines).items():
+            for (plugin, profile), count in _sum_counts(_rejections(each) for each in engines).items():
                 reasons.add_metric((plugin, profile), count)
             # schedulers of one process see the same cluster
             size.add_metric(("nodes",), max(len(each.cache.nodes) for each in engines))
             size.add_metric(("pods",), max(len(each.cache) for each in engines))
             size.add_metric(("assumed_pods",), sum(each.queue.being_bound + len(each.permits) for each in engines))
-            for event, count in _total(each.queue.events_in_flight() for each in engines).items():
+            for event, count in _sum_counts(each.queue.events_in_flight() for each in engines).items():
                 events.add_metric((event,), count)
         yield from (pending, incoming, reasons, size, events, asked)
 
 
-def _total(counts: Iterable[Mapping[K, int]]) -> dict[K, int]:
+def _sum_counts(counts: Iterable[Mapping[K, int]]) -> dict[K, int]:
     total: dict[K, int] = {}
     for each in counts:
         for key, count in each.items():
@@ -94,14 +94,14 @@ def _total(counts: Iterable[Mapping[K, int]]) -> dict[K, int]:
     return total
 
 
-_WAITING: Final = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE)
+_WAITING_STATES: Final = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE)
 
 
 def _rejections(engine: Engine) -> dict[tuple[str, str], int]:
     """Count the rejecting plugins of pods that wait, in any part of the queue, until their next cycle begins."""
     found: dict[tuple[str, str], int] = {}
     for pod in engine.queue:
-        if pod.place in _WAITING:
+        if pod.place in _WAITING_STATES:
             for plugin in pod.rejectors | pod.pending | ({pod.gate} if pod.gate else set()):
                 key = plugin, pod.info.pod.spec.scheduler_name
                 found[key] = found.get(key, 0) + 1

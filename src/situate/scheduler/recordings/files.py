@@ -33,8 +33,8 @@ class RecordingFile:
         self._most_bytes = self._limit = most_bytes
         self._parts = parts
         if path.exists():
-            self._put_aside()
-        self._file = self._opened()
+            self._rotate_parts()
+        self._file = self._open_part()
 
     def write(self, line: bytes) -> None:
         self._file.write(line)
@@ -44,7 +44,7 @@ class RecordingFile:
     def full(self) -> bool:
         return self.written >= self._limit
 
-    def listed(self) -> None:
+    def raise_limit(self) -> None:
         """Raise the limit after the initial listing, so that at least as many bytes remain for changes."""
         self._limit = max(self._most_bytes, 2 * self.written)
 
@@ -55,14 +55,14 @@ class RecordingFile:
     def begin_part(self) -> None:
         """Rename this part and start another, which is a recording of its own."""
         self._file.close()
-        self._put_aside()
-        self._file = self._opened()
+        self._rotate_parts()
+        self._file = self._open_part()
         self.written, self._limit = 0, self._most_bytes
 
     def close(self) -> None:
         self._file.close()
 
-    def _put_aside(self) -> None:
+    def _rotate_parts(self) -> None:
         for number in range(self._parts, 0, -1):
             older = self.path if number == 1 else self._part(number - 1)
             if older.exists():
@@ -71,7 +71,7 @@ class RecordingFile:
     def _part(self, number: int) -> Path:
         return self.path.with_name(f"{self.path.name}.{number}")
 
-    def _opened(self) -> IO[bytes]:
+    def _open_part(self) -> IO[bytes]:
         if self.path.suffix == ".gz":
             return cast(IO[bytes], gzip.open(self.path, "wb", compresslevel=5))
         return self.path.open("wb")

@@ -16,19 +16,19 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from situate.framework.plugin_api.catalog_keeper import CATALOGED
+from situate.framework.plugin_api.catalog_keeper import CATALOG_RESOURCES
 from situate.objects.decoding.codec import Malformed, decode
 from situate.objects.resources import NODES, PODS, ResourceType
 
 VERSION: Final = 1
 """Version of the format; a reader refuses others."""
-RECORDED: Final[tuple[ResourceType[Any], ...]] = (NODES, *CATALOGED, PODS)
+RECORDED_RESOURCES: Final[tuple[ResourceType[Any], ...]] = (NODES, *CATALOG_RESOURCES, PODS)
 """In the order of listing: pods last, because the other objects affect decisions about them."""
 
 EntryType = Literal["LISTED", "SYNCED", "ADDED", "MODIFIED", "DELETED", "BOUND"]
 
-_LEFT_OUT: Final = frozenset({"managedFields", "selfLink"})
-_OF_CONTAINERS: Final = frozenset(
+_OMITTED_METADATA: Final = frozenset({"managedFields", "selfLink"})
+_CONTAINER_FIELDS: Final = frozenset(
     {"name", "image", "resources", "ports", "restartPolicy", "restartPolicyRules", "allocatedResources"}
 )
 """Fields kept of containers and of their statuses. The environment, for example, may hold secrets."""
@@ -57,7 +57,7 @@ class _Line(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObjectEntry:
     """An object that existed, changed or was deleted."""
 
     at: float
@@ -67,14 +67,14 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Synced:
+class SyncedEntry:
     """The end of the initial listing."""
 
     at: float
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BindingEntry:
     """A binding by the recorded scheduler."""
 
     at: float
@@ -83,7 +83,7 @@ class Bound:
     node: str
 
 
-Entry = Seen | Synced | Bound
+Entry = ObjectEntry | SyncedEntry | BindingEntry
 
 
 class BadRecording(ValueError):
@@ -94,8 +94,8 @@ def header_line(began: datetime) -> bytes:
     return msgspec.json.encode(Header(VERSION, began)) + b"\n"
 
 
-def seen_line(at: float, type_: EntryType, content: Mapping[str, Any]) -> bytes:
-    """Encode an object; `content` is the result of `essential`."""
+def object_line(at: float, type_: EntryType, content: Mapping[str, Any]) -> bytes:
+    """Encode an object; `content` is the result of `essential_fields`."""
     return msgspec.json.encode({"at": round(at, 6), "type": type_, "object": content}) + b"\n"
 
 
@@ -103,47 +103,49 @@ def synced_line(at: float) -> bytes:
     return msgspec.json.encode({"at": round(at, 6), "type": "SYNCED"}) + b"\n"
 
 
-def bound_line(at: float, pod: str, uid: str, node: str) -> bytes:
+def binding_line(at: float, pod: str, uid: str, node: str) -> bytes:
     return msgspec.json.encode({"at": round(at, 6), "type": "BOUND", "pod": pod, "uid": uid, "node": node}) + b"\n"
 
 
-def essential(resource: ResourceType[Any], content: Mapping[str, Any]) -> dict[str, Any]:
+def essential_fields(resource: ResourceType[Any], content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the object without the fields that no scheduler reads, and without those that change all the time."""
     kept = {"apiVersion": resource.api_version, "kind": resource.kind, **content}
-    metadata = {key: value for key, value in (content.get("metadata") or {}).items() if key not in _LEFT_OUT}
+    metadata = {key: value for key, value in (content.get("metadata") or {}).items() if key not in _OMITTED_METADATA}
     annotations = metadata.get("annotations")
     if annotations and _LAST_APPLIED in annotations:
         metadata["annotations"] = {key: value for key, value in annotations.items() if key != _LAST_APPLIED}
     kept["metadata"] = metadata
     status, spec = content.get("status"), content.get("spec")
     if isinstance(status, Mapping):
-        kept["status"] = _narrowed(status, _STATUSES)
+        kept["status"] = _narrow_containers(status, _STATUSES)
         if status.get("conditions"):
             kept["status"]["conditions"] = [
                 {key: value for key, value in each.items() if key not in _HEARTBEATS} for each in status["conditions"]
             ]
     if isinstance(spec, Mapping):
-        kept["spec"] = {key: value for key, value in _narrowed(spec, _CONTAINERS).items() if key not in _TEMPLATES}
+        kept["spec"] = {
+            key: value for key, value in _narrow_containers(spec, _CONTAINERS).items() if key not in _TEMPLATES
+        }
     return kept
 
 
-def _narrowed(content: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
+def _narrow_containers(content: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
     """Reduce the containers in these fields to the recorded fields."""
     narrowed = dict(content)
     for field in fields:
         if narrowed.get(field):
             narrowed[field] = [
-                {key: value for key, value in each.items() if key in _OF_CONTAINERS} for each in narrowed[field]
+                {key: value for key, value in each.items() if key in _CONTAINER_FIELDS} for each in narrowed[field]
             ]
     return narrowed
 
 
-def same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two states of one object, as `essential` returns them, differ only in their resourceVersion."""
-    return _unversioned(one) == _unversioned(other)
+def equal_except_version(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two states of one object, as `essential_fields` returns them, differ only in their resourceVersion."""
+    return _without_version(one) == _without_version(other)
 
 
-def _unversioned(content: Mapping[str, Any]) -> dict[str, Any]:
+def _without_version(content: Mapping[str, Any]) -> dict[str, Any]:
     metadata = {key: value for key, value in content["metadata"].items() if key != "resourceVersion"}
     return {**content, "metadata": metadata}
 
@@ -166,7 +168,7 @@ def read_entries(lines: Iterable[bytes]) -> Iterator[tuple[Entry | None, str]]:
 
     Raises `BadRecording` for a line that is no entry at all.
     """
-    known = {(each.api_version, each.kind): each for each in RECORDED}
+    known = {(each.api_version, each.kind): each for each in RECORDED_RESOURCES}
     last = 0.0
     for number, text in enumerate(lines, start=2):
         try:
@@ -176,16 +178,16 @@ def read_entries(lines: Iterable[bytes]) -> Iterator[tuple[Entry | None, str]]:
         at = last = max(last, line.at)  # a clock that was set back does not change the order
         match line.type:
             case "SYNCED":
-                yield Synced(at), ""
+                yield SyncedEntry(at), ""
             case "BOUND":
-                yield Bound(at, line.pod, line.uid, line.node), ""
+                yield BindingEntry(at, line.pod, line.uid, line.node), ""
             case _:
-                yield _seen(line, at, known, number)
+                yield _object_entry(line, at, known, number)
 
 
-def _seen(
+def _object_entry(
     line: _Line, at: float, known: Mapping[tuple[str, str], ResourceType[Any]], number: int
-) -> tuple[Seen | None, str]:
+) -> tuple[ObjectEntry | None, str]:
     body = bytes(line.object)
     try:
         meta = _KINDS.decode(body)
@@ -195,7 +197,7 @@ def _seen(
     if resource is None:
         return None, f"line {number}: left out: {meta.kind or 'an object without kind'} of {meta.api_version}"
     try:
-        return Seen(at, line.type, resource, decode(resource, body)), ""
+        return ObjectEntry(at, line.type, resource, decode(resource, body)), ""
     except Malformed as problem:
         return None, f"line {number}: left out: {problem}"
 

@@ -16,13 +16,13 @@ from situate.objects.resources import NODES, PODS, ResourceType, unstructured
 from situate.scheduler.controller.informers import NOT_ENDED
 from situate.scheduler.recordings.files import RecordingFile
 from situate.scheduler.recordings.format import (
-    RECORDED,
+    RECORDED_RESOURCES,
     EntryType,
-    bound_line,
-    essential,
+    binding_line,
+    equal_except_version,
+    essential_fields,
     header_line,
-    same,
-    seen_line,
+    object_line,
     synced_line,
 )
 
@@ -53,7 +53,7 @@ class Recorder:
         self._changes = asyncio.Queue()
         self._stores: dict[ResourceType[Any], Store[Unstructured]] = {}
         self._reflectors: list[Reflector[Unstructured]] = []
-        for resource in RECORDED:
+        for resource in RECORDED_RESOURCES:
             raw = unstructured(
                 resource.group, resource.version, resource.kind, resource.plural, namespaced=resource.namespaced
             )
@@ -67,17 +67,17 @@ class Recorder:
         async with asyncio.TaskGroup() as group:
             for each in self._reflectors:
                 group.create_task(each.run(), name=each.name)
-            await self._listed()
+            await self._wait_for_listing()
             self._begin_part()
             # `on_change` reports existing objects first, which are in the file already
             self._listing = True
             for resource, store in self._stores.items():
-                store.on_change(self._noting(resource))
+                store.on_change(self._change_handler(resource))
             self._listing = False
             self.began = True
             await self._write()
 
-    async def _listed(self) -> None:
+    async def _wait_for_listing(self) -> None:
         """Wait for nodes and pods; other resources that cannot be listed soon are recorded from when they can."""
         for resource in (NODES, PODS):
             await self._stores[resource].wait_synced()
@@ -86,7 +86,9 @@ class Recorder:
         for each in missing:
             each.cancel()
 
-    def _noting(self, resource: ResourceType[Any]) -> Callable[[Unstructured | None, Unstructured | None], None]:
+    def _change_handler(
+        self, resource: ResourceType[Any]
+    ) -> Callable[[Unstructured | None, Unstructured | None], None]:
         def changed(old: Unstructured | None, new: Unstructured | None) -> None:
             if not self._listing:
                 self._changes.put_nowait((resource, old, new))
@@ -114,17 +116,17 @@ class Recorder:
 
     def _write_change(self, resource: ResourceType[Any], old: Unstructured | None, new: Unstructured | None) -> None:
         at = self._now() - self._began
-        before = None if old is None else essential(resource, old.content)
-        after = None if new is None else essential(resource, new.content)
-        if before is not None and after is not None and same(before, after):
+        before = None if old is None else essential_fields(resource, old.content)
+        after = None if new is None else essential_fields(resource, new.content)
+        if before is not None and after is not None and equal_except_version(before, after):
             return
         replaced = before is not None and after is not None and _uid(before) != _uid(after)
         if before is not None and (after is None or replaced):
-            self._file.write(seen_line(at, "DELETED", before))
+            self._file.write(object_line(at, "DELETED", before))
             before = None
         if after is not None:
             type_: EntryType = "ADDED" if before is None else "MODIFIED"
-            self._file.write(seen_line(at, type_, after))
+            self._file.write(object_line(at, type_, after))
             if resource is PODS and before is not None:
                 self._note_binding(at, before, after)
         self.events += 1
@@ -133,7 +135,7 @@ class Recorder:
         node = (after.get("spec") or {}).get("nodeName", "")
         if node and not (before.get("spec") or {}).get("nodeName"):
             meta = after["metadata"]
-            self._file.write(bound_line(at, f"{meta.get('namespace', '')}/{meta.get('name', '')}", _uid(after), node))
+            self._file.write(binding_line(at, f"{meta.get('namespace', '')}/{meta.get('name', '')}", _uid(after), node))
             self.bindings += 1
 
     def _begin_part(self) -> None:
@@ -141,9 +143,9 @@ class Recorder:
         self._file.write(header_line(self._wall()))
         for resource, store in self._stores.items():
             for each in store.list():
-                self._file.write(seen_line(0.0, "LISTED", essential(resource, each.content)))
+                self._file.write(object_line(0.0, "LISTED", essential_fields(resource, each.content)))
         self._file.write(synced_line(0.0))
-        self._file.listed()
+        self._file.raise_limit()
         self._file.flush()
 
     def _now(self) -> float:

@@ -28,9 +28,9 @@ from situate.objects.kinds.meta import KubernetesObject
 from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import Pod
 from situate.objects.resources import PODS, ResourceType
-from situate.scheduler.controller.engine_feed import Complaints, Intake
+from situate.scheduler.controller.engine_feed import EngineFeed, ProblemReporter
 from situate.scheduler.controller.informers import Stores
-from situate.scheduler.recordings.format import Bound, Entry, Seen, Synced
+from situate.scheduler.recordings.format import BindingEntry, Entry, ObjectEntry, SyncedEntry
 
 _SAMPLES: Final = 500
 """Number of points of the time series; there may be up to twice as many."""
@@ -69,12 +69,12 @@ class PodStory:
         return found.agreement if found is not None and not found.agreement.value.startswith("refused") else None
 
     @property
-    def why(self) -> str:
+    def difference(self) -> str:
         if self.problem:
             return self.problem
         if self.agreement is Agreement.SAME or self.comparison is None:
             return ""
-        return self.comparison.why
+        return self.comparison.difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Replay:
     """In the order of arrival."""
     samples: tuple[Sample, ...]
     """Up to `2 * _SAMPLES` moments and the last one; the first is always among them."""
-    means: Means
+    averages: TimeAverages
     there: Usage
     here: Usage
 
@@ -125,7 +125,7 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class TimeAverages:
     """Averages over time, and maxima."""
 
     pending_there: float
@@ -137,7 +137,7 @@ class Means:
 
 
 @dataclass(slots=True)
-class _Course:
+class _TimeSeries:
     """Sums over all moments, and a selection of the moments."""
 
     samples: list[Sample] = field(default_factory=list)
@@ -161,15 +161,15 @@ class _Course:
             self.samples = self.samples[::2]
             self._apart = (self.samples[-1].at - self.samples[0].at) / _SAMPLES
 
-    def kept(self) -> tuple[Sample, ...]:
+    def selected_samples(self) -> tuple[Sample, ...]:
         last = (self._last,) if self._last is not None and self._last is not self.samples[-1] else ()
         return (*self.samples, *last)
 
-    def means(self) -> Means:
+    def averages(self) -> TimeAverages:
         last = self._last or Sample(0.0, 0, 0, 0, 0)
         length = last.at - self._began
         means = (self._sums / length if length > 0 else _values(last)).tolist()
-        return Means(means[0], means[1], means[2], means[3], *self._most)
+        return TimeAverages(means[0], means[1], means[2], means[3], *self._most)
 
 
 def _values(sample: Sample) -> NDArray[np.float64]:
@@ -179,7 +179,7 @@ def _values(sample: Sample) -> NDArray[np.float64]:
 
 
 @dataclass(slots=True)
-class _Silent:
+class _NoReports:
     """Ignores complaints of the recorded cluster, which equal those of the replayed one."""
 
     def bad_object(self, each: Pod | Node, problem: str) -> None:
@@ -198,17 +198,17 @@ class _Cluster:
 
     engine: Engine
     stores: Stores
-    intake: Intake
+    engine_feed: EngineFeed
 
     @classmethod
-    def of(cls, engine: Engine, complaints: Complaints, clock: Callable[[], float]) -> _Cluster:
-        stores = Stores.empty()
-        intake = Intake(stores, complaints, clock)
+    def create(cls, engine: Engine, complaints: ProblemReporter, clock: Callable[[], float]) -> _Cluster:
+        stores = Stores.create_empty()
+        intake = EngineFeed(stores, complaints, clock)
         intake.begin(engine, lambda: None)
         return cls(engine, stores, intake)
 
     def apply(self, resource: ResourceType[Any], found: Any, *, gone: bool) -> None:
-        store = self.stores.of(resource)
+        store = self.stores.store_of(resource)
         assert store is not None
         if gone:
             store.remove(found.metadata.name, found.metadata.namespace)
@@ -219,69 +219,69 @@ class _Cluster:
 def replay(
     entries: Sequence[Entry],
     make_engine: Callable[[], Engine],
-    complaints: Complaints,
+    complaints: ProblemReporter,
     progress: Callable[[float], None] = lambda _: None,
 ) -> Replay:
     """Replay the entries; `make_engine` creates engines of the profile, without extenders.
 
     `progress` receives the current time.
     """
-    player = _Player(make_engine, complaints, _bindings(entries))
+    player = _Replayer(make_engine, complaints, _bindings(entries))
     at = 0.0
     for entry in entries:
         if entry.at > at:
             player.decide_until(at, entry.at)
             at = entry.at
             progress(at)
-        player.take(entry)
+        player.apply_entry(entry)
     player.decide_until(at, None)
     return player.result(at)
 
 
 def _bindings(entries: Iterable[Entry]) -> dict[str, str]:
     """Return the node that the recorded scheduler finally chose, by uid."""
-    return {entry.uid: entry.node for entry in entries if isinstance(entry, Bound)}
+    return {entry.uid: entry.node for entry in entries if isinstance(entry, BindingEntry)}
 
 
 @dataclass(slots=True)
-class _Player:
+class _Replayer:
     make_engine: Callable[[], Engine]
-    complaints: Complaints
+    complaints: ProblemReporter
     bindings: Mapping[str, str]
     now: float = 0.0
     synced: bool = False
     stories: dict[str, PodStory] = field(default_factory=dict)
     waiting_there: set[str] = field(default_factory=set)
     waiting_here: set[str] = field(default_factory=set)
-    course: _Course = field(default_factory=_Course)
+    course: _TimeSeries = field(default_factory=_TimeSeries)
     there: _Cluster = field(init=False)
     here: _Cluster = field(init=False)
 
     def __post_init__(self) -> None:
-        self.there = _Cluster.of(self.make_engine(), _Silent(), lambda: self.now)
-        self.here = _Cluster.of(self.make_engine(), self.complaints, lambda: self.now)
+        self.there = _Cluster.create(self.make_engine(), _NoReports(), lambda: self.now)
+        self.here = _Cluster.create(self.make_engine(), self.complaints, lambda: self.now)
 
     # Entries of the recording
 
-    def take(self, entry: Entry) -> None:
+    def apply_entry(self, entry: Entry) -> None:
         self.now = entry.at
         match entry:
-            case Synced():
+            case SyncedEntry():
                 self.synced = True
-            case Bound(at, _, uid, node):
+            case BindingEntry(at, _, uid, node):
                 story = self.stories.get(uid)
                 if story is not None:
                     story.there, story.there_at = node, at
                     self.waiting_there.discard(uid)
-            case Seen(_, type_, resource, found):
+            case ObjectEntry(_, type_, resource, found):
                 gone = type_ == "DELETED"
                 self.there.apply(resource, found, gone=gone)
                 if resource is PODS:
-                    self._take_pod(found, gone=gone)
+                    self._apply_pod(found, gone=gone)
                 else:
                     self.here.apply(resource, found, gone=gone)
 
-    def _take_pod(self, pod: Pod, *, gone: bool) -> None:
+    def _apply_pod(self, pod: Pod, *, gone: bool) -> None:
         uid = pod.metadata.uid
         story = self.stories.get(uid)
         if story is None and not gone and not pod.spec.node_name:
@@ -300,7 +300,7 @@ class _Player:
             story.there, story.there_at = pod.spec.node_name, self.now
             self.waiting_there.discard(uid)
         if not story.preempted:
-            self.here.apply(PODS, _on(pod, story.here), gone=gone)
+            self.here.apply(PODS, _pod_on_node(pod, story.here), gone=gone)
 
     # Decisions
 
@@ -319,16 +319,16 @@ class _Player:
             self._decide()
 
     def _decide(self) -> None:
-        self.here.intake.hand_over_catalog()
+        self.here.engine_feed.hand_over_catalog()
         engine = self.here.engine
         engine.tick(self.now)
         while (decision := engine.schedule(self.now)) is not None:
             if isinstance(decision, Asked):
                 raise ValueError("a replay cannot ask the extenders of the engine about past states")
-            self._heed(decision)
+            self._record_decision(decision)
         self._sample()
 
-    def _heed(self, decision: Decision) -> None:
+    def _record_decision(self, decision: Decision) -> None:
         info = decision.pod.info
         story = self.stories.get(info.uid)
         if story is None:
@@ -337,30 +337,30 @@ class _Player:
         match decision:
             case Placed(_, node):
                 if node != theirs:
-                    story.comparison = self._compared_before(info, theirs)
+                    story.comparison = self._compare_without_pod(info, theirs)
                 story.here, story.here_at, story.problem = node, self.now, ""
                 self.waiting_here.discard(info.uid)
-                self.here.engine.bound(decision)
-                self.here.stores.pods.put(_on(info.pod, node))
+                self.here.engine.binding_succeeded(decision)
+                self.here.stores.pods.put(_pod_on_node(info.pod, node))
             case Refused():
-                story.comparison = self._compared(info.pod, theirs)
+                story.comparison = self._compare_placement(info.pod, theirs)
                 self._evict(decision)
             case Failed(_, error):
                 story.problem = error
             case _:
                 story.problem = "a Permit plugin delays the pod"
 
-    def _compared_before(self, info: PodInfo, theirs: str) -> Comparison | None:
+    def _compare_without_pod(self, info: PodInfo, theirs: str) -> Comparison | None:
         """Compare on the cluster without the pod just placed: removing and restoring the pod needs no copy."""
         cache = self.here.engine.cache
         known = cache.remove_pod(info.uid)
         assert known is not None
         try:
-            return self._compared(info.pod, theirs)
+            return self._compare_placement(info.pod, theirs)
         finally:
             cache.assume(known.info, known.node)
 
-    def _compared(self, pod: Pod, theirs: str) -> Comparison | None:
+    def _compare_placement(self, pod: Pod, theirs: str) -> Comparison | None:
         try:
             return compare(Question.of(self.here.engine, pod), theirs)
         except PluginFailed:
@@ -387,8 +387,8 @@ class _Player:
                 self.now,
                 len(self.waiting_there),
                 len(self.waiting_here),
-                _used(self.there.engine.snapshot),
-                _used(self.here.engine.snapshot),
+                _count_used_nodes(self.there.engine.snapshot),
+                _count_used_nodes(self.here.engine.snapshot),
             )
         )
 
@@ -397,18 +397,18 @@ class _Player:
             end,
             self.here.engine.snapshot.count,
             tuple(self.stories.values()),
-            self.course.kept(),
-            self.course.means(),
+            self.course.selected_samples(),
+            self.course.averages(),
             _usage(self.there.engine.snapshot),
             _usage(self.here.engine.snapshot),
         )
 
 
-def _on(pod: Pod, node: str) -> Pod:
+def _pod_on_node(pod: Pod, node: str) -> Pod:
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
 
 
-def _used(snapshot: Snapshot) -> int:
+def _count_used_nodes(snapshot: Snapshot) -> int:
     return int(np.count_nonzero(snapshot.pod_count))
 
 
@@ -421,4 +421,4 @@ def _usage(snapshot: Snapshot) -> Usage:
     room_of_node = snapshot.allocatable(0)
     there = room_of_node > 0
     spread = float(np.std(snapshot.requested(0)[there] / room_of_node[there])) if there.any() else 0.0
-    return Usage(parts, _used(snapshot), spread)
+    return Usage(parts, _count_used_nodes(snapshot), spread)

@@ -23,23 +23,23 @@ from situate.framework.explain.compare import Agreement, Comparison, compare_ste
 from situate.framework.explain.explain import Question
 from situate.framework.pod.pods import BadPod, PodKey
 from situate.framework.preemption import extenders
-from situate.framework.preemption.extenders import Reply, Steps, noting
+from situate.framework.preemption.extenders import ExtenderReply, Steps, report_bad_replies
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.kinds.pods import Pod
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 
-STANDS_S: Final = 15.0
+REFUSAL_AGE_S: Final = 15.0
 """How long a refusal must last to count: the back-off of a pod that an event may help ends after 10 s."""
-OVERTAKES_S: Final = 1.0
+OVERTAKING_S: Final = 1.0
 """How much later a binding may be seen than one that was decided after it."""
-_OVERTAKING: Final = 50
+_OVERTAKING_LIMIT: Final = 50
 """Bindings tried before a difference counts."""
 FIRST_SIGHT_S: Final = 60.0
 """How long the snapshot of a pod's first sight is retained: it references everything that has changed since."""
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class ComparedDecision:
     """A decision of the other scheduler, compared with the decision here."""
 
     at: float
@@ -63,9 +63,9 @@ class Decided:
         return self.comparison is not None and self.comparison.agreement.agrees
 
     @property
-    def why(self) -> str:
+    def difference(self) -> str:
         """Return the difference, and the extenders that did not answer."""
-        why = self.problem if self.comparison is None else self.comparison.why
+        why = self.problem if self.comparison is None else self.comparison.difference
         return "; ".join(part for part in (why, *self.unanswered) if part)
 
 
@@ -74,55 +74,55 @@ class Consultation:
     """A comparison that is suspended until extenders have answered."""
 
     steps: Steps[None]
-    questions: tuple[extenders.Question, ...]
+    questions: tuple[extenders.ExtenderQuestion, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Doubtful:
+class _PendingDifference:
     """A difference that bindings seen later may explain."""
 
-    decided: Decided
+    decided: ComparedDecision
     question: Question
 
 
 @dataclass(slots=True)
-class _Refused:
+class _PendingRefusal:
     since: float
-    told: bool = False
+    compared: bool = False
 
 
-def nobody_to_consult(consultation: Consultation) -> None:
+def reject_consultation(consultation: Consultation) -> None:
     """Reject a consultation: for engines without extenders."""
     raise AssertionError(f"no extender is configured to answer {consultation.questions}")
 
 
 @dataclass(slots=True)
 class Shadow:
-    """The comparison of all decisions. Register `changed` with the store of pods before the engine's feed.
+    """The comparison of all decisions. Register `on_pod_change` with the store of pods before the engine's feed.
 
-    `changed` must run before the engine has the change.
+    `on_pod_change` must run before the engine has the change.
     """
 
     engine: Callable[[], Engine | None]
     """Returns the engine, which has the state of the stores but schedules nothing; None until everything was listed."""
-    tell: Callable[[Decided], None]
+    report: Callable[[ComparedDecision], None]
     clock: Callable[[], float]
-    consult: Callable[[Consultation], None] = nobody_to_consult
-    """Gets the questions answered, then calls `answered`."""
+    consult: Callable[[Consultation], None] = reject_consultation
+    """Gets the questions answered, then calls `resume_comparison`."""
     counts: dict[str, int] = field(default_factory=dict)
     """By result; every possible result, once the first decision was seen."""
     _first_seen: dict[str, tuple[float, Snapshot]] = field(default_factory=dict)
     """By uid, the oldest first."""
     _known: set[str] = field(default_factory=set)
     """Uids of pods that wait."""
-    _refused: dict[PodKey, _Refused] = field(default_factory=dict)
-    _doubtful: deque[_Doubtful] = field(default_factory=deque)
+    _pending_refusals: dict[PodKey, _PendingRefusal] = field(default_factory=dict)
+    _pending_differences: deque[_PendingDifference] = field(default_factory=deque)
     _consulting: int = 0
     """Number of suspended comparisons."""
-    _bound: deque[tuple[float, Pod]] = field(default_factory=deque)
+    _latest_bindings: deque[tuple[float, Pod]] = field(default_factory=deque)
     """The latest bindings, with the time at which each was seen."""
 
-    def changed(self, old: Pod | None, new: Pod | None) -> None:
+    def on_pod_change(self, old: Pod | None, new: Pod | None) -> None:
         """Handle a pod that appeared, changed or was deleted; the engine does not have the change yet."""
         engine = self.engine()
         if engine is None:
@@ -136,27 +136,31 @@ class Shadow:
                 if waited:
                     _, earlier = self._first_seen.get(new.metadata.uid, (0.0, None))
                     self._decide(engine, new, new.spec.node_name, earlier)
-                    self._bound.append((self.clock(), new))
+                    self._latest_bindings.append((self.clock(), new))
                 self._forget(new)
             else:
                 self._note_waiting(engine, new)
 
-    def due(self, pods: Callable[[str, str], Pod | None]) -> None:
+    def compare_due(self, pods: Callable[[str, str], Pod | None]) -> None:
         """Compare decisions that have lasted long enough; `pods` returns a pod by namespace and name."""
         engine, now = self.engine(), self.clock()
         if engine is None:
             return
         while self._first_seen and now - next(iter(self._first_seen.values()))[0] > FIRST_SIGHT_S:
             del self._first_seen[next(iter(self._first_seen))]
-        while self._doubtful and now - self._doubtful[0].decided.at >= OVERTAKES_S:
-            self._go_on(self._with_overtaken(self._doubtful.popleft()), None)
-        while self._bound and now - self._bound[0][0] > 2 * OVERTAKES_S and not (self._doubtful or self._consulting):
-            self._bound.popleft()
-        for (namespace, name), refused in list(self._refused.items()):
-            if refused.told or now - refused.since < STANDS_S:
+        while self._pending_differences and now - self._pending_differences[0].decided.at >= OVERTAKING_S:
+            self._run_steps(self._later_binding_steps(self._pending_differences.popleft()), None)
+        while (
+            self._latest_bindings
+            and now - self._latest_bindings[0][0] > 2 * OVERTAKING_S
+            and not (self._pending_differences or self._consulting)
+        ):
+            self._latest_bindings.popleft()
+        for (namespace, name), refused in list(self._pending_refusals.items()):
+            if refused.compared or now - refused.since < REFUSAL_AGE_S:
                 continue
             pod = pods(namespace, name)
-            refused.told = True
+            refused.compared = True
             if pod is not None and not pod.spec.node_name:
                 self._decide(engine, pod, "", None)
 
@@ -169,21 +173,21 @@ class Shadow:
         condition = pod.condition("PodScheduled")
         refused = condition is not None and (condition.status, condition.reason) == ("False", "Unschedulable")
         if not refused or pod.status.nominated_node_name:  # a nominated pod is about to get its node
-            self._refused.pop(key, None)
-        elif key not in self._refused:
-            self._refused[key] = _Refused(self.clock())
+            self._pending_refusals.pop(key, None)
+        elif key not in self._pending_refusals:
+            self._pending_refusals[key] = _PendingRefusal(self.clock())
 
     def _forget(self, pod: Pod) -> None:
         self._first_seen.pop(pod.metadata.uid, None)
         self._known.discard(pod.metadata.uid)
-        self._refused.pop((pod.metadata.namespace, pod.metadata.name), None)
+        self._pending_refusals.pop((pod.metadata.namespace, pod.metadata.name), None)
 
-    def answered(self, consultation: Consultation, replies: Sequence[Reply]) -> None:
+    def resume_comparison(self, consultation: Consultation, replies: Sequence[ExtenderReply]) -> None:
         """Resume a comparison with one reply for each question, in order."""
         self._consulting -= 1
-        self._go_on(consultation.steps, replies)
+        self._run_steps(consultation.steps, replies)
 
-    def _go_on(self, steps: Steps[None], replies: Sequence[Reply] | None) -> None:
+    def _run_steps(self, steps: Steps[None], replies: Sequence[ExtenderReply] | None) -> None:
         """Run a comparison to its next questions, or to its end."""
         try:
             questions = next(steps) if replies is None else steps.send(replies)
@@ -193,9 +197,9 @@ class Shadow:
         self.consult(Consultation(steps, questions))
 
     def _decide(self, engine: Engine, pod: Pod, theirs: str, earlier: Snapshot | None) -> None:
-        self._go_on(self._compared(engine, pod, theirs, earlier), None)
+        self._run_steps(self._comparison_steps(engine, pod, theirs, earlier), None)
 
-    def _compared(self, engine: Engine, pod: Pod, theirs: str, earlier: Snapshot | None) -> Steps[None]:
+    def _comparison_steps(self, engine: Engine, pod: Pod, theirs: str, earlier: Snapshot | None) -> Steps[None]:
         at, comparison, problem, question = self.clock(), None, "", None
         unanswered: dict[str, None] = {}
         try:
@@ -208,19 +212,19 @@ class Shadow:
                 comparison = before if before.agreement.agrees else comparison
         except (BadPod, PluginFailed) as failed:
             problem = str(failed)
-        decided = Decided(at, pod, comparison, problem, tuple(unanswered))
+        decided = ComparedDecision(at, pod, comparison, problem, tuple(unanswered))
         if theirs and question is not None and comparison is not None and not decided.agrees:
-            self._doubtful.append(_Doubtful(decided, question))
+            self._pending_differences.append(_PendingDifference(decided, question))
         else:
             self._count(decided)
 
-    def _with_overtaken(self, doubtful: _Doubtful) -> Steps[None]:
+    def _later_binding_steps(self, doubtful: _PendingDifference) -> Steps[None]:
         """Compare again, adding the bindings seen since one by one, until both agree; count the result."""
         decided, question = doubtful.decided, doubtful.question
         snapshot = question.snapshot
         unanswered = dict.fromkeys(decided.unanswered)
-        later = [pod for at, pod in self._bound if decided.at <= at <= decided.at + OVERTAKES_S]
-        for pod in later[:_OVERTAKING]:
+        later = [pod for at, pod in self._latest_bindings if decided.at <= at <= decided.at + OVERTAKING_S]
+        for pod in later[:_OVERTAKING_LIMIT]:
             index = snapshot.nodes.index.get(pod.spec.node_name)
             if index is None or pod.metadata.uid == decided.pod.metadata.uid or pod.metadata.uid in snapshot.placed:
                 continue
@@ -231,19 +235,19 @@ class Shadow:
                 break
         self._count(decided)
 
-    def _count(self, decided: Decided) -> None:
+    def _count(self, decided: ComparedDecision) -> None:
         if not self.counts:
             self.counts.update(dict.fromkeys((*(each.value for each in Agreement), "failed"), 0))
         self.counts[decided.result] += 1
-        self.tell(decided)
+        self.report(decided)
 
 
 def _compare(question: Question, theirs: str, unanswered: dict[str, None]) -> Steps[Comparison]:
-    return (yield from noting(compare_steps(question, theirs), unanswered.setdefault))
+    return (yield from report_bad_replies(compare_steps(question, theirs), unanswered.setdefault))
 
 
 def summary(counts: Mapping[str, int]) -> str:
     """Format counts: `30 decisions: 28 same, 2 equally good`."""
     total = sum(counts.values())
     parts = ", ".join(f"{number} {result}" for result, number in counts.items() if number)
-    return f"{counted(total, 'decision')}: {parts}" if total else "no decision was seen"
+    return f"{format_count(total, 'decision')}: {parts}" if total else "no decision was seen"

@@ -3,7 +3,7 @@
 The steps: read the object from the API, put the record, and read the record back. Then remove our finalizer from the
 version that was read back, and only from that version. Last, delete the object. After any failure the first step is
 repeated, so that the next write is decided on the current object. The shell performs one step at a time and passes its
-outcome to `advanced`. The shell keeps only the `Progress`.
+outcome to `next_progress`. The shell keeps only the `ArchiveProgress`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from situate.sharding.model.names import (
     TERM,
     WHY,
 )
-from situate.sharding.model.object_view import ObjectView, without_finalizer
+from situate.sharding.model.object_view import ObjectView, content_without_finalizer
 from situate.sharding.model.patches import guarded_patch
 from situate.sharding.model.supervisor_config import OnUnavailable, SupervisorConfig
 
@@ -40,14 +40,14 @@ REFUSED_CAP_S: Final = 3600.0
 """Maximum back-off after a permanent failure."""
 
 
-def due_in(view: ObjectView, config: SupervisorConfig, wall: datetime, rank: int | None) -> float:
+def archive_due_s(view: ObjectView, config: SupervisorConfig, wall: datetime, rank: int | None) -> float:
     """Return the seconds until the object is archived by age.
 
     0 or less means now, infinity means never unless an event changes that. Age counts from completion, or from creation
     if that is later, because the completion of a restored object is old. The object is due from age = TTL on, as in
-    KSched. `rank`: see `ranks`.
+    KSched. `rank`: see `completion_ranks`.
     """
-    ttl = config.ttl.of(view.successful)
+    ttl = config.ttl.ttl_of(view.successful)
     if view.completed_at is None or ttl is None or view.held or not config.archive_when(view):
         return math.inf
     if rank is not None and config.keep_last_per_owner is not None and rank <= config.keep_last_per_owner:
@@ -56,23 +56,23 @@ def due_in(view: ObjectView, config: SupervisorConfig, wall: datetime, rank: int
     return ttl - (wall - born).total_seconds()
 
 
-def owners_due_in(
+def owners_archive_due_s(
     view: ObjectView,
     config: SupervisorConfig,
     wall: datetime,
     rank: Callable[[ObjectView], int | None],
     owner: Callable[[ObjectView], ObjectView | None],
 ) -> float:
-    """Return the least `due_in` of the owner, its owner and so on; infinity if none of them is ever due."""
+    """Return the least `archive_due_s` of the owner, its owner and so on; infinity if none of them is ever due."""
     due_s, seen, above = math.inf, {view.uid}, owner(view)
     while above is not None and above.uid not in seen:
         seen.add(above.uid)
-        due_s = min(due_s, due_in(above, config, wall, rank(above)))
+        due_s = min(due_s, archive_due_s(above, config, wall, rank(above)))
         above = owner(above)
     return due_s
 
 
-def hastened(view: ObjectView, config: SupervisorConfig, due_s: float, owners_due_s: float) -> float:
+def due_before_owners_s(view: ObjectView, config: SupervisorConfig, due_s: float, owners_due_s: float) -> float:
     """Return the seconds until the object is due, given that it goes before its owners.
 
     An object that must not be archived by age keeps `due_s`.
@@ -82,7 +82,7 @@ def hastened(view: ObjectView, config: SupervisorConfig, due_s: float, owners_du
     return min(due_s, owners_due_s)
 
 
-def ranks(views: Iterable[ObjectView]) -> dict[str, int]:
+def completion_ranks(views: Iterable[ObjectView]) -> dict[str, int]:
     """Return, by UID, the rank of each completed object among those of its controlling owner; the latest has rank 1."""
     completed = [view for view in views if view.completed_at is not None and view.owner_uid]
     found: dict[str, int] = {}
@@ -92,7 +92,7 @@ def ranks(views: Iterable[ObjectView]) -> dict[str, int]:
     return found
 
 
-class Step(Enum):
+class ArchiveStep(Enum):
     """The next step that the shell performs."""
 
     READ = "read"
@@ -109,13 +109,13 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ArchiveProgress:
     """The state of the archiving of one object. After a crash the next supervisor starts again, which is harmless."""
 
     uid: str
     delete: bool
     """Whether to delete the object in the end."""
-    step: Step = Step.READ
+    step: ArchiveStep = ArchiveStep.READ
     view: ObjectView | None = None
     """The version that is archived, later the version without the finalizer; None before the first read."""
     digest: str = ""
@@ -154,12 +154,12 @@ class ReadBack:
 
 
 @dataclass(frozen=True, slots=True)
-class NotThere:
+class RecordMissing:
     """The archive does not have the record, although it accepted it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Corrupt:
+class RecordCorrupt:
     """The record cannot be read."""
 
     message: str
@@ -198,8 +198,18 @@ class Refused:
     message: str
 
 
-Outcome: TypeAlias = (
-    Read | Gone | Stored | ReadBack | NotThere | Corrupt | Released | Deleted | Superseded | Unavailable | Refused
+StepOutcome: TypeAlias = (
+    Read
+    | Gone
+    | Stored
+    | ReadBack
+    | RecordMissing
+    | RecordCorrupt
+    | Released
+    | Deleted
+    | Superseded
+    | Unavailable
+    | Refused
 )
 
 
@@ -214,7 +224,7 @@ class Finished:
 class Retry:
     """A new start after the back-off for `progress.failures`, at most `cap_s`."""
 
-    progress: Progress
+    progress: ArchiveProgress
     message: str
     cap_s: float = RETRY_CAP_S
     condition: bool = False
@@ -224,7 +234,7 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class OutcomeContext:
     """The inputs for judging an outcome."""
 
     now: float
@@ -233,52 +243,59 @@ class Moment:
     config: SupervisorConfig
     rank: int | None = None
     owners_due_s: float = math.inf
-    """See `owners_due_in`."""
+    """See `owners_archive_due_s`."""
 
 
-def advanced(progress: Progress, outcome: Outcome, moment: Moment) -> Progress | Retry | Finished:
-    """Return the state after a step with this outcome. The step of a returned `Progress` is performed at once."""
+def next_progress(
+    progress: ArchiveProgress, outcome: StepOutcome, moment: OutcomeContext
+) -> ArchiveProgress | Retry | Finished:
+    """Return the state after a step with this outcome.
+
+    The step of a returned `ArchiveProgress` is performed at once.
+    """
     match outcome:
         case Gone() | Deleted():
             return Finished("the object is gone")
         case Read(view):
-            return _read(progress, view, moment)
+            return _progress_after_read(progress, view, moment)
         case Stored(digest):
-            return replace(progress, step=Step.VERIFY, digest=digest)
+            return replace(progress, step=ArchiveStep.VERIFY, digest=digest)
         case ReadBack():
-            return _verified(progress, outcome, moment)
-        case NotThere():
-            return _again(progress, moment, "the archive accepted the record but does not contain it", condition=True)
-        case Corrupt(message):
-            return _again(progress, moment, message, condition=True, alert=True)
+            return _progress_after_verify(progress, outcome, moment)
+        case RecordMissing():
+            return _retry_after_failure(
+                progress, moment, "the archive accepted the record but does not contain it", condition=True
+            )
+        case RecordCorrupt(message):
+            return _retry_after_failure(progress, moment, message, condition=True, alert=True)
         case Released(view):
             done = Finished("the object is archived, and its deletion was already requested")
-            return replace(progress, step=Step.DELETE, view=view) if progress.delete else done
+            return replace(progress, step=ArchiveStep.DELETE, view=view) if progress.delete else done
         case Superseded():
-            return replace(progress, step=Step.READ, view=None, digest="")
+            return replace(progress, step=ArchiveStep.READ, view=None, digest="")
         case Unavailable(message, archive):
-            return _unavailable(progress, moment, message, archive)
+            return _progress_after_outage(progress, moment, message, archive)
         case Refused(message):
-            of_archive = progress.step in (Step.PUT, Step.VERIFY)
-            return _again(progress, moment, message, cap_s=REFUSED_CAP_S, condition=of_archive)
+            of_archive = progress.step in (ArchiveStep.PUT, ArchiveStep.VERIFY)
+            return _retry_after_failure(progress, moment, message, cap_s=REFUSED_CAP_S, condition=of_archive)
         case _ as never:
             assert_never(never)
 
 
-def archived_already(view: ObjectView, config: SupervisorConfig) -> bool:
+def is_archived_unchanged(view: ObjectView, config: SupervisorConfig) -> bool:
     """Return whether the object was archived unchanged and our finalizer removed: a crash preceded the deletion."""
     if not view.archived or view.has_finalizer(config.finalizer):
         return False
     return view.archived == content_digest(view.content, marks_of(config))
 
 
-def released_write(view: ObjectView, config: SupervisorConfig, term: int, *, archived: bool) -> Write:
+def finalizer_removal_write(view: ObjectView, config: SupervisorConfig, term: int, *, archived: bool) -> Write:
     """Return the write that removes the finalizer from exactly the version that was read back (step 4).
 
     `archived` False: a user's delete goes through without a record in the archive.
     """
     digest = content_digest(view.content, marks_of(config)) if archived else ""
-    return Write(guarded_patch(view.content, without_finalizer(view, config.finalizer, term, digest)))
+    return Write(guarded_patch(view.content, content_without_finalizer(view, config.finalizer, term, digest)))
 
 
 def marks_of(config: SupervisorConfig) -> Marks:
@@ -286,49 +303,55 @@ def marks_of(config: SupervisorConfig) -> Marks:
     return Marks(config.finalizer, _ANNOTATIONS, frozenset({EXECUTOR}))
 
 
-def _read(progress: Progress, view: ObjectView, moment: Moment) -> Progress | Finished:
+def _progress_after_read(
+    progress: ArchiveProgress, view: ObjectView, moment: OutcomeContext
+) -> ArchiveProgress | Finished:
     config = moment.config
     if view.uid != progress.uid:
         return Finished("another object now has this name")
-    if archived_already(view, config):
+    if is_archived_unchanged(view, config):
         if view.deleting:
             return Finished("the object is archived and being deleted")
-        return replace(progress, step=Step.DELETE, view=view, delete=True)
+        return replace(progress, step=ArchiveStep.DELETE, view=view, delete=True)
     if view.deleting:
         if not view.has_finalizer(config.finalizer):
             return Finished("the object is being deleted and waits for other finalizers")
-        return replace(progress, step=Step.PUT, view=view, delete=False)
-    due_s = due_in(view, config, moment.wall, moment.rank)
-    if hastened(view, config, due_s, moment.owners_due_s) > 0:
+        return replace(progress, step=ArchiveStep.PUT, view=view, delete=False)
+    due_s = archive_due_s(view, config, moment.wall, moment.rank)
+    if due_before_owners_s(view, config, due_s, moment.owners_due_s) > 0:
         return Finished("the object is not due for the archive")
-    return replace(progress, step=Step.PUT, view=view, delete=True)
+    return replace(progress, step=ArchiveStep.PUT, view=view, delete=True)
 
 
-def _verified(progress: Progress, found: ReadBack, moment: Moment) -> Progress | Retry:
+def _progress_after_verify(
+    progress: ArchiveProgress, found: ReadBack, moment: OutcomeContext
+) -> ArchiveProgress | Retry:
     assert progress.view is not None, "a record is verified after the object was read"
     wanted = ReadBack(progress.digest, progress.view.resource_version)
     if found == wanted:
-        return replace(progress, step=Step.RELEASE, failures=0, failing_since=None)
+        return replace(progress, step=ArchiveStep.RELEASE, failures=0, failing_since=None)
     message = (
         f"the archive holds digest {found.digest} of resourceVersion {found.resource_version}, expected "
         f"digest {wanted.digest} of resourceVersion {wanted.resource_version}"
     )
-    return _again(progress, moment, message, condition=True, alert=True)
+    return _retry_after_failure(progress, moment, message, condition=True, alert=True)
 
 
-def _unavailable(progress: Progress, moment: Moment, message: str, archive: bool) -> Progress | Retry:
+def _progress_after_outage(
+    progress: ArchiveProgress, moment: OutcomeContext, message: str, archive: bool
+) -> ArchiveProgress | Retry:
     since = moment.now if progress.failing_since is None else progress.failing_since
     deleting = progress.view is not None and progress.view.deleting
     config = moment.config
     lets_go = archive and deleting and config.archive_on_unavailable is OnUnavailable.RELEASE
     if lets_go and moment.now - since >= config.release_after:
-        return replace(progress, step=Step.RELEASE, digest="", failing_since=since)
-    return _again(progress, moment, message, condition=archive)
+        return replace(progress, step=ArchiveStep.RELEASE, digest="", failing_since=since)
+    return _retry_after_failure(progress, moment, message, condition=archive)
 
 
-def _again(
-    progress: Progress,
-    moment: Moment,
+def _retry_after_failure(
+    progress: ArchiveProgress,
+    moment: OutcomeContext,
     message: str,
     cap_s: float = RETRY_CAP_S,
     *,
@@ -337,5 +360,5 @@ def _again(
 ) -> Retry:
     since = moment.now if progress.failing_since is None else progress.failing_since
     # the view stays, so that during an outage it is known whether a user waits for the deletion
-    after = replace(progress, step=Step.READ, failures=progress.failures + 1, failing_since=since, digest="")
+    after = replace(progress, step=ArchiveStep.READ, failures=progress.failures + 1, failing_since=since, digest="")
     return Retry(after, message, cap_s, condition, alert)

@@ -25,20 +25,24 @@ def verdict_write(view: ObjectView, verdict: Verdict | None, now: datetime) -> W
     """Return the write that sets `Assigned` to the verdict; None if it is set already or need not be set."""
     if verdict is None or verdict.brief:
         return None
-    if verdict.assigned and _status(view, ASSIGNED) != "False":
+    if verdict.assigned and _condition_status(view, ASSIGNED) != "False":
         return None
-    return _write(view, ASSIGNED, verdict.assigned, verdict.reason, verdict.message, now)
+    return _condition_write(view, ASSIGNED, verdict.assigned, verdict.reason, verdict.message, now)
 
 
 def archive_failed_write(view: ObjectView, message: str | None, now: datetime) -> Write | None:
     """Return the write that sets `ArchiveFailed`; None if it is set already. `message` None: no failure any more."""
-    if message is None and _status(view, ARCHIVE_FAILED) != "True":
+    if message is None and _condition_status(view, ARCHIVE_FAILED) != "True":
         return None
-    return _write(view, ARCHIVE_FAILED, message is not None, "ArchiveFailed" if message else "Archived", message, now)
+    return _condition_write(
+        view, ARCHIVE_FAILED, message is not None, "ArchiveFailed" if message else "Archived", message, now
+    )
 
 
-def _write(view: ObjectView, type_: str, holds: bool, reason: str, message: str | None, now: datetime) -> Write | None:
-    old = _found(view, type_)
+def _condition_write(
+    view: ObjectView, type_: str, holds: bool, reason: str, message: str | None, now: datetime
+) -> Write | None:
+    old = _find_condition(view, type_)
     wanted = {
         "type": type_,
         "status": str(holds),
@@ -50,23 +54,23 @@ def _write(view: ObjectView, type_: str, holds: bool, reason: str, message: str 
     since = old.get("lastTransitionTime") if old.get("status") == wanted["status"] else None
     wanted["lastTransitionTime"] = since if isinstance(since, str) else rfc3339(now)
     status = view.content.get("status")
-    others = [each for each in _listed(view) if not (isinstance(each, Mapping) and each.get("type") == type_)]
+    others = [each for each in _list_conditions(view) if not (isinstance(each, Mapping) and each.get("type") == type_)]
     after = {**(status if isinstance(status, Mapping) else {}), "conditions": [*others, wanted]}
     return Write(guarded_patch(view.content, {**view.content, "status": after}), "status")
 
 
-def _status(view: ObjectView, type_: str) -> object:
-    return _found(view, type_).get("status")
+def _condition_status(view: ObjectView, type_: str) -> object:
+    return _find_condition(view, type_).get("status")
 
 
-def _found(view: ObjectView, type_: str) -> Mapping[str, Any]:
-    for condition in _listed(view):
+def _find_condition(view: ObjectView, type_: str) -> Mapping[str, Any]:
+    for condition in _list_conditions(view):
         if isinstance(condition, Mapping) and condition.get("type") == type_:
             return condition
     return {}
 
 
-def _listed(view: ObjectView) -> list[Any]:
+def _list_conditions(view: ObjectView) -> list[Any]:
     status = view.content.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
     return conditions if isinstance(conditions, list) else []

@@ -12,11 +12,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final, assert_never
 
-from situate.sharding.assignment.holder_status import Edited, Fading, Free, Lost, Standing, Working
+from situate.sharding.assignment.holder_status import AssignmentEdited, Free, HolderStatus, Lost, MaybeWorking, Working
 from situate.sharding.assignment.lost_holders import recent_losses
 from situate.sharding.model.actions import RequestDrain, Revoke
-from situate.sharding.model.decision_inputs import Decision, Memory, Ownership, Situation, Verdict
-from situate.sharding.model.executors import Executor, ExecutorStatus
+from situate.sharding.model.decision_inputs import ClusterView, Decision, Memory, Ownership, Verdict
+from situate.sharding.model.executors import ExecutorStatus, LiveExecutor
 from situate.sharding.model.names import Cause, Reason
 from situate.sharding.model.object_view import DrainRequest, ObjectView
 
@@ -24,8 +24,13 @@ UNEXPLAINED_S: Final = 0.5
 """How much later than a release its cause may be seen: the watches of objects and of executors may differ."""
 
 
-def stopping(
-    view: ObjectView, memory: Memory, situation: Situation, standing: Standing, cause: Cause, limit: int | None = None
+def stop_decision(
+    view: ObjectView,
+    memory: Memory,
+    situation: ClusterView,
+    standing: HolderStatus,
+    cause: Cause,
+    limit: int | None = None,
 ) -> Decision | None:
     """Return the next step until no executor works on the object; None: no executor does.
 
@@ -34,29 +39,35 @@ def stopping(
     match standing:
         case Free() | Lost():
             return None
-        case Fading(until):
-            return _waiting(memory, situation, until, "the last holder may continue to work until its Lease expires")
-        case Edited():
-            return _revoked(view, memory, situation, Cause.EDITED)
+        case MaybeWorking(until):
+            return _wait_decision(
+                memory, situation, until, "the last holder may continue to work until its Lease expires"
+            )
+        case AssignmentEdited():
+            return _revoke_decision(view, memory, situation, Cause.EDITED)
         case Working(executor):
             if memory.drain_due is not None and situation.now >= memory.drain_due:
-                return _revoked(view, memory, situation, cause)
+                return _revoke_decision(view, memory, situation, cause)
             if memory.drain_due is not None:
-                return _waiting(
+                return _wait_decision(
                     memory, situation, memory.drain_due, f"executor {executor.id} was asked to release the object"
                 )
             if limit is not None and situation.drains >= limit:
                 later = situation.now + situation.config.requeue_delay
-                return _waiting(memory, situation, later, f"executor {executor.id} will be asked to release the object")
+                return _wait_decision(
+                    memory, situation, later, f"executor {executor.id} will be asked to release the object"
+                )
             deadline = situation.wall + timedelta(seconds=situation.config.drain_timeout)
             request = RequestDrain(DrainRequest(view.epoch, deadline, cause))
-            decision = _waiting(memory, situation, None, f"executor {executor.id} was asked to release the object")
+            decision = _wait_decision(
+                memory, situation, None, f"executor {executor.id} was asked to release the object"
+            )
             return replace(decision, actions=(request,))
         case _ as never:
             assert_never(never)
 
 
-def drain_cause(view: ObjectView, executor: Executor, situation: Situation) -> Cause | None:
+def drain_cause(view: ObjectView, executor: LiveExecutor, situation: ClusterView) -> Cause | None:
     """Return the cause for draining the object from its living holder; None: the holder keeps it."""
     if executor.status is ExecutorStatus.DRAINING:
         return Cause.DRAIN
@@ -65,13 +76,13 @@ def drain_cause(view: ObjectView, executor: Executor, situation: Situation) -> C
     if view.drain is not None:
         # requested before; to withdraw a request, a client removes it from the object
         return next((cause for cause in Cause if cause == view.drain.cause), Cause.DRAIN)
-    unwell_until = grace_ends(executor, situation)
+    unwell_until = unhealthy_drain_at(executor, situation)
     if unwell_until is not None and situation.now >= unwell_until and view.migratable:
         return Cause.DRAIN
     return None
 
 
-def grace_ends(executor: Executor, situation: Situation) -> float | None:
+def unhealthy_drain_at(executor: LiveExecutor, situation: ClusterView) -> float | None:
     """Return when the drain of an unhealthy executor starts, on the monotonic clock; None: it is not drained."""
     config = situation.config
     if not config.drain_unhealthy or executor.status is not ExecutorStatus.UNHEALTHY:
@@ -79,7 +90,7 @@ def grace_ends(executor: Executor, situation: Situation) -> float | None:
     return None if executor.unhealthy_since is None else executor.unhealthy_since + config.grace_unhealthy
 
 
-def successors(memory: Memory, situation: Situation) -> frozenset[str]:
+def successors(memory: Memory, situation: ClusterView) -> frozenset[str]:
     """Return the ids of the eligible successors of the executor that released the object.
 
     A successor is a new incarnation of its id, or, during a rollout, an executor of the newest revision.
@@ -95,7 +106,7 @@ def successors(memory: Memory, situation: Situation) -> frozenset[str]:
     )
 
 
-def successor_due(memory: Memory, situation: Situation) -> float | None:
+def successor_wait_until(memory: Memory, situation: ClusterView) -> float | None:
     """Return until when a drained object waits for a successor of its holder; None: it does not wait.
 
     An object that was released without a drain request waits at most `UNEXPLAINED_S`. In that time the supervisor may
@@ -110,19 +121,19 @@ def successor_due(memory: Memory, situation: Situation) -> float | None:
     return until if situation.now < until else None
 
 
-def under_way(views: Iterable[ObjectView]) -> int:
+def count_drains(views: Iterable[ObjectView]) -> int:
     """Return how many of these objects are being drained, for `Situation.drains`."""
     return sum(view.drain is not None and view.holder is not None and not view.completed for view in views)
 
 
-def _revoked(view: ObjectView, memory: Memory, situation: Situation, cause: Cause) -> Decision:
-    decision = _waiting(
+def _revoke_decision(view: ObjectView, memory: Memory, situation: ClusterView, cause: Cause) -> Decision:
+    decision = _wait_decision(
         memory, situation, None, "the object was revoked; its last holder may continue to work for a short time"
     )
     return replace(decision, actions=(Revoke(situation.term, cause, recent_losses(view, situation)),))
 
 
-def _waiting(memory: Memory, situation: Situation, until: float | None, message: str) -> Decision:
+def _wait_decision(memory: Memory, situation: ClusterView, until: float | None, message: str) -> Decision:
     # an object that still has its holder is assigned, and only for a short time
     verdict = Verdict(False, Reason.DRAINING, message, brief=memory.holder is not None)
     return Decision(memory, situation.limit, wake_at=until, waits=True, verdict=verdict)

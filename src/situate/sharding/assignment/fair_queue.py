@@ -18,7 +18,7 @@ from situate.sharding.strategies.facts import ObjectFacts
 from situate.sharding.strategies.open_objects import OpenObjects
 from situate.sharding.strategies.ranking import Ranking
 
-_EQUAL: Final[Mapping[str, float]] = MappingProxyType({})
+_EQUAL_SHARES: Final[Mapping[str, float]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class _Queue:
     namespace: str
 
 
-class Waiting:
+class FairQueue:
     """Objects that are ready and unassigned. `next` costs a few comparisons, independent of the number of objects."""
 
-    def __init__(self, shares: Mapping[str, float] = _EQUAL) -> None:
+    def __init__(self, shares: Mapping[str, float] = _EQUAL_SHARES) -> None:
         """`shares`: by namespace, above 0; 1 if not given. Raises `ValueError` for an invalid share."""
         for namespace, share in shares.items():
             if not 0 < share < inf:
@@ -41,7 +41,7 @@ class Waiting:
         self._queue_of: dict[str, _Queue] = {}  # by UID
         self._open = OpenObjects()  # by namespace instead of executor
         self._turn = 0
-        self._given: dict[str, int] = {}  # the turn of the last assignment of a namespace
+        self._last_turns: dict[str, int] = {}  # the turn of the last assignment of a namespace
 
     def __len__(self) -> int:
         return len(self._queue_of)
@@ -70,19 +70,19 @@ class Waiting:
         if obj.executor:
             self.remove(obj.uid)
         used = ObjectFacts(obj.uid, executor=_key(obj.namespace) if obj.executor else "", weight=obj.weight)
-        if self._open.scheduled(used) and obj.executor:
-            self._given[obj.namespace] = self._turn
+        if self._open.record_scheduled(used) and obj.executor:
+            self._last_turns[obj.namespace] = self._turn
             self._turn += 1
         self._rank_namespace(obj.namespace)
 
     def observe_completed(self, obj: ObjectFacts) -> None:
         self.remove(obj.uid)
-        self._open.completed(obj)
+        self._open.record_completed(obj)
         self._rank_namespace(obj.namespace)
 
     def observe_deleted(self, obj: ObjectFacts) -> None:
         self.remove(obj.uid)
-        self._open.deleted(obj)
+        self._open.record_deleted(obj)
         self._rank_namespace(obj.namespace)
 
     def next(self) -> ObjectFacts | None:
@@ -93,7 +93,7 @@ class Waiting:
         _, _, namespace = next(self._rankings[priority].entries())
         return next(iter(self._queues[_Queue(priority, namespace)].values()))
 
-    def in_order(self) -> Iterator[ObjectFacts]:
+    def objects_in_order(self) -> Iterator[ObjectFacts]:
         """Yield all objects in order, as if each were assigned before the next one is selected.
 
         Capacity for several objects is therefore shared like capacity for one after the other. The iterator does not
@@ -101,10 +101,10 @@ class Waiting:
         objects during the iteration.
         """
         taken: dict[str, float] = {}
-        given, turn = dict(self._given), self._turn
+        given, turn = dict(self._last_turns), self._turn
 
         def entry(namespace: str) -> tuple[float, int, str]:
-            used = self._open.of(_key(namespace)) + taken.get(namespace, 0)
+            used = self._open.weight_of(_key(namespace)) + taken.get(namespace, 0)
             return used / self._shares.get(namespace, 1.0), given.get(namespace, -1), namespace
 
         for priority in sorted(self._rankings, reverse=True):
@@ -130,8 +130,8 @@ class Waiting:
         """Update the rank of the namespace among the namespaces that wait with this priority."""
         ranking = self._rankings.setdefault(queue.priority, Ranking())
         if self._queues.get(queue):
-            used = self._open.of(_key(queue.namespace)) / self._shares.get(queue.namespace, 1.0)
-            ranking.put(queue.namespace, used, self._given.get(queue.namespace, -1))
+            used = self._open.weight_of(_key(queue.namespace)) / self._shares.get(queue.namespace, 1.0)
+            ranking.put(queue.namespace, used, self._last_turns.get(queue.namespace, -1))
             return
         self._queues.pop(queue, None)
         ranking.drop(queue.namespace)

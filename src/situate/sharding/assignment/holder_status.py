@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from situate.sharding.model.decision_inputs import Memory, Situation
-from situate.sharding.model.executors import Executor, ExecutorStatus, Members
+from situate.sharding.model.decision_inputs import ClusterView, Memory
+from situate.sharding.model.executors import ExecutorStatus, LiveExecutor, Members
 from situate.sharding.model.names import Cause
 from situate.sharding.model.object_view import Holder, ObjectView
 
@@ -22,7 +22,7 @@ class Free:
 class Working:
     """The holder of the object is alive."""
 
-    executor: Executor
+    executor: LiveExecutor
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Fading:
+class MaybeWorking:
     """An executor that is not seen, or from which the object was revoked, may work on it until `until`."""
 
     until: float | None
@@ -39,14 +39,14 @@ class Fading:
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
+class AssignmentEdited:
     """Another client changed half of the assignment: the incarnation is alive, and its id is not the assigned one."""
 
 
-Standing: TypeAlias = Free | Working | Lost | Fading | Edited
+HolderStatus: TypeAlias = Free | Working | Lost | MaybeWorking | AssignmentEdited
 
 
-def standing(view: ObjectView, memory: Memory, members: Members, now: float) -> Standing:
+def holder_status(view: ObjectView, memory: Memory, members: Members, now: float) -> HolderStatus:
     """Return whether an executor may be working on the object.
 
     The same id with another incarnation is another executor. A holder that was never seen counts for one lease
@@ -54,16 +54,16 @@ def standing(view: ObjectView, memory: Memory, members: Members, now: float) -> 
     """
     holder = view.holder
     if holder is None:
-        return _revoked(view, memory, members, now)
+        return _status_without_holder(view, memory, members, now)
     if (executor := members.living.get(holder.uid)) is not None:
-        return Working(executor) if executor.id == holder.executor else Edited()
+        return Working(executor) if executor.id == holder.executor else AssignmentEdited()
     if holder.uid in members.removed:
         return Lost()
-    until = unseen_until(memory, members)
-    return Lost() if until is not None and now >= until else Fading(until)
+    until = unseen_holder_until(memory, members)
+    return Lost() if until is not None and now >= until else MaybeWorking(until)
 
 
-def unseen_until(memory: Memory, members: Members) -> float | None:
+def unseen_holder_until(memory: Memory, members: Members) -> float | None:
     """Return until when an executor may work on an object whose holder was never seen, or cannot be read.
 
     If we cannot read the holder, the executor cannot read it either. None while executors have not been listed.
@@ -73,7 +73,7 @@ def unseen_until(memory: Memory, members: Members) -> float | None:
     return max(members.synced_at, memory.since) + members.lease_s
 
 
-def remembered(memory: Memory, view: ObjectView, situation: Situation) -> Memory:
+def updated_memory(memory: Memory, view: ObjectView, situation: ClusterView) -> Memory:
     """Return the memory of an object, updated from this view."""
     now, holder = situation.now, view.holder
     if (holder, view.epoch) != (memory.holder, memory.epoch):
@@ -90,8 +90,8 @@ def remembered(memory: Memory, view: ObjectView, situation: Situation) -> Memory
             jittered_s=0.0,
             gave_up=memory.holder if released else None,
             gave_up_at=now if released else 0.0,
-            gave_up_cause=_asked(memory) if released else "",
-            gave_up_revision=_revision(memory, situation.members) if released else "",
+            gave_up_cause=_release_cause(memory) if released else "",
+            gave_up_revision=_holder_revision(memory, situation.members) if released else "",
         )
     if memory.gave_up is not None and not memory.gave_up_cause and _is_leaving(memory.gave_up, situation.members):
         memory = replace(memory, gave_up_cause=Cause.DRAIN)
@@ -107,18 +107,18 @@ def remembered(memory: Memory, view: ObjectView, situation: Situation) -> Memory
     return memory
 
 
-def _revoked(view: ObjectView, memory: Memory, members: Members, now: float) -> Standing:
+def _status_without_holder(view: ObjectView, memory: Memory, members: Members, now: float) -> HolderStatus:
     if view.revoked is None or view.revoked.executor_uid in members.removed:
         return Free()
     if members.synced_at is None:
-        return Fading(None)
+        return MaybeWorking(None)
     holder = members.living.get(view.revoked.executor_uid)
     since = now if memory.revoked_at is None else memory.revoked_at
     until = since + (members.lease_s if holder is None else holder.lease_s)
-    return Free() if now >= until else Fading(until)
+    return Free() if now >= until else MaybeWorking(until)
 
 
-def _asked(memory: Memory) -> str:
+def _release_cause(memory: Memory) -> str:
     """Return the cause of the drain that led to the release; empty without a drain request."""
     return memory.drain_cause if memory.drain_due is not None else ""
 
@@ -132,6 +132,6 @@ def _is_leaving(holder: Holder, members: Members) -> bool:
     return executor is None or executor.status is ExecutorStatus.DRAINING
 
 
-def _revision(memory: Memory, members: Members) -> str:
+def _holder_revision(memory: Memory, members: Members) -> str:
     holder = members.living.get(memory.holder.uid) if memory.holder is not None else None
     return holder.revision if holder is not None else ""

@@ -11,19 +11,19 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from situate.sharding.assignment.executor_choice import assignment, chosen, newest
+from situate.sharding.assignment.executor_choice import assign_action, choose_executor, newest_revision_executors
 from situate.sharding.model.actions import Complete, Revoke
-from situate.sharding.model.decision_inputs import Decision, Memory, Ownership, Situation, Verdict
+from situate.sharding.model.decision_inputs import ClusterView, Decision, Memory, Ownership, Verdict
 from situate.sharding.model.names import Cause, Failure, Reason
 from situate.sharding.model.object_view import ObjectView
 from situate.sharding.model.supervisor_config import OrphanPolicy
 
 
-def lost(view: ObjectView, memory: Memory, situation: Situation) -> Decision:
+def lost_holder_decision(view: ObjectView, memory: Memory, situation: ClusterView) -> Decision:
     """Decide about an open object whose holder is removed."""
     limit = situation.limit
     if memory.forced_at is None:
-        at, limit = limit.reserved(situation.now)
+        at, limit = limit.reserve_move(situation.now)
         memory = replace(memory, forced_at=at)
     if memory.forced_at is not None and situation.now < memory.forced_at:
         return Decision(memory, limit, wake_at=memory.forced_at, waits=True)
@@ -38,14 +38,14 @@ def lost(view: ObjectView, memory: Memory, situation: Situation) -> Decision:
     take_back = Revoke(situation.term, Cause.LOST, losses)
     if situation.ownership(view) is Ownership.FROZEN or not config.is_ready(view):
         return Decision(memory, limit, (take_back,), waits=True)
-    executor = chosen(view, situation, newest(situation.members))
+    executor = choose_executor(view, situation, newest_revision_executors(situation.members))
     if isinstance(executor, Verdict):
         return Decision(memory, limit, (take_back,), waits=True, verdict=executor)
     verdict = Verdict(True, Reason.ASSIGNED)
-    return Decision(memory, limit, (assignment(executor, situation, Cause.LOST, losses),), verdict=verdict)
+    return Decision(memory, limit, (assign_action(executor, situation, Cause.LOST, losses),), verdict=verdict)
 
 
-def recent_losses(view: ObjectView, situation: Situation) -> tuple[datetime, ...]:
+def recent_losses(view: ObjectView, situation: ClusterView) -> tuple[datetime, ...]:
     """Return the losses within the window. Times ahead of our clock count: another supervisor's clock may be ahead."""
     oldest = situation.wall - timedelta(seconds=situation.config.reassign_window)
     return tuple(each for each in view.losses if each >= oldest)

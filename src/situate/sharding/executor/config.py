@@ -11,8 +11,8 @@ from typing import Final
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
 from situate.objects.selection.label_selectors import valid_label_value
-from situate.objects.settings.section import shown
-from situate.sharding.executor.next_step import HandlerRetries, Me
+from situate.objects.settings.section import format_value
+from situate.sharding.executor.next_step import HandlerRetries, Incarnation
 from situate.sharding.leases.membership import LeaseTimes, lease_name
 from situate.sharding.model.executors import NO_METRICS
 from situate.sharding.model.field_paths import FieldPaths, ObjectAdapter
@@ -51,8 +51,8 @@ class ExecutorIdentity:
         return self.pod if self.one_namespace else f"{self.namespace}/{self.pod}"
 
     @property
-    def me(self) -> Me:
-        return Me(self.id, self.uid)
+    def incarnation(self) -> Incarnation:
+        return Incarnation(self.id, self.uid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,34 +102,39 @@ class ExecutorConfig:
     def _mistakes(self) -> Iterator[str]:
         pool: object = self.pool
         if not isinstance(pool, str) or not _POOL.fullmatch(pool):
-            yield f"pool is {shown(pool)}, allowed: at most 63 of a to z, 0 to 9 and '-', with no '-' first or last"
+            yield (
+                f"pool is {format_value(pool)}, allowed: at most 63 of a to z, 0 to 9 and '-', with no '-' first or "
+                "last"
+            )
         if not valid_label_value(self.partition):
-            yield f"partition is {shown(self.partition)}, allowed: a label value, such as a number, or empty"
+            yield f"partition is {format_value(self.partition)}, allowed: a label value, such as a number, or empty"
         for name, least in _COUNTS.items():
             value = getattr(self, name)
             optional = value is None and name != "concurrency"
             if not optional and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-                yield f"{name} is {shown(value)}, allowed: whole numbers from {least}"
+                yield f"{name} is {format_value(value)}, allowed: whole numbers from {least}"
         for name in ("stall_limit", "progress_timeout", "capacity"):
             value = getattr(self, name)
             optional = value is None and name != "stall_limit"
-            if not optional and not _positive(value, or_zero=name == "capacity"):
-                yield f"{name} is {shown(value)}, allowed: a number {'from' if name == 'capacity' else 'above'} 0"
-        if _positive(self.stall_limit) and self.stall_limit >= self.times.renew_deadline_s:
+            if not optional and not _is_positive(value, or_zero=name == "capacity"):
+                yield (
+                    f"{name} is {format_value(value)}, allowed: a number {'from' if name == 'capacity' else 'above'} 0"
+                )
+        if _is_positive(self.stall_limit) and self.stall_limit >= self.times.renew_deadline_s:
             yield (
                 f"stall_limit is {self.stall_limit:g}, allowed: less than renew_deadline_s "
                 f"{self.times.renew_deadline_s:g}, or handlers are cancelled before the stall is noticed"
             )
         for name in ("initial_s", "cap_s"):
-            if not _positive(getattr(self.retries, name)):
-                yield f"retries.{name} is {shown(getattr(self.retries, name))}, allowed: a number above 0"
+            if not _is_positive(getattr(self.retries, name)):
+                yield f"retries.{name} is {format_value(getattr(self.retries, name))}, allowed: a number above 0"
 
 
 _POOL: Final = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # part of a Lease's name, and a label
 _COUNTS: Final = {"concurrency": 1, "max_handler_failures": 1}
 
 
-def _positive(value: object, *, or_zero: bool = False) -> bool:
+def _is_positive(value: object, *, or_zero: bool = False) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return False
     return value > 0 or (or_zero and value == 0)

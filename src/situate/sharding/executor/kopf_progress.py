@@ -57,18 +57,18 @@ def with_record(status: Mapping[str, Any], handler: str, record: Mapping[str, An
     progress = {key: value for key, value in _mapping(kept.get("progress")).items() if key != handler}
     if record is not None:
         progress[handler] = dict(record)
-    kept = _with(kept, "progress", progress)
-    return _with(status, "kopf", kept)
+    kept = _set_key(kept, "progress", progress)
+    return _set_key(status, "kopf", kept)
 
 
-def merged(document: Any, patch: Mapping[str, Any]) -> dict[str, Any]:
+def merge_patch(document: Any, patch: Mapping[str, Any]) -> dict[str, Any]:
     """Merge a patch by RFC 7386, as Kopf does."""
     result = _mapping(document)
     for key, value in patch.items():
         if value is None:
             result.pop(key, None)
         elif isinstance(value, Mapping):
-            result[key] = merged(result.get(key), value)
+            result[key] = merge_patch(result.get(key), value)
         else:
             result[key] = value
     return result
@@ -79,7 +79,7 @@ def _mapping(value: Any) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
-def _with(fields: Mapping[str, Any], key: str, value: Mapping[str, Any]) -> dict[str, Any]:
+def _set_key(fields: Mapping[str, Any], key: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """Set the key, or remove it if its value is empty."""
     rest = {each: found for each, found in fields.items() if each != key}
     return {**rest, key: dict(value)} if value else rest

@@ -40,7 +40,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Me:
+class Incarnation:
     """The id and Pod UID of one incarnation of an executor."""
 
     id: str
@@ -60,7 +60,7 @@ class StopReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
+class LocalState:
     """State that an executor remembers about one object and that the object itself does not hold."""
 
     running: int | None = None
@@ -77,14 +77,14 @@ class Local:
     """The epoch that was assigned under an earlier lease, and under which this incarnation no longer works; 0: none."""
 
 
-NOTHING_KNOWN = Local()
+NO_LOCAL_STATE = LocalState()
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class ExecutorState:
     """Inputs of the decision that are the same for all objects."""
 
-    me: Me
+    me: Incarnation
     now: float
     leased: bool
     """The lease is valid and the watch makes progress."""
@@ -119,7 +119,7 @@ class Fail:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class Wait:
     """Do nothing before `until`; None: do nothing before a change."""
 
     until: float | None = None
@@ -130,39 +130,39 @@ class Forget:
     """Drop the object: it is no longer owned, and no handler of it runs here."""
 
 
-Step: TypeAlias = Start | Stop | Release | Fail | Rest | Forget
+Step: TypeAlias = Start | Stop | Release | Fail | Wait | Forget
 
 
-def owns(view: ObjectView, me: Me) -> bool:
+def owns(view: ObjectView, me: Incarnation) -> bool:
     """Return whether this incarnation may work on the object. No executor owns an object that cannot be read."""
     mine = view.executor == me.id and view.executor_uid == me.uid != ""
     return mine and view.epoch > 0 and not view.completed and not view.faults
 
 
-def next_step(view: ObjectView | None, generation: int, local: Local, situation: Situation) -> Step:
+def next_step(view: ObjectView | None, generation: int, local: LocalState, situation: ExecutorState) -> Step:
     """Return the one step to take now. `view` None: the object is gone, or the watch no longer shows it.
 
     `generation` is the generation of the object. The handler is called again after the generation changes.
     """
     ours = view is not None and owns(view, situation.me)
     if local.running is not None:
-        return _of_running(view if ours else None, local, situation)
+        return _step_while_running(view if ours else None, local, situation)
     if view is None or not ours:
         return Forget()
     if not situation.leased:
-        return Rest()
+        return Wait()
     if view.drain is not None or situation.draining or view.epoch <= local.forgone:
         return Release()
     if situation.max_failures is not None and local.failures >= situation.max_failures:
         return Fail()
     if local.settled is not None and local.settled == generation and local.resume_at is None:
-        return Rest()
+        return Wait()
     if local.resume_at is not None and situation.now < local.resume_at:
-        return Rest(local.resume_at)
+        return Wait(local.resume_at)
     return Start(view.epoch)
 
 
-def _of_running(view: ObjectView | None, local: Local, situation: Situation) -> Step:
+def _step_while_running(view: ObjectView | None, local: LocalState, situation: ExecutorState) -> Step:
     """Return the step of an object whose handler runs. `view` None: the object is not owned."""
     if view is None or view.epoch != local.running or view.uid != local.running_uid:
         return Stop(StopReason.NOT_OURS)
@@ -170,7 +170,7 @@ def _of_running(view: ObjectView | None, local: Local, situation: Situation) -> 
         return Stop(StopReason.LEASE_LOST)
     if view.drain is not None or situation.draining:
         return Stop(StopReason.DRAIN)
-    return Rest()
+    return Wait()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,14 +190,14 @@ class HandlerRetries:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgone:
+class ForgoneEpochs:
     """Epochs that an incarnation received under leases it has since lost, by UID of the object."""
 
     epochs: Mapping[str, int] = field(default_factory=dict)
 
-    def of(self, uid: str) -> int:
+    def epoch_of(self, uid: str) -> int:
         return self.epochs.get(uid, 0)
 
-    def with_all(self, views: Mapping[str, ObjectView], me: Me) -> Forgone:
+    def with_owned(self, views: Mapping[str, ObjectView], me: Incarnation) -> ForgoneEpochs:
         """Record every owned object after a lost lease, by UID. Objects that are gone are dropped."""
-        return Forgone({uid: view.epoch for uid, view in views.items() if owns(view, me)})
+        return ForgoneEpochs({uid: view.epoch for uid, view in views.items() if owns(view, me)})

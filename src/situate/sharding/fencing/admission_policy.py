@@ -23,9 +23,9 @@ from situate.sharding.model.names import DRAIN, EPOCH, EXECUTOR, EXECUTOR_UID, T
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 """Key in `userInfo.extra` if the client's token is bound to a Pod."""
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
-_OF_TERMS: Final = "-term"
+_TERM_SUFFIX: Final = "-term"
 """Suffix of the name of the policy that compares terms."""
-_OF_NOBODY: Final = ".no-leader"
+_NO_LEADER_SUFFIX: Final = ".no-leader"
 """Suffix of the name of a Lease that never exists: a policy without its parameter refuses nothing."""
 
 
@@ -45,7 +45,7 @@ class ServiceAccounts:
         for role, accounts in (("supervisors", self.supervisors), ("executors", self.executors)):
             for account in accounts or ("",):
                 namespace, colon, name = account.partition(":")
-                if not (namespace and colon and name) or not set(account) <= _OF_ACCOUNTS:
+                if not (namespace and colon and name) or not set(account) <= _ACCOUNT_CHARACTERS:
                     raise BadPolicy(f"{role}: found {account!r}, allowed: a service account as NAMESPACE:NAME")
         if both := sorted({*self.supervisors} & {*self.executors}):
             raise BadPolicy(
@@ -63,7 +63,7 @@ class ServiceAccounts:
 
 
 _PREFIX: Final = "system:serviceaccount:"
-_OF_ACCOUNTS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.:")
+_ACCOUNT_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +98,11 @@ def fencing_policies(
         name, variables, {refusal: rule for refusal, rule in _RULES.items() if refusal is not Refusal.STALE_LEADER}
     )
     yield from scope.policy(
-        f"{name}{_OF_TERMS}",
+        f"{name}{_TERM_SUFFIX}",
         variables,
         {Refusal.STALE_LEADER: _RULES[Refusal.STALE_LEADER]},
         conditions=[{"name": "of-a-supervisor", "expression": scope.is_one_of(accounts.supervisors)}],
-        parameter=lease or LeaderLease("kube-system", f"{name}{_OF_NOBODY}"),
+        parameter=lease or LeaderLease("kube-system", f"{name}{_NO_LEADER_SUFFIX}"),
     )
 
 
@@ -152,7 +152,7 @@ class _Scope:
 
     def is_one_of(self, accounts: Sequence[str]) -> str:
         """Return CEL that is true if the client is one of these service accounts."""
-        return f"request.userInfo.username in [{', '.join(_text(_PREFIX + each) for each in accounts)}]"
+        return f"request.userInfo.username in [{', '.join(_string_literal(_PREFIX + each) for each in accounts)}]"
 
 
 def _variables(fence: Fence) -> dict[str, str]:
@@ -160,49 +160,50 @@ def _variables(fence: Fence) -> dict[str, str]:
     found: dict[str, str] = {}
     for prefix, root in (("old", "oldObject"), ("new", "object")):
         found |= {
-            f"{prefix}_annotations": _map_at(root, "annotations"),
-            f"{prefix}_labels": _map_at(root, "labels"),
-            f"{prefix}_executor": _value_at(root, fence.paths.assigned_to_path, "''"),
-            f"{prefix}_completed_at": _value_at(root, fence.paths.completed_at_path, "''"),
-            f"{prefix}_successful": _value_at(root, fence.paths.successful_path, "''"),
-            f"{prefix}_status": _value_at(root, "status", "{}"),
-            f"{prefix}_uid": _entry(prefix, "annotations", EXECUTOR_UID),
-            f"{prefix}_epoch_text": _entry(prefix, "annotations", EPOCH),
-            f"{prefix}_term_text": _entry(prefix, "annotations", TERM),
-            f"{prefix}_epoch": _number(f"variables.{prefix}_epoch_text"),
-            f"{prefix}_term": _number(f"variables.{prefix}_term_text"),
-            f"{prefix}_label": _entry(prefix, "labels", EXECUTOR),
-            f"{prefix}_drain": _entry(prefix, "annotations", DRAIN),
-            f"{prefix}_notes": "[" + ", ".join(_entry(prefix, "annotations", name) for name in NOTES) + "]",
+            f"{prefix}_annotations": _map_expression(root, "annotations"),
+            f"{prefix}_labels": _map_expression(root, "labels"),
+            f"{prefix}_executor": _value_expression(root, fence.paths.assigned_to_path, "''"),
+            f"{prefix}_completed_at": _value_expression(root, fence.paths.completed_at_path, "''"),
+            f"{prefix}_successful": _value_expression(root, fence.paths.successful_path, "''"),
+            f"{prefix}_status": _value_expression(root, "status", "{}"),
+            f"{prefix}_uid": _entry_expression(prefix, "annotations", EXECUTOR_UID),
+            f"{prefix}_epoch_text": _entry_expression(prefix, "annotations", EPOCH),
+            f"{prefix}_term_text": _entry_expression(prefix, "annotations", TERM),
+            f"{prefix}_epoch": _number_expression(f"variables.{prefix}_epoch_text"),
+            f"{prefix}_term": _number_expression(f"variables.{prefix}_term_text"),
+            f"{prefix}_label": _entry_expression(prefix, "labels", EXECUTOR),
+            f"{prefix}_drain": _entry_expression(prefix, "annotations", DRAIN),
+            f"{prefix}_notes": "[" + ", ".join(_entry_expression(prefix, "annotations", name) for name in NOTES) + "]",
             f"{prefix}_finalizer": (
                 f"{root} != null && has({root}.metadata.finalizers) && "
-                f"{_text(fence.finalizer)} in {root}.metadata.finalizers"
+                f"{_string_literal(fence.finalizer)} in {root}.metadata.finalizers"
             ),
         }
     return found | {
         "pod_uid": (
-            f"has(request.userInfo.extra) && {_text(POD_UID)} in request.userInfo.extra && "
-            f"request.userInfo.extra[{_text(POD_UID)}].size() > 0 ? request.userInfo.extra[{_text(POD_UID)}][0] : ''"
+            f"has(request.userInfo.extra) && {_string_literal(POD_UID)} in request.userInfo.extra && "
+            f"request.userInfo.extra[{_string_literal(POD_UID)}].size() > 0 ? "
+            f"request.userInfo.extra[{_string_literal(POD_UID)}][0] : ''"
         ),
         "completed": (
-            f"type(variables.old_completed_at) == string && variables.old_completed_at.matches({_text(TIME)})"
+            f"type(variables.old_completed_at) == string && variables.old_completed_at.matches({_string_literal(TIME)})"
         ),
         "holds": "variables.pod_uid != '' && variables.old_uid == variables.pod_uid && !variables.completed",
-        "same_core": _same("executor", "uid", "epoch_text"),
-        "same": f"variables.same_core && {_same('label', 'notes', 'term_text')}",
+        "same_core": _unchanged_expression("executor", "uid", "epoch_text"),
+        "same": f"variables.same_core && {_unchanged_expression('label', 'notes', 'term_text')}",
         "assigns": "variables.supervisor && !variables.same_core",
     }
 
 
-_FREE: Final = "(variables.supervisor && k == 'conditions')"
+_FREE_CONDITIONS: Final = "(variables.supervisor && k == 'conditions')"
 _RULES: Final[Mapping[Refusal, str]] = {
     Refusal.FINAL: (
         "!variables.completed || ("
         "variables.old_completed_at == variables.new_completed_at && "
         "variables.old_successful == variables.new_successful && "
-        f"variables.old_status.all(k, {_FREE} || "
+        f"variables.old_status.all(k, {_FREE_CONDITIONS} || "
         "(k in variables.new_status && variables.old_status[k] == variables.new_status[k])) && "
-        f"variables.new_status.all(k, {_FREE} || k in variables.old_status))"
+        f"variables.new_status.all(k, {_FREE_CONDITIONS} || k in variables.old_status))"
     ),
     Refusal.NOT_HOLDER: (
         "!variables.executor || variables.holds || ((!has(request.subResource) || request.subResource != 'status') && "
@@ -230,13 +231,13 @@ _RULES: Final[Mapping[Refusal, str]] = {
 """CEL per refusal: true unless the refusal applies."""
 
 
-_OF_IDENTITIES: Final = (Refusal.NOT_HOLDER, Refusal.NOT_RELEASED, Refusal.NOT_SUPERVISOR)
+_IDENTITY_REFUSALS: Final = (Refusal.NOT_HOLDER, Refusal.NOT_RELEASED, Refusal.NOT_SUPERVISOR)
 """Refusals that depend on the client: their message names its account, and the Pod of its token."""
 
 
 def _validation(refusal: Refusal, expression: str) -> dict[str, str]:
     validation = {"expression": expression, "message": str(refusal), "reason": "Forbidden"}
-    if refusal in _OF_IDENTITIES:
+    if refusal in _IDENTITY_REFUSALS:
         validation["messageExpression"] = (
             f'"{refusal}; the request came from " + request.userInfo.username + (variables.pod_uid == "" ? '
             "', with a token that is bound to no Pod' : ', of the Pod with uid ' + variables.pod_uid)"
@@ -244,34 +245,34 @@ def _validation(refusal: Refusal, expression: str) -> dict[str, str]:
     return validation
 
 
-def _same(*names: str) -> str:
+def _unchanged_expression(*names: str) -> str:
     return " && ".join(f"variables.old_{name} == variables.new_{name}" for name in names)
 
 
-def _map_at(root: str, name: str) -> str:
+def _map_expression(root: str, name: str) -> str:
     return f"{root} != null && has({root}.metadata.{name}) ? {root}.metadata.{name} : {{}}"
 
 
-def _entry(prefix: str, of: str, key: str) -> str:
+def _entry_expression(prefix: str, of: str, key: str) -> str:
     found = f"variables.{prefix}_{of}"
-    return f"({_text(key)} in {found} ? {found}[{_text(key)}] : '')"
+    return f"({_string_literal(key)} in {found} ? {found}[{_string_literal(key)}] : '')"
 
 
-def _value_at(root: str, path: str, otherwise: str) -> str:
+def _value_expression(root: str, path: str, otherwise: str) -> str:
     """Return CEL for the value at a path. Steps are looked up as keys, because a field name may be a CEL keyword."""
     tests, here = [f"{root} != null"], root
     for step in path.split("."):
-        tests.append(f"{_text(step)} in {here}")
-        here = f"{here}[{_text(step)}]"
+        tests.append(f"{_string_literal(step)} in {here}")
+        here = f"{here}[{_string_literal(step)}]"
         tests.append(f"{here} != null")
     return f"{' && '.join(tests)} ? {here} : {otherwise}"
 
 
-def _number(text: str) -> str:
+def _number_expression(text: str) -> str:
     """Return CEL that parses a number as `admit` does: -1 if the text is not a number."""
-    return f"{text} == '' ? 0 : ({text}.matches({_text(f'^{NUMBER}$')}) ? int({text}) : -1)"
+    return f"{text} == '' ? 0 : ({text}.matches({_string_literal(f'^{NUMBER}$')}) ? int({text}) : -1)"
 
 
-def _text(value: str) -> str:
+def _string_literal(value: str) -> str:
     """Return a CEL string literal. The callers pass no quotes and no backslashes."""
     return f"'{value}'"

@@ -82,7 +82,7 @@ class Fence:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class WriteRequest:
     """A write as the server sees it: the client, and the new object."""
 
     writer: Writer
@@ -95,7 +95,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Fenced:
+class FencedFields:
     """The fields of one object that fencing judges. Absent and empty are equal."""
 
     executor: Any
@@ -119,26 +119,26 @@ class Fenced:
         return isinstance(self.completed_at, str) and re.match(TIME, self.completed_at) is not None
 
 
-def admit(stored: Content | None, request: Request, fence: Fence) -> Refusal | None:
+def admit(stored: Content | None, request: WriteRequest, fence: Fence) -> Refusal | None:
     """Return why the write is refused, or None to accept it. `stored` is None if the request creates the object.
 
     If several reasons apply, the result is the first in the order of `Refusal`.
     """
-    before, after = fenced(stored or {}, fence), fenced(request.object, fence)
+    before, after = fenced_fields(stored or {}, fence), fenced_fields(request.object, fence)
     if request.epoch is not None and request.epoch != before.epoch:
         return Refusal.EPOCH
-    return _of_status(before, after, request) or _of_assignment(before, after, request)
+    return _check_status_write(before, after, request) or _check_assignment_write(before, after, request)
 
 
-def fenced(obj: Content, fence: Fence) -> Fenced:
+def fenced_fields(obj: Content, fence: Fence) -> FencedFields:
     """Return the fenced fields of an object. A field of a wrong type stays as it is, and is compared as such."""
     metadata = _mapping(obj.get("metadata"))
     annotations, labels = _mapping(metadata.get("annotations")), _mapping(metadata.get("labels"))
     status = _mapping(obj.get("status"))
     epoch, term = str(annotations.get(EPOCH, "")), str(annotations.get(TERM, ""))
     finalizers = metadata.get("finalizers")
-    return Fenced(
-        executor=_at(obj, fence.paths.assigned_to_path),
+    return FencedFields(
+        executor=_value_at(obj, fence.paths.assigned_to_path),
         executor_uid=str(annotations.get(EXECUTOR_UID, "")),
         epoch=_number(epoch),
         term=_number(term),
@@ -147,24 +147,24 @@ def fenced(obj: Content, fence: Fence) -> Fenced:
         notes=tuple(str(annotations.get(name, "")) for name in NOTES),
         epoch_text=epoch,
         term_text=term,
-        completed_at=_at(obj, fence.paths.completed_at_path),
-        successful=_at(obj, fence.paths.successful_path),
+        completed_at=_value_at(obj, fence.paths.completed_at_path),
+        successful=_value_at(obj, fence.paths.successful_path),
         status=status,
         has_finalizer=isinstance(finalizers, list) and fence.finalizer in finalizers,
     )
 
 
-def _of_status(before: Fenced, after: Fenced, request: Request) -> Refusal | None:
+def _check_status_write(before: FencedFields, after: FencedFields, request: WriteRequest) -> Refusal | None:
     role = request.writer.role
-    if before.completed and not _final(before, after, conditions_free=role is Role.SUPERVISOR):
+    if before.completed and not _is_status_unchanged(before, after, conditions_free=role is Role.SUPERVISOR):
         return Refusal.FINAL
     writes = request.subresource == "status" or before.status != after.status
-    if role is Role.EXECUTOR and writes and not _holds(before, request.writer):
+    if role is Role.EXECUTOR and writes and not _is_holder(before, request.writer):
         return Refusal.NOT_HOLDER
     return None
 
 
-def _final(before: Fenced, after: Fenced, *, conditions_free: bool) -> bool:
+def _is_status_unchanged(before: FencedFields, after: FencedFields, *, conditions_free: bool) -> bool:
     """Return whether a completed object's status stays unchanged. A supervisor may still write the conditions."""
     if (before.completed_at, before.successful) != (after.completed_at, after.successful):
         return False
@@ -173,21 +173,21 @@ def _final(before: Fenced, after: Fenced, *, conditions_free: bool) -> bool:
     return kept[0] == kept[1]
 
 
-def _holds(before: Fenced, writer: Writer) -> bool:
+def _is_holder(before: FencedFields, writer: Writer) -> bool:
     """Return whether the writer is the incarnation that holds the object, and may still write."""
     return writer.pod_uid != "" and before.executor_uid == writer.pod_uid and not before.completed
 
 
-def _of_assignment(before: Fenced, after: Fenced, request: Request) -> Refusal | None:
-    core_kept = _core(before) == _core(after)
+def _check_assignment_write(before: FencedFields, after: FencedFields, request: WriteRequest) -> Refusal | None:
+    core_kept = _assignment_core(before) == _assignment_core(after)
     kept = core_kept and (before.label, before.notes, before.term_text) == (after.label, after.notes, after.term_text)
     match request.writer.role:
         case Role.OTHER:
             return None if kept else Refusal.NOT_SUPERVISOR
         case Role.EXECUTOR:
-            return None if kept or _released(before, after, request.writer) else Refusal.NOT_RELEASED
+            return None if kept or _is_release(before, after, request.writer) else Refusal.NOT_RELEASED
         case Role.SUPERVISOR:
-            if not core_kept and (refusal := _reassigned(before, after)):
+            if not core_kept and (refusal := _check_reassignment(before, after)):
                 return refusal
             if after.term < before.term:
                 return Refusal.OLD_TERM
@@ -195,11 +195,11 @@ def _of_assignment(before: Fenced, after: Fenced, request: Request) -> Refusal |
             return Refusal.STALE_LEADER if acts and after.term < request.leader_term else None
 
 
-def _core(each: Fenced) -> tuple[Any, str, str]:
+def _assignment_core(each: FencedFields) -> tuple[Any, str, str]:
     return each.executor, each.executor_uid, each.epoch_text
 
 
-def _reassigned(before: Fenced, after: Fenced) -> Refusal | None:
+def _check_reassignment(before: FencedFields, after: FencedFields) -> Refusal | None:
     """Check an assignment or a revoke."""
     if before.epoch < 0 or after.epoch != before.epoch + 1:
         return Refusal.STEP
@@ -208,10 +208,10 @@ def _reassigned(before: Fenced, after: Fenced) -> Refusal | None:
     return Refusal.AGAIN if after.executor != "" and before.completed else None
 
 
-def _released(before: Fenced, after: Fenced, writer: Writer) -> bool:
+def _is_release(before: FencedFields, after: FencedFields, writer: Writer) -> bool:
     given_up = (after.executor, after.executor_uid, after.label, after.drain) == ("", "", "", "")
     rest = (before.epoch_text, before.term_text, before.notes) == (after.epoch_text, after.term_text, after.notes)
-    return _holds(before, writer) and given_up and rest
+    return _is_holder(before, writer) and given_up and rest
 
 
 def _number(text: str) -> int:
@@ -220,7 +220,7 @@ def _number(text: str) -> int:
     return int(text) if re.fullmatch(NUMBER, text) else -1
 
 
-def _at(obj: Content, path: str) -> Any:
+def _value_at(obj: Content, path: str) -> Any:
     """Return the value at a path; the empty text if it is absent or null."""
     found: Any = obj
     for step in path.split("."):
@@ -232,7 +232,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-class Sink:
+class TokenChecker:
     """A model of an outside system that refuses earlier holders by `work.token`: it remembers the highest epoch."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.objects.settings.section import shown
+from situate.objects.settings.section import format_value
 from situate.sharding.model.executors import NO_METRICS
 from situate.sharding.model.names import STATUS
 
@@ -18,7 +18,7 @@ _LONGEST: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ExecutorReport:
     """The report of one executor. Fields that it does not report are None or empty."""
 
     capacity: float | None = None
@@ -28,31 +28,31 @@ class Report:
     full: bool = False
 
     @property
-    def says_full(self) -> bool:
+    def is_full(self) -> bool:
         if self.full:
             return True
         return self.capacity is not None and self.open is not None and self.open >= self.capacity
 
 
-NOTHING: Final = Report()
+EMPTY_REPORT: Final = ExecutorReport()
 
 
-def report_of(text: str | None) -> tuple[Report, tuple[str, ...]]:
+def report_of(text: str | None) -> tuple[ExecutorReport, tuple[str, ...]]:
     """Parse a report. Return the readable fields, and a sentence about each unreadable field."""
     if text is None:
-        return NOTHING, ()
+        return EMPTY_REPORT, ()
     try:
         wire = msgspec.json.decode(text) if len(text) <= _LONGEST else None
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         wire = None
     if not isinstance(wire, Mapping):
-        return NOTHING, (_told("", text, f"a JSON object of at most {_LONGEST} characters"),)
+        return EMPTY_REPORT, (_ignored_value_text("", text, f"a JSON object of at most {_LONGEST} characters"),)
     oddities: list[str] = []
     metrics = wire.get("metrics")
     if metrics is not None and not isinstance(metrics, Mapping):
-        oddities.append(_told("metrics", metrics, "a JSON object of numbers"))
+        oddities.append(_ignored_value_text("metrics", metrics, "a JSON object of numbers"))
         metrics = None
-    report = Report(
+    report = ExecutorReport(
         capacity=_amount(wire, "capacity", oddities),
         open=_count(wire, "open", oddities),
         metrics={name: float(value) for name, value in (metrics or {}).items() if _is_number(value)},
@@ -62,7 +62,7 @@ def report_of(text: str | None) -> tuple[Report, tuple[str, ...]]:
     return report, tuple(oddities)
 
 
-def report_text(report: Report) -> str:
+def report_text(report: ExecutorReport) -> str:
     """Return the value of the annotation."""
     wire: dict[str, Any] = {"draining": report.draining, "metrics": dict(report.metrics)}
     if report.full:
@@ -78,7 +78,7 @@ def _amount(wire: Mapping[str, Any], name: str, oddities: list[str]) -> float | 
     if value is None:
         return None
     if not _is_number(value) or value < 0:
-        oddities.append(_told(name, value, "a number from 0"))
+        oddities.append(_ignored_value_text(name, value, "a number from 0"))
         return None
     return float(value)
 
@@ -88,7 +88,7 @@ def _count(wire: Mapping[str, Any], name: str, oddities: list[str]) -> int | Non
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        oddities.append(_told(name, value, "a whole number from 0"))
+        oddities.append(_ignored_value_text(name, value, "a whole number from 0"))
         return None
     return value
 
@@ -96,7 +96,7 @@ def _count(wire: Mapping[str, Any], name: str, oddities: list[str]) -> int | Non
 def _flag(wire: Mapping[str, Any], name: str, oddities: list[str]) -> bool:
     value = wire.get(name)
     if value is not None and not isinstance(value, bool):
-        oddities.append(_told(name, value, "true and false"))
+        oddities.append(_ignored_value_text(name, value, "true and false"))
     return value is True
 
 
@@ -109,6 +109,6 @@ def _is_number(value: object) -> bool:
         return False
 
 
-def _told(field: str, value: object, allowed: str) -> str:
+def _ignored_value_text(field: str, value: object, allowed: str) -> str:
     named = f"annotation {STATUS}{', field ' + field if field else ''}"
-    return f"{named} is {shown(value)}, allowed: {allowed}; the value is ignored"
+    return f"{named} is {format_value(value)}, allowed: {allowed}; the value is ignored"

@@ -18,7 +18,7 @@ def age_s(lease: Lease, wall: datetime) -> float | None:
     return None if renewed is None else (wall - renewed).total_seconds()
 
 
-def expired(lease: Lease, wall: datetime, at_least_s: float = 0.0) -> bool:
+def is_expired(lease: Lease, wall: datetime, at_least_s: float = 0.0) -> bool:
     """Return whether a held Lease has expired. `at_least_s`: a shorter duration in the Lease counts as this one."""
     age = age_s(lease, wall)
     lasts_s = max(at_least_s, min(lease.spec.lease_duration_seconds, LONGEST_LEASE_S))
@@ -34,7 +34,7 @@ def supervisor_problem(name: str, lease: Lease | None, wall: datetime) -> str:
     age = age_s(lease, wall)
     if age is None:
         return f"Lease {name} was never renewed"
-    if expired(lease, wall):
+    if is_expired(lease, wall):
         return (
             f"Lease {name} expired: {lease.spec.holder_identity} renewed it {age:.0f} s ago, and it lasts "
             f"{lease.spec.lease_duration_seconds:g} s"

@@ -17,15 +17,23 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from situate.kube.election.lease_record import Record
-from situate.kube.watch.resource_versions import older
+from situate.kube.election.lease_record import LeaseRecord
+from situate.kube.watch.resource_versions import is_older
 from situate.objects.kinds.leases import Lease
 from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import ContainerStatus, Pod
 from situate.objects.selection.label_selectors import BadSelector, Selector, parse_selector
-from situate.sharding.leases.executor_report import NOTHING, Report, report_of
-from situate.sharding.model.executors import Ending, Executor, ExecutorStatus, Leftover, Members, Removed, Suspect
+from situate.sharding.leases.executor_report import EMPTY_REPORT, ExecutorReport, report_of
+from situate.sharding.model.executors import (
+    EndReason,
+    ExecutorStatus,
+    LeftoverLease,
+    LiveExecutor,
+    Members,
+    RemovedExecutor,
+    SuspectLease,
+)
 from situate.sharding.model.names import CORDON, EXECUTOR, EXECUTOR_UID, PARTITION, POOL, STATUS
 
 FORGOTTEN_AFTER_S: Final = 60.0
@@ -125,7 +133,7 @@ class _Incarnation:
     uid: str
     id: str
     namespace: str
-    claim: Record | None = None
+    claim: LeaseRecord | None = None
     """None until its Lease was seen."""
     changed_at: float = -math.inf
     """When the claim was last seen to change."""
@@ -136,7 +144,7 @@ class _Incarnation:
     lease_uid: str = ""
     lease_version: str = ""
     cordoned: bool = False
-    report: Report = NOTHING
+    report: ExecutorReport = EMPTY_REPORT
     reported: str | None = None
     sampled_at: float | None = None
     pod: Pod | None = None
@@ -153,7 +161,7 @@ class _Incarnation:
 
     def has_seen_later(self, lease: ObjectMeta) -> bool:
         """Return whether a later version of this Lease is known. A response may arrive after a newer watch event."""
-        return lease.uid == self.lease_uid and older(lease.resource_version, self.lease_version)
+        return lease.uid == self.lease_uid and is_older(lease.resource_version, self.lease_version)
 
 
 @dataclass(slots=True)
@@ -169,7 +177,7 @@ class Membership:
     _incarnations: dict[str, _Incarnation] = field(default_factory=dict)
     _uids: dict[tuple[str, str], str] = field(default_factory=dict)
     """UIDs of the present Pods, by namespace and name."""
-    _leftovers: dict[str, Leftover] = field(default_factory=dict)
+    _leftovers: dict[str, LeftoverLease] = field(default_factory=dict)
     """By UID of the executor."""
     _out_of_service: set[str] = field(default_factory=set)
     _synced_at: float | None = None
@@ -180,14 +188,14 @@ class Membership:
     def __post_init__(self) -> None:
         self._selector = parse_selector(self.watch.selector)
 
-    def saw_lease(self, lease: Lease, now: float) -> tuple[str, ...]:
+    def record_lease(self, lease: Lease, now: float) -> tuple[str, ...]:
         """Record a Lease that was listed, added or changed. Return a sentence about each part that cannot be used."""
         labels, annotations = lease.metadata.labels, lease.metadata.annotations
         if self.pool and labels.get(POOL) != self.pool:
             return ()
         if self.partition and labels.get(PARTITION, self.partition) != self.partition:
             return ()
-        claim = Record.from_lease(lease)
+        claim = LeaseRecord.from_lease(lease)
         uid = annotations.get(EXECUTOR_UID) or claim.holder
         where = f"Lease {lease.metadata.namespace}/{lease.metadata.name}"
         pod = annotations.get(EXECUTOR) or _pod_name(lease, uid)
@@ -214,51 +222,51 @@ class Membership:
         found.report, oddities = report_of(text)
         return tuple(f"{where}: {oddity}" for oddity in oddities)
 
-    def checked(self, suspect: Suspect, lease: Lease | None, asked_at: float, now: float) -> tuple[str, ...]:
+    def record_check(self, suspect: SuspectLease, lease: Lease | None, asked_at: float, now: float) -> tuple[str, ...]:
         """Record a read of a suspect's Lease from the API, not from a cache.
 
         `lease` None: it does not exist. `asked_at`: when the read began.
         """
         found = self._incarnations.get(suspect.uid)
         overtaken = lease is not None and found is not None and found.has_seen_later(lease.metadata)
-        oddities = () if lease is None or overtaken else self.saw_lease(lease, now)
+        oddities = () if lease is None or overtaken else self.record_lease(lease, now)
         if (found := self._incarnations.get(suspect.uid)) is not None:
             found.checked_at = max(found.checked_at, asked_at)
         return oddities
 
-    def cleared(self, uid: str) -> None:
+    def forget_leftover(self, uid: str) -> None:
         """Record that the Lease of this executor is gone, or changed after it became a leftover."""
         self._leftovers.pop(uid, None)
 
-    def saw_pod(self, pod: Pod) -> None:
+    def record_pod(self, pod: Pod) -> None:
         """Record a Pod that was listed, added or changed. One that does not match the selector is no executor."""
         place, uid = (pod.metadata.namespace, pod.metadata.name), pod.metadata.uid
         if not self._selector.matches(pod.metadata.labels):
             if uid in self._incarnations:
-                self._vanished(uid, place)
+                self._forget_pod(uid, place)
             return
         found = self._incarnation(uid, *place)
         before = self._uids.get(place)
         if before is not None and before != uid:
-            self._vanished(before, place)
+            self._forget_pod(before, place)
         self._uids[place] = uid
         found.pod = pod
         found.node = pod.spec.node_name or found.node
-        terminated = _terminated(pod)
+        terminated = _is_terminated(pod)
         found.restarted = found.proven_dead and not terminated
         found.proven_dead = found.proven_dead or terminated
 
-    def pod_gone(self, namespace: str, name: str, uid: str) -> None:
+    def record_pod_deleted(self, namespace: str, name: str, uid: str) -> None:
         """Record that a Pod was deleted or left the selector. This proves nothing about its process."""
         if uid in self._incarnations:
-            self._vanished(uid, (namespace, name))
+            self._forget_pod(uid, (namespace, name))
 
-    def saw_node(self, node: Node) -> None:
+    def record_node(self, node: Node) -> None:
         """Record a node that was listed, added or changed."""
         tainted = any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
         (self._out_of_service.add if tainted else self._out_of_service.discard)(node.metadata.name)
 
-    def synced(self, now: float) -> None:
+    def record_synced(self, now: float) -> None:
         """Record that Leases and Pods have been listed. Later calls change nothing."""
         if self._synced_at is None:
             self._synced_at = now
@@ -266,32 +274,32 @@ class Membership:
     def members(self, now: float, open_objects: Mapping[str, int]) -> Members:
         """Return the status of every executor. `open_objects`: number by UID, from a listing of the objects.
 
-        Call `checked` for each suspect of the result, then call this again.
+        Call `record_check` for each suspect of the result, then call this again.
         """
-        suspects: list[Suspect] = []
-        living: dict[str, Executor] = {}
-        removed: dict[str, Removed] = {}
+        suspects: list[SuspectLease] = []
+        living: dict[str, LiveExecutor] = {}
+        removed: dict[str, RemovedExecutor] = {}
         for uid, seen in list(self._incarnations.items()):
             if seen.claim is None:
                 if seen.pod is None:
                     del self._incarnations[uid]
                 continue
-            ending = self._ending(seen, now)
+            ending = self._end_reason(seen, now)
             if ending is None:
                 seen.ended_at = None
                 living[uid] = self._executor(seen, open_objects.get(uid, 0), now)
-                if self._overdue(seen, now):
-                    suspects.append(Suspect(uid, seen.namespace, seen.lease))
+                if self._is_overdue(seen, now):
+                    suspects.append(SuspectLease(uid, seen.namespace, seen.lease))
                 continue
             if seen.ended_at is None:
                 seen.ended_at = now
             # while the Pod exists, a new process in it must see from the Lease that it is not the first
             if seen.pod is None and now - seen.ended_at > self._lease_s(seen) + FORGOTTEN_AFTER_S:
                 del self._incarnations[uid]
-                left = Leftover(uid, seen.namespace, seen.lease, seen.lease_uid, seen.lease_version)
+                left = LeftoverLease(uid, seen.namespace, seen.lease, seen.lease_uid, seen.lease_version)
                 self._leftovers[uid] = left
             else:
-                removed[uid] = Removed(seen.id, uid, ending)
+                removed[uid] = RemovedExecutor(seen.id, uid, ending)
         present = frozenset((each.id, each.uid, each.status) for each in living.values())
         if present != self._set:
             self._set, self._changed_at = present, now
@@ -313,7 +321,7 @@ class Membership:
             self._incarnations[uid] = found
         return found
 
-    def _vanished(self, uid: str, place: tuple[str, str]) -> None:
+    def _forget_pod(self, uid: str, place: tuple[str, str]) -> None:
         self._incarnations[uid].pod = None
         if self._uids.get(place) == uid:
             del self._uids[place]
@@ -325,23 +333,23 @@ class Membership:
             return ours
         return max(ours, min(claim.lease_s, LONGEST_LEASE_S))
 
-    def _ending(self, seen: _Incarnation, now: float) -> Ending | None:
+    def _end_reason(self, seen: _Incarnation, now: float) -> EndReason | None:
         """Return how the executor ended; None while its lease is alive."""
         if seen.proven_dead or (seen.node and seen.node in self._out_of_service):
-            return Ending.DEAD
+            return EndReason.DEAD
         if seen.claim is not None and not seen.claim.holder:
-            return Ending.RELEASED
+            return EndReason.RELEASED
         known_to_be = seen.checked_at - seen.changed_at >= self._lease_s(seen)
-        return Ending.EXPIRED if self._overdue(seen, now) and known_to_be else None
+        return EndReason.EXPIRED if self._is_overdue(seen, now) and known_to_be else None
 
-    def _overdue(self, seen: _Incarnation, now: float) -> bool:
+    def _is_overdue(self, seen: _Incarnation, now: float) -> bool:
         return now - seen.changed_at >= self._lease_s(seen)
 
-    def _executor(self, seen: _Incarnation, open_objects: int, now: float) -> Executor:
+    def _executor(self, seen: _Incarnation, open_objects: int, now: float) -> LiveExecutor:
         lease_s = self._lease_s(seen)
-        ready = seen.pod is not None and _ready(seen.pod) and not self._overdue(seen, now)
+        ready = seen.pod is not None and _is_ready(seen.pod) and not self._is_overdue(seen, now)
         seen.unhealthy_since = None if ready else now if seen.unhealthy_since is None else seen.unhealthy_since
-        return Executor(
+        return LiveExecutor(
             id=seen.id,
             uid=seen.uid,
             status=_status(seen, open_objects, ready),
@@ -381,12 +389,12 @@ def _status(seen: _Incarnation, open_objects: int, ready: bool) -> ExecutorStatu
         return ExecutorStatus.DRAINING
     if not ready:
         return ExecutorStatus.UNHEALTHY
-    if report.says_full or (report.capacity is not None and open_objects >= report.capacity):
+    if report.is_full or (report.capacity is not None and open_objects >= report.capacity):
         return ExecutorStatus.FULL
     return ExecutorStatus.HEALTHY
 
 
-def _ready(pod: Pod) -> bool:
+def _is_ready(pod: Pod) -> bool:
     """Return whether the Pod condition Ready and all containers are ready.
 
     KSched checks the containers only, and on a lost node they stay ready.
@@ -401,7 +409,7 @@ def _ready(pod: Pod) -> bool:
     )
 
 
-def _terminated(pod: Pod) -> bool:
+def _is_terminated(pod: Pod) -> bool:
     """Return whether the kubelet has reported every container of this Pod as terminated."""
     statuses = pod.status.container_statuses
     ended: Iterable[ContainerStatus] = (*statuses, *pod.status.init_container_statuses)

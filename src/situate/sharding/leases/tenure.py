@@ -28,15 +28,15 @@ class Tenure:
         self._known_at = -math.inf
         self._lost_at = -math.inf
 
-    def renewed(self, sent_at: float) -> None:
+    def record_renewal(self, sent_at: float) -> None:
         """Record a successful renewal that was sent at `sent_at`."""
         self._renewed_at = max(self._renewed_at, sent_at)
 
-    def given_back(self) -> None:
+    def record_release(self) -> None:
         """Record that this executor no longer holds the lease."""
         self._renewed_at = -math.inf
 
-    def knows(self, as_of: float) -> None:
+    def record_known_objects(self, as_of: float) -> None:
         """Record that the objects are known as of this time."""
         self._known_at = max(self._known_at, as_of)
 
@@ -69,10 +69,10 @@ class Tenure:
         """Return when the process must end itself if a handler of a lost tenure still runs."""
         return self._lost_at + self.times.cancel_grace_s if self.over else math.inf
 
-    def valid(self, now: float) -> bool:
+    def is_valid(self, now: float) -> bool:
         """Return whether work may continue now. Call it directly before each write."""
         return not self.over and now < self.deadline
 
     def remaining_s(self, now: float) -> float:
         """Return how many seconds the tenure stays valid without a renewal; 0 if it is not valid."""
-        return max(0.0, self.deadline - now) if self.valid(now) else 0.0
+        return max(0.0, self.deadline - now) if self.is_valid(now) else 0.0

@@ -15,12 +15,12 @@ from situate.sharding.model.object_view import (
     DrainRequest,
     ObjectView,
     Placement,
-    asked_to_drain,
-    finished,
-    placed,
-    revoked,
-    unpacked,
-    without_finalizer,
+    assigned_content,
+    completed_content,
+    content_without_finalizer,
+    drain_requested_content,
+    revoked_content,
+    with_parsed_content,
 )
 from situate.sharding.model.patches import Operations, guarded_patch
 
@@ -80,12 +80,12 @@ class Archive:
 
 
 @dataclass(frozen=True, slots=True)
-class TellCompleted:
+class ReportCompleted:
     """A report to the strategy that the object is completed and no longer counts. No write."""
 
 
-Action: TypeAlias = Assign | RequestDrain | Revoke | Complete | RemoveFinalizer | Delete | Archive | TellCompleted
-Patching: TypeAlias = Assign | RequestDrain | Revoke | Complete | RemoveFinalizer
+Action: TypeAlias = Assign | RequestDrain | Revoke | Complete | RemoveFinalizer | Delete | Archive | ReportCompleted
+PatchAction: TypeAlias = Assign | RequestDrain | Revoke | Complete | RemoveFinalizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,22 +97,22 @@ class Write:
     subresource: str = ""
 
 
-def write_of(action: Patching, view: ObjectView, adapter: ObjectAdapter) -> Write:
+def write_of(action: PatchAction, view: ObjectView, adapter: ObjectAdapter) -> Write:
     """Return the write of an action.
 
     The status is a subresource. With the default paths, `Complete` changes only the status. For a kind without the
     subresource, the shell sends the write to the object itself.
     """
-    view = unpacked(view)
+    view = with_parsed_content(view)
     match action:
         case Assign(placement):
-            after = placed(view, adapter, placement)
+            after = assigned_content(view, adapter, placement)
         case RequestDrain(request):
-            after = asked_to_drain(view, request)
+            after = drain_requested_content(view, request)
         case Revoke(term, cause, losses):
-            after = revoked(view, adapter, term, cause, losses)
+            after = revoked_content(view, adapter, term, cause, losses)
         case RemoveFinalizer(finalizer, term):
-            after = without_finalizer(view, finalizer, term)
+            after = content_without_finalizer(view, finalizer, term)
         case Complete(now, reason):
-            after = finished(view, adapter, now, False, reason)
+            after = completed_content(view, adapter, now, False, reason)
     return Write(guarded_patch(view.content, after), "status" if isinstance(action, Complete) else "")

@@ -28,7 +28,7 @@ class Ownership(Enum):
     FOREIGN = "foreign"
 
 
-class Choose(Protocol):
+class ExecutorChooser(Protocol):
     """The choice of a strategy. Raises `Unschedulable`."""
 
     def __call__(self, view: ObjectView, among: frozenset[str] | None, /) -> str:
@@ -43,7 +43,7 @@ class MoveLimit:
     next_at: float = 0.0
     """The first time slot that is still free, on the monotonic clock."""
 
-    def reserved(self, now: float) -> tuple[float, MoveLimit]:
+    def reserve_move(self, now: float) -> tuple[float, MoveLimit]:
         """Return the time of one move, not before now, and the limit for the moves after it."""
         at = max(now, self.next_at)
         return at, MoveLimit(self.per_s, at + 1 / self.per_s)
@@ -82,12 +82,12 @@ class Memory(msgspec.Struct, frozen=True):
     """Whether the completion was reported to the strategy."""
 
 
-NEW: Final = Memory(epoch=-1)
+INITIAL_MEMORY: Final = Memory(epoch=-1)
 """The memory about an object that was never seen."""
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class ClusterView:
     """The inputs that are equal for all decisions of one moment."""
 
     now: float
@@ -95,7 +95,7 @@ class Situation:
     wall: datetime
     """The supervisor's wall clock, for times written on objects and for the age of completed objects."""
     members: Members
-    choose: Choose
+    choose: ExecutorChooser
     term: int
     config: SupervisorConfig = field(default_factory=SupervisorConfig)
     adapter: ObjectAdapter = field(default_factory=FieldPaths)

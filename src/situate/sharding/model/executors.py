@@ -28,7 +28,7 @@ class ExecutorStatus(StrEnum):
     DRAINING = "Draining"
 
 
-class Executor(msgspec.Struct, frozen=True):
+class LiveExecutor(msgspec.Struct, frozen=True):
     """One incarnation of an executor with a live Lease."""
 
     id: str
@@ -57,7 +57,7 @@ class Executor(msgspec.Struct, frozen=True):
     """On the observer's monotonic clock; None while the pod is ready."""
 
 
-class Ending(StrEnum):
+class EndReason(StrEnum):
     """The evidence that an incarnation no longer works, or must not work."""
 
     RELEASED = "released"
@@ -66,16 +66,16 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovedExecutor:
     """An incarnation that no longer holds objects; its record is dropped after some time."""
 
     id: str
     uid: str
-    ending: Ending
+    ending: EndReason
 
 
 @dataclass(frozen=True, slots=True)
-class Suspect:
+class SuspectLease:
     """An executor whose Lease seems expired.
 
     It gets no new objects. It keeps its own until a read of the Lease confirms the expiry.
@@ -88,7 +88,7 @@ class Suspect:
 
 
 @dataclass(frozen=True, slots=True)
-class Leftover:
+class LeftoverLease:
     """The Lease of an executor whose pod is gone and whose record was dropped."""
 
     executor_uid: str
@@ -107,9 +107,9 @@ class Members:
 
     lease_s: float
     """d: how long a silent executor counts as alive."""
-    living: Mapping[str, Executor] = field(default_factory=dict)
+    living: Mapping[str, LiveExecutor] = field(default_factory=dict)
     """By uid."""
-    removed: Mapping[str, Removed] = field(default_factory=dict)
+    removed: Mapping[str, RemovedExecutor] = field(default_factory=dict)
     """By uid."""
     synced_at: float | None = None
     """When the first list of Leases and pods was complete; None before that."""
@@ -117,20 +117,20 @@ class Members:
     """When the set of (id, uid, status) last changed; None if no executor was ever seen."""
     newest_revision: str = ""
     """Revision of the youngest pod; empty if unknown."""
-    suspects: tuple[Suspect, ...] = ()
+    suspects: tuple[SuspectLease, ...] = ()
     """The living executors whose Lease seems expired."""
-    leftovers: tuple[Leftover, ...] = ()
+    leftovers: tuple[LeftoverLease, ...] = ()
 
-    current: Mapping[str, Executor] = field(init=False, compare=False, repr=False)
+    current: Mapping[str, LiveExecutor] = field(init=False, compare=False, repr=False)
     """By id, the incarnation that may get objects: of two incarnations, the one with an existing pod."""
-    eligible: Mapping[str, Executor] = field(init=False, compare=False, repr=False)
+    eligible: Mapping[str, LiveExecutor] = field(init=False, compare=False, repr=False)
     """By id, the healthy ones among `current`."""
 
     def __post_init__(self) -> None:
-        current: dict[str, Executor] = {}
+        current: dict[str, LiveExecutor] = {}
         for executor in self.living.values():
             other = current.get(executor.id)
-            if other is None or _preferred(executor) > _preferred(other):
+            if other is None or _preference_key(executor) > _preference_key(other):
                 current[executor.id] = executor
         healthy = {id_: each for id_, each in current.items() if each.status is ExecutorStatus.HEALTHY}
         object.__setattr__(self, "current", current)  # derived from the frozen fields
@@ -148,7 +148,7 @@ class Members:
         return min((each.expires_at for uid, each in self.living.items() if uid not in doubted), default=None)
 
 
-def _preferred(executor: Executor) -> tuple[int, float, str]:
+def _preference_key(executor: LiveExecutor) -> tuple[int, float, str]:
     """Rank the incarnations of one id: the executor of a vanished pod is unhealthy and renews no more.
 
     The UID makes the order total.

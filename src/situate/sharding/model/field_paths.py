@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from situate.objects.settings.section import shown
+from situate.objects.settings.section import format_value
 from situate.objects.values.timestamps import BadTime, parse_time, rfc3339
 
 Content = Mapping[str, Any]
@@ -63,35 +63,35 @@ class FieldPaths:
         for name, path in paths.items():
             if not isinstance(path, str) or not _PATH.fullmatch(path) or path.split(".")[0] in _RESERVED:
                 raise BadFieldPath(
-                    f"{name} is {shown(path)}, allowed: two or more field names joined by dots outside of "
+                    f"{name} is {format_value(path)}, allowed: two or more field names joined by dots outside of "
                     f"{', '.join(_RESERVED)}, such as spec.assignedTo"
                 )
         for name, path in paths.items():
             for other, longer in paths.items():
                 if name != other and f"{longer}.".startswith(f"{path}."):
                     raise BadFieldPath(
-                        f"{other} is {shown(longer)}, which equals or lies below {name} {shown(path)}; "
+                        f"{other} is {format_value(longer)}, which equals or lies below {name} {format_value(path)}; "
                         "allowed: three fields of which none contains another"
                     )
 
     def assigned_to(self, obj: Content) -> str | None:
-        value = _read(obj, self.assigned_to_path)
+        value = _value_at(obj, self.assigned_to_path)
         if value is None or value == "":
             return None
         if not isinstance(value, str) or len(value) > _LONGEST_ID:
-            raise unreadable(
+            raise unreadable_field_error(
                 obj, self.assigned_to_path, value, f"the id of an executor, at most {_LONGEST_ID} characters"
             )
         return value
 
     def assign_to(self, obj: Content, executor: str | None) -> Content:
-        return _written(obj, self.assigned_to_path, executor or None)
+        return _set_value(obj, self.assigned_to_path, executor or None)
 
     def complete(self, obj: Content, now: datetime, successful: bool) -> Content:
-        return _written(_written(obj, self.completed_at_path, rfc3339(now)), self.successful_path, successful)
+        return _set_value(_set_value(obj, self.completed_at_path, rfc3339(now)), self.successful_path, successful)
 
     def completed_at(self, obj: Content) -> datetime | None:
-        value = _read(obj, self.completed_at_path)
+        value = _value_at(obj, self.completed_at_path)
         if value is None or value == "":
             return None
         try:
@@ -99,30 +99,31 @@ class FieldPaths:
                 return parse_time(value)
         except BadTime:
             pass  # raised below, with the object's name
-        raise unreadable(obj, self.completed_at_path, value, "a time such as 2024-01-31T12:00:00Z")
+        raise unreadable_field_error(obj, self.completed_at_path, value, "a time such as 2024-01-31T12:00:00Z")
 
     def successful(self, obj: Content) -> bool | None:
-        value = _read(obj, self.successful_path)
+        value = _value_at(obj, self.successful_path)
         if value is None or isinstance(value, bool):
             return value
-        raise unreadable(obj, self.successful_path, value, "true and false")
+        raise unreadable_field_error(obj, self.successful_path, value, "true and false")
 
 
 _RESERVED: Final = ("apiVersion", "kind", "metadata")
 
 
-def unreadable(obj: Content, field: str, value: object, allowed: str) -> UnreadableField:
+def unreadable_field_error(obj: Content, field: str, value: object, allowed: str) -> UnreadableField:
     """Return the error for a field whose value is not allowed."""
     metadata = obj.get("metadata")
     named = metadata if isinstance(metadata, Mapping) else {}
     name = "/".join(str(part) for part in (named.get("namespace"), named.get("name")) if part)
     return UnreadableField(
-        f"{obj.get('kind') or 'object'} {name or '(without a name)'}: {field} is {shown(value)}, allowed: {allowed}; "
+        f"{obj.get('kind') or 'object'} {name or '(without a name)'}: {field} is {format_value(value)}, allowed: "
+        f"{allowed}; "
         "correct or remove it"
     )
 
 
-def _read(obj: Content, path: str) -> object:
+def _value_at(obj: Content, path: str) -> object:
     """Return the value at the path; None if a field on the path is absent or null."""
     found: object = obj
     walked: list[str] = []
@@ -130,13 +131,13 @@ def _read(obj: Content, path: str) -> object:
         if found is None:
             return None
         if not isinstance(found, Mapping):
-            raise unreadable(obj, ".".join(walked), found, f"an object with the fields of {path}")
+            raise unreadable_field_error(obj, ".".join(walked), found, f"an object with the fields of {path}")
         found = found.get(step)
         walked.append(step)
     return found
 
 
-def _written(obj: Content, path: str, value: object) -> Content:
+def _set_value(obj: Content, path: str, value: object) -> Content:
     """Return a copy with the value at the path; None removes only that field."""
     step, _, rest = path.partition(".")
     if not rest:
@@ -144,4 +145,4 @@ def _written(obj: Content, path: str, value: object) -> Content:
     below = obj.get(step)
     if value is None and not isinstance(below, Mapping):
         return obj
-    return {**obj, step: _written(below if isinstance(below, Mapping) else {}, rest, value)}
+    return {**obj, step: _set_value(below if isinstance(below, Mapping) else {}, rest, value)}

@@ -22,7 +22,7 @@ import msgspec
 from situate.objects.kinds.meta import NO_LABELS
 from situate.objects.selection.label_selectors import valid_label_value
 from situate.objects.values.timestamps import BadTime, micro_time, parse_time, rfc3339
-from situate.sharding.model.field_paths import Content, ObjectAdapter, UnreadableField, unreadable
+from situate.sharding.model.field_paths import Content, ObjectAdapter, UnreadableField, unreadable_field_error
 from situate.sharding.model.names import (
     ARCHIVE_HOLD,
     ARCHIVED,
@@ -45,7 +45,7 @@ LARGEST: Final = 10**18 - 1
 _MOST_LOSSES: Final = 1000
 _NO_CHANGES: Final[Mapping[str, str | None]] = MappingProxyType({})
 _T = TypeVar("_T")
-_moment = lru_cache(maxsize=4096)(parse_time)
+_parse_time_cached = lru_cache(maxsize=4096)(parse_time)
 """Parses a time. Many objects share the same second, so each time is parsed and stored only once."""
 
 
@@ -137,10 +137,10 @@ class ObjectView(msgspec.Struct, frozen=True, eq=False):
     """Not compared, because the other fields hold the same facts."""
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is ObjectView and _said(self) == _said(other)
+        return type(other) is ObjectView and _view_fields(self) == _view_fields(other)
 
     def __hash__(self) -> int:
-        return hash(_said(self))
+        return hash(_view_fields(self))
 
     @property
     def content(self) -> Content:
@@ -174,7 +174,7 @@ class ObjectView(msgspec.Struct, frozen=True, eq=False):
         return finalizer in self.finalizers
 
 
-_said = attrgetter(*ObjectView.__struct_fields__[:-1])
+_view_fields = attrgetter(*ObjectView.__struct_fields__[:-1])
 
 
 def content_of(source: Source) -> Content:
@@ -184,11 +184,13 @@ def content_of(source: Source) -> Content:
 
 def view_of(content: Content, adapter: ObjectAdapter, source: Source | None = None) -> ObjectView:
     """Parse the object into a view; never raises. `source`: stored in the view instead of `content`."""
-    reading = _Reading(content)
+    reading = _FieldReader(content)
     annotations, metadata = reading.annotations, reading.metadata
     epoch = reading.number(EPOCH)
-    drain = reading.advice(DRAIN, _drain_request, "an epoch, a time and a cause")
-    revoked = reading.advice(REVOKED, _revocation, "an epoch, a cause, a UID and the id of an executor")
+    drain = reading.optional_annotation(DRAIN, _parse_drain_request, "an epoch, a time and a cause")
+    revoked = reading.optional_annotation(
+        REVOKED, _parse_revocation, "an epoch, a cause, a UID and the id of an executor"
+    )
     return ObjectView(
         uid=_text(metadata.get("uid")),
         resource_version=_text(metadata.get("resourceVersion")),
@@ -202,16 +204,16 @@ def view_of(content: Content, adapter: ObjectAdapter, source: Source | None = No
         executor_uid=annotations.get(EXECUTOR_UID, ""),
         epoch=epoch,
         term=reading.number(TERM),
-        assigned_at=reading.advice(ASSIGNED_AT, _moment, "a time such as 2024-01-31T12:00:00Z"),
+        assigned_at=reading.optional_annotation(ASSIGNED_AT, _parse_time_cached, "a time such as 2024-01-31T12:00:00Z"),
         why=annotations.get(WHY, ""),
         drain=drain if drain is not None and drain.epoch == epoch else None,
         revoked=revoked if revoked is not None and revoked.epoch == epoch else None,
-        losses=reading.advice(LOSSES, _losses, "times joined by commas") or (),
+        losses=reading.optional_annotation(LOSSES, _parse_losses, "times joined by commas") or (),
         completed_at=reading.field(adapter.completed_at),
         successful=reading.lenient_field(adapter.successful),
         reason=reading.text("status.reason", _mapping(content.get("status")).get("reason")),
-        held=reading.advice(ARCHIVE_HOLD, _boolean, "true and false") is True,
-        migratable=reading.advice(MIGRATABLE, _boolean, "true and false") is not False,
+        held=reading.optional_annotation(ARCHIVE_HOLD, _parse_boolean, "true and false") is True,
+        migratable=reading.optional_annotation(MIGRATABLE, _parse_boolean, "true and false") is not False,
         priority=annotations.get(PRIORITY),
         executor_selector=annotations.get(EXECUTOR_SELECTOR, ""),
         archived=annotations.get(ARCHIVED, ""),
@@ -221,7 +223,7 @@ def view_of(content: Content, adapter: ObjectAdapter, source: Source | None = No
     )
 
 
-def unpacked(view: ObjectView) -> ObjectView:
+def with_parsed_content(view: ObjectView) -> ObjectView:
     """Return the same view with parsed content, so that repeated reads of `content` cost nothing."""
     return msgspec.structs.replace(view, source=view.content) if isinstance(view.source, bytes) else view
 
@@ -247,13 +249,13 @@ class Placement:
     """All losses that still count for the reassign limit."""
 
 
-def placed(view: ObjectView, adapter: ObjectAdapter, placement: Placement) -> Content:
+def assigned_content(view: ObjectView, adapter: ObjectAdapter, placement: Placement) -> Content:
     """Return the assigned object: with finalizer, executor, incarnation, the next epoch and term."""
     finalizers = view.finalizers
     if placement.finalizer is not None and placement.finalizer not in finalizers:
         finalizers = (*finalizers, placement.finalizer)
     assigned = adapter.assign_to(view.content, placement.holder.executor)
-    return _with_metadata(
+    return _change_metadata(
         assigned,
         annotations={
             EPOCH: str(view.epoch + 1),
@@ -270,12 +272,12 @@ def placed(view: ObjectView, adapter: ObjectAdapter, placement: Placement) -> Co
     )
 
 
-def released(content: Content, adapter: ObjectAdapter) -> Content:
+def released_content(content: Content, adapter: ObjectAdapter) -> Content:
     """Return the object released by its holder (the ack of a drain): unassigned, same epoch, no drain request."""
-    return _with_metadata(adapter.assign_to(content, None), {EXECUTOR_UID: None, DRAIN: None}, {EXECUTOR: None})
+    return _change_metadata(adapter.assign_to(content, None), {EXECUTOR_UID: None, DRAIN: None}, {EXECUTOR: None})
 
 
-def revoked(
+def revoked_content(
     view: ObjectView, adapter: ObjectAdapter, term: int, cause: str, losses: tuple[datetime, ...] = ()
 ) -> Content:
     """Return the object revoked from its holder: unassigned, under the next epoch.
@@ -291,31 +293,33 @@ def revoked(
         REVOKED: str(note),
         LOSSES: _losses_text(losses),
     }
-    return _with_metadata(adapter.assign_to(view.content, None), annotations, {EXECUTOR: None})
+    return _change_metadata(adapter.assign_to(view.content, None), annotations, {EXECUTOR: None})
 
 
-def asked_to_drain(view: ObjectView, request: DrainRequest) -> Content:
+def drain_requested_content(view: ObjectView, request: DrainRequest) -> Content:
     """Return the object with a drain request."""
-    return _with_metadata(view.content, {DRAIN: str(request)})
+    return _change_metadata(view.content, {DRAIN: str(request)})
 
 
-def without_finalizer(view: ObjectView, finalizer: str, term: int, digest: str = "") -> Content:
+def content_without_finalizer(view: ObjectView, finalizer: str, term: int, digest: str = "") -> Content:
     """Return the object without our finalizer; `digest` names its record in the archive.
 
     The term is written in the same patch, so that the admission policy can refuse a supervisor that no longer leads.
     """
     left = tuple(each for each in view.finalizers if each != finalizer)
     annotations = {TERM: str(term), **({ARCHIVED: digest} if digest else {})}
-    return _with_metadata(view.content, annotations, finalizers=left)
+    return _change_metadata(view.content, annotations, finalizers=left)
 
 
-def finished(view: ObjectView, adapter: ObjectAdapter, now: datetime, successful: bool, reason: str) -> Content:
+def completed_content(
+    view: ObjectView, adapter: ObjectAdapter, now: datetime, successful: bool, reason: str
+) -> Content:
     """Return the object completed by the supervisor; with the default paths, only its status changes."""
     content = adapter.complete(view.content, now, successful)
     return {**content, "status": {**_mapping(content.get("status")), "reason": reason}}
 
 
-def _with_metadata(
+def _change_metadata(
     content: Content,
     annotations: Mapping[str, str | None],
     labels: Mapping[str, str | None] = _NO_CHANGES,
@@ -327,9 +331,9 @@ def _with_metadata(
     """
     metadata = dict(_mapping(content.get("metadata")))
     if annotations:
-        metadata["annotations"] = _changed(metadata.get("annotations"), annotations)
+        metadata["annotations"] = _merge_changes(metadata.get("annotations"), annotations)
     if labels:
-        metadata["labels"] = _changed(metadata.get("labels"), labels)
+        metadata["labels"] = _merge_changes(metadata.get("labels"), labels)
     if finalizers is not None:
         metadata["finalizers"] = list(finalizers)
     for key in ("annotations", "labels", "finalizers"):
@@ -338,11 +342,11 @@ def _with_metadata(
     return {**content, "metadata": metadata}
 
 
-def _changed(old: object, changes: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_changes(old: object, changes: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in {**_mapping(old), **changes}.items() if value is not None}
 
 
-class _Reading:
+class _FieldReader:
     """A reader of one object that collects the values that cannot be read."""
 
     def __init__(self, content: Content) -> None:
@@ -360,32 +364,32 @@ class _Reading:
         number = _number(text)
         if number is None:
             allowed = f"whole numbers from 0 to {LARGEST}"
-            self.faults.append(str(unreadable(self._content, f"annotation {annotation}", text, allowed)))
+            self.faults.append(str(unreadable_field_error(self._content, f"annotation {annotation}", text, allowed)))
         return number or 0
 
-    def advice(self, annotation: str, parse: Callable[[str], _T], allowed: str) -> _T | None:
+    def optional_annotation(self, annotation: str, parse: Callable[[str], _T], allowed: str) -> _T | None:
         text = self.annotations.get(annotation)
         if text is None:
             return None
         try:
             return parse(text)
         except ValueError:
-            self.oddities.append(str(unreadable(self._content, f"annotation {annotation}", text, allowed)))
+            self.oddities.append(str(unreadable_field_error(self._content, f"annotation {annotation}", text, allowed)))
             return None
 
     def field(self, read: Callable[[Content], _T | None]) -> _T | None:
-        return self._asked(read, self.faults)
+        return self._read_field(read, self.faults)
 
     def text(self, field: str, value: object) -> str:
         """Return the text; empty if absent, and empty with an oddity if the value is not a text."""
         if value is not None and not isinstance(value, str):
-            self.oddities.append(str(unreadable(self._content, field, value, "a text")))
+            self.oddities.append(str(unreadable_field_error(self._content, field, value, "a text")))
         return _text(value)
 
     def lenient_field(self, read: Callable[[Content], _T | None]) -> _T | None:
-        return self._asked(read, self.oddities)
+        return self._read_field(read, self.oddities)
 
-    def _asked(self, read: Callable[[Content], _T | None], told: list[str]) -> _T | None:
+    def _read_field(self, read: Callable[[Content], _T | None], told: list[str]) -> _T | None:
         try:
             return read(self._content)
         except UnreadableField as error:
@@ -404,24 +408,24 @@ def _number(text: str) -> int | None:
     return None
 
 
-def _drain_request(text: str) -> DrainRequest:
-    epoch, deadline, cause = _words(text, 3)
-    return DrainRequest(_epoch(epoch), parse_time(deadline), cause)
+def _parse_drain_request(text: str) -> DrainRequest:
+    epoch, deadline, cause = _split_words(text, 3)
+    return DrainRequest(_parse_epoch(epoch), parse_time(deadline), cause)
 
 
-def _revocation(text: str) -> Revocation:
-    epoch, cause, uid, executor = _words(text, 4)
-    return Revocation(_epoch(epoch), cause, uid, executor)
+def _parse_revocation(text: str) -> Revocation:
+    epoch, cause, uid, executor = _split_words(text, 4)
+    return Revocation(_parse_epoch(epoch), cause, uid, executor)
 
 
-def _words(text: str, count: int) -> list[str]:
+def _split_words(text: str, count: int) -> list[str]:
     words = text.split(" ")
     if len(words) != count:
         raise ValueError
     return words
 
 
-def _epoch(text: str) -> int:
+def _parse_epoch(text: str) -> int:
     number = _number(text)
     if number is None:
         raise ValueError
@@ -432,11 +436,11 @@ def _losses_text(losses: tuple[datetime, ...]) -> str | None:
     return ",".join(map(rfc3339, losses)) or None
 
 
-def _losses(text: str) -> tuple[datetime, ...]:
+def _parse_losses(text: str) -> tuple[datetime, ...]:
     return tuple(sorted(map(parse_time, text.split(",")[-_MOST_LOSSES:])))
 
 
-def _boolean(text: str) -> bool:
+def _parse_boolean(text: str) -> bool:
     if text not in ("true", "false"):
         raise ValueError
     return text == "true"
@@ -445,7 +449,7 @@ def _boolean(text: str) -> bool:
 def _time_or_none(value: object) -> datetime | None:
     """Parse a time that the server sets; None if it is not a time."""
     try:
-        return _moment(value) if isinstance(value, str) else None
+        return _parse_time_cached(value) if isinstance(value, str) else None
     except BadTime:
         return None
 

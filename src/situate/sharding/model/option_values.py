@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from situate.objects.settings.section import ALLOWED, Mistake, shown
+from situate.objects.settings.section import ALLOWED, Mistake, format_value
 from situate.sharding.model.field_paths import BadFieldPath, FieldPaths
 
 FieldPath = Annotated[
@@ -64,7 +64,9 @@ def path_mistakes(assigned_to: str, completed_at: str, successful: str) -> Itera
     try:
         FieldPaths(assigned_to, completed_at, successful)
     except BadFieldPath as bad:
-        yield Mistake("assignedToPath", shown(assigned_to), "three paths of which none contains another", str(bad))
+        yield Mistake(
+            "assignedToPath", format_value(assigned_to), "three paths of which none contains another", str(bad)
+        )
 
 
 def partition_name(partition: str | None) -> str:

@@ -41,15 +41,15 @@ def fenced_patch(before: Content, after: Content, epoch: int, executor_uid: str)
 
 
 def _annotation(name: str) -> str:
-    return f"/metadata/annotations/{_escaped(name)}"
+    return f"/metadata/annotations/{_escape_step(name)}"
 
 
 def _differences(before: Content, after: Content, path: str) -> Iterator[Mapping[str, Any]]:
     for key in before:
         if key not in after:
-            yield {"op": "remove", "path": f"{path}/{_escaped(key)}"}
+            yield {"op": "remove", "path": f"{path}/{_escape_step(key)}"}
     for key, value in after.items():
-        here = f"{path}/{_escaped(key)}"
+        here = f"{path}/{_escape_step(key)}"
         old = before.get(key)
         if key not in before:
             yield {"op": "add", "path": here, "value": value}
@@ -61,5 +61,5 @@ def _differences(before: Content, after: Content, path: str) -> Iterator[Mapping
             yield {"op": "replace", "path": here, "value": value}
 
 
-def _escaped(step: str) -> str:
+def _escape_step(step: str) -> str:
     return step.replace("~", "~0").replace("/", "~1")

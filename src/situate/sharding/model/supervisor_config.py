@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from situate.objects.selection.label_selectors import valid_label_key
-from situate.objects.settings.section import shown
+from situate.objects.settings.section import format_value
 from situate.sharding.model.names import FINALIZER
 from situate.sharding.model.object_view import ObjectView
 
@@ -39,12 +39,12 @@ class ArchiveTtl:
     successful: float | None = None
     failed: float | None = None
 
-    def of(self, successful: bool | None) -> float | None:
+    def ttl_of(self, successful: bool | None) -> float | None:
         """Return the TTL for an outcome. None counts as failed, as in KSched."""
         return self.successful if successful is True else self.failed
 
 
-def always(_: ObjectView) -> bool:
+def accept_every_object(_: ObjectView) -> bool:
     """Accept every object."""
     return True
 
@@ -80,9 +80,9 @@ class SupervisorConfig:
     grace_unhealthy: float = 5.0
     wait_for_successor: float = 0.0
     """How long a drained object waits for the successor of its holder."""
-    is_ready: Callable[[ObjectView], bool] = field(default=always, repr=False)
+    is_ready: Callable[[ObjectView], bool] = field(default=accept_every_object, repr=False)
     """An object for which this function returns False is not assigned until it changes."""
-    archive_when: Callable[[ObjectView], bool] = field(default=always, repr=False)
+    archive_when: Callable[[ObjectView], bool] = field(default=accept_every_object, repr=False)
     """An object for which this function returns False is not archived by age."""
 
     def __post_init__(self) -> None:
@@ -98,20 +98,23 @@ class SupervisorConfig:
 
     def _mistakes(self) -> Iterator[str]:
         for name in _DURATIONS:
-            yield from _checked(name, getattr(self, name), "a number of seconds from 0")
+            yield from _number_mistakes(name, getattr(self, name), "a number of seconds from 0")
         for name in _POSITIVE:
-            yield from _checked(name, getattr(self, name), "a number above 0", positive=True)
+            yield from _number_mistakes(name, getattr(self, name), "a number above 0", positive=True)
         for name, value in (("successful", self.ttl.successful), ("failed", self.ttl.failed)):
             if value is not None:
-                yield from _checked(f"archive_ttl.{name}", value, "a number of seconds from 0, or None")
+                yield from _number_mistakes(f"archive_ttl.{name}", value, "a number of seconds from 0, or None")
         for name, least in _COUNTS.items():
             value = getattr(self, name)
             if value is None and name == "keep_last_per_owner":
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                yield f"{name} is {shown(value)}, allowed: whole numbers from {least}"
+                yield f"{name} is {format_value(value)}, allowed: whole numbers from {least}"
         if not valid_label_key(self.finalizer) or "/" not in self.finalizer:
-            yield f"finalizer is {shown(self.finalizer)}, allowed: a DNS name, '/', and a name, such as {FINALIZER}"
+            yield (
+                f"finalizer is {format_value(self.finalizer)}, allowed: a DNS name, '/', and a name, such as "
+                f"{FINALIZER}"
+            )
 
 
 _DURATIONS: Final = (
@@ -127,8 +130,8 @@ _POSITIVE: Final = ("requeue_delay", "max_forced_moves_per_s")
 _COUNTS: Final = {"max_reassigns": 0, "max_parallel_drains": 1, "keep_last_per_owner": 0}
 
 
-def _checked(name: str, value: object, allowed: str, *, positive: bool = False) -> Iterator[str]:
+def _number_mistakes(name: str, value: object, allowed: str, *, positive: bool = False) -> Iterator[str]:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        yield f"{name} is {shown(value)}, allowed: {allowed}"
+        yield f"{name} is {format_value(value)}, allowed: {allowed}"
     elif positive and value == 0:
         yield f"{name} is 0, allowed: {allowed}"

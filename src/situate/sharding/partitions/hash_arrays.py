@@ -35,7 +35,7 @@ def fnv1a64_many(texts: Sequence[str]) -> Hashes:
     return found
 
 
-def mixed64_many(hashed: Hashes) -> Hashes:
+def mix64_many(hashed: Hashes) -> Hashes:
     """Return `mixed64` of each hash. Array arithmetic wraps without a mask."""
     shift = np.uint64(33)
     for factor in MURMUR:
@@ -46,7 +46,7 @@ def mixed64_many(hashed: Hashes) -> Hashes:
 def hashes_of(keys: Sequence[str], by: PartitionBy) -> Hashes:
     """Return the hashes of many UIDs, namespaces or names, as `hash_of` does."""
     hashed = fnv1a64_many(keys)
-    return hashed if by is PartitionBy.UID else mixed64_many(hashed)
+    return hashed if by is PartitionBy.UID else mix64_many(hashed)
 
 
 def partitions_of(hashes: Hashes, count: int) -> NDArray[np.int64]:

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.sharding.partitions.hash_arrays import Hashes, fnv1a64_many, mixed64_many
-from situate.sharding.partitions.hashing import SPACE, fnv1a64, mixed64, xxhash64
+from situate.sharding.partitions.hash_arrays import Hashes, fnv1a64_many, mix64_many
+from situate.sharding.partitions.hashing import SPACE, fnv1a64, mix64, xxhash64
 
 TOKENS: Final = 100
 """Number of tokens of a member on the ring (upstream: pkg/sharding/consistenthash)."""
@@ -57,12 +57,12 @@ class HashRing:
         self._owner: NDArray[np.int64] = owner[first]
 
     def with_member(self, name: str) -> HashRing:
-        return self.of({*self.members, name})
+        return self.with_members({*self.members, name})
 
     def without_member(self, name: str) -> HashRing:
-        return self.of(set(self.members) - {name})
+        return self.with_members(set(self.members) - {name})
 
-    def of(self, members: Iterable[str]) -> HashRing:
+    def with_members(self, members: Iterable[str]) -> HashRing:
         """Return a ring with the same settings and these members."""
         return HashRing(members, tokens=self._count, separator=self._separator, known=self._by_member)
 
@@ -107,7 +107,7 @@ class Rendezvous:
 
     def __init__(self, members: Iterable[str] = ()) -> None:
         self.members: tuple[str, ...] = tuple(sorted(set(members)))
-        self._hashes = mixed64_many(fnv1a64_many(self.members))
+        self._hashes = mix64_many(fnv1a64_many(self.members))
 
     def owner(self, key: str) -> str | None:
         """Return the owner of the key; None only if there is no member."""
@@ -121,15 +121,15 @@ class Rendezvous:
 
     def owners_of(self, keys: Sequence[str]) -> list[str]:
         """Return the owner of each key; there must be a member."""
-        hashed = mixed64_many(fnv1a64_many(keys))
-        best = mixed64_many(hashed ^ self._hashes[0])
+        hashed = mix64_many(fnv1a64_many(keys))
+        best = mix64_many(hashed ^ self._hashes[0])
         owner = np.zeros(len(keys), dtype=np.int64)
         for place in range(1, len(self.members)):
-            weights = mixed64_many(hashed ^ self._hashes[place])
+            weights = mix64_many(hashed ^ self._hashes[place])
             better = weights > best
             best[better] = weights[better]
             owner[better] = place
         return [self.members[place] for place in owner.tolist()]
 
     def _weights(self, key: str) -> Hashes:
-        return mixed64_many(np.uint64(mixed64(fnv1a64(key))) ^ self._hashes)
+        return mix64_many(np.uint64(mix64(fnv1a64(key))) ^ self._hashes)

@@ -30,7 +30,7 @@ def fnv1a64(text: str) -> int:
     return found
 
 
-def mixed64(hashed: int) -> int:
+def mix64(hashed: int) -> int:
     """Apply MurmurHash3's 64-bit finaliser: a bijection in which each input bit affects each output bit."""
     for factor in MURMUR:
         hashed = ((hashed ^ (hashed >> 33)) * factor) & _MASK
@@ -48,7 +48,7 @@ def xxhash64(text: str) -> int:
                 start = position + 8 * lane
                 lanes[lane] = _round(lanes[lane], int.from_bytes(data[start : start + 8], "little"))
             position += 32
-        found = sum(_rotated(lane, turn) for lane, turn in zip(lanes, (1, 7, 12, 18), strict=True)) & _MASK
+        found = sum(_rotate_left(lane, turn) for lane, turn in zip(lanes, (1, 7, 12, 18), strict=True)) & _MASK
         for lane_value in lanes:
             found = ((found ^ _round(0, lane_value)) * _XX[0] + _XX[3]) & _MASK
     else:
@@ -56,24 +56,24 @@ def xxhash64(text: str) -> int:
     found = (found + len(data)) & _MASK
     while position + 8 <= len(data):
         found ^= _round(0, int.from_bytes(data[position : position + 8], "little"))
-        found = (_rotated(found, 27) * _XX[0] + _XX[3]) & _MASK
+        found = (_rotate_left(found, 27) * _XX[0] + _XX[3]) & _MASK
         position += 8
     if position + 4 <= len(data):
         found ^= (int.from_bytes(data[position : position + 4], "little") * _XX[0]) & _MASK
-        found = (_rotated(found, 23) * _XX[1] + _XX[2]) & _MASK
+        found = (_rotate_left(found, 23) * _XX[1] + _XX[2]) & _MASK
         position += 4
     for byte in data[position:]:
-        found = (_rotated(found ^ ((byte * _XX[4]) & _MASK), 11) * _XX[0]) & _MASK
+        found = (_rotate_left(found ^ ((byte * _XX[4]) & _MASK), 11) * _XX[0]) & _MASK
     for shift, factor in ((33, _XX[1]), (29, _XX[2])):
         found = ((found ^ (found >> shift)) * factor) & _MASK
     return found ^ (found >> 32)
 
 
 def _round(lane: int, word: int) -> int:
-    return (_rotated((lane + word * _XX[1]) & _MASK, 31) * _XX[0]) & _MASK
+    return (_rotate_left((lane + word * _XX[1]) & _MASK, 31) * _XX[0]) & _MASK
 
 
-def _rotated(value: int, bits: int) -> int:
+def _rotate_left(value: int, bits: int) -> int:
     return ((value << bits) | (value >> (64 - bits))) & _MASK
 
 

@@ -15,10 +15,10 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
-from situate.objects.settings.section import shown
-from situate.sharding.partitions.hashing import SPACE, fnv1a64, mixed64
+from situate.objects.settings.section import format_value
+from situate.sharding.partitions.hashing import SPACE, fnv1a64, mix64
 
-MOST: Final = 4096
+MOST_PARTITIONS: Final = 4096
 """Maximum number of static partitions."""
 _STATIC: Final = re.compile(r"([0-9]{1,4})/([0-9]{1,4})", re.ASCII)
 
@@ -35,7 +35,7 @@ class PartitionBy(StrEnum):
     NAME = "name"
 
 
-class Identified(Protocol):
+class ObjectIdentity(Protocol):
     """The fields of an object that partitions test: views of objects, and facts for strategies."""
 
     @property
@@ -76,10 +76,10 @@ class Keyspace:
     """The objects whose hash is in one of the ranges."""
 
     ranges: tuple[HashRange, ...]
-    """Ascending, without overlap, neighbours joined: see `joined`."""
+    """Ascending, without overlap, neighbours joined: see `join_ranges`."""
     by: PartitionBy = PartitionBy.UID
 
-    def holds(self, obj: Identified) -> bool:
+    def holds(self, obj: ObjectIdentity) -> bool:
         return self.holds_hash(hash_of(obj, self.by))
 
     def holds_hash(self, hashed: int) -> bool:
@@ -87,13 +87,13 @@ class Keyspace:
         return place > 0 and hashed < self.ranges[place - 1].end
 
     @property
-    def whole(self) -> bool:
+    def covers_everything(self) -> bool:
         return self.ranges == (HashRange(0, SPACE),)
 
     @property
     def shard_selector(self) -> str | None:
         """Selector for lists and watches; None if the server does not know the hash, or if it would exclude nothing."""
-        if self.by is not PartitionBy.UID or self.whole or not self.ranges:
+        if self.by is not PartitionBy.UID or self.covers_everything or not self.ranges:
             return None
         return " || ".join(each.selector for each in self.ranges)
 
@@ -109,7 +109,7 @@ class Keyspace:
 EVERYTHING: Final = Keyspace((HashRange(0, SPACE),))
 
 
-def joined(ranges: Iterable[HashRange]) -> tuple[HashRange, ...]:
+def join_ranges(ranges: Iterable[HashRange]) -> tuple[HashRange, ...]:
     """Return the ranges in ascending order, without empty ones, and with neighbours joined."""
     found: list[HashRange] = []
     for each in sorted(ranges):
@@ -122,14 +122,14 @@ def joined(ranges: Iterable[HashRange]) -> tuple[HashRange, ...]:
     return tuple(found)
 
 
-def hash_of(obj: Identified, by: PartitionBy) -> int:
+def hash_of(obj: ObjectIdentity, by: PartitionBy) -> int:
     match by:
         case PartitionBy.UID:
             return fnv1a64(obj.uid)
         case PartitionBy.NAMESPACE:
-            return mixed64(fnv1a64(obj.namespace))
+            return mix64(fnv1a64(obj.namespace))
         case PartitionBy.NAME:
-            return mixed64(fnv1a64(obj.name))
+            return mix64(fnv1a64(obj.name))
 
 
 def partition_of(hashed: int, count: int) -> int:
@@ -145,9 +145,10 @@ def static_ranges(count: int) -> tuple[HashRange, ...]:
 
 def static_partition(index: int, count: int, by: PartitionBy = PartitionBy.UID) -> Keyspace:
     """Return the partition with this index, from 0. Raises `BadPartition`."""
-    if not (1 <= count <= MOST and 0 <= index < count):
+    if not (1 <= count <= MOST_PARTITIONS and 0 <= index < count):
         raise BadPartition(
-            f"partition is {shown(f'{index}/{count}')}, allowed: INDEX/COUNT with a count from 1 to {MOST} and an "
+            f"partition is {format_value(f'{index}/{count}')}, allowed: INDEX/COUNT with a count from 1 to "
+            f"{MOST_PARTITIONS} and an "
             "index from 0 to one less than the count"
         )
     return Keyspace((static_ranges(count)[index],), by)
@@ -157,5 +158,5 @@ def parse_static(text: str, by: PartitionBy = PartitionBy.UID) -> Keyspace:
     """Parse a value such as `--partition 0/4`. Raises `BadPartition`."""
     match = _STATIC.fullmatch(text)
     if match is None:
-        raise BadPartition(f"partition is {shown(text)}, allowed: INDEX/COUNT such as 0/4, the first of four")
+        raise BadPartition(f"partition is {format_value(text)}, allowed: INDEX/COUNT such as 0/4, the first of four")
     return static_partition(int(match[1]), int(match[2]), by)

@@ -15,7 +15,7 @@ Owners = tuple[int, ...]
 """Partitions by slot."""
 
 
-def resized(owners: Sequence[int], wanted: Iterable[int], load: Sequence[int] | None = None) -> Owners:
+def resize_owners(owners: Sequence[int], wanted: Iterable[int], load: Sequence[int] | None = None) -> Owners:
     """Return owners for exactly the wanted partitions. Each new partition gets an equal share.
 
     No slot moves between partitions that stay. `load` is the number of objects per slot. With it, a new partition gets
@@ -39,11 +39,11 @@ def resized(owners: Sequence[int], wanted: Iterable[int], load: Sequence[int] | 
             held[target] += weights[slot]
     for partition in after:
         if partition not in stay:
-            _fill(partition, changed, held, weights)
+            _fill_partition(partition, changed, held, weights)
     return tuple(changed)
 
 
-def _fill(newcomer: int, changed: list[int], held: dict[int, int], weights: Sequence[int]) -> None:
+def _fill_partition(newcomer: int, changed: list[int], held: dict[int, int], weights: Sequence[int]) -> None:
     """Give the new partition an equal share: repeatedly the last slot of the partition with the most load.
 
     If slots differ in load, the last slot may lift the new partition above its share.
@@ -63,7 +63,7 @@ def _fill(newcomer: int, changed: list[int], held: dict[int, int], weights: Sequ
         held[donor] -= weights[slot]
 
 
-def split(owners: Sequence[int], partition: int, new: int) -> Owners:
+def split_partition(owners: Sequence[int], partition: int, new: int) -> Owners:
     """Move the second half of the partition's slots to a new one; of an odd number the smaller half."""
     slots = [slot for slot, owner in enumerate(owners) if owner == partition]
     if len(slots) < 2:
@@ -74,7 +74,7 @@ def split(owners: Sequence[int], partition: int, new: int) -> Owners:
     return tuple(new if slot in leaving else owner for slot, owner in enumerate(owners))
 
 
-def merged(owners: Sequence[int], partition: int, into: int) -> Owners:
+def merge_partitions(owners: Sequence[int], partition: int, into: int) -> Owners:
     """Move all slots of one partition to another one."""
     present = set(owners)
     if partition == into or partition not in present or into not in present:
@@ -108,7 +108,7 @@ class ScalingLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Signal:
+class ScalingSignal:
     """A change that is due."""
 
     split: int | None
@@ -117,12 +117,12 @@ class Signal:
     reason: str
 
 
-def scaling_signals(loads: Iterable[PartitionLoad], limits: ScalingLimits) -> tuple[Signal, ...]:
+def scaling_signals(loads: Iterable[PartitionLoad], limits: ScalingLimits) -> tuple[ScalingSignal, ...]:
     """Return the splits that are due, by partition, or else a merge of the two least loaded partitions."""
     listed = sorted(loads, key=lambda load: (_share(load, limits), load.partition))
     over = sorted((load for load in listed if _share(load, limits) > 1), key=lambda load: load.partition)
     if over:
-        return tuple(Signal(load.partition, None, _reason(load, limits)) for load in over)
+        return tuple(ScalingSignal(load.partition, None, _reason(load, limits)) for load in over)
     if len(listed) < 2:
         return ()
     first, second = listed[:2]
@@ -135,7 +135,7 @@ def scaling_signals(loads: Iterable[PartitionLoad], limits: ScalingLimits) -> tu
     if _share(together, limits) >= limits.low_share:
         return ()
     low, high = sorted((first.partition, second.partition))
-    return (Signal(None, (high, low), f"together below {limits.low_share:.0%} of every limit"),)
+    return (ScalingSignal(None, (high, low), f"together below {limits.low_share:.0%} of every limit"),)
 
 
 def _share(load: PartitionLoad, limits: ScalingLimits) -> float:

@@ -16,9 +16,9 @@ from typing import Annotated, Final
 
 import msgspec
 
-from situate.objects.settings.section import Mistake, parse_section, shown
+from situate.objects.settings.section import Mistake, format_value, parse_section
 from situate.sharding.partitions.hashing import SPACE
-from situate.sharding.partitions.partitions import HashRange, Keyspace, joined
+from situate.sharding.partitions.partitions import HashRange, Keyspace, join_ranges
 
 SLOTS: Final = 4096
 _SLOT_SIZE: Final = SPACE // SLOTS
@@ -31,7 +31,7 @@ class BadTable(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class SlotRange:
     """Adjacent slots with the same owner."""
 
     start: int
@@ -50,7 +50,7 @@ class SlotTable:
     """Version and ranges of the table; the ranges cover every slot once."""
 
     version: int
-    ranges: tuple[Slots, ...]
+    ranges: tuple[SlotRange, ...]
     """Ascending, and as few as possible: see `table_of`."""
 
     @property
@@ -60,11 +60,11 @@ class SlotTable:
         return tuple(sorted(owners | {each.to for each in self.ranges if each.to is not None}))
 
     @property
-    def frozen(self) -> tuple[Slots, ...]:
+    def frozen_slots(self) -> tuple[SlotRange, ...]:
         """The slots that are about to change owners."""
         return tuple(each for each in self.ranges if each.to is not None)
 
-    def at(self, hashed: int) -> Slots:
+    def range_of(self, hashed: int) -> SlotRange:
         """Return the range of slots that contains this hash."""
         return self.ranges[bisect_right(self.ranges, slot_of(hashed), key=lambda each: each.start) - 1]
 
@@ -72,11 +72,11 @@ class SlotTable:
         """Return the slots of a partition, including the frozen ones."""
         return _keyspace(each for each in self.ranges if each.partition == partition)
 
-    def foreseen(self, partition: int) -> Keyspace:
+    def foreseen_keyspace(self, partition: int) -> Keyspace:
         """Return the slots that a partition owns now, or will own after the frozen slots are handed over."""
         return _keyspace(each for each in self.ranges if partition in (each.partition, each.to))
 
-    def assignable(self, partition: int) -> Keyspace:
+    def assignable_keyspace(self, partition: int) -> Keyspace:
         """Return the slots in which a partition may assign objects: its slots that are not frozen."""
         return _keyspace(each for each in self.ranges if each.partition == partition and each.to is None)
 
@@ -104,7 +104,7 @@ def table_of(version: int, owners: Sequence[int], after: Sequence[int] | None = 
     start = 0
     for (owner, then), group in groupby(zip(owners, owners if after is None else after, strict=True)):
         end = start + sum(1 for _ in group)
-        ranges.append(Slots(start, end, owner, None if then == owner else then))
+        ranges.append(SlotRange(start, end, owner, None if then == owner else then))
         start = end
     return SlotTable(version, tuple(ranges))
 
@@ -112,37 +112,38 @@ def table_of(version: int, owners: Sequence[int], after: Sequence[int] | None = 
 def even_table(partitions: int) -> SlotTable:
     """Return version 1 of a table, with the slots divided as evenly as possible."""
     bounds = [index * SLOTS // partitions for index in range(partitions + 1)]
-    return SlotTable(1, tuple(Slots(start, end, index) for index, (start, end) in enumerate(pairwise(bounds))))
+    return SlotTable(1, tuple(SlotRange(start, end, index) for index, (start, end) in enumerate(pairwise(bounds))))
 
 
-def frozen(table: SlotTable, owners: Sequence[int]) -> SlotTable:
+def freeze_slots(table: SlotTable, owners: Sequence[int]) -> SlotTable:
     """Return the next version, which freezes the slots that change owners.
 
     Raises `BadTable` if another change is not finished. Equal owners return the same table.
     """
-    if table.frozen:
+    if table.frozen_slots:
         raise BadTable(
-            f"version {table.version} of the table has {sum(map(len, table.frozen))} frozen slots: hand them over or "
+            f"version {table.version} of the table has {sum(map(len, table.frozen_slots))} frozen slots: hand them "
+            "over or "
             "thaw them before another change"
         )
     found = table_of(table.version + 1, table.owners(), owners)
-    return found if found.frozen else table
+    return found if found.frozen_slots else table
 
 
-def handed_over(table: SlotTable) -> SlotTable:
-    """Return the next version, in which the frozen slots have their new owners; see `hand_over_waits_for`."""
-    if not table.frozen:
+def hand_over_slots(table: SlotTable) -> SlotTable:
+    """Return the next version, in which the frozen slots have their new owners; see `hand_over_obstacles`."""
+    if not table.frozen_slots:
         return table
     after = [each.partition if each.to is None else each.to for each in table.ranges for _ in range(len(each))]
     return table_of(table.version + 1, after)
 
 
-def thawed(table: SlotTable) -> SlotTable:
+def thaw_slots(table: SlotTable) -> SlotTable:
     """Return the next version, in which the frozen slots stay with their present owners."""
-    return table_of(table.version + 1, table.owners()) if table.frozen else table
+    return table_of(table.version + 1, table.owners()) if table.frozen_slots else table
 
 
-def hand_over_waits_for(table: SlotTable, confirmed: Mapping[int, int], open_objects: Mapping[int, int]) -> list[str]:
+def hand_over_obstacles(table: SlotTable, confirmed: Mapping[int, int], open_objects: Mapping[int, int]) -> list[str]:
     """Return the conditions that still prevent the hand-over of the frozen slots; empty: it may happen.
 
     `confirmed`: the newest confirmed version of each partition's supervisor. `open_objects`: number of assigned objects
@@ -150,10 +151,10 @@ def hand_over_waits_for(table: SlotTable, confirmed: Mapping[int, int], open_obj
     """
     waits = [
         f"partition {partition} has confirmed version {confirmed.get(partition, 0)}, not version {table.version}"
-        for partition in sorted({each.partition for each in table.frozen})
+        for partition in sorted({each.partition for each in table.frozen_slots})
         if confirmed.get(partition, 0) < table.version
     ]
-    left = sum(open_objects.get(slot, 0) for each in table.frozen for slot in range(each.start, each.end))
+    left = sum(open_objects.get(slot, 0) for each in table.frozen_slots for slot in range(each.start, each.end))
     return [*waits, f"{left} objects of frozen slots are still assigned"] if left else waits
 
 
@@ -198,7 +199,7 @@ def parse_table(text: str) -> tuple[SlotTable | None, tuple[Mistake, ...]]:
     try:
         data = msgspec.json.decode(text)
     except (ValueError, RecursionError) as error:  # msgspec's errors and encoding errors are ValueErrors
-        return None, (Mistake("", shown(text), f"a table as JSON ({error})"),)
+        return None, (Mistake("", format_value(text), f"a table as JSON ({error})"),)
     document, mistakes = parse_section(data, _Document)
     if document is None:
         return None, mistakes
@@ -239,5 +240,5 @@ def _cover_mistakes(ranges: Sequence[_Range]) -> Iterator[Mistake]:
         yield Mistake(f"ranges[{last}].end", str(covered), f"{SLOTS}, or an additional range after this one")
 
 
-def _keyspace(ranges: Iterable[Slots]) -> Keyspace:
-    return Keyspace(joined(HashRange(each.start * _SLOT_SIZE, each.end * _SLOT_SIZE) for each in ranges))
+def _keyspace(ranges: Iterable[SlotRange]) -> Keyspace:
+    return Keyspace(join_ranges(HashRange(each.start * _SLOT_SIZE, each.end * _SLOT_SIZE) for each in ranges))

@@ -7,13 +7,13 @@ A plan is a pure function. Every voluntary move is a drain with the ack of the h
 a plan contains them because they need capacity.
 """
 
-from situate.sharding.rebalancing.goals import Goal, is_beyond, plan
-from situate.sharding.rebalancing.plans import Held, Move, Plan, may_move
+from situate.sharding.rebalancing.goals import Goal, misses_goal, plan
+from situate.sharding.rebalancing.plans import Move, PlacedObject, Plan, may_move
 from situate.sharding.rebalancing.triggers import (
     RebalanceConfig,
+    RebalanceDecision,
     RebalanceState,
-    Rebalancing,
-    Surface,
+    RebalanceView,
     bounded_load,
     rebalance,
 )
@@ -21,16 +21,16 @@ from situate.sharding.rebalancing.weighted import weighted_plan
 
 __all__ = [
     "Goal",
-    "Held",
     "Move",
+    "PlacedObject",
     "Plan",
     "RebalanceConfig",
+    "RebalanceDecision",
     "RebalanceState",
-    "Rebalancing",
-    "Surface",
+    "RebalanceView",
     "bounded_load",
-    "is_beyond",
     "may_move",
+    "misses_goal",
     "plan",
     "rebalance",
     "weighted_plan",

@@ -18,5 +18,5 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    room: float
+    capacity: float
     """Capacity for items, including those at home."""

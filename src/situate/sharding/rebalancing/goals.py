@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
 
-from situate.sharding.rebalancing.plans import Held, Move, Plan, orphans
+from situate.sharding.rebalancing.plans import Move, PlacedObject, Plan, orphans
 
 
 class Goal(StrEnum):
@@ -32,7 +32,7 @@ class Bounds:
     least: Mapping[str, int]
     most: Mapping[str, int]
 
-    def hold(self, counts: Mapping[str, int]) -> bool:
+    def allow(self, counts: Mapping[str, int]) -> bool:
         return all(self.least[each] <= counts[each] <= self.most[each] for each in self.most)
 
 
@@ -52,12 +52,12 @@ def bounds(goal: Goal, counts: Mapping[str, int], total: int) -> Bounds:
             return Bounds(levels, levels)
 
 
-def is_beyond(goal: Goal, counts: Mapping[str, int]) -> bool:
+def misses_goal(goal: Goal, counts: Mapping[str, int]) -> bool:
     """Return whether the executors miss the goal, without orphans."""
-    return bool(counts) and not bounds(goal, counts, sum(counts.values())).hold(counts)
+    return bool(counts) and not bounds(goal, counts, sum(counts.values())).allow(counts)
 
 
-def plan(goal: Goal, objects: Iterable[Held], live: Collection[str]) -> Plan:
+def plan(goal: Goal, objects: Iterable[PlacedObject], live: Collection[str]) -> Plan:
     """Return the fewest moves to the goal; of an executor's objects, the first ones move.
 
     Objects that may not move stay, and the plan comes as close to the goal as the others allow.
@@ -67,14 +67,14 @@ def plan(goal: Goal, objects: Iterable[Held], live: Collection[str]) -> Plan:
     if not live:
         return Plan(reached=not listed, why="no executor is live" if listed else "")
     counts = dict.fromkeys(sorted(live), 0)
-    leaving: dict[str, list[Held]] = defaultdict(list)
+    leaving: dict[str, list[PlacedObject]] = defaultdict(list)
     for each in reversed(listed):
         if each.executor in counts:
             counts[each.executor] += 1
             if each.movable:
                 leaving[each.executor].append(each)
     goal_bounds = bounds(goal, counts, len(listed))
-    given = _given(counts, goal_bounds, leaving, len(lost))
+    given = _objects_to_move(counts, goal_bounds, leaving, len(lost))
     targets = _targets(counts, goal_bounds, len(lost) + len(given))
     forced = tuple(Move(each.uid, each.executor, target) for each, target in zip(lost, targets, strict=False))
     voluntary = tuple(
@@ -85,9 +85,11 @@ def plan(goal: Goal, objects: Iterable[Held], live: Collection[str]) -> Plan:
     return Plan(forced, voluntary, not beyond, why)
 
 
-def _given(counts: dict[str, int], allowed: Bounds, leaving: Mapping[str, list[Held]], lost: int) -> list[Held]:
+def _objects_to_move(
+    counts: dict[str, int], allowed: Bounds, leaving: Mapping[str, list[PlacedObject]], lost: int
+) -> list[PlacedObject]:
     """Return the objects that live executors give up, the fullest first; reduces `counts` accordingly."""
-    given: list[Held] = []
+    given: list[PlacedObject] = []
     missing = sum(max(0, allowed.least[each] - count) for each, count in counts.items())
     donors = [(-count, each) for each, count in counts.items() if leaving.get(each)]
     heapify(donors)

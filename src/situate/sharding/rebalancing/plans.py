@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PlacedObject:
     """An open object and its executor."""
 
     uid: str
@@ -50,6 +50,6 @@ def may_move(*, migratable: bool, completed: bool, remaining_work_s: float | Non
     return migratable and not completed and (remaining_work_s is None or remaining_work_s >= move_cost_s)
 
 
-def orphans(objects: Iterable[Held], live: Collection[str]) -> list[Held]:
+def orphans(objects: Iterable[PlacedObject], live: Collection[str]) -> list[PlacedObject]:
     """Return the objects whose executor is not live."""
     return [each for each in objects if each.executor not in live]

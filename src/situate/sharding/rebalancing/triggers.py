@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from situate.sharding.rebalancing.goals import Goal, is_beyond, plan
-from situate.sharding.rebalancing.plans import Held, Move
+from situate.sharding.rebalancing.goals import Goal, misses_goal, plan
+from situate.sharding.rebalancing.plans import Move, PlacedObject
 from situate.sharding.rebalancing.weighted import weighted_plan
 
 
@@ -46,10 +46,10 @@ class RebalanceState:
 
 
 @dataclass(frozen=True, slots=True)
-class Surface:
+class RebalanceView:
     """The objects and executors to balance at one moment."""
 
-    objects: Sequence[Held]
+    objects: Sequence[PlacedObject]
     """All open objects. An object that is being drained already has no executor here: it will be assigned again."""
     live: Collection[str]
     """The executors that may receive objects."""
@@ -60,7 +60,7 @@ class Surface:
 
 
 @dataclass(frozen=True, slots=True)
-class Rebalancing:
+class RebalanceDecision:
     """The result of one decision."""
 
     state: RebalanceState
@@ -72,37 +72,37 @@ class Rebalancing:
     """Why nothing moves although the goal is missed; otherwise empty."""
 
 
-def rebalance(state: RebalanceState, config: RebalanceConfig, surface: Surface, now: float) -> Rebalancing:
+def rebalance(state: RebalanceState, config: RebalanceConfig, surface: RebalanceView, now: float) -> RebalanceDecision:
     """Return the moves that are due, and the new state. A plan is computed only if moves are allowed now."""
     if config.goal is None:
-        return Rebalancing(RebalanceState())
+        return RebalanceDecision(RebalanceState())
     loads = _loads(config, surface)
-    if not _is_beyond(config.goal, config, surface, loads):
-        return Rebalancing(replace(state, beyond_since=None))
+    if not _misses_goal(config.goal, config, surface, loads):
+        return RebalanceDecision(replace(state, beyond_since=None))
     since = now if state.beyond_since is None else state.beyond_since
     state = replace(state, beyond_since=since)
     if not surface.one_revision:
-        return Rebalancing(state, why="a rollout is in progress: the executors have different revisions")
+        return RebalanceDecision(state, why="a rollout is in progress: the executors have different revisions")
     budget = max(1, int(config.max_moves_share * len(surface.objects)))
-    state, until, why = _due(state, config, surface, budget, now)
+    state, until, why = _next_move_due(state, config, surface, budget, now)
     if now < until:
-        return Rebalancing(state, wake_at=until, why=why)
+        return RebalanceDecision(state, wake_at=until, why=why)
     if config.weighted:
         found = weighted_plan(surface.objects, surface.live, bounded_load(surface.objects, len(loads)))
     else:
         found = plan(config.goal, surface.objects, surface.live)
     moves = found.voluntary[: budget - state.made]
     if not moves:  # the objects that are reassigned in any case are enough, or the rest may not move
-        return Rebalancing(replace(state, beyond_since=None), why=found.why)
+        return RebalanceDecision(replace(state, beyond_since=None), why=found.why)
     began = now if state.interval_since is None else state.interval_since
     state = replace(state, interval_since=began, made=state.made + len(moves))
     left = len(found.voluntary) - len(moves)
     wake_at = began + config.interval_s + config.cool_down_s if left else None
-    return Rebalancing(state, moves, wake_at, f"{left} more moves wait for the next interval" if left else "")
+    return RebalanceDecision(state, moves, wake_at, f"{left} more moves wait for the next interval" if left else "")
 
 
-def _due(
-    state: RebalanceState, config: RebalanceConfig, surface: Surface, budget: int, now: float
+def _next_move_due(
+    state: RebalanceState, config: RebalanceConfig, surface: RebalanceView, budget: int, now: float
 ) -> tuple[RebalanceState, float, str]:
     """Return when the next move may be made, and the reason for the wait."""
     assert state.beyond_since is not None
@@ -121,7 +121,7 @@ def _due(
     return state, *max(waits)
 
 
-def _loads(config: RebalanceConfig, surface: Surface) -> dict[str, float]:
+def _loads(config: RebalanceConfig, surface: RebalanceView) -> dict[str, float]:
     """Return the objects of each live executor, as a count or as a sum of loads."""
     loads = dict.fromkeys(surface.live, 0.0)
     for each in surface.objects:
@@ -130,16 +130,16 @@ def _loads(config: RebalanceConfig, surface: Surface) -> dict[str, float]:
     return loads
 
 
-def _is_beyond(goal: Goal, config: RebalanceConfig, surface: Surface, loads: Mapping[str, float]) -> bool:
+def _misses_goal(goal: Goal, config: RebalanceConfig, surface: RebalanceView, loads: Mapping[str, float]) -> bool:
     """Return whether the executors miss the goal by more than loads may vary."""
     if not loads:
         return False
     if not config.weighted:
-        return is_beyond(goal, {executor: int(count) for executor, count in loads.items()})
+        return misses_goal(goal, {executor: int(count) for executor, count in loads.items()})
     varying = (1 + config.load_tolerance) / (1 - config.load_tolerance)
     return max(loads.values()) > bounded_load(surface.objects, len(loads)) * varying
 
 
-def bounded_load(objects: Iterable[Held], executors: int) -> float:
+def bounded_load(objects: Iterable[PlacedObject], executors: int) -> float:
     """Return 1.25 times the mean load."""
     return 1.25 * sum(each.load for each in objects) / executors

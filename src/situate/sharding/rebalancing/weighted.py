@@ -14,25 +14,25 @@ from itertools import chain, islice, product
 from typing import Final
 
 from situate.sharding.rebalancing.bins import EXACT_ITEMS, Bin, Item
-from situate.sharding.rebalancing.plans import Held, Move, Plan
+from situate.sharding.rebalancing.plans import Move, PlacedObject, Plan
 
 ROUNDING: Final = 1e-9
 """Tolerance as a share of the limit: a load above the limit by no more than this does not exceed it."""
 _SLACK: Final = 1.1  # how far above the fewest moves a plan may be if the fewest are not known
 
 
-def weighted_plan(objects: Iterable[Held], live: Collection[str], limit: float) -> Plan:
+def weighted_plan(objects: Iterable[PlacedObject], live: Collection[str], limit: float) -> Plan:
     """Return the fewest moves to loads of at most `limit`. If none is found, nothing moves and the plan says why."""
     listed = list(objects)
     if not live:
         return Plan(reached=not listed, why="no executor is live" if listed else "")
-    problem = _problem(listed, sorted(live), limit)
+    problem = _build_problem(listed, sorted(live), limit)
     if isinstance(problem, str):
         return Plan(reached=False, why=problem)
-    arrangement = _arranged(problem)
+    arrangement = _find_arrangement(problem)
     if arrangement is None:
         return Plan(reached=False, why=f"no assignment was found with every load at most {limit:g}")
-    arrangement = _spread(problem, arrangement)
+    arrangement = _spread_moves(problem, arrangement)
     moves = [
         (problem.uids[place], Move(problem.uids[place], problem.origins[place], problem.names[target]))
         for place, target in enumerate(arrangement)
@@ -45,7 +45,7 @@ def weighted_plan(objects: Iterable[Held], live: Collection[str], limit: float) 
 
 
 @dataclass(frozen=True)
-class _Problem:
+class _PackingProblem:
     """Movable objects as items, and executors as bins with the capacity that other objects leave."""
 
     items: tuple[Item, ...]
@@ -55,7 +55,7 @@ class _Problem:
     names: tuple[str, ...]
 
     @cached_property
-    def at_home(self) -> tuple[tuple[int, ...], ...]:
+    def items_at_home(self) -> tuple[tuple[int, ...], ...]:
         """The items of each bin, the lightest first."""
         found: list[list[int]] = [[] for _ in self.bins]
         for place in sorted(range(len(self.items)), key=lambda each: (self.items[each].load, each)):
@@ -65,17 +65,17 @@ class _Problem:
 
     def excess(self, home: int) -> float:
         """Return by how much the items of a bin exceed its capacity."""
-        return sum(self.items[place].load for place in self.at_home[home]) - self.bins[home].room
+        return sum(self.items[place].load for place in self.items_at_home[home]) - self.bins[home].capacity
 
-    def rooms(self, staying: Iterable[int]) -> list[float]:
+    def free_capacities(self, staying: Iterable[int]) -> list[float]:
         """Return the free capacity of each bin if these items stay at home."""
-        rooms = [each.room for each in self.bins]
+        rooms = [each.capacity for each in self.bins]
         for place in staying:
             rooms[self.items[place].home] -= self.items[place].load
         return rooms
 
 
-def _problem(objects: Sequence[Held], live: Sequence[str], limit: float) -> _Problem | str:
+def _build_problem(objects: Sequence[PlacedObject], live: Sequence[str], limit: float) -> _PackingProblem | str:
     """Return the problem, or why no moves can solve it."""
     place = {name: number for number, name in enumerate(live)}
     rooms = [limit * (1 + ROUNDING)] * len(live)
@@ -97,30 +97,30 @@ def _problem(objects: Sequence[Held], live: Sequence[str], limit: float) -> _Pro
     if total > room:
         return f"objects with a total load of {total:g} need an executor, but the free capacity is {room:g}"
     bins = tuple(Bin(room) for room in rooms)
-    return _Problem(tuple(items), tuple(uids), tuple(origins), bins, tuple(live))
+    return _PackingProblem(tuple(items), tuple(uids), tuple(origins), bins, tuple(live))
 
 
-def _arranged(problem: _Problem) -> tuple[int, ...] | None:
+def _find_arrangement(problem: _PackingProblem) -> tuple[int, ...] | None:
     """Return the bin of each item; None if no arrangement was found."""
-    removed = [_fewest_removed(problem, home) for home in range(len(problem.bins))]
+    removed = [_fewest_removals(problem, home) for home in range(len(problem.bins))]
     homeless = [place for place, item in enumerate(problem.items) if item.home < 0]
     least = len(homeless) + sum(map(len, removed))
-    best = _packed_best(problem, homeless, removed)
-    if best is not None and _moves(problem, best) == least:
+    best = _first_packing(problem, homeless, removed)
+    if best is not None and _count_moves(problem, best) == least:
         return best
     if len(problem.items) <= EXACT_ITEMS:
-        below = None if best is None else _moves(problem, best)
+        below = None if best is None else _count_moves(problem, best)
         return _fewest_moves(problem.items, problem.bins, below) or best
-    if best is not None and _moves(problem, best) <= _SLACK * least:
+    if best is not None and _count_moves(problem, best) <= _SLACK * least:
         return best
-    return _improved(problem, homeless, removed, best)
+    return _improve_arrangement(problem, homeless, removed, best)
 
 
-def _fewest_removed(problem: _Problem, home: int) -> list[int]:
+def _fewest_removals(problem: _PackingProblem, home: int) -> list[int]:
     """Return the largest items of a bin, as few as possible, without which the rest fits."""
     excess = problem.excess(home)
     removed = []
-    for place in reversed(problem.at_home[home]):
+    for place in reversed(problem.items_at_home[home]):
         if excess <= 0:
             break
         removed.append(place)
@@ -128,14 +128,16 @@ def _fewest_removed(problem: _Problem, home: int) -> list[int]:
     return removed
 
 
-def _lightened(problem: _Problem, home: int, removed: Sequence[int]) -> list[int]:
+def _lighter_items(problem: _PackingProblem, home: int, removed: Sequence[int]) -> list[int]:
     """Return as many items as `removed`, but lighter ones where possible: light items fit elsewhere more easily."""
     chosen = list(removed)
     spare = sum(problem.items[place].load for place in chosen) - problem.excess(home)
     for number, place in enumerate(chosen):
         load, kept = problem.items[place].load, set(chosen)
         lighter = (
-            each for each in problem.at_home[home] if each not in kept and load - problem.items[each].load <= spare
+            each
+            for each in problem.items_at_home[home]
+            if each not in kept and load - problem.items[each].load <= spare
         )
         found = next(lighter, None)
         if found is not None and problem.items[found].load < load:
@@ -144,29 +146,31 @@ def _lightened(problem: _Problem, home: int, removed: Sequence[int]) -> list[int
     return chosen
 
 
-def _packed_best(
-    problem: _Problem, homeless: Sequence[int], removed: Sequence[Sequence[int]]
+def _first_packing(
+    problem: _PackingProblem, homeless: Sequence[int], removed: Sequence[Sequence[int]]
 ) -> tuple[int, ...] | None:
     """Return the first of some quick packings that fits, if necessary with one more light item that leaves."""
-    lighter = [_lightened(problem, home, each) if each else [] for home, each in enumerate(removed)]
+    lighter = [_lighter_items(problem, home, each) if each else [] for home, each in enumerate(removed)]
     choices = [*homeless, *chain(*removed)], [*homeless, *chain(*lighter)]
     for leaving, widest in product(choices, (False, True)):
-        found = _packed(problem, leaving, widest=widest)
+        found = _pack_items(problem, leaving, widest=widest)
         if found is not None:
             return found
     moving = set(choices[1])
     lightest = sorted(range(len(problem.items)), key=lambda place: problem.items[place].load)
     for extra in islice((place for place in lightest if place not in moving), EXACT_ITEMS):
-        found = _packed(problem, [*choices[1], extra], widest=False)
+        found = _pack_items(problem, [*choices[1], extra], widest=False)
         if found is not None:
             return found
     return None
 
 
-def _packed(problem: _Problem, leaving: Sequence[int], *, widest: bool) -> tuple[int, ...] | None:
+def _pack_items(problem: _PackingProblem, leaving: Sequence[int], *, widest: bool) -> tuple[int, ...] | None:
     """Place these items, largest first, into the fitting bin with the least free capacity, or into the widest bin."""
     gone = set(leaving)
-    left = problem.rooms(place for place, item in enumerate(problem.items) if place not in gone and item.home >= 0)
+    left = problem.free_capacities(
+        place for place, item in enumerate(problem.items) if place not in gone and item.home >= 0
+    )
     if min(left) < 0:
         return None
     rooms = sorted((room, number) for number, room in enumerate(left))
@@ -182,16 +186,16 @@ def _packed(problem: _Problem, leaving: Sequence[int], *, widest: bool) -> tuple
     return tuple(where)
 
 
-def _improved(
-    problem: _Problem, homeless: Sequence[int], removed: Sequence[Sequence[int]], best: tuple[int, ...] | None
+def _improve_arrangement(
+    problem: _PackingProblem, homeless: Sequence[int], removed: Sequence[Sequence[int]], best: tuple[int, ...] | None
 ) -> tuple[int, ...] | None:
     """Return the better of `best` and an exact solution for 16 items, with all other items as in `best` or at home."""
-    free = _that_matter(problem, homeless, removed)
+    free = _relevant_items(problem, homeless, removed)
     fixed = [place for place in range(len(problem.items)) if place not in set(free)]
     where = [item.home for item in problem.items] if best is None else list(best)
     if any(where[place] < 0 for place in fixed):
         return best
-    rooms = [each.room for each in problem.bins]
+    rooms = [each.capacity for each in problem.bins]
     for place in fixed:
         rooms[where[place]] -= problem.items[place].load
     if min(rooms) < 0:
@@ -201,19 +205,19 @@ def _improved(
         return best
     for place, target in zip(free, found, strict=True):
         where[place] = target
-    if best is None or _moves(problem, where) < _moves(problem, best):
+    if best is None or _count_moves(problem, where) < _count_moves(problem, best):
         return tuple(where)
     return best
 
 
-def _that_matter(problem: _Problem, homeless: Sequence[int], removed: Sequence[Sequence[int]]) -> list[int]:
+def _relevant_items(problem: _PackingProblem, homeless: Sequence[int], removed: Sequence[Sequence[int]]) -> list[int]:
     """Return up to 16 items: orphans, then the most relevant items of each overloaded bin, then the smallest."""
     free = list(homeless[:EXACT_ITEMS])
     queues = []
     for home, leaving in enumerate(removed):
         if leaving:
-            lighter = _lightened(problem, home, leaving)
-            queues.append(list(dict.fromkeys([*leaving, *lighter, *reversed(problem.at_home[home])])))
+            lighter = _lighter_items(problem, home, leaving)
+            queues.append(list(dict.fromkeys([*leaving, *lighter, *reversed(problem.items_at_home[home])])))
     while queues and len(free) < EXACT_ITEMS:
         queues = [queue for queue in queues if queue]
         free += [queue.pop(0) for queue in queues][: EXACT_ITEMS - len(free)]
@@ -221,14 +225,14 @@ def _that_matter(problem: _Problem, homeless: Sequence[int], removed: Sequence[S
     return free + others[: EXACT_ITEMS - len(free)]
 
 
-def _moves(problem: _Problem, where: Sequence[int]) -> int:
+def _count_moves(problem: _PackingProblem, where: Sequence[int]) -> int:
     return sum(target != item.home for target, item in zip(where, problem.items, strict=True))
 
 
-def _spread(problem: _Problem, where: Sequence[int]) -> tuple[int, ...]:
+def _spread_moves(problem: _PackingProblem, where: Sequence[int]) -> tuple[int, ...]:
     """Move the same items, each to the executor with the most free capacity then, if they all fit that way too."""
     leaving = [place for place, item in enumerate(problem.items) if where[place] != item.home]
-    return _packed(problem, leaving, widest=True) or tuple(where)
+    return _pack_items(problem, leaving, widest=True) or tuple(where)
 
 
 def _fewest_moves(items: Sequence[Item], bins: Sequence[Bin], below: int | None = None) -> tuple[int, ...] | None:

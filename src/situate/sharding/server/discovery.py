@@ -19,7 +19,7 @@ class NotServed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedResource:
     """One resource."""
 
     type: ResourceType[Unstructured]
@@ -31,7 +31,7 @@ class Served:
         return self.type.group, self.type.version, self.type.plural
 
 
-async def discovered(client: Client, group: str, version: str, plural: str) -> Served:
+async def discover_resource(client: Client, group: str, version: str, plural: str) -> ServedResource:
     """Return the API server's description of a resource. Raises `NotServed` and the client's errors."""
     entries = await served_resources(client, f"{group}/{version}")
     if not entries:
@@ -46,19 +46,19 @@ async def discovered(client: Client, group: str, version: str, plural: str) -> S
     kind, namespaced = str(entry.get("kind", "")), entry.get("namespaced") is True
     shown = {**entry, "verbs": list(VERBS)}
     shown.pop("storageVersionHash", None)
-    return Served(unstructured(group, version, kind, plural, namespaced=namespaced), shown)
+    return ServedResource(unstructured(group, version, kind, plural, namespaced=namespaced), shown)
 
 
-def document(path: str, served: Sequence[Served]) -> dict[str, Any] | None:
+def discovery_document(path: str, served: Sequence[ServedResource]) -> dict[str, Any] | None:
     """Return the document at a discovery path; None if there is none."""
     match [step for step in path.split("/") if step]:
         case ["api"]:
             return {"kind": "APIVersions", "versions": [], "serverAddressByClientCIDRs": []}
         case ["apis"]:
-            groups = [_group(name, served) for name in dict.fromkeys(each.type.group for each in served)]
+            groups = [_api_group(name, served) for name in dict.fromkeys(each.type.group for each in served)]
             return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
         case ["apis", group] if any(each.type.group == group for each in served):
-            return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, served)}
+            return {"kind": "APIGroup", "apiVersion": "v1", **_api_group(group, served)}
         case ["apis", group, version]:
             of_version = [each for each in served if (each.type.group, each.type.version) == (group, version)]
             if of_version:
@@ -68,7 +68,7 @@ def document(path: str, served: Sequence[Served]) -> dict[str, Any] | None:
     return None
 
 
-def _group(name: str, served: Sequence[Served]) -> dict[str, Any]:
+def _api_group(name: str, served: Sequence[ServedResource]) -> dict[str, Any]:
     versions = dict.fromkeys(each.type.version for each in served if each.type.group == name)
     shown = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": shown, "preferredVersion": shown[0]}

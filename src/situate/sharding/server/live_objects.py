@@ -23,7 +23,7 @@ class ClientObjects:
         try:
             return (await self._client.get(self._resource, name, namespace or None)).content
         except NotFound as problem:
-            _check_is_an_answer(problem)
+            _check_api_server_answer(problem)
             return None
 
     async def list(self, selection: Selection, limit: int | None, continue_: str) -> LivePage:
@@ -37,12 +37,12 @@ class ClientObjects:
                 continue_=continue_,
             )
         except NotFound as problem:
-            _check_is_an_answer(problem)
+            _check_api_server_answer(problem)
             return LivePage((), "", "")
         return LivePage(tuple(each.content for each in page.items), page.continue_, page.resource_version)
 
 
-def _check_is_an_answer(problem: NotFound) -> None:
+def _check_api_server_answer(problem: NotFound) -> None:
     """Raise `UnreadableAnswer` if the 404 comes from a proxy: that says nothing about the objects."""
     if problem.reason != "NotFound" and problem.message.strip() != _NO_SUCH_PATH:
         raise UnreadableAnswer(f"the response is not from an API server: {problem.message:.100}") from problem

@@ -16,7 +16,7 @@ from situate.objects.reviews.authorization import NonResourceAttributes, Resourc
 from situate.objects.selection.field_selectors import parse_field_selector
 from situate.objects.selection.label_selectors import BadSelector, parse_selector
 from situate.runtime.serving.status_answers import Declined, bad_request, method_not_allowed, no_such_path
-from situate.sharding.server.discovery import Served
+from situate.sharding.server.discovery import ServedResource
 
 NO_WATCH: Final = "this server does not support watch: list again, or watch live objects at the API server"
 READ_ONLY: Final = "this server is read-only, allowed: get and list; write to the API server"
@@ -50,7 +50,7 @@ class Shape:
 class Get:
     """A request for one object."""
 
-    served: Served
+    served: ServedResource
     namespace: str
     """Empty for cluster-scoped objects."""
     name: str
@@ -60,14 +60,14 @@ class Get:
 
     @property
     def action(self) -> ResourceAttributes:
-        return _action("get", self.served, self.namespace, self.name)
+        return _resource_attributes("get", self.served, self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class List:
     """A request for one page of a list."""
 
-    served: Served
+    served: ServedResource
     selection: Selection
     limit: int | None
     continue_: str
@@ -77,7 +77,7 @@ class List:
     def action(self) -> ResourceAttributes:
         """Return the access to check; a field selector for one name needs access to that name only."""
         names = self.selection.names or frozenset()
-        return _action(
+        return _resource_attributes(
             "list", self.served, self.selection.namespace or "", next(iter(names)) if len(names) == 1 else ""
         )
 
@@ -93,10 +93,10 @@ class Document:
         return NonResourceAttributes(self.path, "get")
 
 
-Asked: TypeAlias = Get | List | Document
+ParsedRequest: TypeAlias = Get | List | Document
 
 
-def asked(request: Request, served: Sequence[Served]) -> Asked:
+def parse_request(request: Request, served: Sequence[ServedResource]) -> ParsedRequest:
     """Parse a request. Raises `Declined`. A HEAD is parsed like a GET."""
     if request.method not in ("GET", "HEAD"):
         raise method_not_allowed(READ_ONLY)
@@ -107,20 +107,20 @@ def asked(request: Request, served: Sequence[Served]) -> Asked:
         case ["apis", group, version, "watch", plural, *_] if _find(served, group, version, plural):
             raise method_not_allowed(NO_WATCH)
         case ["apis", group, version, plural] if found := _find(served, group, version, plural):
-            return _list(request, found, None)
+            return _parse_list(request, found, None)
         case ["apis", group, version, plural, name] if name and (found := _find(served, group, version, plural)):
             if found.type.namespaced:
                 raise no_such_path()
-            return _get(request, found, "", name)
+            return _parse_get(request, found, "", name)
         case ["apis", group, version, "namespaces", namespace, plural, *rest] if namespace:
             found = _find(served, group, version, plural)
             if found is None or not found.type.namespaced:
                 raise no_such_path()
             match rest:
                 case []:
-                    return _list(request, found, namespace)
+                    return _parse_list(request, found, namespace)
                 case [name] if name:
-                    return _get(request, found, namespace, name)
+                    return _parse_get(request, found, namespace, name)
             raise no_such_path()  # archived objects have no subresources
         case ["apis", _, _, _, *_]:
             raise no_such_path()
@@ -130,15 +130,15 @@ def asked(request: Request, served: Sequence[Served]) -> Asked:
     return Document(request.path)
 
 
-def _find(served: Sequence[Served], group: str, version: str, plural: str) -> Served | None:
+def _find(served: Sequence[ServedResource], group: str, version: str, plural: str) -> ServedResource | None:
     return next((each for each in served if each.place == (group, version, plural)), None)
 
 
-def _get(request: Request, found: Served, namespace: str, name: str) -> Get:
-    return Get(found, namespace, name, request.parameter("uid"), _shape(request))
+def _parse_get(request: Request, found: ServedResource, namespace: str, name: str) -> Get:
+    return Get(found, namespace, name, request.parameter("uid"), _parse_shape(request))
 
 
-def _list(request: Request, found: Served, namespace: str | None) -> List:
+def _parse_list(request: Request, found: ServedResource, namespace: str | None) -> List:
     if request.parameter("watch").lower() in _TRUE:
         raise method_not_allowed(NO_WATCH)
     if request.parameter("resourceVersionMatch") == "Exact":
@@ -150,11 +150,13 @@ def _list(request: Request, found: Served, namespace: str | None) -> List:
         fields = parse_field_selector(request.parameter("fieldSelector"))
     except BadSelector as problem:
         raise bad_request(str(problem)) from problem
-    limit = _limit(request.parameter("limit"))
-    return List(found, Selection(namespace, labels, fields), limit, request.parameter("continue"), _shape(request))
+    limit = _parse_limit(request.parameter("limit"))
+    return List(
+        found, Selection(namespace, labels, fields), limit, request.parameter("continue"), _parse_shape(request)
+    )
 
 
-def _limit(text: str) -> int | None:
+def _parse_limit(text: str) -> int | None:
     if text in ("", "0"):
         return None
     if not (text.isascii() and text.isdecimal() and len(text) <= _LONGEST_LIMIT):
@@ -162,16 +164,16 @@ def _limit(text: str) -> int | None:
     return int(text) or None
 
 
-def _shape(request: Request) -> Shape:
+def _parse_shape(request: Request) -> Shape:
     include = request.parameter("includeObject") or Include.METADATA.value
     try:
-        return Shape(_form(request.headers.get("accept", "")), Include(include))
+        return Shape(_parse_form(request.headers.get("accept", "")), Include(include))
     except ValueError:
         allowed = ", ".join(each.value for each in Include)
         raise bad_request(f"includeObject: found {include[:40]!r}, allowed: {allowed}") from None
 
 
-def _form(accept: str) -> Form:
+def _parse_form(accept: str) -> Form:
     """Return the first accepted form that this server can write."""
     for choice in accept.split(",") if accept.strip() else ["*/*"]:
         media, *rest = [part.strip().lower() for part in choice.split(";")]
@@ -189,6 +191,6 @@ def _form(accept: str) -> Form:
     )
 
 
-def _action(verb: str, served: Served, namespace: str, name: str) -> ResourceAttributes:
+def _resource_attributes(verb: str, served: ServedResource, namespace: str, name: str) -> ResourceAttributes:
     kind = served.type
     return ResourceAttributes(namespace, verb, kind.group, kind.version, kind.plural, "", name)

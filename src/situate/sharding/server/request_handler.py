@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import structlog
 
-from situate.archive.operations.object_reader import Listed, ReadThrough
+from situate.archive.operations.object_reader import ObjectPage, ReadThrough
 from situate.archive.protocol import (
     ArchiveCorrupt,
     ArchiveError,
@@ -30,34 +30,34 @@ from situate.runtime.serving.access import Access
 from situate.runtime.serving.status_answers import (
     JSON,
     Declined,
-    answered,
     bad_request,
-    failed,
+    internal_error,
     no_such_path,
-    unavailable,
+    service_unavailable,
+    success_response,
 )
-from situate.sharding.server.discovery import Served, document
+from situate.sharding.server.discovery import ServedResource, discovery_document
 from situate.sharding.server.live_objects import ClientObjects
-from situate.sharding.server.request import Asked, Document, Form, Get, List, Shape, asked
+from situate.sharding.server.request import Document, Form, Get, List, ParsedRequest, Shape, parse_request
 from situate.sharding.server.tables import table
 
 HEALTH: Final = ("/healthz", "/livez", "/readyz")
-_AT_ONCE: Final = 16
+_MOST_READS: Final = 16
 """Maximum number of parallel reads: each may hold a whole list in memory."""
 _ARCHIVE_S: Final = 30.0
 """Seconds after which a read ends, and the archive counts as unavailable."""
 
-_LEFT_OUT: Final = "unreadable records of the archive, left out"
+_SKIPPED_RECORDS_TEXT: Final = "unreadable records of the archive, left out"
 
 
-class Answering:
+class RequestHandler:
     """A handler of requests for the served resources."""
 
     def __init__(
         self,
         client: Client,
         archiver: Archiver | None,
-        served: Sequence[Served],
+        served: Sequence[ServedResource],
         access: Access,
         clock: Callable[[], datetime],
     ) -> None:
@@ -72,61 +72,61 @@ class Answering:
             )
             for each in served
         }
-        self._lane = asyncio.Semaphore(_AT_ONCE)
+        self._lane = asyncio.Semaphore(_MOST_READS)
         self._log = structlog.get_logger()
 
     async def answer(self, request: Request) -> Response:
         """Answer a request; raises only when cancelled. The answer to a HEAD has the body of a GET; it is not sent."""
         try:
-            return await self._answered(request)
+            return await self._authorize_and_read(request)
         except Declined as declined:
             return declined.response()
         except Exception as defect:
             self._log.error("request failed", path=request.path, exc_info=defect)
-            return failed("the server failed to answer this request; see its log").response()
+            return internal_error("the server failed to answer this request; see its log").response()
 
-    async def _answered(self, request: Request) -> Response:
+    async def _authorize_and_read(self, request: Request) -> Response:
         if request.path in HEALTH and request.method in ("GET", "HEAD"):
             return Response(200, b"ok", {"content-type": "text/plain; charset=utf-8"})
         try:
-            user = await self._access.bearer(request.headers.get("authorization", ""))
+            user = await self._access.authenticate(request.headers.get("authorization", ""))
             if any(name.startswith("impersonate-") for name in request.headers):
                 raise Declined(403, "Forbidden", "impersonation is not supported; use the token of that account")
-            wanted = asked(request, self._served)
+            wanted = parse_request(request, self._served)
             await self._access.check(user, wanted.action)
         except KubeError as problem:
             self._log.warning("review of a user failed", error=str(problem))
-            raise unavailable("the API server did not review your identity and access; try again") from None
+            raise service_unavailable("the API server did not review your identity and access; try again") from None
         async with self._lane:
             return await self._read(wanted)
 
-    async def _read(self, wanted: Asked) -> Response:
+    async def _read(self, wanted: ParsedRequest) -> Response:
         try:
             async with asyncio.timeout(_ARCHIVE_S):
                 match wanted:
                     case Document():
                         return await self._document(wanted.path)
                     case Get():
-                        return await self._got(wanted)
+                        return await self._get_response(wanted)
                     case List():
-                        return await self._listed(wanted)
+                        return await self._list_response(wanted)
         except BadQuery as problem:
             raise bad_request(str(problem)) from None
         except KubeError as problem:
-            raise self._of_cluster(problem) from None
+            raise self._map_cluster_error(problem) from None
         except (ArchiveError, TimeoutError) as problem:
-            raise self._of_archive(problem) from None
+            raise self._map_archive_error(problem) from None
 
     async def _document(self, path: str) -> Response:
         if path == "/version":
             answer = await self._client.raw(Request("GET", path, (), {"accept": JSON}))
             return Response(200, answer.body, {"content-type": JSON})
-        found = document(path, self._served)
+        found = discovery_document(path, self._served)
         if found is None:
             raise no_such_path()
-        return answered(found)
+        return success_response(found)
 
-    async def _got(self, wanted: Get) -> Response:
+    async def _get_response(self, wanted: Get) -> Response:
         kind = wanted.served.type
         try:
             found = await self._readers[wanted.served.place].get(wanted.namespace, wanted.name, wanted.uid)
@@ -138,19 +138,21 @@ class Answering:
                 {"name": wanted.name, "group": kind.group, "kind": kind.plural},
             ) from None
         if wanted.shape.form is Form.WHOLE:
-            return answered(found.content)
-        return answered(table((found,), {}, wanted.shape.include, self._clock()))
+            return success_response(found.content)
+        return success_response(table((found,), {}, wanted.shape.include, self._clock()))
 
-    async def _listed(self, wanted: List) -> Response:
+    async def _list_response(self, wanted: List) -> Response:
         page = await self._readers[wanted.served.place].list(wanted.selection, wanted.limit, wanted.continue_)
         for bad in page.corrupt:
             self._log.error("unreadable record of the archive", error=str(bad))
         # the owner of an unreadable record is unknown, so its name is not shown to any user
-        warnings = [f"{_LEFT_OUT}: {len(page.corrupt)}"] if page.corrupt else []
+        warnings = [f"{_SKIPPED_RECORDS_TEXT}: {len(page.corrupt)}"] if page.corrupt else []
         metadata = {"resourceVersion": page.resource_version} | ({"continue": page.continue_} if page.continue_ else {})
-        return answered(self._shown(page, metadata, wanted.served, wanted.shape), warnings)
+        return success_response(self._list_content(page, metadata, wanted.served, wanted.shape), warnings)
 
-    def _shown(self, page: Listed, metadata: Mapping[str, Any], served: Served, shape: Shape) -> dict[str, Any]:
+    def _list_content(
+        self, page: ObjectPage, metadata: Mapping[str, Any], served: ServedResource, shape: Shape
+    ) -> dict[str, Any]:
         if shape.form is Form.TABLE:
             return table(page.items, metadata, shape.include, self._clock())
         return {
@@ -160,21 +162,21 @@ class Answering:
             "items": [found.content for found in page.items],
         }
 
-    def _of_cluster(self, problem: KubeError) -> Declined:
+    def _map_cluster_error(self, problem: KubeError) -> Declined:
         """Map an error of the API server. A refused read by this server is a 500; any other 4xx goes to the user."""
         if isinstance(problem, Forbidden | Unauthorized):
             self._log.error("read forbidden by the API server", error=str(problem))
-            return failed("the API server forbids this server to read; see the log of this server")
+            return internal_error("the API server forbids this server to read; see the log of this server")
         if isinstance(problem, ApiError) and 400 <= problem.status < 500:
             return Declined(problem.status, problem.reason, problem.message, retry_after_s=int(problem.after_s or 0))
         self._log.warning("read from the API server failed", error=str(problem))
-        return unavailable("the API server did not answer; try again")
+        return service_unavailable("the API server did not answer; try again")
 
-    def _of_archive(self, problem: Exception) -> Declined:
+    def _map_archive_error(self, problem: Exception) -> Declined:
         if isinstance(problem, ArchiveUnavailable | TimeoutError):
             self._log.warning("archive unavailable", error=str(problem) or f"no answer within {_ARCHIVE_S:g} s")
-            return unavailable("the archive did not answer, so archived objects are unknown; try again")
+            return service_unavailable("the archive did not answer, so archived objects are unknown; try again")
         self._log.error("read from the archive failed", error=str(problem))
         if isinstance(problem, ArchiveCorrupt):
-            return failed(str(problem))
-        return failed("the archive refuses to be read; see the log of this server")
+            return internal_error(str(problem))
+        return internal_error("the archive refuses to be read; see the log of this server")

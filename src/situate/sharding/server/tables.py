@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from situate.archive.operations.object_reader import Found
+from situate.archive.operations.object_reader import FoundObject
 from situate.objects.values.durations import human_duration
 from situate.objects.values.timestamps import BadTime, parse_time
 from situate.sharding.server.request import Include
@@ -22,7 +22,7 @@ _COLUMNS: Final = (
 )
 
 
-def table(items: Sequence[Found], metadata: Mapping[str, Any], include: Include, now: datetime) -> dict[str, Any]:
+def table(items: Sequence[FoundObject], metadata: Mapping[str, Any], include: Include, now: datetime) -> dict[str, Any]:
     """Return a Table with one row per object."""
     return {
         "kind": "Table",
@@ -36,14 +36,14 @@ def table(items: Sequence[Found], metadata: Mapping[str, Any], include: Include,
     }
 
 
-def _row(found: Found, include: Include, now: datetime) -> dict[str, Any]:
+def _row(found: FoundObject, include: Include, now: datetime) -> dict[str, Any]:
     metadata = found.content.get("metadata") or {}
     record = found.record
     cells = [
         metadata.get("name", ""),
-        "<live>" if record is None else _age(record.archived_at, now),
+        "<live>" if record is None else _age_text(record.archived_at, now),
         "" if record is None or record.successful is None else str(record.successful).lower(),
-        _age(_created(metadata), now),
+        _age_text(_creation_time(metadata), now),
         "" if record is None else record.reason,
         metadata.get("uid", ""),
     ]
@@ -57,12 +57,12 @@ def _row(found: Found, include: Include, now: datetime) -> dict[str, Any]:
             return {"cells": cells, "object": found.content}
 
 
-def _created(metadata: Mapping[str, Any]) -> datetime | None:
+def _creation_time(metadata: Mapping[str, Any]) -> datetime | None:
     try:
         return parse_time(metadata.get("creationTimestamp") or "")
     except BadTime:
         return None
 
 
-def _age(moment: datetime | None, now: datetime) -> str:
+def _age_text(moment: datetime | None, now: datetime) -> str:
     return _UNKNOWN if moment is None else human_duration(int((now - moment).total_seconds()))

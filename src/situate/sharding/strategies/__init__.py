@@ -19,20 +19,28 @@ from situate.sharding.strategies.min_metric_score.settings import MetricSettings
 from situate.sharding.strategies.min_scheduled import MinScheduled
 from situate.sharding.strategies.placer import Explanation, Placer
 from situate.sharding.strategies.protocol import (
-    ExplainsItself,
+    CandidateRank,
+    ExplainableStrategy,
     Ineligible,
-    ObservesMembers,
-    Selective,
-    Standing,
+    MemberObserver,
+    SelectiveStrategy,
     Strategy,
     StrategyFailed,
     TieBreak,
     rebuild,
-    tell_member,
-    tell_object,
+    report_member,
+    report_object,
 )
 from situate.sharding.strategies.random import Random, RandomSource
-from situate.sharding.strategies.registry import BUILT_IN, GROUP, BadArguments, Builder, Surroundings, build, installed
+from situate.sharding.strategies.registry import (
+    BUILT_IN,
+    GROUP,
+    BadArguments,
+    Builder,
+    StrategyEnvironment,
+    build_strategy,
+    installed_builders,
+)
 from situate.sharding.strategies.round_robin import RoundRobin
 from situate.sharding.strategies.rules import Filter, Rules, Score
 
@@ -46,15 +54,16 @@ __all__ = [
     "GROUP",
     "BadArguments",
     "Builder",
-    "ExplainsItself",
+    "CandidateRank",
+    "ExplainableStrategy",
     "Explanation",
     "Filter",
     "Ineligible",
+    "MemberObserver",
     "MetricSettings",
     "MinMetricScore",
     "MinScheduled",
     "ObjectFacts",
-    "ObservesMembers",
     "Placer",
     "Random",
     "RandomSource",
@@ -64,20 +73,19 @@ __all__ = [
     "Rules",
     "Sample",
     "Score",
-    "Selective",
-    "Standing",
+    "SelectiveStrategy",
     "Strategy",
+    "StrategyEnvironment",
     "StrategyFailed",
-    "Surroundings",
     "TieBreak",
-    "build",
+    "build_strategy",
     "facts_of",
-    "installed",
+    "installed_builders",
     "oddities_of",
     "priority_oddity",
     "rebuild",
-    "tell_member",
-    "tell_object",
+    "report_member",
+    "report_object",
 ]
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from situate.objects.settings.section import shown
+from situate.objects.settings.section import format_value
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.names import PRIORITY
 from situate.sharding.model.object_view import ObjectView, Source, content_of
@@ -41,10 +41,10 @@ class ObjectFacts(msgspec.Struct, frozen=True, eq=False):
     """Not compared: the other fields contain its facts."""
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is ObjectFacts and _said(self) == _said(other)
+        return type(other) is ObjectFacts and _fact_fields(self) == _fact_fields(other)
 
     def __hash__(self) -> int:
-        return hash(_said(self))
+        return hash(_fact_fields(self))
 
     @property
     def content(self) -> Content:
@@ -52,7 +52,7 @@ class ObjectFacts(msgspec.Struct, frozen=True, eq=False):
         return content_of(self.source)
 
 
-_said = attrgetter(*ObjectFacts.__struct_fields__[:-1])
+_fact_fields = attrgetter(*ObjectFacts.__struct_fields__[:-1])
 
 
 def facts_of(view: ObjectView, weight_of: Callable[[ObjectView], int] | None = None) -> ObjectFacts:
@@ -78,7 +78,7 @@ def priority_oddity(view: ObjectView) -> str | None:
     if text is None or _priority(text) is not None:
         return None
     allowed = f"whole numbers from {-HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}"
-    return f"annotation {PRIORITY} is {shown(text)}, allowed: {allowed}; it counts as 0 until it is corrected"
+    return f"annotation {PRIORITY} is {format_value(text)}, allowed: {allowed}; it counts as 0 until it is corrected"
 
 
 def oddities_of(view: ObjectView) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from situate.sharding.model.executors import ExecutorStatus
 from situate.sharding.partitions.hash_ring import HashRing, Rendezvous, ring_key
 from situate.sharding.strategies.facts import ObjectFacts
 from situate.sharding.strategies.open_objects import Roster
-from situate.sharding.strategies.protocol import Standing, TieBreak
+from situate.sharding.strategies.protocol import CandidateRank, TieBreak
 
 
 class Owners(Protocol):
@@ -22,7 +22,7 @@ class Owners(Protocol):
     def owners(self, key: str) -> Iterator[str]: ...
 
 
-class _Hashed:
+class _HashStrategy:
     """A choice by hash among the healthy executors. The owners are computed lazily after a change of the set."""
 
     def __init__(self, owners_of: Callable[[frozenset[str]], Owners], key_of: Callable[[ObjectFacts], str]) -> None:
@@ -47,7 +47,7 @@ class _Hashed:
         """Do nothing: this strategy counts no objects."""
 
     def choose_executor(self, obj: ObjectFacts) -> str:
-        owner = self._current().owner(self._key_of(obj))
+        owner = self._current_owners().owner(self._key_of(obj))
         if owner is None:
             raise self._roster.refusal({})
         return owner
@@ -59,41 +59,41 @@ class _Hashed:
         tie_break: TieBreak | None = None,  # noqa: ARG002 - the protocol's
     ) -> str:
         """Choose the first of these executors in hash order. There are no ties, so `tie_break` is not called."""
-        found = next((executor for executor in self._in_order(obj) if executor in among), None)
+        found = next((executor for executor in self._owners_in_order(obj) if executor in among), None)
         if found is None:
             raise self._roster.refusal({})
         return found
 
-    def _in_order(self, obj: ObjectFacts) -> Iterator[str]:
-        return self._current().owners(self._key_of(obj))
+    def _owners_in_order(self, obj: ObjectFacts) -> Iterator[str]:
+        return self._current_owners().owners(self._key_of(obj))
 
-    def _current(self) -> Owners:
+    def _current_owners(self) -> Owners:
         if self._owners is None:
             self._owners = self._owners_of(frozenset(each for each in self._roster if self._roster.is_healthy(each)))
         return self._owners
 
-    def standings(self, obj: ObjectFacts) -> Sequence[Standing]:
+    def candidate_ranks(self, obj: ObjectFacts) -> Sequence[CandidateRank]:
         order = [
-            Standing(executor, place, "owner of its hash" if place == 1 else f"successor {place - 1}")
-            for place, executor in enumerate(self._in_order(obj), 1)
+            CandidateRank(executor, place, "owner of its hash" if place == 1 else f"successor {place - 1}")
+            for place, executor in enumerate(self._owners_in_order(obj), 1)
         ]
-        return order + self._roster.refused()
+        return order + self._roster.unhealthy_ranks()
 
 
-class Ring(_Hashed):
+class Ring(_HashStrategy):
     """controller-sharding's ring with 100 tokens per executor, over `group/Kind/namespace/name`."""
 
     def __init__(self, group: str, kind: str, *, separator: bool = False) -> None:
         """With `separator` the tokens do not collide, and the owners differ from those of controller-sharding."""
         self._ring = HashRing(separator=separator)
-        super().__init__(self._with, lambda obj: ring_key(group, kind, obj.namespace, obj.name))
+        super().__init__(self._ring_of, lambda obj: ring_key(group, kind, obj.namespace, obj.name))
 
-    def _with(self, members: frozenset[str]) -> HashRing:
-        self._ring = self._ring.of(members)
+    def _ring_of(self, members: frozenset[str]) -> HashRing:
+        self._ring = self._ring.with_members(members)
         return self._ring
 
 
-class RendezvousHash(_Hashed):
+class RendezvousHash(_HashStrategy):
     """The highest hash of executor and UID. A change of members moves as few objects as hashing allows."""
 
     def __init__(self) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Sequence
 from math import isfinite
 
-from situate.sharding.model.executors import Executor, ExecutorStatus
+from situate.sharding.model.executors import ExecutorStatus, LiveExecutor
 from situate.sharding.strategies.facts import ObjectFacts
 from situate.sharding.strategies.min_metric_score.slow_start import SlowStart
 from situate.sharding.strategies.open_objects import OpenObjects, Roster
-from situate.sharding.strategies.protocol import Standing, TieBreak
+from situate.sharding.strategies.protocol import CandidateRank, TieBreak
 from situate.sharding.strategies.ranking import Ranking
 
 
@@ -37,17 +37,17 @@ class MinScheduled:
             return
         if status is None:
             self._chosen.pop(executor, None)
-            self._declare(executor, None)
+            self._set_capacity(executor, None)
         self._rank(executor)
 
-    def observe_member(self, member: Executor) -> None:
+    def observe_member(self, member: LiveExecutor) -> None:
         """Record an executor's capacity. A negative or invalid capacity counts as 0, and the executor as full."""
         capacity = member.capacity
         if member.id in self._roster:
             usable = capacity is None or (isfinite(capacity) and capacity >= 0)
-            self._declare(member.id, capacity if usable else 0.0)
+            self._set_capacity(member.id, capacity if usable else 0.0)
 
-    def _declare(self, executor: str, capacity: float | None) -> None:
+    def _set_capacity(self, executor: str, capacity: float | None) -> None:
         if capacity == self._declared.get(executor):
             return
         if capacity is None:
@@ -61,21 +61,21 @@ class MinScheduled:
             self._rank(each)
 
     def observe_scheduled(self, obj: ObjectFacts) -> None:
-        self._note(self._open.scheduled, obj)
+        self._record_object(self._open.record_scheduled, obj)
 
     def observe_completed(self, obj: ObjectFacts) -> None:
-        self._note(self._open.completed, obj)
+        self._record_object(self._open.record_completed, obj)
 
     def observe_deleted(self, obj: ObjectFacts) -> None:
-        self._note(self._open.deleted, obj)
+        self._record_object(self._open.record_deleted, obj)
 
-    def _note(self, observe: Callable[[ObjectFacts], tuple[str, ...]], obj: ObjectFacts) -> None:
+    def _record_object(self, observe: Callable[[ObjectFacts], tuple[str, ...]], obj: ObjectFacts) -> None:
         for executor in observe(obj):
             self._rank(executor)
 
     def _rank(self, executor: str) -> None:
         """Update the place of an executor after a change."""
-        weight, capacity = self._open.of(executor), self._declared.get(executor, self._largest)
+        weight, capacity = self._open.weight_of(executor), self._declared.get(executor, self._largest)
         if self._slow is not None:
             if self._roster.is_serving(executor):
                 self._slow.put(executor, weight, capacity)
@@ -87,7 +87,7 @@ class MinScheduled:
             self._ranking.drop(executor)
 
     def _is_full(self, executor: str) -> bool:
-        return executor in self._declared and self._open.of(executor) >= self._declared[executor]
+        return executor in self._declared and self._open.weight_of(executor) >= self._declared[executor]
 
     def choose_executor(self, obj: ObjectFacts) -> str:
         return self._choose(obj, None, None)
@@ -97,21 +97,21 @@ class MinScheduled:
 
     def _choose(self, obj: ObjectFacts, among: Container[str] | None, tie_break: TieBreak | None) -> str:
         if tie_break is None:
-            executor = next(self._in_order(among), None)
+            executor = next(self._executors_in_order(among), None)
         else:
-            tied = self._tied(among)
+            tied = self._tied_executors(among)
             executor = tie_break(obj, tied) if tied else None
         if executor is None:
-            raise self._roster.refused_full(among)
+            raise self._roster.capacity_refusal(among)
         self._chosen[executor] = self._turn
         self._turn += 1
         if self._slow is not None:
-            self._slow.chosen(executor)
+            self._slow.record_choice(executor)
         if executor in self._ranking:  # a tie-break may return any name; the caller checks it
             self._rank(executor)
         return executor
 
-    def _in_order(self, among: Container[str] | None) -> Iterator[str]:
+    def _executors_in_order(self, among: Container[str] | None) -> Iterator[str]:
         """Yield the executors in the order of choice. Newcomers that must wait come last, if no other one is left."""
         waiting = []
         for _, _, executor in self._ranking.entries(among):
@@ -121,35 +121,37 @@ class MinScheduled:
                 waiting.append(executor)
         yield from waiting
 
-    def _tied(self, among: Container[str] | None) -> list[str]:
+    def _tied_executors(self, among: Container[str] | None) -> list[str]:
         """Return the first executor, and those with the same load."""
         tied: list[str] = []
-        for executor in self._in_order(among):
+        for executor in self._executors_in_order(among):
             if tied and self._load(executor) != self._load(tied[0]):
                 break
             tied.append(executor)
         return tied
 
     def _load(self, executor: str) -> float:
-        return self._open.of(executor) / self._declared.get(executor, self._largest)
+        return self._open.weight_of(executor) / self._declared.get(executor, self._largest)
 
-    def standings(self, obj: ObjectFacts) -> Sequence[Standing]:  # noqa: ARG002 - the protocol's
+    def candidate_ranks(self, obj: ObjectFacts) -> Sequence[CandidateRank]:  # noqa: ARG002 - the protocol's
         ranked = [executor for _, _, executor in self._ranking.entries()]
         slow = self._slow
         waiting = [] if slow is None else [executor for executor in ranked if not slow.would_allow(executor)]
         held_back = set(waiting)
         order = [executor for executor in ranked if executor not in held_back] + waiting
         found = [
-            Standing(executor, place, self._why(executor) + ("; slow start" if executor in held_back else ""))
+            CandidateRank(
+                executor, place, self._load_text(executor) + ("; slow start" if executor in held_back else "")
+            )
             for place, executor in enumerate(order, 1)
         ]
         full = [
-            Standing(executor, None, self._why(executor))
+            CandidateRank(executor, None, self._load_text(executor))
             for executor in sorted(self._roster)
             if self._roster.is_healthy(executor) and executor not in self._ranking
         ]
-        return found + full + self._roster.refused()
+        return found + full + self._roster.unhealthy_ranks()
 
-    def _why(self, executor: str) -> str:
+    def _load_text(self, executor: str) -> str:
         limit = f" of {self._declared[executor]:g}" if executor in self._declared else ""
-        return f"{self._open.of(executor)} open{limit}"
+        return f"{self._open.weight_of(executor)} open{limit}"

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator, Mapping
 from situate.sharding.model.errors import NoCapacity, NoExecutors, NoHealthyExecutors, Unschedulable
 from situate.sharding.model.executors import ExecutorStatus
 from situate.sharding.strategies.facts import ObjectFacts
-from situate.sharding.strategies.protocol import Ineligible, Standing
+from situate.sharding.strategies.protocol import CandidateRank, Ineligible
 
 
 class Roster:
@@ -45,21 +45,21 @@ class Roster:
         return self._statuses.get(executor) is ExecutorStatus.HEALTHY
 
     @property
-    def healthy(self) -> int:
+    def healthy_count(self) -> int:
         """Number of healthy executors."""
         return self._count[ExecutorStatus.HEALTHY]
 
     @property
-    def serving(self) -> int:
+    def serving_count(self) -> int:
         """Number of healthy or full executors."""
-        return self.healthy + self._count[ExecutorStatus.FULL]
+        return self.healthy_count + self._count[ExecutorStatus.FULL]
 
     def is_serving(self, executor: str) -> bool:
         return self._statuses.get(executor) in (ExecutorStatus.HEALTHY, ExecutorStatus.FULL)
 
-    def check(self) -> None:
+    def check_any_healthy(self) -> None:
         """Check that an executor is healthy. Raises `Unschedulable` otherwise."""
-        if not self.healthy:
+        if not self.healthy_count:
             raise self.refusal({})
 
     def refusal(self, also: Mapping[str, int], kind: type[NoHealthyExecutors] = NoHealthyExecutors) -> Unschedulable:
@@ -67,20 +67,20 @@ class Roster:
         if not self._statuses:
             return NoExecutors()
         counts = {str(status): count for status, count in self._count.items() if status is not ExecutorStatus.HEALTHY}
-        left = self.healthy - sum(also.values())
+        left = self.healthy_count - sum(also.values())
         counts = {**counts, **also, "excluded by rules": left}
         told = ", ".join(f"{count} {why}" for why, count in sorted(counts.items()) if count > 0)
         return kind(cause=Ineligible(f"0 of {len(self)} executors may be chosen: {told}"))
 
-    def refused_full(self, among: Container[str] | None) -> Unschedulable:
+    def capacity_refusal(self, among: Container[str] | None) -> Unschedulable:
         """Return why none of these executors is eligible, if the healthy ones are at their capacity."""
         full = sum(self.is_healthy(each) and (among is None or each in among) for each in self._statuses)
         return self.refusal({"at capacity": full}, NoCapacity if full else NoHealthyExecutors)
 
-    def refused(self) -> list[Standing]:
+    def unhealthy_ranks(self) -> list[CandidateRank]:
         """Return the known executors that are not healthy, by id."""
         return [
-            Standing(executor, None, str(status))
+            CandidateRank(executor, None, str(status))
             for executor, status in sorted(self._statuses.items())
             if status is not ExecutorStatus.HEALTHY
         ]
@@ -94,22 +94,22 @@ class OpenObjects:
         self._completed: set[str] = set()  # UIDs: a late observation of an assignment does not count again
         self._weight: dict[str, int] = {}  # by executor
 
-    def scheduled(self, obj: ObjectFacts) -> tuple[str, ...]:
+    def record_scheduled(self, obj: ObjectFacts) -> tuple[str, ...]:
         """Record an assignment. Return the executors whose open weight changed."""
         if obj.completed:
-            return self.completed(obj)
+            return self.record_completed(obj)
         after = (obj.executor, obj.weight) if obj.executor and obj.uid not in self._completed else None
-        return self._changed(obj.uid, after)
+        return self._record_change(obj.uid, after)
 
-    def completed(self, obj: ObjectFacts) -> tuple[str, ...]:
+    def record_completed(self, obj: ObjectFacts) -> tuple[str, ...]:
         self._completed.add(obj.uid)
-        return self._changed(obj.uid, None)
+        return self._record_change(obj.uid, None)
 
-    def deleted(self, obj: ObjectFacts) -> tuple[str, ...]:
+    def record_deleted(self, obj: ObjectFacts) -> tuple[str, ...]:
         self._completed.discard(obj.uid)
-        return self._changed(obj.uid, None)
+        return self._record_change(obj.uid, None)
 
-    def _changed(self, uid: str, after: tuple[str, int] | None) -> tuple[str, ...]:
+    def _record_change(self, uid: str, after: tuple[str, int] | None) -> tuple[str, ...]:
         before = self._held.get(uid)
         if before == after:
             return ()
@@ -128,7 +128,7 @@ class OpenObjects:
         else:
             del self._weight[executor]
 
-    def of(self, executor: str) -> int:
+    def weight_of(self, executor: str) -> int:
         """Return the weight of an executor's open objects."""
         return self._weight.get(executor, 0)
 

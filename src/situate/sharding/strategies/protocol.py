@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from situate.sharding.model.errors import Unschedulable
-from situate.sharding.model.executors import Executor, ExecutorStatus
+from situate.sharding.model.executors import ExecutorStatus, LiveExecutor
 from situate.sharding.strategies.facts import ObjectFacts
 
 TieBreak = Callable[[ObjectFacts, Sequence[str]], str]
@@ -41,15 +41,15 @@ class Strategy(Protocol):
 
 
 @runtime_checkable
-class ObservesMembers(Protocol):
+class MemberObserver(Protocol):
     """A strategy that needs capacity, labels and metrics of executors."""
 
-    def observe_member(self, member: Executor) -> None:
+    def observe_member(self, member: LiveExecutor) -> None:
         """Record all known facts of an executor except its status."""
 
 
 @runtime_checkable
-class Selective(Protocol):
+class SelectiveStrategy(Protocol):
     """A strategy that can choose among some of the executors."""
 
     def choose_among(self, obj: ObjectFacts, among: Container[str], tie_break: TieBreak | None = None) -> str:
@@ -57,7 +57,7 @@ class Selective(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CandidateRank:
     """The rank of an executor for an object."""
 
     executor: str
@@ -67,10 +67,10 @@ class Standing:
 
 
 @runtime_checkable
-class ExplainsItself(Protocol):
+class ExplainableStrategy(Protocol):
     """A strategy that can explain its choice."""
 
-    def standings(self, obj: ObjectFacts) -> Sequence[Standing]:
+    def candidate_ranks(self, obj: ObjectFacts) -> Sequence[CandidateRank]:
         """Return every known executor: first the eligible ones by place, then the others by id. Changes nothing."""
 
 
@@ -85,14 +85,14 @@ class StrategyFailed(Unschedulable):
         super().__init__("StrategyFailed", cause)
 
 
-def tell_member(strategy: Strategy, member: Executor) -> None:
+def report_member(strategy: Strategy, member: LiveExecutor) -> None:
     """Pass the status and, if the strategy observes members, the other facts of an executor."""
     strategy.observe_executor(member.id, member.status)
-    if isinstance(strategy, ObservesMembers):
+    if isinstance(strategy, MemberObserver):
         strategy.observe_member(member)
 
 
-def tell_object(strategy: Strategy, obj: ObjectFacts) -> None:
+def report_object(strategy: Strategy, obj: ObjectFacts) -> None:
     """Pass the state of an existing object to a strategy."""
     if obj.completed:
         strategy.observe_completed(obj)
@@ -100,12 +100,12 @@ def tell_object(strategy: Strategy, obj: ObjectFacts) -> None:
         strategy.observe_scheduled(obj)
 
 
-def rebuild(strategy: Strategy, objects: Iterable[ObjectFacts], members: Iterable[Executor]) -> None:
+def rebuild(strategy: Strategy, objects: Iterable[ObjectFacts], members: Iterable[LiveExecutor]) -> None:
     """Restore a new strategy from a listing.
 
     Objects come first: a sample that is observed after them counts as including their work.
     """
     for obj in objects:
-        tell_object(strategy, obj)
+        report_object(strategy, obj)
     for member in members:
-        tell_member(strategy, member)
+        report_member(strategy, member)

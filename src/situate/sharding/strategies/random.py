@@ -8,7 +8,7 @@ from typing import Protocol
 from situate.sharding.model.executors import ExecutorStatus
 from situate.sharding.strategies.facts import ObjectFacts
 from situate.sharding.strategies.open_objects import Roster
-from situate.sharding.strategies.protocol import Standing, TieBreak
+from situate.sharding.strategies.protocol import CandidateRank, TieBreak
 
 
 class RandomSource(Protocol):
@@ -49,7 +49,7 @@ class Random:
         """Do nothing: this strategy counts no objects."""
 
     def choose_executor(self, obj: ObjectFacts) -> str:  # noqa: ARG002 - the protocol's
-        self._roster.check()
+        self._roster.check_any_healthy()
         return self._healthy[self._source.randrange(len(self._healthy))]
 
     def choose_among(self, obj: ObjectFacts, among: Container[str], tie_break: TieBreak | None = None) -> str:
@@ -58,6 +58,6 @@ class Random:
             raise self._roster.refusal({})
         return tie_break(obj, allowed) if tie_break else allowed[self._source.randrange(len(allowed))]
 
-    def standings(self, obj: ObjectFacts) -> Sequence[Standing]:  # noqa: ARG002 - the protocol's
+    def candidate_ranks(self, obj: ObjectFacts) -> Sequence[CandidateRank]:  # noqa: ARG002 - the protocol's
         why = f"one of {len(self._healthy)}, at random"
-        return [Standing(executor, 1, why) for executor in sorted(self._healthy)] + self._roster.refused()
+        return [CandidateRank(executor, 1, why) for executor in sorted(self._healthy)] + self._roster.unhealthy_ranks()

@@ -10,7 +10,7 @@ from typing import Final
 Entry = tuple[float, int, str]
 """Load or usage, the turn in which the name was last chosen, and the name, which breaks all ties."""
 
-_FEW: Final = 16  # a set smaller than the ranking by this factor is sorted instead of searched for
+_SMALL_SET_FACTOR: Final = 16  # a set smaller than the ranking by this factor is sorted instead of searched for
 
 
 class Ranking:
@@ -52,6 +52,6 @@ class Ranking:
         """Return the entries, the lowest first; with `among`, only those of these names."""
         if among is None:
             return iter(self._entries)
-        if isinstance(among, AbstractSet) and len(among) * _FEW < len(self._entries):
+        if isinstance(among, AbstractSet) and len(among) * _SMALL_SET_FACTOR < len(self._entries):
             return iter(sorted(self._by_name[name] for name in among if name in self._by_name))
         return (entry for entry in self._entries if entry[2] in among)

@@ -1,8 +1,8 @@
 """Strategies by name, with their arguments from the configuration.
 
 The caller finds other installed strategies as entry points of the group `GROUP`. Each entry point names a `Builder`,
-and `installed` adds it to the built-in ones. Strategies that use NumPy are imported on first use, because nothing else
-here needs it.
+and `installed_builders` adds it to the built-in ones. Strategies that use NumPy are imported on first use, because
+nothing else here needs it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 
-from situate.objects.settings.section import Mistake, did_you_mean, parse_section, shown
+from situate.objects.settings.section import Mistake, format_value, parse_section, spelling_hint
 from situate.sharding.strategies.min_metric_score.settings import MetricSettings
 from situate.sharding.strategies.min_scheduled import MinScheduled
 from situate.sharding.strategies.protocol import Strategy
@@ -26,7 +26,7 @@ DEFAULT: Final = "MinScheduled"
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class StrategyEnvironment:
     """Resources of the process that a strategy may need."""
 
     clock: Callable[[], float]
@@ -47,7 +47,7 @@ class BadArguments(ValueError):
 
 Arguments = Mapping[str, Any]
 """Plain data from a configuration file or from `--strategy-arg`."""
-Builder = Callable[[Arguments, Surroundings], Strategy]
+Builder = Callable[[Arguments, StrategyEnvironment], Strategy]
 """Builds a strategy. May raise `BadArguments`, with paths relative to the arguments."""
 _T = TypeVar("_T")
 _Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
@@ -55,7 +55,7 @@ _Number = Annotated[float, msgspec.Meta(ge=0)]
 _Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
-class _None(msgspec.Struct, frozen=True):
+class _NoArguments(msgspec.Struct, frozen=True):
     pass
 
 
@@ -77,43 +77,43 @@ class _Ring(msgspec.Struct, frozen=True):
     separator: bool = False
 
 
-def _min_metric_score(arguments: Arguments, surroundings: Surroundings) -> Strategy:
+def _min_metric_score(arguments: Arguments, surroundings: StrategyEnvironment) -> Strategy:
     from situate.sharding.strategies.min_metric_score.strategy import MinMetricScore
 
-    read = _read(arguments, _MinMetricScore)
+    read = _parse_arguments(arguments, _MinMetricScore)
     try:
         settings = MetricSettings(**{name: getattr(read, name) for name in read.__struct_fields__})
     except ValueError as error:
-        raise BadArguments((Mistake("weights", shown(read.weights), str(error)),)) from error
+        raise BadArguments((Mistake("weights", format_value(read.weights), str(error)),)) from error
     return MinMetricScore(surroundings.clock, settings)
 
 
-def _random(arguments: Arguments, surroundings: Surroundings) -> Strategy:
-    _read(arguments, _None)
+def _random(arguments: Arguments, surroundings: StrategyEnvironment) -> Strategy:
+    _parse_arguments(arguments, _NoArguments)
     return Random(surroundings.random)
 
 
-def _round_robin(arguments: Arguments, _: Surroundings) -> Strategy:
-    _read(arguments, _None)
+def _round_robin(arguments: Arguments, _: StrategyEnvironment) -> Strategy:
+    _parse_arguments(arguments, _NoArguments)
     return RoundRobin()
 
 
-def _ring(arguments: Arguments, surroundings: Surroundings) -> Strategy:
+def _ring(arguments: Arguments, surroundings: StrategyEnvironment) -> Strategy:
     from situate.sharding.strategies.hashed import Ring
 
-    separator = _read(arguments, _Ring).separator
+    separator = _parse_arguments(arguments, _Ring).separator
     return Ring(surroundings.group, surroundings.kind, separator=separator)
 
 
-def _rendezvous(arguments: Arguments, _: Surroundings) -> Strategy:
+def _rendezvous(arguments: Arguments, _: StrategyEnvironment) -> Strategy:
     from situate.sharding.strategies.hashed import RendezvousHash
 
-    _read(arguments, _None)
+    _parse_arguments(arguments, _NoArguments)
     return RendezvousHash()
 
 
 BUILT_IN: Final[Mapping[str, Builder]] = {
-    "MinScheduled": lambda arguments, _: MinScheduled(_read(arguments, _MinScheduled).slow_start_max_share),
+    "MinScheduled": lambda arguments, _: MinScheduled(_parse_arguments(arguments, _MinScheduled).slow_start_max_share),
     "MinMetricScore": _min_metric_score,
     "Random": _random,
     "RoundRobin": _round_robin,
@@ -131,13 +131,13 @@ class EntryPoint(Protocol):
         """Return a `Builder`; may raise any exception."""
 
 
-def installed(points: Iterable[EntryPoint]) -> tuple[Mapping[str, Builder], tuple[Mistake, ...]]:
+def installed_builders(points: Iterable[EntryPoint]) -> tuple[Mapping[str, Builder], tuple[Mistake, ...]]:
     """Return the built-in and the installed builders, and the mistakes of entry points that are left out."""
     found, mistakes = dict(BUILT_IN), []
     for point in points:
         path = f"entry point {point.name} of {GROUP}"
         if point.name in found:
-            mistakes.append(Mistake(path, shown(point.name), "a name that no other strategy has"))
+            mistakes.append(Mistake(path, format_value(point.name), "a name that no other strategy has"))
             continue
         try:
             builder = point.load()
@@ -147,28 +147,28 @@ def installed(points: Iterable[EntryPoint]) -> tuple[Mapping[str, Builder], tupl
         if callable(builder):
             found[point.name] = builder
         else:
-            mistakes.append(Mistake(path, shown(builder), "a function of arguments and surroundings"))
+            mistakes.append(Mistake(path, format_value(builder), "a function of arguments and surroundings"))
     return found, tuple(mistakes)
 
 
-def build(
-    name: str, arguments: Arguments, surroundings: Surroundings, builders: Mapping[str, Builder] = BUILT_IN
+def build_strategy(
+    name: str, arguments: Arguments, surroundings: StrategyEnvironment, builders: Mapping[str, Builder] = BUILT_IN
 ) -> Strategy:
     """Build the strategy of that name. Raises `BadArguments` with every mistake; paths begin with `strategyArgs`.
 
-    `builders`: see `installed`. Other errors of a user's builder are passed on.
+    `builders`: see `installed_builders`. Other errors of a user's builder are passed on.
     """
     builder = builders.get(name)
     if builder is None:
         allowed = "one of " + ", ".join(builders)
-        raise BadArguments((Mistake("strategy", shown(name), allowed, did_you_mean(name, builders)),))
+        raise BadArguments((Mistake("strategy", format_value(name), allowed, spelling_hint(name, builders)),))
     try:
         return builder(arguments, surroundings)
     except BadArguments as error:
         raise BadArguments(tuple(replace(each, path=f"strategyArgs.{each.path}") for each in error.mistakes)) from error
 
 
-def _read(arguments: Arguments, kind: type[_T]) -> _T:
+def _parse_arguments(arguments: Arguments, kind: type[_T]) -> _T:
     read, mistakes = parse_section(arguments, kind)
     if read is None:
         raise BadArguments(mistakes)

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Sequence
 from situate.sharding.model.executors import ExecutorStatus
 from situate.sharding.strategies.facts import ObjectFacts
 from situate.sharding.strategies.open_objects import Roster
-from situate.sharding.strategies.protocol import Standing, TieBreak
+from situate.sharding.strategies.protocol import CandidateRank, TieBreak
 
 _END = ""  # the end of the list, between its last and its first element; no executor has this name
 
@@ -96,7 +96,7 @@ class RoundRobin:
         """Do nothing: this strategy counts no objects."""
 
     def choose_executor(self, obj: ObjectFacts) -> str:  # noqa: ARG002 - the protocol's
-        self._roster.check()
+        self._roster.check_any_healthy()
         return self._take(self._cycle.next)
 
     def choose_among(
@@ -120,6 +120,6 @@ class RoundRobin:
         self._turn += 1
         return executor
 
-    def standings(self, obj: ObjectFacts) -> Sequence[Standing]:  # noqa: ARG002 - the protocol's
-        turns = [Standing(executor, place, f"turn {place}") for place, executor in enumerate(self._cycle, 1)]
-        return turns + self._roster.refused()
+    def candidate_ranks(self, obj: ObjectFacts) -> Sequence[CandidateRank]:  # noqa: ARG002 - the protocol's
+        turns = [CandidateRank(executor, place, f"turn {place}") for place, executor in enumerate(self._cycle, 1)]
+        return turns + self._roster.unhealthy_ranks()

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 from situate.objects.selection.label_selectors import BadSelector, Selector, parse_selector
 from situate.sharding.model.errors import Unschedulable
-from situate.sharding.model.executors import Executor
+from situate.sharding.model.executors import LiveExecutor
 from situate.sharding.strategies.facts import ObjectFacts
 from situate.sharding.strategies.protocol import TieBreak
 
-Filter = Callable[[ObjectFacts, Executor], str | None]
+Filter = Callable[[ObjectFacts, LiveExecutor], str | None]
 """Returns why the executor may not have the object, in a few words; None if it may."""
-Score = Callable[[ObjectFacts, Executor], float]
+Score = Callable[[ObjectFacts, LiveExecutor], float]
 """Returns a score; higher is better, as in kube-scheduler."""
 
 
@@ -31,7 +31,7 @@ class Rules:
     """Chooses among the executors that the strategy considers equal."""
 
 
-class Allowed:
+class AllowedExecutors:
     """The executors that may have one object, checked on demand, and the reasons against the others."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Allowed:
         among: Container[str] | None,
         matching: frozenset[str] | None,
         filters: Sequence[Filter],
-        member: Callable[[str], Executor],
+        member: Callable[[str], LiveExecutor],
     ) -> None:
         self._obj = obj
         self._among = among
@@ -56,9 +56,9 @@ class Allowed:
         return self
 
     def __contains__(self, executor: object) -> bool:
-        return isinstance(executor, str) and self.why_not(executor) is None
+        return isinstance(executor, str) and self.refusal_reason(executor) is None
 
-    def why_not(self, executor: str) -> str | None:
+    def refusal_reason(self, executor: str) -> str | None:
         """Return why the executor may not have the object; None if it may."""
         if self._among is not None and executor not in self._among:
             return "not in the requested set of executors"
@@ -70,7 +70,7 @@ class Allowed:
             self._known[executor] = next((reason for reason in reasons if reason is not None), None)
         return self._known[executor]
 
-    def told(self) -> list[str]:
+    def refusal_counts(self) -> list[str]:
         """Return the reasons with their counts, for the executors that were checked."""
         counts = Counter(reason for reason in self._known.values() if reason is not None)
         told = [f"{count} {reason}" for reason, count in sorted(counts.items())]
@@ -79,7 +79,7 @@ class Allowed:
         return told
 
 
-def parsed_selector(selector: str) -> Selector:
+def parse_executor_selector(selector: str) -> Selector:
     """Parse a selector. Raises `Unschedulable`: an object with an unreadable selector is not assigned."""
     try:
         return parse_selector(selector)

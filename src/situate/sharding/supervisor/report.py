@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from situate.kube.election.lease_record import Record
+from situate.kube.election.lease_record import LeaseRecord
 from situate.objects.kinds.leases import Lease
 from situate.sharding.model.names import STATUS
 from situate.sharding.partitions.repartition import PartitionLoad
@@ -48,7 +48,7 @@ def supervisor_report(lease: Lease) -> SupervisorReport | None:
         report = msgspec.json.decode(text.encode("utf-8", "replace"), type=SupervisorReport)
     except (msgspec.DecodeError, RecursionError):
         return None
-    record = Record.from_lease(lease)
+    record = LeaseRecord.from_lease(lease)
     return report if record.holder and report.term == record.transitions else None
 
 

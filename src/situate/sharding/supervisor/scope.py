@@ -15,7 +15,7 @@ from situate.kube.election.lease_record import ElectionTimes, LeaseName
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
 from situate.objects.selection.label_selectors import valid_label_value
-from situate.objects.settings.section import shown
+from situate.objects.settings.section import format_value
 from situate.sharding.assignment.desired_executors import SizingConfig
 from situate.sharding.leases.membership import ExecutorWatch, LeaseTimes
 from situate.sharding.model.object_view import ObjectView
@@ -89,23 +89,29 @@ class Scope:
                 yield f"{name} is empty, allowed: a name, such as the name of the Pod"
         pool: object = self.pool
         if not isinstance(pool, str) or not _POOL.fullmatch(pool):
-            yield f"pool is {shown(pool)}, allowed: at most 63 of a to z, 0 to 9 and '-', with no '-' first or last"
+            yield (
+                f"pool is {format_value(pool)}, allowed: at most 63 of a to z, 0 to 9 and '-', with no '-' first or "
+                "last"
+            )
         if not valid_label_value(self.partition) or self.partition != self.partition.lower():
-            yield f"partition is {shown(self.partition)}, allowed: a label value in lower case, or empty"
+            yield f"partition is {format_value(self.partition)}, allowed: a label value in lower case, or empty"
         if self.partition_table and not (_NUMBER.fullmatch(self.partition) and int(self.partition) < SLOTS):
-            yield f"partition is {shown(self.partition)}, allowed with a partition table: numbers from 0 to {SLOTS - 1}"
+            yield (
+                f"partition is {format_value(self.partition)}, allowed with a partition table: numbers from 0 to "
+                f"{SLOTS - 1}"
+            )
         shares: Mapping[str, object] = self.shares
         for namespace, share in shares.items():
             if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < math.inf:
-                yield f"shares.{namespace} is {shown(share)}, allowed: numbers above 0"
+                yield f"shares.{namespace} is {format_value(share)}, allowed: numbers above 0"
         for name in ("write_concurrency", "archive_concurrency"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                yield f"{name} is {shown(value)}, allowed: whole numbers from 1"
+                yield f"{name} is {format_value(value)}, allowed: whole numbers from 1"
         if not self.archive_timeout > 0:
-            yield f"archive_timeout is {shown(self.archive_timeout)}, allowed: a number of seconds above 0"
+            yield f"archive_timeout is {format_value(self.archive_timeout)}, allowed: a number of seconds above 0"
         if self.archive_propagation not in PROPAGATIONS:
-            yield f"archive_propagation is {shown(self.archive_propagation)}, allowed: {', '.join(PROPAGATIONS)}"
+            yield f"archive_propagation is {format_value(self.archive_propagation)}, allowed: {', '.join(PROPAGATIONS)}"
 
 
 _NUMBER: Final = re.compile("[0-9]{1,4}", re.ASCII)

@@ -11,22 +11,22 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Final
 
-from situate.sim.spot.cluster.delays import BASELINE, Chances, Delays
+from situate.sim.spot.cluster.delays import BASELINE, Delays, GaussianSources
 from situate.sim.spot.policies import Policy, Reaction
-from situate.sim.spot.results.account import Played
-from situate.sim.spot.scenarios import App, Scenario, Wave
-from situate.sim.spot.simulation import Simulation
+from situate.sim.spot.results.account import RunResult
+from situate.sim.spot.scenarios import App, SpotScenario, Wave
+from situate.sim.spot.simulation import SpotSimulation
 from situate.spot.nodes.savings import DEFAULT_DISCOUNT, cost_share
 
 RUNS: Final = 400
 """Default number of runs. The spec has 4,000."""
 APP: Final = "web"
 """Name of the simulated workload."""
-_LASTING_S: Final = 900.0
+_DURATION_S: Final = 900.0
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class WaveFigures:
     """Figures of one wave: the mean over the runs."""
 
     cost: float
@@ -63,58 +63,88 @@ class Baseline:
 
     name: str
     case: Case
-    reference: Figures
+    reference: WaveFigures
 
 
-def _line(name: str, case: Case, *figures: float) -> Baseline:
-    return Baseline(name, case, Figures(*figures))
+def _baseline(name: str, case: Case, *figures: float) -> Baseline:
+    return Baseline(name, case, WaveFigures(*figures))
 
 
-_BREAK: Final = Reaction.RELEASE
-_NONE: Final = Case(room=False)
+_MAKE_BEFORE_BREAK: Final = Reaction.RELEASE
+_NO_CAPACITY: Final = Case(room=False)
 BASELINES: Final[Sequence[Baseline]] = (
-    _line("M=0, no notice, Node deleted, free capacity", Case(), 0.30, 66, 82, 840, 0),
-    _line("M=0, no notice, silent, free capacity", Case(silent=True), 0.30, 356, 372, 3742, 0),
-    _line("M=0, evicted at 120 s notice, free capacity", Case(notice_s=120), 0.30, 11, 27, 292, 0),
-    _line("M=0, evicted at 120 s notice, no capacity", Case(notice_s=120, room=False), 0.30, 74, 105, 1042, 0),
-    _line("M=0, make-before-break 120 s, free capacity", Case(notice_s=120, reaction=_BREAK), 0.30, 0, 0, 0, 10.0),
-    _line(
+    _baseline("M=0, no notice, Node deleted, free capacity", Case(), 0.30, 66, 82, 840, 0),
+    _baseline("M=0, no notice, silent, free capacity", Case(silent=True), 0.30, 356, 372, 3742, 0),
+    _baseline("M=0, evicted at 120 s notice, free capacity", Case(notice_s=120), 0.30, 11, 27, 292, 0),
+    _baseline("M=0, evicted at 120 s notice, no capacity", Case(notice_s=120, room=False), 0.30, 74, 105, 1042, 0),
+    _baseline(
+        "M=0, make-before-break 120 s, free capacity",
+        Case(notice_s=120, reaction=_MAKE_BEFORE_BREAK),
+        0.30,
+        0,
+        0,
+        0,
+        10.0,
+    ),
+    _baseline(
         "M=0, make-before-break 120 s, no capacity",
-        replace(_NONE, notice_s=120, reaction=_BREAK),
+        replace(_NO_CAPACITY, notice_s=120, reaction=_MAKE_BEFORE_BREAK),
         0.30,
         0,
         0.3,
         41,
         7.6,
     ),
-    _line("M=0, make-before-break 30 s, free capacity", Case(notice_s=30, reaction=_BREAK), 0.30, 0, 2, 68, 5.8),
-    _line(
-        "M=0, make-before-break 30 s, no capacity", replace(_NONE, notice_s=30, reaction=_BREAK), 0.30, 46, 77, 762, 0
+    _baseline(
+        "M=0, make-before-break 30 s, free capacity",
+        Case(notice_s=30, reaction=_MAKE_BEFORE_BREAK),
+        0.30,
+        0,
+        2,
+        68,
+        5.8,
     ),
-    _line("M=2, no notice, Node deleted, free capacity", Case(2), 0.44, 0, 79, 672, 2),
-    _line("M=2, make-before-break 120 s, free capacity", Case(2, notice_s=120, reaction=_BREAK), 0.44, 0, 0, 0, 10.0),
-    _line("M=6, no notice, Node deleted, free capacity", Case(6), 0.72, 0, 0, 337, 6),
+    _baseline(
+        "M=0, make-before-break 30 s, no capacity",
+        replace(_NO_CAPACITY, notice_s=30, reaction=_MAKE_BEFORE_BREAK),
+        0.30,
+        46,
+        77,
+        762,
+        0,
+    ),
+    _baseline("M=2, no notice, Node deleted, free capacity", Case(2), 0.44, 0, 79, 672, 2),
+    _baseline(
+        "M=2, make-before-break 120 s, free capacity",
+        Case(2, notice_s=120, reaction=_MAKE_BEFORE_BREAK),
+        0.44,
+        0,
+        0,
+        0,
+        10.0,
+    ),
+    _baseline("M=6, no notice, Node deleted, free capacity", Case(6), 0.72, 0, 0, 337, 6),
 )
 
 
-def expected(
+def simulate_case(
     case: Case,
-    chances: Chances,
+    chances: GaussianSources,
     *,
     delays: Delays = BASELINE,
     runs: int = RUNS,
     seed: int = 1,
     tell: Callable[[int], None] = lambda _done: None,
-) -> tuple[Figures, Sequence[Played]]:
+) -> tuple[WaveFigures, Sequence[RunResult]]:
     """Return the mean effect of a wave, and each run. With measured delays it predicts a real cluster.
 
     `tell` is called with the number of finished runs.
     """
     app = App(APP, "StatefulSet" if case.stateful else "Deployment", case.replicas, str(case.on_demand))
     wave = Wave(0.0, notice_s=case.notice_s, silent=case.silent)
-    scenario = Scenario(
+    scenario = SpotScenario(
         "wave",
-        _LASTING_S,
+        _DURATION_S,
         (wave,),
         (app,),
         room=case.room,
@@ -123,13 +153,13 @@ def expected(
         delays=delays,
         until_whole=True,
     )
-    simulation = Simulation(scenario, Policy("wave", app.floor, reaction=case.reaction))
+    simulation = SpotSimulation(scenario, Policy("wave", app.floor, reaction=case.reaction))
     played = []
     for number in range(runs):
         played.append(simulation.play(chances(f"{seed}/{number}")))
         tell(number + 1)
     found = [run.outcomes[APP] for run in played]
-    figures = Figures(
+    figures = WaveFigures(
         round(cost_share(case.replicas, simulation.on_demand, DEFAULT_DISCOUNT), 6),
         fmean(each.outage_s for each in found),
         fmean(each.half_s for each in found),
@@ -139,12 +169,14 @@ def expected(
     return figures, played
 
 
-def waves(chances: Chances, *, runs: int = RUNS, seed: int = 1, delays: Delays = BASELINE) -> Mapping[str, Figures]:
+def simulate_baselines(
+    chances: GaussianSources, *, runs: int = RUNS, seed: int = 1, delays: Delays = BASELINE
+) -> Mapping[str, WaveFigures]:
     """Return every line of the table by its name, as `make bench-spot` prints it under `wave`."""
-    return {each.name: expected(each.case, chances, delays=delays, runs=runs, seed=seed)[0] for each in BASELINES}
+    return {each.name: simulate_case(each.case, chances, delays=delays, runs=runs, seed=seed)[0] for each in BASELINES}
 
 
-def off(figures: Figures, reference: Figures) -> list[str]:
+def deviating_figures(figures: WaveFigures, reference: WaveFigures) -> list[str]:
     """Return the names of the figures that differ too much.
 
     The tolerance is a tenth, and at least 5 s or half a replica. The tolerance of the cost is 0.005.

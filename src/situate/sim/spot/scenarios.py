@@ -59,7 +59,7 @@ class App:
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class SpotScenario:
     """One cluster and its events, the same for every policy."""
 
     name: str
@@ -91,19 +91,21 @@ _APPS: Final = (App("web"), App("db", "StatefulSet", 3, None))
 _WAVE: Final = Wave(60.0, back_after_s=1200.0)
 
 
-def _named(name: str, duration_s: float, *events: Event, **more: Any) -> Scenario:
-    return Scenario(name, duration_s, events, _APPS, grace_s=30.0, delays=replace(BASELINE, end_s=5.0), **more)
+def _scenario(name: str, duration_s: float, *events: Event, **more: Any) -> SpotScenario:
+    return SpotScenario(name, duration_s, events, _APPS, grace_s=30.0, delays=replace(BASELINE, end_s=5.0), **more)
 
 
-SCENARIOS: Final[Sequence[Scenario]] = (
-    _named("steady", _HOUR),
-    _named("full-wave", 2 * _HOUR, _WAVE),
-    _named("half-wave", 2 * _HOUR, replace(_WAVE, share=0.5)),
-    _named("rolling-waves", 2 * _HOUR, *(Wave(60.0 + 600 * each, 0.25, back_after_s=75.0) for each in range(6))),
-    _named("flapping", 2 * _HOUR, *(Wave(60.0 + 360 * each, notice_s=None, back_after_s=180.0) for each in range(8))),
-    _named("wave-in-rollout", _HOUR, RollOut(60.0), replace(_WAVE, at_s=90.0)),
-    _named("wave-at-peak", _HOUR, Scale(60.0, 2.0), replace(_WAVE, at_s=600.0), spot_places=3.0),
-    _named("no-notice", _HOUR, replace(_WAVE, notice_s=None)),
-    _named("on-demand-full", _HOUR, _WAVE, room=False, autoscaling=False),
+SCENARIOS: Final[Sequence[SpotScenario]] = (
+    _scenario("steady", _HOUR),
+    _scenario("full-wave", 2 * _HOUR, _WAVE),
+    _scenario("half-wave", 2 * _HOUR, replace(_WAVE, share=0.5)),
+    _scenario("rolling-waves", 2 * _HOUR, *(Wave(60.0 + 600 * each, 0.25, back_after_s=75.0) for each in range(6))),
+    _scenario(
+        "flapping", 2 * _HOUR, *(Wave(60.0 + 360 * each, notice_s=None, back_after_s=180.0) for each in range(8))
+    ),
+    _scenario("wave-in-rollout", _HOUR, RollOut(60.0), replace(_WAVE, at_s=90.0)),
+    _scenario("wave-at-peak", _HOUR, Scale(60.0, 2.0), replace(_WAVE, at_s=600.0), spot_places=3.0),
+    _scenario("no-notice", _HOUR, replace(_WAVE, notice_s=None)),
+    _scenario("on-demand-full", _HOUR, _WAVE, room=False, autoscaling=False),
 )
 BY_NAME: Final = {scenario.name: scenario for scenario in SCENARIOS}

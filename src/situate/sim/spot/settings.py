@@ -16,13 +16,13 @@ from situate.objects.settings.section import (
     Mistake,
     ObjectName,
     PositiveDuration,
-    did_you_mean,
+    format_value,
     parse_section,
-    shown,
+    spelling_hint,
 )
-from situate.sim.spot.cluster.delays import BASELINE, Around, Delays, Spread
+from situate.sim.spot.cluster.delays import BASELINE, Delays, LogNormalTime, NormalTime
 from situate.sim.spot.policies import BY_NAME, POLICIES, Policy
-from situate.sim.spot.scenarios import NOTICE_S, App, Event, RollOut, Scale, Scenario, Wave
+from situate.sim.spot.scenarios import NOTICE_S, App, Event, RollOut, Scale, SpotScenario, Wave
 from situate.spot.nodes.savings import DEFAULT_DISCOUNT
 from situate.spot.workloads.on_demand_policy import BadPolicy, parse_policy
 
@@ -38,7 +38,7 @@ Replicas = Annotated[int, msgspec.Meta(ge=0, le=MOST_PODS)]
 Runs = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 
 
-class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class SpotClusterSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Nodes and their delays."""
 
     pods_per_node: Pods = 4
@@ -73,8 +73,8 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
     def delays(self) -> Delays:
         return Delays(
-            start=Spread(self.start_median, self.start_p95),
-            node_start=Around(self.node_start, self.node_start_deviation),
+            start=LogNormalTime(self.start_median, self.start_p95),
+            node_start=NormalTime(self.node_start, self.node_start_deviation),
             detection_s=self.detection,
             silent_s=self.silent,
             stop_s=min(BASELINE.stop_s, self.pod_stop),
@@ -96,7 +96,10 @@ class SpotSection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         for number, name in enumerate(self.policies):
             if name not in BY_NAME:
                 yield Mistake(
-                    f"policies[{number}]", shown(name), "one of " + ", ".join(BY_NAME), did_you_mean(name, BY_NAME)
+                    f"policies[{number}]",
+                    format_value(name),
+                    "one of " + ", ".join(BY_NAME),
+                    spelling_hint(name, BY_NAME),
                 )
 
 
@@ -112,7 +115,7 @@ class WorkloadSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
             try:
                 parse_policy(self.floor)
             except BadPolicy as problem:
-                yield Mistake("floor", shown(self.floor), "a valid policy", str(problem))
+                yield Mistake("floor", format_value(self.floor), "a valid policy", str(problem))
 
 
 class WaveSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -128,7 +131,7 @@ class WaveSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Time after their end until the same number of new spot nodes comes. null: none come."""
 
 
-class EventSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class SpotEventSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One event at a time."""
 
     at: Duration
@@ -139,17 +142,17 @@ class EventSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Whether every workload gets a new template."""
 
     def mistakes(self) -> Iterable[Mistake]:
-        given = [name for name, value in self._things() if value is not None]
+        given = [name for name, value in self._given_events() if value is not None]
         if len(given) != 1:
-            known = ", ".join(name for name, _ in self._things())
+            known = ", ".join(name for name, _ in self._given_events())
             yield Mistake(
                 given[1] if given else "at",
-                shown(given) if given else "",
+                format_value(given) if given else "",
                 f"one of {known}",
                 "exactly one for each event",
             )
 
-    def _things(self) -> Sequence[tuple[str, object]]:
+    def _given_events(self) -> Sequence[tuple[str, object]]:
         return ("wave", self.wave), ("scale", self.scale), ("rollOut", self.roll_out)
 
     def event(self) -> Event:
@@ -169,16 +172,16 @@ class SpotScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     seed: int = 0
     runs: Runs = RUNS
     """Runs of each policy, each with other random choices. They are the same for all policies."""
-    cluster: ClusterSettings = ClusterSettings()
+    cluster: SpotClusterSettings = SpotClusterSettings()
     spot: SpotSection
     workloads: Annotated[tuple[WorkloadSettings, ...], msgspec.Meta(min_length=1)]
-    events: tuple[EventSettings, ...] = ()
+    events: tuple[SpotEventSettings, ...] = ()
 
     def mistakes(self) -> Iterable[Mistake]:
         names = [each.name for each in self.workloads]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            yield Mistake("workloads", shown(twice), "each name once")
+            yield Mistake("workloads", format_value(twice), "each name once")
         pods = sum(each.replicas for each in self.workloads)
         if pods > MOST_PODS or not pods:
             yield Mistake("workloads", f"{pods} replicas", f"1 to {MOST_PODS:,} in all")
@@ -193,7 +196,7 @@ class Plan:
     """A scenario with the policies and runs to simulate."""
 
     title: str
-    scenario: Scenario
+    scenario: SpotScenario
     policies: Sequence[Policy]
     runs: int = RUNS
     seed: int = 0
@@ -205,7 +208,7 @@ def parse_plan(data: object) -> tuple[Plan | None, tuple[Mistake, ...]]:
     if settings is None:
         return None, mistakes
     cluster = settings.cluster
-    scenario = Scenario(
+    scenario = SpotScenario(
         settings.title or "spot",
         settings.duration,
         tuple(each.event() for each in settings.events),

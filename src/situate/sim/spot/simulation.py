@@ -9,19 +9,19 @@ from functools import partial
 from typing import Any, Final
 
 from situate.sim.spot.cluster.controllers import Controllers, Template
-from situate.sim.spot.cluster.delays import Around, Chance, Spread
+from situate.sim.spot.cluster.delays import GaussianSource, LogNormalTime, NormalTime
 from situate.sim.spot.cluster.scheduler import Scheduler
 from situate.sim.spot.cluster.shapes import NodeKind, Shapes
-from situate.sim.spot.cluster.spot_processes import Ours, settings_of
-from situate.sim.spot.cluster.world import World
+from situate.sim.spot.cluster.spot_processes import SimulatedSpot, settings_of
+from situate.sim.spot.cluster.world import SpotWorld
 from situate.sim.spot.policies import FLOOR, Placement, Policy
-from situate.sim.spot.results.account import Account, Cause, Played
-from situate.sim.spot.scenarios import App, RollOut, Scale, Scenario, Wave
+from situate.sim.spot.results.account import EndCause, RunResult, SpotAccount
+from situate.sim.spot.scenarios import App, RollOut, Scale, SpotScenario, Wave
 from situate.sim.timeline import Timeline
-from situate.spot.capacity.headroom import displaced, wave_room
+from situate.spot.capacity.headroom import displaced_pods, wave_capacity
 from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, Capacity
 from situate.spot.workloads.cluster_objects import workload_of
-from situate.spot.workloads.on_demand_policy import Default, parse_policy, target
+from situate.spot.workloads.on_demand_policy import Default, on_demand_target, parse_policy
 
 _EPOCH: Final = 1_750_000_000.0
 _SETTLING_S: Final = 900.0
@@ -30,145 +30,151 @@ _ZONES: Final = ("a", "b")
 _OLD_S: Final = 30 * 86_400.0
 
 
-class _Certain:
+class _MedianSource:
     """A source without chance: every time is its median."""
 
     def gauss(self, mu: float, sigma: float) -> float:  # noqa: ARG002  # the protocol's
         return mu
 
 
-class Simulation:
+class SpotSimulation:
     """Settles a cluster once. `play` gives one run. Equal scenarios, policies and chances give equal runs."""
 
-    def __init__(self, scenario: Scenario, policy: Policy, samples: Sequence[float] = ()) -> None:
+    def __init__(self, scenario: SpotScenario, policy: Policy, samples: Sequence[float] = ()) -> None:
         """`samples` are the seconds at which the number of serving pods is recorded."""
         self.scenario, self.policy = scenario, policy
         self._samples = samples
         timeline = Timeline(_EPOCH)
-        quick = replace(scenario.delays, start=Spread(1.0, 1.0), node_start=Around(1.0))
+        quick = replace(scenario.delays, start=LogNormalTime(1.0, 1.0), node_start=NormalTime(1.0))
         self._kinds: dict[tuple[Capacity, str, int], NodeKind] = {}
-        world = World(timeline, Account(_EPOCH, scenario.discount), _Certain(), quick, Scheduler(), Shapes())
+        world = SpotWorld(
+            timeline, SpotAccount(_EPOCH, scenario.discount), _MedianSource(), quick, Scheduler(), Shapes()
+        )
         self._controllers = Controllers(world)
-        self._ours: Ours | None = None
+        self._spot: SimulatedSpot | None = None
         if policy.placement is Placement.WEBHOOK:
             told = scenario.delays.start.median_s if scenario.told_start_s is None else scenario.told_start_s
             settings = settings_of(policy, autoscaling=scenario.autoscaling, start_s=told)
-            self._ours = Ours.installed(world, settings, policy.reacts)
+            self._spot = SimulatedSpot.install(world, settings, policy.reacts)
         self._world = world
         self._spot_nodes = 0
-        self._furnish()
+        self._add_nodes()
         for app in scenario.apps:
-            self._add(app)
+            self._add_app(app)
         while timeline.advance(_EPOCH + _SETTLING_S):
             pass
-        self._keep_headroom()
+        self._add_headroom()
         world.delays = scenario.delays
 
-    def _kind(self, capacity: Capacity, zone: str, slots: int) -> NodeKind:
+    def _node_kind(self, capacity: Capacity, zone: str, slots: int) -> NodeKind:
         key = capacity, zone, slots
         return self._kinds.setdefault(key, NodeKind(len(self._kinds), capacity, zone, slots))
 
-    def _furnish(self) -> None:
+    def _add_nodes(self) -> None:
         """Add the nodes: spot for all pods and more, on demand for the floor, or for all pods with `room`."""
         scenario, world = self.scenario, self._world
         pods = sum(app.replicas for app in scenario.apps)
         self._spot_nodes = math.ceil(scenario.spot_places * pods / scenario.slots)
         for number in range(self._spot_nodes):
-            world.add_node(self._kind(Capacity.SPOT, _ZONES[number % 2], scenario.slots), _OLD_S)
-        places = pods if scenario.room else sum(self._must(app) for app in scenario.apps)
+            world.add_node(self._node_kind(Capacity.SPOT, _ZONES[number % 2], scenario.slots), _OLD_S)
+        places = pods if scenario.room else sum(self._required_on_demand(app) for app in scenario.apps)
         self._add_on_demand(places)
         if scenario.autoscaling:
-            world.grown = self._kind(Capacity.ON_DEMAND, _ZONES[0], scenario.grown_slots)
+            world.grown = self._node_kind(Capacity.ON_DEMAND, _ZONES[0], scenario.grown_slots)
 
     def _add_on_demand(self, places: int) -> None:
         """Add exactly this many on-demand places. The last node may be smaller."""
         number = 0
         while places > 0:
             slots = min(places, self.scenario.slots)
-            self._world.add_node(self._kind(Capacity.ON_DEMAND, _ZONES[number % 2], slots), _OLD_S)
+            self._world.add_node(self._node_kind(Capacity.ON_DEMAND, _ZONES[number % 2], slots), _OLD_S)
             places -= slots
             number += 1
 
-    def _must(self, app: App) -> int:
+    def _required_on_demand(self, app: App) -> int:
         """Return the number of pods of a workload that must be on demand."""
-        said = self._said(app)
+        said = self._on_demand_annotation(app)
         policy = parse_policy(said) if said is not None else Default()
-        return target(policy, app.replicas, stateful=app.kind == "StatefulSet")
+        return on_demand_target(policy, app.replicas, stateful=app.kind == "StatefulSet")
 
-    def _said(self, app: App) -> str | None:
+    def _on_demand_annotation(self, app: App) -> str | None:
         """Return the workload's annotation under this policy."""
         return app.floor if self.policy.on_demand == FLOOR else self.policy.on_demand
 
-    def _add(self, app: App) -> None:
+    def _add_app(self, app: App) -> None:
         match self.policy.placement:
             case Placement.WEBHOOK:
-                self._create(app, app.name, app.replicas, {}, self._said(app))
+                self._create_workload(app, app.name, app.replicas, {}, self._on_demand_annotation(app))
             case Placement.TWO_DEPLOYMENTS if app.kind == "Deployment":
-                must = self._must(app)
+                must = self._required_on_demand(app)
                 for name, replicas, spec in (
-                    (f"{app.name}-on-demand", must, _required(Capacity.ON_DEMAND)),
-                    (f"{app.name}-spot", app.replicas - must, _preferred({Capacity.SPOT: 100})),
+                    (f"{app.name}-on-demand", must, _required_affinity(Capacity.ON_DEMAND)),
+                    (f"{app.name}-spot", app.replicas - must, _preferred_affinity({Capacity.SPOT: 100})),
                 ):
                     if replicas:
-                        self._create(app, name, replicas, spec)
+                        self._create_workload(app, name, replicas, spec)
             case Placement.TWO_DEPLOYMENTS:
-                self._create(app, app.name, app.replicas, _required(Capacity.ON_DEMAND))
+                self._create_workload(app, app.name, app.replicas, _required_affinity(Capacity.ON_DEMAND))
             case Placement.SPREAD:
-                spec = _preferred({Capacity.SPOT: 100, Capacity.ON_DEMAND: 1}) | _spread(app, self._must(app))
-                self._create(app, app.name, app.replicas, spec)
+                spec = _preferred_affinity({Capacity.SPOT: 100, Capacity.ON_DEMAND: 1}) | _spread_constraint(
+                    app, self._required_on_demand(app)
+                )
+                self._create_workload(app, app.name, app.replicas, spec)
 
-    def _create(self, app: App, name: str, replicas: int, spec: dict[str, Any], on_demand: str | None = None) -> None:
+    def _create_workload(
+        self, app: App, name: str, replicas: int, spec: dict[str, Any], on_demand: str | None = None
+    ) -> None:
         quarter = math.ceil(replicas / 4)
         template = Template(app.name, spec, self.scenario.grace_s, quarter, replicas // 4)
         self._controllers.add(app.kind, name, replicas, on_demand, template)
 
-    def _keep_headroom(self) -> None:
+    def _add_headroom(self) -> None:
         """Add on-demand nodes for the pods that the largest wave displaces and that no node can take (B24)."""
         if not self.policy.headroom:
             return
-        assert self._ours is not None, "headroom needs a policy of situate"
+        assert self._spot is not None, "headroom needs a policy of situate"
         world = self._world
-        cluster, rules = world.cluster(), self._ours.settings.rules()
+        cluster, rules = world.cluster(), self._spot.settings.rules()
         workloads = [workload_of(cluster, owner, rules) for owner in cluster.owners.values()]
-        found = wave_room(displaced(workloads, cluster.nodes), world.places())
+        found = wave_capacity(displaced_pods(workloads, cluster.nodes), world.capacity_for_plan())
         self._add_on_demand(found.missing)
-        world.account.keep(world.now, world.account.on_demand + found.missing)
+        world.account.set_paid_places(world.now, world.account.on_demand + found.missing)
 
     @property
     def on_demand(self) -> int:
         """Return the number of pods on demand after settling."""
         return self._world.account.on_demand
 
-    def play(self, chance: Chance) -> Played:
+    def play(self, chance: GaussianSource) -> RunResult:
         """Play one run."""
         scenario = self.scenario
         timeline = Timeline(self._world.now)
         began = timeline.now
         world = self._world.fork(timeline, self._world.account.fork(began), chance)
         controllers = self._controllers.fork(world)
-        if self._ours is not None:
-            self._ours.fork(world).wake()
-        future = _Future(self, world, controllers)
+        if self._spot is not None:
+            self._spot.fork(world).wake()
+        future = _RunEvents(self, world, controllers)
         for event in scenario.events:
-            timeline.at(began + event.at_s, partial(future.happen, event))
+            timeline.call_at(began + event.at_s, partial(future.handle, event))
         end = began + scenario.duration_s
         last = max((event.at_s for event in scenario.events), default=0.0)
         while timeline.advance(end):
-            if scenario.until_whole and timeline.now > began + last and world.whole:
+            if scenario.until_whole and timeline.now > began + last and world.is_complete:
                 break
         return world.account.close(end, self._samples)
 
 
-class _Future:
+class _RunEvents:
     """The events of one run."""
 
-    def __init__(self, simulation: Simulation, world: World, controllers: Controllers) -> None:
+    def __init__(self, simulation: SpotSimulation, world: SpotWorld, controllers: Controllers) -> None:
         self._simulation, self._world, self._controllers = simulation, world, controllers
 
-    def happen(self, event: Wave | Scale | RollOut) -> None:
+    def handle(self, event: Wave | Scale | RollOut) -> None:
         match event:
             case Wave():
-                self._wave(event)
+                self._start_wave(event)
             case Scale(factor=factor):
                 for owner in list(self._world.owners.values()):
                     if owner.kind == "Deployment":
@@ -177,34 +183,34 @@ class _Future:
                 for uid in list(self._world.owners):
                     self._controllers.roll_out(uid)
 
-    def _wave(self, wave: Wave) -> None:
+    def _start_wave(self, wave: Wave) -> None:
         world = self._world
         spot = [
             name for name, node in world.nodes.items() if node.kind.capacity is Capacity.SPOT and not node.facts.ending
         ]
         struck = spot[: math.ceil(wave.share * len(spot))]
         if wave.notice_s is None:
-            self._end(wave, struck)
+            self._end_nodes(wave, struck)
             return
         for name in struck:
-            world.notice(name, wave.notice_s)
+            world.announce_end(name, wave.notice_s)
         if not self._simulation.policy.reacts:
-            world.timeline.after(world.delays.react_s, partial(self._drain, struck))
-        world.timeline.after(wave.notice_s, partial(self._end, wave, struck))
+            world.timeline.call_after(world.delays.react_s, partial(self._drain_nodes, struck))
+        world.timeline.call_after(wave.notice_s, partial(self._end_nodes, wave, struck))
 
-    def _drain(self, struck: Sequence[str]) -> None:
+    def _drain_nodes(self, struck: Sequence[str]) -> None:
         for name in struck:
             for uid in list(self._world.nodes[name].pods):
-                self._world.delete(uid, Cause.DRAINED)
+                self._world.delete(uid, EndCause.DRAINED)
 
-    def _end(self, wave: Wave, struck: Sequence[str]) -> None:
+    def _end_nodes(self, wave: Wave, struck: Sequence[str]) -> None:
         kinds = [self._world.nodes[name].kind for name in struck]
         for name in struck:
             self._world.end_node(name, silent=wave.silent)
         if wave.back_after_s is not None:
-            self._world.timeline.after(wave.back_after_s, partial(self._back, kinds, struck))
+            self._world.timeline.call_after(wave.back_after_s, partial(self._return_nodes, kinds, struck))
 
-    def _back(self, kinds: Sequence[NodeKind], struck: Sequence[str]) -> None:
+    def _return_nodes(self, kinds: Sequence[NodeKind], struck: Sequence[str]) -> None:
         """Add new machines, and remove the Nodes of silent ones."""
         for name in struck:
             if name in self._world.nodes:
@@ -213,14 +219,14 @@ class _Future:
             self._world.add_node(kind)
 
 
-def _required(capacity: Capacity) -> dict[str, Any]:
+def _required_affinity(capacity: Capacity) -> dict[str, Any]:
     terms = [{"matchExpressions": [_expression(capacity)]}]
     return {
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
     }
 
 
-def _preferred(weights: dict[Capacity, int]) -> dict[str, Any]:
+def _preferred_affinity(weights: dict[Capacity, int]) -> dict[str, Any]:
     wishes = [
         {"weight": weight, "preference": {"matchExpressions": [_expression(capacity)]}}
         for capacity, weight in weights.items()
@@ -232,7 +238,7 @@ def _expression(capacity: Capacity) -> dict[str, Any]:
     return {"key": CAPACITY_LABEL, "operator": "In", "values": [str(capacity)]}
 
 
-def _spread(app: App, must: int) -> dict[str, Any]:
+def _spread_constraint(app: App, must: int) -> dict[str, Any]:
     """Build a spread constraint with at least `must` pods on demand, by the largest possible skew.
 
     In the design goal's example, 10 replicas with 2 on demand have a skew of 6 (S18).

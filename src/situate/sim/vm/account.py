@@ -7,22 +7,22 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-WishKey: TypeAlias = tuple[str, float]
+RequestKey: TypeAlias = tuple[str, float]
 """VM and time of a request for more. Equal in every run of a trace."""
 
 
 @dataclass(frozen=True, slots=True)
-class Waited:
+class Wait:
     seconds: float
     """Seconds from the request until the VM uses all of it. If it never does, how long the request lasted."""
     granted: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """The result of one run."""
 
-    waits: dict[WishKey, Waited]
+    waits: dict[RequestKey, Wait]
     denied: int
     """Number of answers to agents below the request."""
     moves: tuple[float, ...]
@@ -38,23 +38,23 @@ class Outcome:
     """Node-seconds with more reserved than Total."""
     claims_broken: int
 
-    def times(self, of: Collection[WishKey] | None = None) -> list[float]:
+    def wait_times(self, of: Collection[RequestKey] | None = None) -> list[float]:
         """Return the waiting times of these requests, or of all, ascending."""
         return sorted(waited.seconds for key, waited in self.waits.items() if of is None or key in of)
 
-    def waited(self, share: float, of: Collection[WishKey]) -> Waited:
+    def wait_quantile(self, share: float, of: Collection[RequestKey]) -> Wait:
         """Return the wait that this share of the requests does not exceed. Without requests, an immediate grant."""
         found = sorted((each.seconds, not each.granted) for key, each in self.waits.items() if key in of)
         if not found:
-            return Waited(0.0, granted=True)
+            return Wait(0.0, granted=True)
         seconds, never = found[rank(share, len(found))]
-        return Waited(seconds, not never)
+        return Wait(seconds, not never)
 
-    def waiters(self, longer_than_s: float) -> set[WishKey]:
+    def requests_waiting_longer(self, longer_than_s: float) -> set[RequestKey]:
         return {key for key, waited in self.waits.items() if waited.seconds > longer_than_s}
 
     def as_data(self) -> dict[str, Any]:
-        times = self.times()
+        times = self.wait_times()
         return {
             "wishes": len(times),
             "wishes_granted": sum(waited.granted for waited in self.waits.values()),
@@ -81,14 +81,14 @@ def rank(share: float, count: int) -> int:
     return max(0, math.ceil(share * count) - 1)
 
 
-class Account:
+class VMAccount:
     """The mutable account of one run."""
 
     def __init__(self) -> None:
         self.denied = self.completed = self.bytes_moved = self.claims_broken = 0
         self.moves: list[float] = []
-        self._waits: dict[WishKey, Waited] = {}
-        self._open: dict[str, WishKey] = {}
+        self._waits: dict[RequestKey, Wait] = {}
+        self._open: dict[str, RequestKey] = {}
         self._frozen_s = self._short_s = self._over_s = 0.0
 
     def pass_time(self, seconds: float, frozen: int, short: int, over: int) -> None:
@@ -97,24 +97,24 @@ class Account:
         self._short_s += short * seconds
         self._over_s += over * seconds
 
-    def wished(self, who: str, now: float, *, more: bool) -> None:
+    def record_request(self, who: str, now: float, *, more: bool) -> None:
         """Record a request, which ends the previous one. A request for no more has no wait."""
-        self._end(who, now, granted=False)
+        self._end_request(who, now, granted=False)
         if more:
             self._open[who] = (who, now)
 
-    def granted(self, who: str, now: float) -> None:
-        self._end(who, now, granted=True)
+    def record_grant(self, who: str, now: float) -> None:
+        self._end_request(who, now, granted=True)
 
-    def _end(self, who: str, now: float, *, granted: bool) -> None:
+    def _end_request(self, who: str, now: float, *, granted: bool) -> None:
         key = self._open.pop(who, None)
         if key is not None:
-            self._waits[key] = Waited(now - key[1], granted)
+            self._waits[key] = Wait(now - key[1], granted)
 
-    def outcome(self, now: float) -> Outcome:
+    def outcome(self, now: float) -> RunOutcome:
         for who in list(self._open):
-            self._end(who, now, granted=False)
-        return Outcome(
+            self._end_request(who, now, granted=False)
+        return RunOutcome(
             self._waits,
             self.denied,
             tuple(self.moves),
@@ -127,11 +127,11 @@ class Account:
         )
 
 
-def together(outcomes: Iterable[Outcome]) -> Outcome:
+def combine_outcomes(outcomes: Iterable[RunOutcome]) -> RunOutcome:
     """Combine several runs into one: sums, and all requests."""
     found = list(outcomes)
     waits = {(f"{number}/{who}", at): each for number, one in enumerate(found) for (who, at), each in one.waits.items()}
-    return Outcome(
+    return RunOutcome(
         waits,
         sum(each.denied for each in found),
         tuple(at for each in found for at in each.moves),

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, assert_never
 
-from situate.sim.vm.account import Outcome, together
+from situate.sim.vm.account import RunOutcome, combine_outcomes
 from situate.sim.vm.agents import TICK_S
-from situate.sim.vm.simulation import Simulation
+from situate.sim.vm.simulation import VMSimulation
 from situate.sim.vm.trace import Trace
 from situate.vm.model.policy import Rules
 
-WAITED_S: Final = 2.0
+WAIT_THRESHOLD_S: Final = 2.0
 """Seconds above which a request counts as having waited. A prompt grant takes an answer and a resize."""
 VARIANTS: Final = {"compat": Rules(compat=True), "default": Rules()}
 
@@ -23,26 +23,28 @@ VARIANTS: Final = {"compat": Rules(compat=True), "default": Rules()}
 class Comparison:
     """The results of both rules on equal traces."""
 
-    compat: Outcome
-    default: Outcome
+    compat: RunOutcome
+    default: RunOutcome
 
     @property
-    def waited(self) -> set[tuple[str, float]]:
+    def waiting_requests(self) -> set[tuple[str, float]]:
         """Return the requests that waited under either rules.
 
         Some of them were granted at once under the other rules, which shows in the mean.
         """
-        return self.compat.waiters(WAITED_S) | self.default.waiters(WAITED_S)
+        return self.compat.requests_waiting_longer(WAIT_THRESHOLD_S) | self.default.requests_waiting_longer(
+            WAIT_THRESHOLD_S
+        )
 
     def rows(self) -> list[Row]:
-        ours, theirs, waited = self.default, self.compat, self.waited
-        times, their_times = ours.times(waited), theirs.times(waited)
+        ours, theirs, waited = self.default, self.compat, self.waiting_requests
+        times, their_times = ours.wait_times(waited), theirs.wait_times(waited)
         return [
             Row("VM-seconds short", ours.short_s, theirs.short_s, Bound.NO_WORSE),
             Row("frozen VM-seconds", ours.frozen_s, theirs.frozen_s, Bound.NO_WORSE),
             Row("overcommitted node-seconds", ours.overcommitted_s, theirs.overcommitted_s, Bound.NO_WORSE),
-            self._to_grant("p50 s to grant, if waiting", 0.5),
-            self._to_grant("p99 s to grant, if waiting", 0.99),
+            self._grant_row("p50 s to grant, if waiting", 0.5),
+            self._grant_row("p99 s to grant, if waiting", 0.99),
             Row("mean s to grant, if waiting", _mean(times), _mean(their_times)),
             Row("moves", len(ours.moves), len(theirs.moves), Bound.BETTER),
             Row("GiB moved", ours.bytes_moved / 2**30, theirs.bytes_moved / 2**30),
@@ -50,15 +52,15 @@ class Comparison:
             Row("claims broken", ours.claims_broken, theirs.claims_broken),
         ]
 
-    def _to_grant(self, name: str, share: float) -> Row:
+    def _grant_row(self, name: str, share: float) -> Row:
         """Build the row of a quantile. If neither rules granted the request, its duration cannot improve."""
-        ours, theirs = (each.waited(share, self.waited) for each in (self.default, self.compat))
+        ours, theirs = (each.wait_quantile(share, self.waiting_requests) for each in (self.default, self.compat))
         bound = Bound.BETTER if ours.granted or theirs.granted else Bound.NO_WORSE
         return Row(name, ours.seconds, theirs.seconds, bound)
 
-    def worse(self) -> list[Row]:
+    def failing_rows(self) -> list[Row]:
         """Return the rows that miss their bound."""
-        return [row for row in self.rows() if not row.met]
+        return [row for row in self.rows() if not row.is_met]
 
 
 class Bound(Enum):
@@ -80,7 +82,7 @@ class Row:
     bound: Bound = Bound.NONE
 
     @property
-    def most(self) -> float | None:
+    def maximum(self) -> float | None:
         """Return the maximum of our figure. None: no bound."""
         match self.bound:
             case Bound.NONE:
@@ -93,21 +95,21 @@ class Row:
                 assert_never(self.bound)
 
     @property
-    def met(self) -> bool:
-        return self.most is None or self.ours <= self.most
+    def is_met(self) -> bool:
+        return self.maximum is None or self.ours <= self.maximum
 
 
 def _mean(times: Sequence[float]) -> float:
     return sum(times) / len(times) if times else 0.0
 
 
-def compared(
+def compare_traces(
     traces: Sequence[Trace], tick_s: float = TICK_S, tell: Callable[[str, float], object] = lambda *_: None
 ) -> Comparison:
     """Play all traces under both rules. `tell` is called with the rules' name and the elapsed seconds."""
 
-    def played(variant: str) -> Iterable[Outcome]:
+    def played(variant: str) -> Iterable[RunOutcome]:
         for trace in traces:
-            yield Simulation(trace, VARIANTS[variant], tick_s=tick_s, tell=lambda at: tell(variant, at)).play()
+            yield VMSimulation(trace, VARIANTS[variant], tick_s=tick_s, tell=lambda at: tell(variant, at)).play()
 
-    return Comparison(together(played("compat")), together(played("default")))
+    return Comparison(combine_outcomes(played("compat")), combine_outcomes(played("default")))

@@ -19,15 +19,15 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from situate.objects.settings.section import Mistake, parse_section, shown
+from situate.objects.settings.section import Mistake, format_value, parse_section
 from situate.objects.values.quantity import BadQuantity, parse_quantity
 from situate.vm.model.resource_amounts import RESOURCES, Amounts
 
 LONGEST_S: Final = 366 * 86_400
 """One year. A larger value is seconds since 1970, which would simulate decades."""
-MADE: Final = "#"
+CREATED_UID_MARK: Final = "#"
 """Part of the UIDs of pods that the simulation creates. A trace must not use it."""
-MOST_TOLD: Final = 20
+MOST_MISTAKES: Final = 20
 """Maximum number of reported mistakes. Recorded lines are wrong by the million, or not at all."""
 
 EventKind = Literal["node-added", "node-changed", "node-deleted", "pod-added", "pod-changed", "pod-deleted"]
@@ -41,10 +41,10 @@ class Vector(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
 
     @property
     def amounts(self) -> Amounts:
-        return Amounts.of(parse_quantity(self.cpu).milli_value, parse_quantity(self.memory).value)
+        return Amounts.from_values(parse_quantity(self.cpu).milli_value, parse_quantity(self.memory).value)
 
     @classmethod
-    def of(cls, amounts: Amounts) -> Vector:
+    def from_amounts(cls, amounts: Amounts) -> Vector:
         return cls(cpu=f"{amounts.cpu}m", memory=str(amounts.memory))
 
 
@@ -76,7 +76,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     migratable: bool = True
 
 
-_SAID: Final[Mapping[EventKind, frozenset[str]]] = {
+_ALLOWED_FIELDS: Final[Mapping[EventKind, frozenset[str]]] = {
     "node-added": frozenset(("allocatable", "labels")),
     "node-changed": frozenset(("allocatable", "labels")),
     "node-deleted": frozenset(),
@@ -87,7 +87,7 @@ _SAID: Final[Mapping[EventKind, frozenset[str]]] = {
     "pod-deleted": frozenset(),
 }
 """Fields allowed for each event, besides time, event and UID."""
-_ALWAYS: Final = frozenset(("time", "event", "uid"))
+_COMMON_FIELDS: Final = frozenset(("time", "event", "uid"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Trace:
     changes: tuple[Change, ...]
 
 
-def lines(changes: Iterable[Change]) -> Iterator[str]:
+def trace_lines(changes: Iterable[Change]) -> Iterator[str]:
     for change in changes:
         yield msgspec.json.encode(change).decode()
 
@@ -107,16 +107,16 @@ def lines(changes: Iterable[Change]) -> Iterator[str]:
 def read_trace(text: str, name: str, after_s: float = 600.0) -> tuple[Trace | None, tuple[Mistake, ...]]:
     """Read a trace, which goes on for `after_s` seconds after the last line.
 
-    Mistakes name their lines, from 1. Reading stops after `MOST_TOLD` mistakes.
+    Mistakes name their lines, from 1. Reading stops after `MOST_MISTAKES` mistakes.
     """
     changes: list[Change] = []
     mistakes: list[Mistake] = []
-    known = _Known()
+    known = _KnownObjects()
     # not splitlines, which also splits at characters that JSON may contain
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         if not line.strip():
             continue
-        if len(mistakes) >= MOST_TOLD:
+        if len(mistakes) >= MOST_MISTAKES:
             mistakes[-1] = replace(mistakes[-1], hint="correct these lines first, because the rest was not read")
             break
         where = f"line {number}"
@@ -124,17 +124,17 @@ def read_trace(text: str, name: str, after_s: float = 600.0) -> tuple[Trace | No
             data = json.loads(line)
         except json.JSONDecodeError as problem:
             why = f"{problem.msg} (character {problem.pos + 1})"
-            mistakes.append(Mistake(where, shown(line), "one JSON object", why))
+            mistakes.append(Mistake(where, format_value(line), "one JSON object", why))
             continue
         except (ValueError, RecursionError) as problem:
-            mistakes.append(Mistake(where, shown(line), "one JSON object", str(problem)))
+            mistakes.append(Mistake(where, format_value(line), "one JSON object", str(problem)))
             continue
         change, wrong = parse_section(data, Change, where)
         mistakes += wrong
         if change is None:
-            known.unread(data)
+            known.add_unreadable(data)
             continue
-        found = list(_wrong(change, where, changes[-1].time if changes else 0.0, known))
+        found = list(_change_mistakes(change, where, changes[-1].time if changes else 0.0, known))
         mistakes += found
         if not found:
             changes.append(change)
@@ -146,89 +146,95 @@ def read_trace(text: str, name: str, after_s: float = 600.0) -> tuple[Trace | No
 
 
 @dataclass
-class _Known:
+class _KnownObjects:
     """Existing objects at a line, such as `node/n1`, and whether a pod is a VM."""
 
     machines: dict[str, bool] = field(default_factory=dict)
 
-    def unread(self, data: object) -> None:
+    def add_unreadable(self, data: object) -> None:
         """Record the object of a wrong line, so that later lines about it are no mistakes."""
         if isinstance(data, Mapping) and data.get("event") in ("node-added", "pod-added"):
             kind = str(data["event"]).partition("-")[0]
             self.machines.setdefault(f"{kind}/{data.get('uid')}", "bounds" in data)
 
 
-def _wrong(change: Change, where: str, before: float, known: _Known) -> Iterator[Mistake]:
+def _change_mistakes(change: Change, where: str, before: float, known: _KnownObjects) -> Iterator[Mistake]:
     """Yield mistakes beyond the type, and update `known`."""
     if change.time < before:
-        yield Mistake(f"{where}.time", shown(change.time), f"at least {before:.15g}, the time of the line before")
+        yield Mistake(
+            f"{where}.time", format_value(change.time), f"at least {before:.15g}, the time of the line before"
+        )
     if change.time > LONGEST_S:
         allowed = f"at most {LONGEST_S}, in seconds since the start of the trace, not since 1970"
         yield Mistake(
-            f"{where}.time", shown(change.time), allowed, "subtract the time of the first line from every time"
+            f"{where}.time", format_value(change.time), allowed, "subtract the time of the first line from every time"
         )
-    yield from _beside(change, where)
+    yield from _unexpected_field_mistakes(change, where)
     for name in ("allocatable", "resources"):
         vector = getattr(change, name)
         if vector is not None:
-            yield from _wrong_vector(vector, f"{where}.{name}")
+            yield from _vector_mistakes(vector, f"{where}.{name}")
     if change.bounds is not None:
-        yield from _wrong_bounds(change.bounds, f"{where}.bounds")
+        yield from _bounds_mistakes(change.bounds, f"{where}.bounds")
     kind, _, what = change.event.partition("-")
     key = f"{kind}/{change.uid}"
     if what == "added":
         if key in known.machines:
-            yield Mistake(f"{where}.uid", shown(change.uid), f"a {kind} that does not exist yet")
-        if MADE in change.uid:
-            yield Mistake(f"{where}.uid", shown(change.uid), f"a name without {MADE}, which the simulation uses")
+            yield Mistake(f"{where}.uid", format_value(change.uid), f"a {kind} that does not exist yet")
+        if CREATED_UID_MARK in change.uid:
+            yield Mistake(
+                f"{where}.uid",
+                format_value(change.uid),
+                f"a name without {CREATED_UID_MARK}, which the simulation uses",
+            )
         needed = "allocatable" if kind == "node" else "resources"
         if getattr(change, needed) is None:
             yield Mistake(f"{where}.{needed}", "nothing", f"cpu and memory, in the first line of each {kind}")
         known.machines[key] = change.bounds is not None
     elif key not in known.machines:
-        yield Mistake(f"{where}.uid", shown(change.uid), f"a {kind} that was added before")
+        yield Mistake(f"{where}.uid", format_value(change.uid), f"a {kind} that was added before")
     elif what == "deleted":
         del known.machines[key]
     elif change.bounds is not None and not known.machines[key]:
         allowed = "none, because a pod that was added without bounds is no VM"
-        yield Mistake(f"{where}.bounds", shown(msgspec.to_builtins(change.bounds)), allowed)
+        yield Mistake(f"{where}.bounds", format_value(msgspec.to_builtins(change.bounds)), allowed)
     if change.node and f"node/{change.node}" not in known.machines:
-        yield Mistake(f"{where}.node", shown(change.node), "a node that was added before")
+        yield Mistake(f"{where}.node", format_value(change.node), "a node that was added before")
 
 
-def _beside(change: Change, where: str) -> Iterator[Mistake]:
+def _unexpected_field_mistakes(change: Change, where: str) -> Iterator[Mistake]:
     """Yield mistakes for fields that the event cannot change and that differ from their defaults."""
     for each in msgspec.structs.fields(Change):
         value = getattr(change, each.name)
-        if each.name in _ALWAYS or each.name in _SAID[change.event] or value == _unsaid(each):
+        if each.name in _COMMON_FIELDS or each.name in _ALLOWED_FIELDS[change.event] or value == _default_of(each):
             continue
-        said = [name for name in msgspec.structs.fields(Change) if name.name in _SAID[change.event]]
+        said = [name for name in msgspec.structs.fields(Change) if name.name in _ALLOWED_FIELDS[change.event]]
         names = ", ".join(name.encode_name for name in said)
         allowed = f"no value, because a line of {change.event} has only " + (names or "time, event and uid")
-        yield Mistake(f"{where}.{each.encode_name}", shown(msgspec.to_builtins(value)), allowed)
+        yield Mistake(f"{where}.{each.encode_name}", format_value(msgspec.to_builtins(value)), allowed)
 
 
-def _unsaid(each: msgspec.structs.FieldInfo) -> object:
+def _default_of(each: msgspec.structs.FieldInfo) -> object:
     return each.default_factory() if each.default is msgspec.NODEFAULT else each.default
 
 
-def _wrong_bounds(bounds: Bounds, where: str) -> Iterator[Mistake]:
+def _bounds_mistakes(bounds: Bounds, where: str) -> Iterator[Mistake]:
     """Yield mistakes in bounds (C5): no minimum is above its maximum."""
-    found = [*_wrong_vector(bounds.min, f"{where}.min"), *_wrong_vector(bounds.max, f"{where}.max")]
+    found = [*_vector_mistakes(bounds.min, f"{where}.min"), *_vector_mistakes(bounds.max, f"{where}.max")]
     yield from found
     if found:
         return
     for name, least, most in zip(RESOURCES, bounds.min.amounts, bounds.max.amounts, strict=True):
         if least > most:
-            allowed = f"at most max.{name}, {shown(getattr(bounds.max, name))}"
-            yield Mistake(f"{where}.min.{name}", shown(getattr(bounds.min, name)), allowed)
+            allowed = f"at most max.{name}, {format_value(getattr(bounds.max, name))}"
+            yield Mistake(f"{where}.min.{name}", format_value(getattr(bounds.min, name)), allowed)
 
 
-def _wrong_vector(vector: Vector, where: str) -> Iterator[Mistake]:
+def _vector_mistakes(vector: Vector, where: str) -> Iterator[Mistake]:
     for name in RESOURCES:
         text = getattr(vector, name)
         try:
             if parse_quantity(text).milli_value < 0:
-                yield Mistake(f"{where}.{name}", shown(text), "0 or more")
+                yield Mistake(f"{where}.{name}", format_value(text), "0 or more")
         except BadQuantity:
-            yield Mistake(f"{where}.{name}", shown(text), 'a quantity such as "250m" or "4Gi"')
+            yield Mistake(f"{where}.{name}", format_value(text), 'a quantity such as "250m" or "4Gi"')

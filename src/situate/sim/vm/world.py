@@ -26,22 +26,22 @@ from situate.vm.model.actions import (
 )
 from situate.vm.model.events import (
     Event,
-    Listed,
-    MigrationGone,
+    InitialListCompleted,
+    MigrationObserved,
     MigrationPhase,
-    MigrationSeen,
-    NodeGone,
-    NodeSeen,
-    PodGone,
-    PodSeen,
+    MigrationRemoved,
+    NodeObserved,
+    NodeRemoved,
+    PodObserved,
+    PodRemoved,
     WrittenClaim,
 )
-from situate.vm.model.migrations import Claim, Progress
+from situate.vm.model.migrations import Claim, CopyProgress
 from situate.vm.model.pods_and_nodes import Load, Machine, Node, Phase, Pod, Ref, Role
 from situate.vm.model.resource_amounts import Amounts
 
 NAMESPACE = "default"
-COPIED = 2**30
+DEFAULT_COPIED_BYTES = 2**30
 """Bytes that a migration copies if its VM gives no number."""
 
 
@@ -113,8 +113,8 @@ class Migration:
     target: str = ""
     phase: str = ""
     """Phase as in NeonVM: "", Pending, Running, Succeeded, Failed."""
-    remaining: int = COPIED
-    copied: int = COPIED
+    remaining: int = DEFAULT_COPIED_BYTES
+    copied: int = DEFAULT_COPIED_BYTES
     """Total bytes."""
     changed_at: float = 0.0
     rechosen_at: float | None = None
@@ -124,12 +124,12 @@ class Migration:
 
 
 @dataclass
-class World:
+class VMWorld:
     nodes: dict[str, Node] = field(default_factory=dict)
     machines: dict[str, VirtualMachine] = field(default_factory=dict)
     pods: dict[str, WorldPod] = field(default_factory=dict)
     migrations: dict[str, Migration] = field(default_factory=dict)
-    made: int = 0
+    created_count: int = 0
     """Number of objects created so far. It gives new ones their UIDs."""
     sign: str = "-"
     """Text between the name of a VM and the number of a pod created for it."""
@@ -139,13 +139,13 @@ class World:
     def add_node(self, name: str, total: Amounts, watermark: Amounts | None = None) -> Event:
         nothing = total - total
         self.nodes[name] = Node(name, total, watermark or total, nothing, nothing, nothing)
-        return NodeSeen(self.nodes[name])
+        return NodeObserved(self.nodes[name])
 
     def add_machine(self, machine: VirtualMachine, node: str) -> Event:
         self.machines[machine.name] = machine
         machine.runs_in = machine.runs_in or machine.name
         self.pods[machine.runs_in] = WorldPod(machine.runs_in, machine.name, node)
-        return self.seen(machine.runs_in)
+        return self.pod_event(machine.runs_in)
 
     def add_waiting(self, machine: VirtualMachine) -> None:
         """Add a VM whose pod has no node yet. Watches do not report it."""
@@ -154,27 +154,27 @@ class World:
 
     def add_pod(self, uid: str, amount: Amounts, node: str) -> Event:
         self.pods[uid] = WorldPod(uid, node=node, amount=amount)
-        return self.seen(uid)
+        return self.pod_event(uid)
 
     def listing(self) -> Iterator[Event]:
         """Yield the events of a starting scheduler's first list."""
         for node in self.nodes.values():
-            yield NodeSeen(node)
+            yield NodeObserved(node)
         for pod in self.pods.values():
             if pod.node:
-                yield self.seen(pod.uid)
+                yield self.pod_event(pod.uid)
         for name in self.migrations:
-            yield self.migration_seen(name)
-        yield Listed()
+            yield self.migration_event(name)
+        yield InitialListCompleted()
 
-    def seen(self, uid: str) -> Event:
+    def pod_event(self, uid: str) -> Event:
         pod = self.pods[uid]
         assert pod.node, f"pod {uid} is not bound"
-        return PodSeen(self.pod(uid), pod.node)
+        return PodObserved(self.pod(uid), pod.node)
 
-    def _seen_where_bound(self, uid: str) -> list[Event]:
+    def _events_if_bound(self, uid: str) -> list[Event]:
         """Return the pod's event if it is bound. A reserved pod may be written before it is bound."""
-        return [self.seen(uid)] if self.pods[uid].node else []
+        return [self.pod_event(uid)] if self.pods[uid].node else []
 
     def pod(self, uid: str) -> Pod:
         """Return the pod as the ledger reads it."""
@@ -212,7 +212,7 @@ class World:
             needs_node=pod.needs_node,
         )
 
-    def migration_seen(self, name: str, *, deleting: bool = False) -> Event:
+    def migration_event(self, name: str, *, deleting: bool = False) -> Event:
         move = self.migrations[name]
         target = self.pods.get(move.target)
         written = None
@@ -221,7 +221,7 @@ class World:
             written = WrittenClaim(
                 claim.id, claim.plan, claim.node, claim.beneficiary, claim.source_uid, claim.amount, claim.deadline
             )
-        return MigrationSeen(
+        return MigrationObserved(
             machine=Ref(NAMESPACE, move.machine),
             name=name,
             uid=move.uid,
@@ -239,7 +239,7 @@ class World:
             amount=move.reserves,
             plan=move.plan,
             claim=written,
-            progress=Progress(move.remaining, move.copied, move.changed_at) if move.phase == "Running" else None,
+            progress=CopyProgress(move.remaining, move.copied, move.changed_at) if move.phase == "Running" else None,
             deleting=deleting,
             created_at=move.created_at,
             rechosen_at=move.rechosen_at,
@@ -257,27 +257,27 @@ class World:
                     return None
                 vm.approved, vm.shown = amount, True
                 vm.closed_claim = closed or vm.closed_claim
-                return self._seen_where_bound(vm.runs_in)
+                return self._events_if_bound(vm.runs_in)
             case ResizePod(pod=pod, amount=amount):
                 if pod.uid not in self.pods:
                     return None
                 self.pods[pod.uid].amount = amount
-                return [self.seen(pod.uid)]
+                return [self.pod_event(pod.uid)]
             case NoteMoved(machine=machine, at=at):
                 if machine.name not in self.machines:
                     return None
                 self.machines[machine.name].moved_at = at
-                return self._seen_where_bound(self.machines[machine.name].runs_in)
+                return self._events_if_bound(self.machines[machine.name].runs_in)
             case StartMove(move=move, claim=claim):
                 if move.name in self.migrations:
                     return []
                 vm = self.machines.get(move.machine.name)
                 if vm is None or vm.runs_in != move.source.uid:
                     return None
-                self._migration(move.name, vm, move.target_node, now, own=True, plan=move.plan, claim=claim)
+                self._create_migration(move.name, vm, move.target_node, now, own=True, plan=move.plan, claim=claim)
                 self.migrations[move.name].for_node = move.for_node
                 self.migrations[move.name].reserves = move.amount if move.target_node else None
-                return [self.migration_seen(move.name)]
+                return [self.migration_event(move.name)]
             case CancelMove(name=name, uid=uid) | EndMove(name=name, uid=uid):
                 found = self.migrations.get(name)
                 if found is None:
@@ -288,13 +288,13 @@ class World:
                 if found is None or (uid and found.uid != uid):
                     return None
                 found.claim = claim
-                return [self.migration_seen(name)]
+                return [self.migration_event(name)]
             case Retarget(name=name, uid=uid, target_node=target_node, at=at):
                 found = self.migrations.get(name)
                 if found is None or found.uid != uid:
                     return None
                 found.target_node, found.rechosen_at = target_node, at
-                return [self.migration_seen(name)]
+                return [self.migration_event(name)]
             case HandOver(name=name, uid=uid, source=source):
                 found = self.migrations.get(name)
                 if found is None or found.uid != uid or found.phase != "Succeeded":
@@ -302,7 +302,7 @@ class World:
                 return self.delete_pod(source.uid, now)
             case Condition(pod=pod, type="NeedsNode", holds=holds) if pod.uid in self.pods:
                 self.pods[pod.uid].needs_node = holds
-                return self._seen_where_bound(pod.uid)
+                return self._events_if_bound(pod.uid)
             case Evict(pod=pod):
                 return self.delete_pod(pod.uid, now)
         return []
@@ -313,15 +313,15 @@ class World:
         if (vm.unit, vm.requested) == (unit, amount):
             return []
         vm.unit, vm.requested = unit, amount
-        return [self.seen(vm.runs_in)]
+        return [self.pod_event(vm.runs_in)]
 
     # acts of the controllers
 
-    def start_by_hand(self, machine: str, now: float) -> list[Event]:
-        self._migration(f"by-hand-{self._next()}", self.machines[machine], "", now, own=False)
-        return [self.migration_seen(next(reversed(self.migrations)))]
+    def start_manual_migration(self, machine: str, now: float) -> list[Event]:
+        self._create_migration(f"by-hand-{self._next_number()}", self.machines[machine], "", now, own=False)
+        return [self.migration_event(next(reversed(self.migrations)))]
 
-    def _migration(
+    def _create_migration(
         self,
         name: str,
         vm: VirtualMachine,
@@ -334,7 +334,7 @@ class World:
     ) -> None:
         self.migrations[name] = Migration(
             name,
-            f"uid-{self._next()}",
+            f"uid-{self._next_number()}",
             vm.name,
             vm.runs_in,
             self.pods[vm.runs_in].node,
@@ -344,13 +344,13 @@ class World:
             now,
             plan,
             claim,
-            remaining=vm.load.memory_used or COPIED,
-            copied=vm.load.memory_used or COPIED,
+            remaining=vm.load.memory_used or DEFAULT_COPIED_BYTES,
+            copied=vm.load.memory_used or DEFAULT_COPIED_BYTES,
         )
 
-    def _next(self) -> int:
-        self.made += 1
-        return self.made
+    def _next_number(self) -> int:
+        self.created_count += 1
+        return self.created_count
 
     def freeze(self, name: str) -> list[Event]:
         """Move from "" to Pending: the VM freezes, and its target pod waits for a node."""
@@ -358,50 +358,50 @@ class World:
         vm = self.machines[move.machine]
         vm.phase, move.phase = Phase.FROZEN, "Pending"
         self.pods[move.source].role = Role.SOURCE
-        move.target = f"{move.machine}{self.sign}{self._next()}"
+        move.target = f"{move.machine}{self.sign}{self._next_number()}"
         self.pods[move.target] = WorldPod(move.target, move.machine, role=Role.TARGET)
-        return [self.migration_seen(name), self.seen(move.source)]
+        return [self.migration_event(name), self.pod_event(move.source)]
 
     def bind(self, uid: str, node: str) -> list[Event]:
         self.pods[uid].node = node
-        return [self.seen(uid)]
+        return [self.pod_event(uid)]
 
     def copy(self, name: str, remaining: int, now: float) -> list[Event]:
         """Enter or continue Running."""
         move = self.migrations[name]
         move.phase, move.changed_at = "Running", now
         move.remaining = min(move.remaining, remaining)
-        return [self.migration_seen(name)]
+        return [self.migration_event(name)]
 
     def succeed(self, name: str) -> list[Event]:
         """Let the VM run at its target. The source is not deleted yet."""
         move = self.migrations[name]
         vm = self.machines[move.machine]
         source, target = self.pods[move.source], self.pods[move.target]
-        source.left_behind = _left(self.pod(source.uid))
+        source.left_behind = _capped_request(self.pod(source.uid))
         move.phase, vm.phase, vm.runs_in = "Succeeded", Phase.RUNNING, target.uid
         target.role = Role.IDLE
-        return [self.migration_seen(name), self.seen(target.uid), self.seen(source.uid)]
+        return [self.migration_event(name), self.pod_event(target.uid), self.pod_event(source.uid)]
 
     def fail(self, name: str, now: float) -> list[Event]:
         move = self.migrations[name]
         move.phase = "Failed"
-        return [self.migration_seen(name), *self._back(move, now)]
+        return [self.migration_event(name), *self._continue_on_source(move, now)]
 
     def delete_migration(self, name: str, now: float) -> list[Event]:
         """Delete a migration. If it is not over, this cancels it."""
         move = self.migrations.pop(name)
-        gone: Event = MigrationGone(Ref(NAMESPACE, move.machine), name)
-        return [gone] if move.phase in ("Succeeded", "Failed") else [gone, *self._back(move, now)]
+        gone: Event = MigrationRemoved(Ref(NAMESPACE, move.machine), name)
+        return [gone] if move.phase in ("Succeeded", "Failed") else [gone, *self._continue_on_source(move, now)]
 
-    def _back(self, move: Migration, now: float) -> list[Event]:
+    def _continue_on_source(self, move: Migration, now: float) -> list[Event]:
         """Let the VM continue on its source, if this migration froze it."""
         events: list[Event] = []
         vm = self.machines.get(move.machine)
         if move.target and vm is not None and move.source in self.pods:
             vm.phase = Phase.RUNNING
             self.pods[move.source].role = Role.IDLE
-            events.append(self.seen(move.source))
+            events.append(self.pod_event(move.source))
         if move.target in self.pods:
             events += self.delete_pod(move.target, now)
         return events
@@ -411,7 +411,7 @@ class World:
         pod = self.pods.pop(uid, None)
         if pod is None:
             return []
-        events: list[Event] = [PodGone(uid)]
+        events: list[Event] = [PodRemoved(uid)]
         vm = self.machines.get(pod.machine)
         if vm is not None and vm.runs_in == uid:
             del self.machines[vm.name]
@@ -422,10 +422,10 @@ class World:
 
     def drop_node(self, name: str) -> Event:
         del self.nodes[name]
-        return NodeGone(name)
+        return NodeRemoved(name)
 
 
-def _left(pod: Pod) -> Pod:
+def _capped_request(pod: Pod) -> Pod:
     """Return the pod with its request capped at its reserved amount. Its VM requests more elsewhere."""
     assert pod.machine is not None, f"pod {pod.uid} belongs to no VM"
     return replace(pod, machine=replace(pod.machine, limit=pod.reserved))

@@ -12,7 +12,7 @@ from situate.sim.vpod.settings import BurstSettings, DemandSettings, ScenarioSet
 from situate.vpod.model.vpod import Key
 
 
-class Chance(Protocol):
+class UniformSource(Protocol):
     """A source of random numbers, such as `random.Random`."""
 
     def random(self) -> float:
@@ -20,7 +20,7 @@ class Chance(Protocol):
         ...
 
 
-Chances = Callable[[str], Chance]
+UniformSources = Callable[[str], UniformSource]
 """Returns a source of random numbers for a name. Equal names give equal numbers."""
 Curve = list[tuple[float, float]]
 """Times, ascending, with the number from each time on."""
@@ -40,21 +40,21 @@ class Demand:
     """
 
 
-def demands(scenario: ScenarioSettings, chances: Chances) -> Iterator[Demand]:
+def demands(scenario: ScenarioSettings, chances: UniformSources) -> Iterator[Demand]:
     """Yield every source of the scenario, in its order. The same seed gives every variant the same demand."""
     for source in scenario.sources:
         for number, name in enumerate(source.names()):
             key = Key(source.namespace, name)
             arrives = source.arrives + number * source.stagger
             leaves = scenario.duration if source.leaves is None else min(source.leaves, scenario.duration)
-            curve = total(source.shapes(), scenario.duration, chances(f"{scenario.seed} {key}"))
-            changes: list[tuple[float, int | None]] = list(_within(curve, arrives, leaves))
+            curve = total_curve(source.shapes(), scenario.duration, chances(f"{scenario.seed} {key}"))
+            changes: list[tuple[float, int | None]] = list(_changes_while_present(curve, arrives, leaves))
             if changes and source.leaves is not None and source.leaves < scenario.duration:
                 changes.append((source.leaves, None))
             yield Demand(key, source.weight, source.priority, tuple(changes))
 
 
-def total(shapes: DemandSettings, duration: float, chance: Chance) -> Curve:
+def total_curve(shapes: DemandSettings, duration: float, chance: UniformSource) -> Curve:
     """Return the sum of the shapes, rounded to whole vreplicas and never below 0."""
     curves: list[Curve] = []
     if shapes.steady is not None:
@@ -62,11 +62,11 @@ def total(shapes: DemandSettings, duration: float, chance: Chance) -> Curve:
     if shapes.steps is not None:
         curves.append([(when, float(wanted)) for when, wanted in sorted(shapes.steps.items())])
     if shapes.sine is not None:
-        curves.append(_sine(shapes.sine, duration))
+        curves.append(_sine_curve(shapes.sine, duration))
     if shapes.bursts is not None:
-        curves.append(_bursts(shapes.bursts, duration, chance))
+        curves.append(_burst_curve(shapes.bursts, duration, chance))
     if shapes.walk is not None:
-        curves.append(_walk(shapes.walk, duration, chance))
+        curves.append(_walk_curve(shapes.walk, duration, chance))
     changes = sorted(
         (when, after - before)
         for curve in curves
@@ -82,7 +82,7 @@ def total(shapes: DemandSettings, duration: float, chance: Chance) -> Curve:
     return summed
 
 
-def _within(curve: Curve, arrives: float, leaves: float) -> Iterator[tuple[float, int]]:
+def _changes_while_present(curve: Curve, arrives: float, leaves: float) -> Iterator[tuple[float, int]]:
     """Yield the demand from the arrival on, without times at which nothing changes."""
     if arrives >= leaves:
         return
@@ -97,15 +97,17 @@ def _within(curve: Curve, arrives: float, leaves: float) -> Iterator[tuple[float
             yield when, last
 
 
-def _sine(sine: SineSettings, duration: float) -> Curve:
+def _sine_curve(sine: SineSettings, duration: float) -> Curve:
     middle, swing = (sine.high + sine.low) / 2, (sine.high - sine.low) / 2
     turns = 2 * math.pi / sine.period
-    return [(when, middle + swing * math.cos(turns * (when - sine.peak_at))) for when in _times(sine.every, duration)]
+    return [
+        (when, middle + swing * math.cos(turns * (when - sine.peak_at))) for when in _times_until(sine.every, duration)
+    ]
 
 
-def _bursts(bursts: BurstSettings, duration: float, chance: Chance) -> Curve:
+def _burst_curve(bursts: BurstSettings, duration: float, chance: UniformSource) -> Curve:
     changes: Curve = []
-    for when in _times(bursts.every, duration):
+    for when in _times_until(bursts.every, duration):
         late, happens = chance.random() * bursts.jitter, chance.random() < bursts.chance
         if happens:
             changes += [(when + late, float(bursts.height)), (when + late + bursts.lasting, -float(bursts.height))]
@@ -117,10 +119,10 @@ def _bursts(bursts: BurstSettings, duration: float, chance: Chance) -> Curve:
     return curve
 
 
-def _walk(walk: WalkSettings, duration: float, chance: Chance) -> Curve:
+def _walk_curve(walk: WalkSettings, duration: float, chance: UniformSource) -> Curve:
     level = walk.start
     curve: Curve = [(0.0, float(level))]
-    for when in _times(walk.every, duration):
+    for when in _times_until(walk.every, duration):
         if when:
             change = int(chance.random() * (2 * walk.step + 1)) - walk.step
             level = min(max(level + change, walk.low), walk.high)
@@ -128,5 +130,5 @@ def _walk(walk: WalkSettings, duration: float, chance: Chance) -> Curve:
     return curve
 
 
-def _times(every: float, duration: float) -> Iterator[float]:
+def _times_until(every: float, duration: float) -> Iterator[float]:
     return (number * every for number in range(math.ceil(duration / every)))

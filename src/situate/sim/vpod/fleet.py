@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from situate.sim.timeline import Timeline
-from situate.sim.vpod.settings import ClusterSettings
+from situate.sim.vpod.settings import FleetSettings
 from situate.vpod.model.pod_classes import NodeFacts, PodFacts
 from situate.vpod.model.vpod import pod_name
 
@@ -59,7 +59,7 @@ class Fleet:
     """
 
     timeline: Timeline
-    cluster: ClusterSettings
+    cluster: FleetSettings
     statefulset: str
     replicas: int = 0
     pod_changed: Callable[[int], object] = bool  # no listener
@@ -85,7 +85,7 @@ class Fleet:
         if pod is not None:
             self._remove(pod)
 
-    def mark(self, ordinal: int, marked: bool) -> None:
+    def set_unschedulable(self, ordinal: int, marked: bool) -> None:
         """Set or remove the unschedulable annotation, as an operator does."""
         pod = self.pods.get(ordinal)
         if pod is not None:
@@ -97,7 +97,7 @@ class Fleet:
         self.node_changed(name)
         self._bind_waiting()
 
-    def fill(self, full: bool) -> None:
+    def set_full(self, full: bool) -> None:
         """Set whether no node accepts a new pod, because of other pods."""
         self.full = full
         self._bind_waiting()
@@ -109,8 +109,8 @@ class Fleet:
             return
         node.up, node.silent_since = False, self.timeline.now
         since = node.silent_since
-        self.timeline.after(self.cluster.node_lost_after, lambda: self._seen_lost(node, since))
-        self.timeline.after(self.cluster.pods_leave_after, lambda: self._pods_leave(node, since))
+        self.timeline.call_after(self.cluster.node_lost_after, lambda: self._mark_lost(node, since))
+        self.timeline.call_after(self.cluster.pods_leave_after, lambda: self._remove_lost_pods(node, since))
 
     def return_node(self, name: str) -> None:
         """Return a node to service. Pods that are still on it start again."""
@@ -119,7 +119,7 @@ class Fleet:
             return
         node.up, node.lost, node.silent_since = True, False, None
         self.node_changed(name)
-        for pod in self._on(node):
+        for pod in self._pods_on(node):
             if pod.deleting:
                 self._remove(pod)
             else:
@@ -185,7 +185,7 @@ class Fleet:
     def _start_later(self, pod: SimulatedPod) -> None:
         pod.starts += 1
         attempt = pod.starts
-        self.timeline.after(self.cluster.pod_start_delay, lambda: self._start(pod, attempt))
+        self.timeline.call_after(self.cluster.pod_start_delay, lambda: self._start(pod, attempt))
 
     def _start(self, pod: SimulatedPod, attempt: int) -> None:
         is_there = self.pods.get(pod.ordinal) is pod and not pod.deleting
@@ -201,9 +201,9 @@ class Fleet:
         if pod.node is None:
             self._remove(pod)
         else:
-            self.timeline.after(self.cluster.pod_stop_delay, lambda: self._stopped(pod))
+            self.timeline.call_after(self.cluster.pod_stop_delay, lambda: self._finish_stop(pod))
 
-    def _stopped(self, pod: SimulatedPod) -> None:
+    def _finish_stop(self, pod: SimulatedPod) -> None:
         """Remove a stopped pod. On a silent node it stays until the node returns or is given up."""
         if self.pods.get(pod.ordinal) is pod and pod.node is not None and pod.node.up:
             self._remove(pod)
@@ -214,17 +214,17 @@ class Fleet:
         self._bind_waiting()
         self._create_missing()
 
-    def _seen_lost(self, node: SimulatedNode, since: float) -> None:
+    def _mark_lost(self, node: SimulatedNode, since: float) -> None:
         if node.silent_since == since:
             node.lost = True
             self.node_changed(node.name)
-            for pod in self._on(node):
+            for pod in self._pods_on(node):
                 self.pod_changed(pod.ordinal)
 
-    def _pods_leave(self, node: SimulatedNode, since: float) -> None:
+    def _remove_lost_pods(self, node: SimulatedNode, since: float) -> None:
         if node.silent_since == since:
-            for pod in self._on(node):
+            for pod in self._pods_on(node):
                 self._remove(pod)
 
-    def _on(self, node: SimulatedNode) -> list[SimulatedPod]:
+    def _pods_on(self, node: SimulatedNode) -> list[SimulatedPod]:
         return [pod for _, pod in sorted(self.pods.items()) if pod.node is node]

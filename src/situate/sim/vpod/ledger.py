@@ -14,7 +14,7 @@ from situate.vpod.model.vpod import Key, PlainVPod
 
 
 @dataclass(frozen=True, slots=True)
-class Instant:
+class MomentCounts:
     """All counts at one moment."""
 
     wanted: int = 0
@@ -77,11 +77,11 @@ class Ledger:
     """Per sample: the mean over the sources of the share in their fullest zone."""
     series: Series = field(default_factory=Series)
     _now: float = 0.0
-    _instant: Instant = Instant()
+    _instant: MomentCounts = MomentCounts()
     _short_since: dict[Key, float] = field(default_factory=dict)
     _worst: int = 0
 
-    def until(self, now: float) -> None:
+    def advance(self, now: float) -> None:
         """Account for the time since the last instant, in which nothing changed."""
         seconds, is_so = now - self._now, self._instant
         self._now = now
@@ -96,17 +96,17 @@ class Ledger:
         self.nodes += seconds * is_so.nodes
         self._worst = max(self._worst, sum(vreplicas for _, vreplicas in is_so.short))
 
-    def note(self, instant: Instant) -> None:
+    def set_counts(self, instant: MomentCounts) -> None:
         """Set the counts from now on."""
         self._instant = instant
         self.peak_pods = max(self.peak_pods, instant.pods)
         short = dict(instant.short)
         for key in [key for key in self._short_since if key not in short]:
-            self._ended(key)
+            self._end_shortage(key)
         for key in short:
             self._short_since.setdefault(key, self._now)
 
-    def sample(self, now: float, instant: Instant, moves: int) -> None:
+    def sample(self, now: float, instant: MomentCounts, moves: int) -> None:
         series = self.series
         series.time.append(now)
         for name in ("wanted", "placed", "running", "pods", "pending"):
@@ -142,16 +142,16 @@ class Ledger:
     def close(self) -> None:
         """Close the account. Shortages that last until now count."""
         for key in list(self._short_since):
-            self._ended(key)
+            self._end_shortage(key)
 
-    def _ended(self, key: Key) -> None:
+    def _end_shortage(self, key: Key) -> None:
         since = self._short_since.pop(key)
         seconds = self._now - since
         if seconds > 0 and (self.longest is None or seconds > self.longest.seconds):
             self.longest = Shortage(key, since, seconds)
 
 
-def instant(vpods: Iterable[PlainVPod], fleet: Fleet, capacity: int) -> Instant:
+def current_counts(vpods: Iterable[PlainVPod], fleet: Fleet, capacity: int) -> MomentCounts:
     """Return the counts at this moment."""
     running_pods = {pod.name for pod in fleet.pods.values() if pod.running}
     wanted = placed = running = units = 0
@@ -169,7 +169,7 @@ def instant(vpods: Iterable[PlainVPod], fleet: Fleet, capacity: int) -> Instant:
         if here < vpod.vreplicas:
             short.append((vpod.key, vpod.vreplicas - here))
     bound = [pod.node.name for pod in fleet.pods.values() if pod.node is not None]
-    return Instant(
+    return MomentCounts(
         wanted=wanted,
         placed=placed,
         running=running,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from html import escape
 
 from situate.sim.vpod.ledger import Series
-from situate.sim.vpod.report import Report, time_text
-from situate.sim.vpod.scenario import Scenario
-from situate.sim.vpod.settings import EventSettings
+from situate.sim.vpod.report import VariantReport, time_text
+from situate.sim.vpod.scenario import VPodScenario
+from situate.sim.vpod.settings import VPodEventSettings
 
 _WIDTH, _LEFT, _RIGHT = 1120, 62, 26
 _HEAD, _LOAD, _PODS, _GAP = 58, 170, 62, 34  # heights: a panel's title, its two charts, the space below
@@ -52,7 +52,7 @@ class _Axis:
         return self.top + self.height * (1 - value / self.most)
 
 
-def picture(scenario: Scenario, reports: Sequence[Report]) -> str:
+def render_picture(scenario: VPodScenario, reports: Sequence[VariantReport]) -> str:
     """Return one SVG document. Panels share the axes, so that variants can be compared by eye."""
     settings = scenario.settings
     axis = _Axis(settings.duration)
@@ -74,8 +74,8 @@ def picture(scenario: Scenario, reports: Sequence[Report]) -> str:
         *_legend(),
         *_labels(axis, settings.events, rows, 76),
     ]
-    most = _nice(max((max(each.series.wanted, default=0) for each in reports), default=0))
-    most_pods = _nice(max((max(_existing(each.series), default=0) for each in reports), default=0))
+    most = _axis_end(max((max(each.series.wanted, default=0) for each in reports), default=0))
+    most_pods = _axis_end(max((max(_existing_pod_counts(each.series), default=0) for each in reports), default=0))
     for number, each in enumerate(reports):
         lines += _events(axis, settings.events, top + number * panel + _HEAD)
         lines += _panel(axis, each, top + number * panel, most, most_pods)
@@ -84,10 +84,10 @@ def picture(scenario: Scenario, reports: Sequence[Report]) -> str:
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def _panel(axis: _Axis, report: Report, top: float, most: float, most_pods: float) -> Iterator[str]:
+def _panel(axis: _Axis, report: VariantReport, top: float, most: float, most_pods: float) -> Iterator[str]:
     series = report.series
     yield f'<text class="variant" x="{_LEFT}" y="{top + 20}">{escape(report.variant)}</text>'
-    yield f'<text x="{_LEFT}" y="{top + 40}">{escape(headline(report))}</text>'
+    yield f'<text x="{_LEFT}" y="{top + 40}">{escape(report_headline(report))}</text>'
     load = _Axis(axis.duration, top + _HEAD, _LOAD, most)
     pods = _Axis(axis.duration, top + _HEAD + _LOAD + 12, _PODS - 12, most_pods)
     yield from _grid(load, 4, "vreplicas")
@@ -96,25 +96,25 @@ def _panel(axis: _Axis, report: Report, top: float, most: float, most_pods: floa
     yield f'<path class="short" d="{_area(load, series.time, series.wanted, ran)}"/>'
     yield f'<path class="wanted" d="{_line(load, series.time, series.wanted)}"/>'
     yield from _grid(pods, 2, "pods")
-    existing = _existing(series)
+    existing = _existing_pod_counts(series)
     yield f'<path class="pods" d="{_area(pods, series.time, series.pods)}"/>'
     yield f'<path class="pending" d="{_area(pods, series.time, existing, series.pods)}"/>'
     yield f'<path class="edge" d="{_line(pods, series.time, existing)}"/>'
     yield from _ticks(pods)
 
 
-def _existing(series: Series) -> list[int]:
+def _existing_pod_counts(series: Series) -> list[int]:
     """Return the number of pods with and without a node."""
     return [bound + pending for bound, pending in zip(series.pods, series.pending, strict=True)]
 
 
-def headline(report: Report) -> str:
+def report_headline(report: VariantReport) -> str:
     """Return the main numbers of a report."""
     cost = f"cost {report.cost:,.2f} · " if report.cost else ""
     longest = f", longest shortage {time_text(report.longest.seconds)}" if report.longest is not None else ""
     return (
         f"{report.pod_hours:,.1f} pod-hours · {cost}{report.utilisation:.0%} used · "
-        f"{report.all_moves:,} moves · {report.available:.3%} ran{longest}"
+        f"{report.all_moves:,} moves · {report.available_share:.3%} ran{longest}"
     )
 
 
@@ -135,15 +135,15 @@ def _legend() -> Iterator[str]:
         x += width + 5
 
 
-def _labels(axis: _Axis, events: Sequence[EventSettings], rows: Sequence[int], top: float) -> Iterator[str]:
+def _labels(axis: _Axis, events: Sequence[VPodEventSettings], rows: Sequence[int], top: float) -> Iterator[str]:
     for event, row in zip(events, rows, strict=True):
         if event.at <= axis.duration:
-            anchor = ' text-anchor="end"' if _from_right(axis, event) else ""
+            anchor = ' text-anchor="end"' if _is_right_aligned(axis, event) else ""
             where = f'x="{axis.x(event.at):.1f}" y="{top + row * _LABEL_ROW}"'
             yield f'<text class="event" {where}{anchor}>{escape(_event_text(event))}</text>'
 
 
-def _events(axis: _Axis, events: Sequence[EventSettings], top: float) -> Iterator[str]:
+def _events(axis: _Axis, events: Sequence[VPodEventSettings], top: float) -> Iterator[str]:
     """Yield the events behind the charts of one panel."""
     height = _LOAD + _PODS
     for event in events:
@@ -156,14 +156,14 @@ def _events(axis: _Axis, events: Sequence[EventSettings], top: float) -> Iterato
         yield f'<path class="moment" d="M{x:.1f} {top}v{height}"/>'
 
 
-def _label_rows(axis: _Axis, events: Sequence[EventSettings]) -> list[int]:
+def _label_rows(axis: _Axis, events: Sequence[VPodEventSettings]) -> list[int]:
     """Return a row for each label: the first one in which it covers no other label."""
     taken: list[list[tuple[float, float]]] = []
     rows = []
     for event in events:
         width = 6.4 * len(_event_text(event)) + 10
         x = axis.x(min(event.at, axis.duration))
-        span = (x - width, x) if _from_right(axis, event) else (x, x + width)
+        span = (x - width, x) if _is_right_aligned(axis, event) else (x, x + width)
         row = next((i for i, spans in enumerate(taken) if all(span[1] < a or b < span[0] for a, b in spans)), None)
         if row is None:
             taken.append([])
@@ -173,12 +173,12 @@ def _label_rows(axis: _Axis, events: Sequence[EventSettings]) -> list[int]:
     return rows
 
 
-def _from_right(axis: _Axis, event: EventSettings) -> bool:
+def _is_right_aligned(axis: _Axis, event: VPodEventSettings) -> bool:
     return event.at > 0.8 * axis.duration
 
 
-def _event_text(event: EventSettings) -> str:
-    name, value = event.what()
+def _event_text(event: VPodEventSettings) -> str:
+    name, value = event.key_and_value()
     words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
     return words if value is True else f"{words} {value}"
 
@@ -240,7 +240,7 @@ def _area(axis: _Axis, times: Sequence[float], upper: Sequence[float], lower: Se
     return "".join(path)
 
 
-def _nice(value: float) -> float:
+def _axis_end(value: float) -> float:
     """Return the end of an axis: the next multiple of 4 with one or two significant digits."""
     for scale in (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000):
         for digits in range(4, 40, 4):

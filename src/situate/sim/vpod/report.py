@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from situate.sim.vpod.ledger import Ledger, Series, Shortage
-from situate.sim.vpod.loop import Deeds
-from situate.sim.vpod.scenario import Scenario, Variant
+from situate.sim.vpod.loop import ActionCounts
+from situate.sim.vpod.scenario import Variant, VPodScenario
 
 _HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class VariantReport:
     """The report of one variant."""
 
     variant: str
@@ -50,7 +50,7 @@ class Report:
         return sum(self.moves.values())
 
     @property
-    def available(self) -> float:
+    def available_share(self) -> float:
         """Return the share of the demand that ran."""
         return 1 - self.short_seconds / _HOUR_S / self.wanted_hours if self.wanted_hours else 1.0
 
@@ -67,7 +67,7 @@ class Report:
             "moves": {"total": self.all_moves, **dict(sorted(self.moves.items()))},
             "shortSeconds": round(self.short_seconds, 3),
             "unplacedSeconds": round(self.unplaced_seconds, 3),
-            "available": round(self.available, 6),
+            "available": round(self.available_share, 6),
             "longestShortage": None
             if longest is None
             else {"source": str(longest.key), "since": round(longest.since, 3), "seconds": round(longest.seconds, 3)},
@@ -83,11 +83,11 @@ class Report:
         }
 
 
-def report(variant: Variant, scenario: Scenario, ledger: Ledger, deeds: Deeds) -> Report:
+def build_report(variant: Variant, scenario: VPodScenario, ledger: Ledger, deeds: ActionCounts) -> VariantReport:
     """Build the report of a whole run."""
     cluster, duration = scenario.settings.cluster, scenario.settings.duration
     pod_hours, node_hours = ledger.pods / _HOUR_S, ledger.nodes / _HOUR_S
-    return Report(
+    return VariantReport(
         variant=variant.name,
         wanted_hours=ledger.wanted / _HOUR_S,
         pod_hours=pod_hours,

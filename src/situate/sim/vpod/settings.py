@@ -17,8 +17,8 @@ from situate.objects.settings.section import (
     NamespaceName,
     ObjectName,
     PositiveDuration,
-    did_you_mean,
-    shown,
+    format_value,
+    spelling_hint,
 )
 
 MOST_CHANGES = 2_000_000
@@ -31,7 +31,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
 PositiveCount = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 NodeCount = Annotated[int, msgspec.Meta(ge=1, le=5_000)]
 Price = Annotated[float, msgspec.Meta(ge=0)]
-Chance = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Name = Annotated[
     str,
     msgspec.Meta(
@@ -42,7 +42,7 @@ Name = Annotated[
 ]
 
 
-class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class FleetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Nodes and their delays."""
 
     zones: Annotated[dict[Name, NodeCount], msgspec.Meta(min_length=1)]
@@ -96,7 +96,7 @@ class BurstSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     lasting: PositiveDuration
     jitter: Duration = 0.0
     """Maximum random delay of each burst."""
-    chance: Chance = 1.0
+    chance: Probability = 1.0
     """Probability of each burst."""
 
 
@@ -156,7 +156,7 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             yield Mistake("leaves", f"{self.leaves:g}", f"after arrives, which is {self.arrives:g} s")
 
 
-class EventSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class VPodEventSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One event at a time. With `for`, it ends after that time."""
 
     at: Duration
@@ -178,7 +178,7 @@ class EventSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     fail_over: Literal[True] | None = None
     """Whether another process takes the lead. It knows only the objects."""
 
-    def what(self) -> tuple[str, Any]:
+    def key_and_value(self) -> tuple[str, Any]:
         """Return the key of the event and its value. An event without mistakes has one."""
         written = {each.name: each.encode_name for each in msgspec.structs.fields(type(self))}
         named = [(written[name], getattr(self, name)) for name in written if name not in ("at", "lasts")]
@@ -191,7 +191,10 @@ class EventSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             found = ", ".join(given)
             known = ", ".join(each.encode_name for each in kinds)
             yield Mistake(
-                given[1] if given else "at", found and shown(given), f"one of {known}", "exactly one for each event"
+                given[1] if given else "at",
+                found and format_value(given),
+                f"one of {known}",
+                "exactly one for each event",
             )
         elif self.lasts is not None and given[0] in ("losePod", "resetReplicas", "failOver"):
             yield Mistake("for", f"{self.lasts:g}", f"no value with {given[0]}, which ends at once")
@@ -207,7 +210,7 @@ class ScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     seed: int = 0
     sample_every: PositiveDuration | None = None
     """Time between points of a time series. null: the 720th part of the duration, at least 1 s."""
-    cluster: ClusterSettings
+    cluster: FleetSettings
     vpod: dict[str, Any]
     """Settings that all variants share, by the keys of the configuration."""
     variants: dict[Name, dict[str, Any] | None] = msgspec.field(default_factory=dict)
@@ -215,7 +218,7 @@ class ScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     config_maps: dict[ObjectName, dict[str, str]] = msgspec.field(default_factory=dict)
     """Data of the ConfigMaps that `schedulerConfig` and `deschedulerConfig` name."""
     sources: Annotated[tuple[SourceSettings, ...], msgspec.Meta(min_length=1)]
-    events: tuple[EventSettings, ...] = ()
+    events: tuple[VPodEventSettings, ...] = ()
 
     def mistakes(self) -> Iterable[Mistake]:
         nodes = dict(self.cluster.node_names())
@@ -227,7 +230,7 @@ class ScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
             ):
                 if value is not None and value not in known:
                     allowed = "one of " + ", ".join(known[:8]) + (", …" if len(known) > 8 else "")
-                    yield Mistake(f"events[{index}].{name}", shown(value), allowed, did_you_mean(value, known))
+                    yield Mistake(f"events[{index}].{name}", format_value(value), allowed, spelling_hint(value, known))
         if self.sample_every is not None and self.duration / self.sample_every > MOST_SAMPLES:
             allowed = f"at least {self.duration / MOST_SAMPLES:g} s, for {MOST_SAMPLES:,} samples"
             yield Mistake("sampleEvery", f"{self.sample_every:g} s", allowed)
@@ -240,7 +243,7 @@ class ScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
             twice = [name for name in source.names() if (source.namespace, name) in seen]
             seen.update((source.namespace, name) for name in source.names())
             if twice:
-                yield Mistake(f"sources[{index}].name", shown(twice[0]), "each source of a namespace once")
+                yield Mistake(f"sources[{index}].name", format_value(twice[0]), "each source of a namespace once")
             shapes = source.shapes()
             periodic = (shapes.sine, shapes.bursts, shapes.walk)
             changes += source.count * (1 + sum(self.duration / each.every for each in periodic if each is not None))

@@ -17,17 +17,17 @@ from situate.objects.reviews.admission import (
     UNREADABLE,
     AdmissionRequest,
     NoReview,
-    Unread,
+    UnreadableReview,
     encode_response,
     read_admission_review,
 )
-from situate.objects.settings.section import shown
+from situate.objects.settings.section import format_value
 from situate.spot.admission.admit import PodRequest
 from situate.spot.admission.patch import Operation
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PodReview:
     """The creation of a pod."""
 
     uid: str
@@ -36,7 +36,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class IgnoredReview:
     """A review that gets no patch."""
 
     uid: str
@@ -44,33 +44,35 @@ class Passed:
     why: str
 
 
-Reading: TypeAlias = Question | Passed | NoReview
+ParsedReview: TypeAlias = PodReview | IgnoredReview | NoReview
 
 
-def read_review(body: bytes) -> Reading:
+def read_review(body: bytes) -> ParsedReview:
     """Read the review. Raises nothing, whatever the bytes are."""
     review = read_admission_review(body)
     match review:
         case NoReview():
             return review
-        case Unread():
-            return Passed(review.uid, review.version, review.why)
+        case UnreadableReview():
+            return IgnoredReview(review.uid, review.version, review.why)
     request = review.request
-    why = _passed(request)
+    why = _reason_to_ignore(request)
     if why:
-        return Passed(request.uid, review.version, why)
+        return IgnoredReview(request.uid, review.version, why)
     try:
         pod = msgspec.json.decode(request.object)
     except UNREADABLE as problem:
-        return Passed(request.uid, review.version, f"the object cannot be read: {problem}")
+        return IgnoredReview(request.uid, review.version, f"the object cannot be read: {problem}")
     if not isinstance(pod, dict):
-        return Passed(request.uid, review.version, "the request has no object")
+        return IgnoredReview(request.uid, review.version, "the request has no object")
     if (pod.get("apiVersion", "v1"), pod.get("kind", "Pod")) != ("v1", "Pod"):
-        return Passed(request.uid, review.version, f"the object is of kind {shown(pod.get('kind'))}")
-    return Question(request.uid, review.version, PodRequest(request.namespace, pod, request.dry_run is True))
+        return IgnoredReview(request.uid, review.version, f"the object is of kind {format_value(pod.get('kind'))}")
+    return PodReview(request.uid, review.version, PodRequest(request.namespace, pod, request.dry_run is True))
 
 
-def reply(asked: Question | Passed, operations: Iterable[Operation] = (), warnings: Iterable[str] = ()) -> bytes:
+def encode_reply(
+    asked: PodReview | IgnoredReview, operations: Iterable[Operation] = (), warnings: Iterable[str] = ()
+) -> bytes:
     """Encode the answer; without operations the object is admitted as it is."""
     response: dict[str, Any] = {"uid": asked.uid, "allowed": True}
     patch = list(operations)
@@ -83,11 +85,11 @@ def reply(asked: Question | Passed, operations: Iterable[Operation] = (), warnin
     return encode_response(asked.version, response)
 
 
-def _passed(request: AdmissionRequest) -> str:
+def _reason_to_ignore(request: AdmissionRequest) -> str:
     """Return why the review concerns no creation of a pod; empty if it does."""
     resource = request.resource
     if (resource.group, resource.version, resource.resource) != ("", "v1", "pods") or request.sub_resource:
-        return f"the resource is {shown('/'.join(filter(None, (resource.resource, request.sub_resource))))}"
+        return f"the resource is {format_value('/'.join(filter(None, (resource.resource, request.sub_resource))))}"
     if request.operation != "CREATE":
-        return f"the operation is {shown(request.operation)}"
+        return f"the operation is {format_value(request.operation)}"
     return ""

@@ -8,7 +8,7 @@ If the API server refuses the create after the answer, the reservation has no po
 at once. A ReplicaSet creates the next batch only after the previous batch is complete (K1). So while one of its pods
 waits for an answer, the reservations older than the request are fulfilled or void. If a pod would be spot only because
 of such reservations, it waits. The wait ends when their pods are seen. It also ends when the youngest reservation is
-`ARRIVED_S` old: then a live read shows its pod, or the pod never comes.
+`ARRIVAL_S` old: then a live read shows its pod, or the pod never comes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from situate.spot.admission.ledger import ARRIVED_S, Ledger, Reservation, Slot, missing
-from situate.spot.model.counts import Nodes, counted, on_demand_effective
+from situate.spot.admission.ledger import ARRIVAL_S, Ledger, Reservation, Slot, missing_on_demand
+from situate.spot.model.counts import Nodes, counted_pods, effective_on_demand_count
 from situate.spot.model.pods_nodes_workloads import Capacity, Owner, PodFacts
 
 
-class Why(StrEnum):
+class ClassReason(StrEnum):
     """Reason for the class of a pod."""
 
     BELOW_TARGET = "below-target"
@@ -69,22 +69,22 @@ class Demand:
     """Whether the revision is in the state surge-as-spot."""
     unreadable: bool = False
     """Whether a live read was needed and failed."""
-    asked_at: float = math.inf
+    requested_at: float = math.inf
     """When the request of the new pod came. Reservations made later belong to its own batch."""
 
     @property
     def slot(self) -> Slot:
         return Slot(self.owner.uid, self.revision)
 
-    def of_revision(self) -> list[PodFacts]:
+    def pods_of_revision(self) -> list[PodFacts]:
         """Return all pods of the revision, counted or not."""
         return [pod for pod in self.pods if pod.revision == self.revision]
 
 
 @dataclass(frozen=True, slots=True)
-class Classified:
+class Classification:
     pod_class: Capacity
-    why: Why
+    why: ClassReason
     on_demand: int
     """On-demand pods counted, reservations included."""
 
@@ -97,76 +97,80 @@ class StaleView:
     """Earlier reads show nothing new; until then the watch may show the missing pods."""
 
 
-def classify(demand: Demand, nodes: Nodes, ledger: Ledger, now: float) -> Classified | StaleView:
+def classify(demand: Demand, nodes: Nodes, ledger: Ledger, now: float) -> Classification | StaleView:
     """Return the class of the next pod; records nothing."""
     if demand.owner.stateful:
-        return _by_ordinal(demand, nodes)
-    pods = demand.of_revision()
+        return _classify_by_ordinal(demand, nodes)
+    pods = demand.pods_of_revision()
     most: int | None = None
     if demand.replica_set is not None:
-        slots, unmatched = _slots(demand, demand.replica_set, ledger, now)
+        slots, unmatched = _open_slots(demand, demand.replica_set, ledger, now)
         crowded = slots <= 0 or len(unmatched) >= slots
         if crowded and demand.unreadable:
-            return Classified(Capacity.ON_DEMAND, Why.IN_DOUBT, on_demand_effective(counted(pods), nodes))
+            return Classification(
+                Capacity.ON_DEMAND, ClassReason.IN_DOUBT, effective_on_demand_count(counted_pods(pods), nodes)
+            )
         if crowded and demand.replica_set.live:
             most = max(0, slots - 1)
-        promises = _relied_on(demand, unmatched, nodes, ledger, now, most)
-        settled_at = max((each.decided_at for each in promises), default=-math.inf) + ARRIVED_S
+        promises = _reservations_relied_on(demand, unmatched, nodes, ledger, now, most)
+        settled_at = max((each.decided_at for each in promises), default=-math.inf) + ARRIVAL_S
         if promises and demand.unreadable and settled_at <= now:
-            ledger = ledger.without(demand.slot, promises)
+            ledger = ledger.without_reservations(demand.slot, promises)
         elif promises:
             return StaleView(settled_at)
         elif crowded and not demand.replica_set.live:
             return StaleView(now)
-    lacking = missing(ledger, demand.slot, demand.target, pods, nodes, now, most)
+    lacking = missing_on_demand(ledger, demand.slot, demand.target, pods, nodes, now, most)
     have = demand.target - lacking
     if not lacking:
-        return Classified(Capacity.SPOT, Why.TARGET_MET, have)
-    if demand.surge_as_spot and _everywhere(demand, nodes, ledger, now) >= demand.target:
-        return Classified(Capacity.SPOT, Why.SURGE_AS_SPOT, have)
-    return Classified(Capacity.ON_DEMAND, Why.BELOW_TARGET, have)
+        return Classification(Capacity.SPOT, ClassReason.TARGET_MET, have)
+    if demand.surge_as_spot and _on_demand_all_revisions(demand, nodes, ledger, now) >= demand.target:
+        return Classification(Capacity.SPOT, ClassReason.SURGE_AS_SPOT, have)
+    return Classification(Capacity.ON_DEMAND, ClassReason.BELOW_TARGET, have)
 
 
-def _slots(demand: Demand, replica_set: ReplicaSetView, ledger: Ledger, now: float) -> tuple[int, list[Reservation]]:
+def _open_slots(
+    demand: Demand, replica_set: ReplicaSetView, ledger: Ledger, now: float
+) -> tuple[int, list[Reservation]]:
     """Return the number of pods that the ReplicaSet lacks, and its reservations without a seen pod."""
     own = [pod for pod in demand.pods if pod.controller == replica_set.uid]
     unmatched = [
         entry
-        for entry in ledger.unmatched(demand.slot, demand.of_revision(), now)
+        for entry in ledger.unmatched_reservations(demand.slot, demand.pods_of_revision(), now)
         if entry.replica_set in ("", replica_set.uid)
     ]
     return replica_set.replicas - sum(pod.active for pod in own), unmatched
 
 
-def _relied_on(
+def _reservations_relied_on(
     demand: Demand, unmatched: Sequence[Reservation], nodes: Nodes, ledger: Ledger, now: float, most: int | None
 ) -> list[Reservation]:
     """Return earlier on-demand reservations of the ReplicaSet if only they make the next pod spot, else none."""
     promises = [
         entry
         for entry in unmatched
-        if entry.replica_set and entry.pod_class is Capacity.ON_DEMAND and entry.decided_at <= demand.asked_at
+        if entry.replica_set and entry.pod_class is Capacity.ON_DEMAND and entry.decided_at <= demand.requested_at
     ]
 
-    pods = demand.of_revision()
+    pods = demand.pods_of_revision()
 
     def lacking(doubted: int) -> int:
-        return missing(ledger, demand.slot, demand.target, pods, nodes, now, most, doubted)
+        return missing_on_demand(ledger, demand.slot, demand.target, pods, nodes, now, most, doubted)
 
     return promises if promises and not lacking(0) and lacking(len(promises)) else []
 
 
-def _everywhere(demand: Demand, nodes: Nodes, ledger: Ledger, now: float) -> int:
+def _on_demand_all_revisions(demand: Demand, nodes: Nodes, ledger: Ledger, now: float) -> int:
     """Count on-demand pods over all revisions, plus the reservations of this revision."""
-    promised = ledger.open_on_demand(demand.slot, demand.of_revision(), now)
-    return on_demand_effective(counted(demand.pods), nodes) + promised
+    promised = ledger.open_on_demand_count(demand.slot, demand.pods_of_revision(), now)
+    return effective_on_demand_count(counted_pods(demand.pods), nodes) + promised
 
 
-def _by_ordinal(demand: Demand, nodes: Nodes) -> Classified:
+def _classify_by_ordinal(demand: Demand, nodes: Nodes) -> Classification:
     ordinal = demand.owner.ordinal(demand.name)
-    have = on_demand_effective(counted(demand.pods), nodes)
+    have = effective_on_demand_count(counted_pods(demand.pods), nodes)
     if ordinal is None:
-        return Classified(Capacity.ON_DEMAND, Why.IN_DOUBT, have)
+        return Classification(Capacity.ON_DEMAND, ClassReason.IN_DOUBT, have)
     if ordinal < demand.target:
-        return Classified(Capacity.ON_DEMAND, Why.ORDINAL_BELOW_TARGET, have)
-    return Classified(Capacity.SPOT, Why.ORDINAL_ABOVE_TARGET, have)
+        return Classification(Capacity.ON_DEMAND, ClassReason.ORDINAL_BELOW_TARGET, have)
+    return Classification(Capacity.SPOT, ClassReason.ORDINAL_ABOVE_TARGET, have)

@@ -15,7 +15,15 @@ import msgspec
 
 from situate.objects.kinds.pods import NodeSelectorRequirement, Toleration
 from situate.spot.model.pods_nodes_workloads import CLASS, DECISION, DELETION_COST, HOSTNAME, Capacity
-from situate.spot.workloads.constraints import EVICTING, PREFERRED, REQUIRED, Json, listed, mapping, not_empty
+from situate.spot.workloads.constraints import (
+    LOST_NODE_TAINTS,
+    PREFERRED,
+    REQUIRED,
+    Json,
+    as_list,
+    as_mapping,
+    has_requirements,
+)
 
 Operation = Mapping[str, Any]
 WEIGHT: Final = 100
@@ -27,7 +35,7 @@ MOST_AVOIDED: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
+class PlacementTerms:
     """The terms and tolerations that write a class into a pod."""
 
     on_demand: NodeSelectorRequirement
@@ -35,16 +43,16 @@ class Placing:
     spot: NodeSelectorRequirement
     tolerations: tuple[Toleration, ...] = ()
     """Tolerations of spot pools."""
-    avoided: tuple[str, ...] = ()
+    avoided_hosts: tuple[str, ...] = ()
     """Hostnames of nodes that end or may end soon and carry no taint of their own (B22)."""
-    crowded: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    crowded_pools: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Labels and values of the pools that the workload fills most (B47)."""
     eviction_s: int | None = 20
     """Seconds that spot pods stay on a lost node; None leaves the defaults."""
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class DecisionMarks:
     """Labels and annotations that record the decision."""
 
     decision: str
@@ -57,8 +65,8 @@ class Marks:
 def class_patch(
     pod: Json,
     pod_class: Capacity,
-    placing: Placing,
-    marks: Marks,
+    placing: PlacementTerms,
+    marks: DecisionMarks,
     template_tolerates: frozenset[str] = frozenset(),
     *,
     touch_affinity: bool = True,
@@ -69,40 +77,40 @@ def class_patch(
     `touch_affinity` is false for a pod that the user pinned to the other capacity: the patch then writes only marks.
     """
     operations: list[Operation] = []
-    spec = mapping(pod.get("spec"))
+    spec = as_mapping(pod.get("spec"))
     if touch_affinity and pod_class is Capacity.ON_DEMAND:
-        operations += _required(spec, placing.on_demand)
+        operations += _required_affinity_operations(spec, placing.on_demand)
     if touch_affinity and pod_class is Capacity.SPOT:
-        operations += _preferred(spec, _wishes(placing))
-        operations += _tolerations(spec, placing.tolerations)
-        operations += _shorter_evictions(spec, placing.eviction_s, template_tolerates)
-    metadata = mapping(pod.get("metadata"))
-    operations += _entries(metadata, "labels", {CLASS: str(pod_class), **marks.labels})
+        operations += _preferred_affinity_operations(spec, _preferred_terms(placing))
+        operations += _toleration_operations(spec, placing.tolerations)
+        operations += _shorten_eviction_tolerations(spec, placing.eviction_s, template_tolerates)
+    metadata = as_mapping(pod.get("metadata"))
+    operations += _metadata_operations(metadata, "labels", {CLASS: str(pod_class), **marks.labels})
     annotations = {DECISION: marks.decision}
-    if marks.cost is not None and DELETION_COST not in mapping(metadata.get("annotations")):
+    if marks.cost is not None and DELETION_COST not in as_mapping(metadata.get("annotations")):
         annotations[DELETION_COST] = str(marks.cost)
-    return operations + _entries(metadata, "annotations", annotations)
+    return operations + _metadata_operations(metadata, "annotations", annotations)
 
 
-def _required(spec: Json, requirement: NodeSelectorRequirement) -> list[Operation]:
-    wire = _wire(requirement)
+def _required_affinity_operations(spec: Json, requirement: NodeSelectorRequirement) -> list[Operation]:
+    wire = _to_json(requirement)
     base = f"/spec/affinity/nodeAffinity/{REQUIRED}"
     affinity = spec.get("affinity")
-    node_affinity = mapping(affinity).get("nodeAffinity")
-    required = mapping(node_affinity).get(REQUIRED)
-    terms = mapping(required).get("nodeSelectorTerms")
+    node_affinity = as_mapping(affinity).get("nodeAffinity")
+    required = as_mapping(node_affinity).get(REQUIRED)
+    terms = as_mapping(required).get("nodeSelectorTerms")
     if terms is None:
         value: Any = {"nodeSelectorTerms": [{"matchExpressions": [wire]}]}
-        if not mapping(node_affinity):
+        if not as_mapping(node_affinity):
             value = {REQUIRED: value}
-            if not mapping(affinity):
+            if not as_mapping(affinity):
                 return [{"op": "add", "path": "/spec/affinity", "value": {"nodeAffinity": value}}]
             return [{"op": "add", "path": "/spec/affinity/nodeAffinity", "value": value}]
         return [{"op": "add", "path": base, "value": value}]
     operations: list[Operation] = []
-    for number, term in enumerate(listed(terms)):
-        present = listed(mapping(term).get("matchExpressions"))
-        if not not_empty(term) or wire in present:
+    for number, term in enumerate(as_list(terms)):
+        present = as_list(as_mapping(term).get("matchExpressions"))
+        if not has_requirements(term) or wire in present:
             continue
         path = f"{base}/nodeSelectorTerms/{number}/matchExpressions"
         if present:
@@ -112,37 +120,40 @@ def _required(spec: Json, requirement: NodeSelectorRequirement) -> list[Operatio
     return operations
 
 
-def _wishes(placing: Placing) -> list[dict[str, Any]]:
-    wishes = [_wish(WEIGHT, placing.spot)]
-    if placing.avoided:
-        hosts = tuple(sorted(placing.avoided)[:MOST_AVOIDED])
-        wishes.append(_wish(WEIGHT, NodeSelectorRequirement(HOSTNAME, "NotIn", hosts)))
-    wishes += [_wish(_POOL_WEIGHT, NodeSelectorRequirement(key, "NotIn", values)) for key, values in placing.crowded]
+def _preferred_terms(placing: PlacementTerms) -> list[dict[str, Any]]:
+    wishes = [_preferred_term(WEIGHT, placing.spot)]
+    if placing.avoided_hosts:
+        hosts = tuple(sorted(placing.avoided_hosts)[:MOST_AVOIDED])
+        wishes.append(_preferred_term(WEIGHT, NodeSelectorRequirement(HOSTNAME, "NotIn", hosts)))
+    wishes += [
+        _preferred_term(_POOL_WEIGHT, NodeSelectorRequirement(key, "NotIn", values))
+        for key, values in placing.crowded_pools
+    ]
     return wishes
 
 
-def _wish(weight: int, requirement: NodeSelectorRequirement) -> dict[str, Any]:
-    return {"weight": weight, "preference": {"matchExpressions": [_wire(requirement)]}}
+def _preferred_term(weight: int, requirement: NodeSelectorRequirement) -> dict[str, Any]:
+    return {"weight": weight, "preference": {"matchExpressions": [_to_json(requirement)]}}
 
 
-def _preferred(spec: Json, wishes: Sequence[dict[str, Any]]) -> list[Operation]:
+def _preferred_affinity_operations(spec: Json, wishes: Sequence[dict[str, Any]]) -> list[Operation]:
     affinity = spec.get("affinity")
-    node_affinity = mapping(affinity).get("nodeAffinity")
-    present = listed(mapping(node_affinity).get(PREFERRED))
-    new = [wish for wish in wishes if not _already_wished(wish, present)]
+    node_affinity = as_mapping(affinity).get("nodeAffinity")
+    present = as_list(as_mapping(node_affinity).get(PREFERRED))
+    new = [wish for wish in wishes if not _has_preferred_term(wish, present)]
     if not new:
         return []
     path = f"/spec/affinity/nodeAffinity/{PREFERRED}"
     if present:
         return [{"op": "add", "path": f"{path}/-", "value": wish} for wish in new]
-    if mapping(node_affinity):
+    if as_mapping(node_affinity):
         return [{"op": "add", "path": path, "value": new}]
-    if mapping(affinity):
+    if as_mapping(affinity):
         return [{"op": "add", "path": "/spec/affinity/nodeAffinity", "value": {PREFERRED: new}}]
     return [{"op": "add", "path": "/spec/affinity", "value": {"nodeAffinity": {PREFERRED: new}}}]
 
 
-def _already_wished(wish: Mapping[str, Any], present: Iterable[Any]) -> bool:
+def _has_preferred_term(wish: Mapping[str, Any], present: Iterable[Any]) -> bool:
     """Return whether an equal term is present, or for `NotIn` one with the same key and weight.
 
     On a second call of the webhook other nodes may end: that call must not add a second term.
@@ -151,19 +162,19 @@ def _already_wished(wish: Mapping[str, Any], present: Iterable[Any]) -> bool:
     for other in present:
         if other == wish:
             return True
-        if expression["operator"] != "NotIn" or mapping(other).get("weight") != wish["weight"]:
+        if expression["operator"] != "NotIn" or as_mapping(other).get("weight") != wish["weight"]:
             continue
-        theirs = listed(mapping(mapping(other).get("preference")).get("matchExpressions"))
+        theirs = as_list(as_mapping(as_mapping(other).get("preference")).get("matchExpressions"))
         if len(theirs) == 1:
-            (their,) = map(mapping, theirs)
+            (their,) = map(as_mapping, theirs)
             if (their.get("key"), their.get("operator")) == (expression["key"], "NotIn"):
                 return True
     return False
 
 
-def _tolerations(spec: Json, wanted: Iterable[Toleration]) -> list[Operation]:
-    present = [mapping(each) for each in listed(spec.get("tolerations"))]
-    new = [_wire(each) for each in wanted if not any(_tolerates(other, each) for other in present)]
+def _toleration_operations(spec: Json, wanted: Iterable[Toleration]) -> list[Operation]:
+    present = [as_mapping(each) for each in as_list(spec.get("tolerations"))]
+    new = [_to_json(each) for each in wanted if not any(_tolerates(other, each) for other in present)]
     if not new:
         return []
     if present:
@@ -179,7 +190,7 @@ def _tolerates(present: Json, wanted: Toleration) -> bool:
     return same_key and same_effect and (operator == "Exists" or present.get("value", "") == wanted.value)
 
 
-def _shorter_evictions(spec: Json, seconds: int | None, template: frozenset[str]) -> list[Operation]:
+def _shorten_eviction_tolerations(spec: Json, seconds: int | None, template: frozenset[str]) -> list[Operation]:
     """Shorten the default tolerations of a lost node where they are present.
 
     `add` at an existing member replaces its value (RFC 6902). Keys that the template tolerates belong to the user.
@@ -190,9 +201,9 @@ def _shorter_evictions(spec: Json, seconds: int | None, template: frozenset[str]
     if seconds is None or "" in template or not isinstance(present, list):
         return shorter
     for number, each in enumerate(present):
-        toleration = mapping(each)
+        toleration = as_mapping(each)
         default = (
-            toleration.get("key") in EVICTING
+            toleration.get("key") in LOST_NODE_TAINTS
             and toleration.get("operator") == "Exists"
             and toleration.get("effect") == "NoExecute"
             and toleration.get("tolerationSeconds") == DEFAULT_EVICTION_S
@@ -202,22 +213,22 @@ def _shorter_evictions(spec: Json, seconds: int | None, template: frozenset[str]
     return shorter
 
 
-def _entries(metadata: Json, field_name: str, wanted: Mapping[str, str]) -> list[Operation]:
+def _metadata_operations(metadata: Json, field_name: str, wanted: Mapping[str, str]) -> list[Operation]:
     """Return one operation for each key, or one for the whole map if there is none."""
-    present = mapping(metadata.get(field_name))
+    present = as_mapping(metadata.get(field_name))
     if not present:
         return [{"op": "add", "path": f"/metadata/{field_name}", "value": dict(wanted)}]
     return [
-        {"op": "add", "path": f"/metadata/{field_name}/{_escaped(key)}", "value": value}
+        {"op": "add", "path": f"/metadata/{field_name}/{_escape_json_pointer(key)}", "value": value}
         for key, value in wanted.items()
         if present.get(key) != value
     ]
 
 
-def _escaped(key: str) -> str:
+def _escape_json_pointer(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def _wire(value: NodeSelectorRequirement | Toleration) -> dict[str, Any]:
+def _to_json(value: NodeSelectorRequirement | Toleration) -> dict[str, Any]:
     wire: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))  # JSON gives lists, as in the object
     return wire

@@ -12,24 +12,25 @@ from typing import Any, Final
 from situate.spot.admission.admit import SYSTEM_NAMESPACES
 from situate.spot.model.object_names import configuration_name
 from situate.spot.model.pods_nodes_workloads import ON_DEMAND
-from situate.spot.workloads.on_demand_policy import ALLOWED, LONGEST, WEIGHTLESS, WRITTEN
+from situate.spot.workloads.on_demand_policy import ALLOWED_VALUES, LONGEST_POLICY, POLICY_PATTERN, ZERO_WEIGHTS_PATTERN
 from situate.spot.workloads.owners import OwnerKind
 
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
-_SHOWN: Final = 64
+_SHOWN_LENGTH: Final = 64
 """Length up to which the message repeats the value, in characters."""
 _VALUE: Final = f"object.metadata.annotations['{ON_DEMAND}']"
-_OLD: Final = f"oldObject.metadata.annotations['{ON_DEMAND}']"
-_GIVEN: Final = f"has(object.metadata.annotations) && '{ON_DEMAND}' in object.metadata.annotations"
-_CHANGED: Final = (
+_OLD_VALUE: Final = f"oldObject.metadata.annotations['{ON_DEMAND}']"
+_HAS_VALUE: Final = f"has(object.metadata.annotations) && '{ON_DEMAND}' in object.metadata.annotations"
+_VALUE_CHANGED: Final = (
     f"oldObject == null || !has(oldObject.metadata.annotations) || !('{ON_DEMAND}' in oldObject.metadata.annotations) "
-    f"|| {_OLD} != {_VALUE}"
+    f"|| {_OLD_VALUE} != {_VALUE}"
 )
-READABLE: Final = (
-    f"size({_VALUE}) <= {LONGEST} && {_VALUE}.matches('^({WRITTEN})$') && !{_VALUE}.matches('^{WEIGHTLESS}$')"
+READABLE_EXPRESSION: Final = (
+    f"size({_VALUE}) <= {LONGEST_POLICY} && {_VALUE}.matches('^({POLICY_PATTERN})$') && "
+    f"!{_VALUE}.matches('^{ZERO_WEIGHTS_PATTERN}$')"
 )
 """CEL: the value is a valid policy. The length check comes first because the cost of a match grows with the length."""
-_MESSAGE: Final = f"{ON_DEMAND}: allowed: {ALLOWED}"
+_MESSAGE: Final = f"{ON_DEMAND}: allowed: {ALLOWED_VALUES}"
 
 
 def on_demand_policy(namespace: str, labels: Mapping[str, str], kinds: Sequence[OwnerKind]) -> Iterator[dict[str, Any]]:
@@ -38,7 +39,7 @@ def on_demand_policy(namespace: str, labels: Mapping[str, str], kinds: Sequence[
     `failurePolicy` is Ignore: the policy stops no Deployment for any reason other than its value.
     """
     metadata = {"name": configuration_name(namespace), "labels": dict(labels)}
-    found = f"'{ON_DEMAND}: found \"' + {_VALUE} + '\", allowed: {ALLOWED}'"
+    found = f"'{ON_DEMAND}: found \"' + {_VALUE} + '\", allowed: {ALLOWED_VALUES}'"
     elsewhere = {
         "key": "kubernetes.io/metadata.name",
         "operator": "NotIn",
@@ -53,19 +54,19 @@ def on_demand_policy(namespace: str, labels: Mapping[str, str], kinds: Sequence[
             "matchConstraints": {
                 "namespaceSelector": {"matchExpressions": [elsewhere]},
                 "resourceRules": [
-                    *(_rule(each.group, each.version, each.plural) for each in kinds),
-                    _rule("", "v1", "namespaces"),
+                    *(_resource_rule(each.group, each.version, each.plural) for each in kinds),
+                    _resource_rule("", "v1", "namespaces"),
                 ],
             },
             "matchConditions": [
-                {"name": "has-a-value", "expression": _GIVEN},
-                {"name": "of-its-own", "expression": _CHANGED},
+                {"name": "has-a-value", "expression": _HAS_VALUE},
+                {"name": "of-its-own", "expression": _VALUE_CHANGED},
             ],
             "validations": [
                 {
-                    "expression": READABLE,
+                    "expression": READABLE_EXPRESSION,
                     "message": _MESSAGE,
-                    "messageExpression": f"size({_VALUE}) <= {_SHOWN} ? {found} : '{_MESSAGE}'",
+                    "messageExpression": f"size({_VALUE}) <= {_SHOWN_LENGTH} ? {found} : '{_MESSAGE}'",
                     "reason": "Invalid",
                 }
             ],
@@ -79,7 +80,7 @@ def on_demand_policy(namespace: str, labels: Mapping[str, str], kinds: Sequence[
     }
 
 
-def _rule(group: str, version: str, plural: str) -> dict[str, Any]:
+def _resource_rule(group: str, version: str, plural: str) -> dict[str, Any]:
     return {
         "apiGroups": [group],
         "apiVersions": [version],

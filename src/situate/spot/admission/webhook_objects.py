@@ -17,8 +17,8 @@ from situate.spot.model.object_names import NAME, WEBHOOK, WEBHOOK_PATH, configu
 from situate.spot.model.pods_nodes_workloads import GATE, MIX
 from situate.spot.workloads.owners import DEFAULT_KINDS, KINDS, OwnerKind
 
-_UNBOUND: Final = "!has(object.spec.nodeName) || object.spec.nodeName == ''"
-_GATED: Final = f"Object{{spec: Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: '{GATE}'}}]}}}}"
+_UNBOUND_EXPRESSION: Final = "!has(object.spec.nodeName) || object.spec.nodeName == ''"
+_ADD_GATE: Final = f"Object{{spec: Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: '{GATE}'}}]}}}}"
 """CEL: an apply of the gate; lists merge by name, so the gates of others stay and this gate appears once."""
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _RULE: Final = {
@@ -29,14 +29,14 @@ _RULE: Final = {
     "scope": "Namespaced",
 }
 _NOT_DISABLED: Final = {"matchExpressions": [{"key": MIX, "operator": "NotIn", "values": ["disabled"]}]}
-DEFAULT: Final = tuple(KINDS[kind] for kind in DEFAULT_KINDS)
+DEFAULT_OWNER_KINDS: Final = tuple(KINDS[kind] for kind in DEFAULT_KINDS)
 
 
-def controlled(kinds: Sequence[OwnerKind]) -> str:
+def controller_expression(kinds: Sequence[OwnerKind]) -> str:
     """Return CEL: a workload of these kinds controls the pod, directly or through its ReplicaSet."""
     by_group: dict[str, list[str]] = {}
     for kind in kinds:
-        group, name = ("apps", kind.through) if kind.through else (kind.group, kind.kind)
+        group, name = ("apps", kind.intermediate_kind) if kind.intermediate_kind else (kind.group, kind.kind)
         if name not in by_group.setdefault(group, []):
             by_group[group].append(name)
     said = [
@@ -54,7 +54,7 @@ def webhook_configuration(
     namespace: str,
     timeout_s: int = 2,
     labels: Mapping[str, str] = NO_LABELS,
-    kinds: Sequence[OwnerKind] = DEFAULT,
+    kinds: Sequence[OwnerKind] = DEFAULT_OWNER_KINDS,
 ) -> dict[str, Any]:
     """Build the configuration. `namespace`: of the installation, whose own pods are left out."""
     webhook = {
@@ -67,9 +67,9 @@ def webhook_configuration(
         "reinvocationPolicy": "IfNeeded",
         "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": timeout_s,
-        "namespaceSelector": {"matchExpressions": [_elsewhere(namespace)]},
+        "namespaceSelector": {"matchExpressions": [_outside_system_namespaces(namespace)]},
         "objectSelector": _NOT_DISABLED,
-        "matchConditions": [{"name": "controlled-by-a-workload", "expression": controlled(kinds)}],
+        "matchConditions": [{"name": "controlled-by-a-workload", "expression": controller_expression(kinds)}],
     }
     return {
         "apiVersion": _ADMISSION,
@@ -88,7 +88,7 @@ def gating_policy(
         {"key": each.key, "operator": each.operator} | ({"values": list(each.values)} if each.values else {})
         for each in strict.match_expressions
     ]
-    selector: dict[str, Any] = {"matchExpressions": [_elsewhere(namespace), *expressions]}
+    selector: dict[str, Any] = {"matchExpressions": [_outside_system_namespaces(namespace), *expressions]}
     if strict.match_labels:
         selector["matchLabels"] = dict(strict.match_labels)
     yield {
@@ -102,12 +102,12 @@ def gating_policy(
                 "resourceRules": [_RULE],
             },
             "matchConditions": [
-                {"name": "controlled-by-a-workload", "expression": controlled(kinds)},
-                {"name": "not-bound", "expression": _UNBOUND},
+                {"name": "controlled-by-a-workload", "expression": controller_expression(kinds)},
+                {"name": "not-bound", "expression": _UNBOUND_EXPRESSION},
             ],
             "failurePolicy": "Ignore",
             "reinvocationPolicy": "IfNeeded",
-            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _GATED}}],
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _ADD_GATE}}],
         },
     }
     yield {
@@ -118,7 +118,7 @@ def gating_policy(
     }
 
 
-def _elsewhere(namespace: str) -> dict[str, Any]:
+def _outside_system_namespaces(namespace: str) -> dict[str, Any]:
     """Exclude the system namespaces and the installation's own."""
     values = sorted({*SYSTEM_NAMESPACES, namespace})
     return {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": values}

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Generator, Iterable
 from heapq import nsmallest
 from typing import Final
 
-from situate.spot.capacity.free_capacity import Room
-from situate.spot.capacity.scheduler_capacity import FilteredRoom
+from situate.spot.capacity.free_capacity import FreeCapacity
+from situate.spot.capacity.scheduler_capacity import SchedulerCapacity
 from situate.spot.model.counts import Nodes
 from situate.spot.model.pods_nodes_workloads import Capacity, PodFacts
 
@@ -18,24 +18,24 @@ MOST_WAITING: Final = 200
 """Waiting pods that get places first. If more wait, the answers are approximate."""
 
 
-class ClaimedRoom(Room):
+class ClaimedCapacity(FreeCapacity):
     """Mutable claims of one decision. `fits` claims a place; the same pod gets the same place again."""
 
     def __init__(
-        self, room: Callable[[], FilteredRoom], nodes: Nodes, waiting: Callable[[], Iterable[PodFacts]] = tuple
+        self, room: Callable[[], SchedulerCapacity], nodes: Nodes, waiting: Callable[[], Iterable[PodFacts]] = tuple
     ) -> None:
         """`room` and `waiting` (pods without a node) are called at the first question; often there is none.
 
-        The caller can do the work of the first question earlier and in steps, with `beginning`.
+        The caller can do the work of the first question earlier and in steps, with `prepare_in_steps`.
         """
-        self._begin = room
-        self._begun: FilteredRoom | None = None
+        self._create_capacity = room
+        self._current: SchedulerCapacity | None = None
         self._nodes = nodes
         self._waiting = waiting
-        self._beginning = self._waiting_placed()
+        self._preparation = self._place_waiting_pods()
         self._claims: dict[str, str] = {}
         """Names of nodes, by uid of the pod."""
-        self._asked = 0
+        self._claim_count = 0
 
     def fits(
         self,
@@ -47,44 +47,44 @@ class ClaimedRoom(Room):
     ) -> bool:
         """Claim a place and return whether there is one. With `without` nothing is claimed: the question is
         hypothetical."""
-        room = self._room()
-        if self._claimed(pod, capacity, pools):
+        room = self._prepared_capacity()
+        if self._has_claim(pod, capacity, pools):
             return True
         if without is not None:
             return room.fits(pod, capacity, without=without, pools=pools)
         return self._claim(room, pod, capacity, pools)
 
-    def beginning(self) -> Generator[None, None, None]:
+    def prepare_in_steps(self) -> Generator[None, None, None]:
         """Place the waiting pods, one at each step. A second call continues the same steps."""
-        return self._beginning
+        return self._preparation
 
-    def unclaimed(self) -> FilteredRoom:
+    def unclaimed_capacity(self) -> SchedulerCapacity:
         """Return the state with the waiting pods placed, for plans; call it before any claim."""
-        return self._room()
+        return self._prepared_capacity()
 
-    def _room(self) -> FilteredRoom:
+    def _prepared_capacity(self) -> SchedulerCapacity:
         """Return the current state."""
-        for _ in self._beginning:
+        for _ in self._preparation:
             pass
-        assert self._begun is not None
-        return self._begun
+        assert self._current is not None
+        return self._current
 
-    def _waiting_placed(self) -> Generator[None, None, None]:
+    def _place_waiting_pods(self) -> Generator[None, None, None]:
         """Place the waiting pods, those that have waited longest first."""
-        self._begun = self._begin()
+        self._current = self._create_capacity()
         for pod in nsmallest(MOST_WAITING, self._waiting(), key=lambda each: (each.created, each.key)):
-            if pod.pod_class is Capacity.ON_DEMAND or not self._claim(self._begun, pod, Capacity.SPOT, None):
-                self._claim(self._begun, pod, Capacity.ON_DEMAND, None)
+            if pod.pod_class is Capacity.ON_DEMAND or not self._claim(self._current, pod, Capacity.SPOT, None):
+                self._claim(self._current, pod, Capacity.ON_DEMAND, None)
             yield
 
-    def _claimed(self, pod: PodFacts, capacity: Capacity, pools: Collection[str] | None) -> bool:
+    def _has_claim(self, pod: PodFacts, capacity: Capacity, pools: Collection[str] | None) -> bool:
         node = self._nodes.get(self._claims.get(pod.uid, ""))
         return node is not None and node.capacity is capacity and (pools is None or node.pool in pools)
 
-    def _claim(self, room: FilteredRoom, pod: PodFacts, capacity: Capacity, pools: Collection[str] | None) -> bool:
-        self._asked += 1  # the same pod may claim a place in any pool first, and then one in a calm pool
-        uid = f"{pod.uid} claim {self._asked}"
-        self._begun, node = room.taken(pod, uid, capacity, pools)
+    def _claim(self, room: SchedulerCapacity, pod: PodFacts, capacity: Capacity, pools: Collection[str] | None) -> bool:
+        self._claim_count += 1  # the same pod may claim a place in any pool first, and then one in a calm pool
+        uid = f"{pod.uid} claim {self._claim_count}"
+        self._current, node = room.after_addition(pod, uid, capacity, pools)
         if node:
             self._claims[pod.uid] = node
         return bool(node)

@@ -1,7 +1,7 @@
 """Protocols for free capacity: whether a pod fits on nodes of a capacity type.
 
-Decisions use `Room`. Its implementation is the framework's filters over a snapshot in the live controller, and plain
-slots in simulations. Plans also use `Places`, which shows the state after a move. Rules: B19, B26.
+Decisions use `FreeCapacity`. Its implementation is the framework's filters over a snapshot in the live controller, and
+plain slots in simulations. Plans also use `PlanningCapacity`, which shows the state after a move. Rules: B19, B26.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol
 from situate.spot.model.pods_nodes_workloads import Capacity, PodFacts
 
 
-class Room(Protocol):
+class FreeCapacity(Protocol):
     """Answers for nodes that neither end nor are at risk."""
 
     def fits(
@@ -30,15 +30,15 @@ class Room(Protocol):
         """
         ...
 
-    def beginning(self) -> Generator[None, None, None]:
+    def prepare_in_steps(self) -> Generator[None, None, None]:
         """Do the work of the first question in steps of a fraction of a millisecond; no steps by default."""
         yield from ()
 
 
-class Places(Room, Protocol):
+class PlanningCapacity(FreeCapacity, Protocol):
     """Free capacity that also shows its state after a move."""
 
-    def moved(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[Places, str]:
+    def after_move(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[PlanningCapacity, str]:
         """Return the state after the pod has gone and one like it, `uid`, has come.
 
         Also return the name of the new pod's node, of that capacity; empty if no node takes it.

@@ -10,8 +10,8 @@ from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from situate.spot.capacity.free_capacity import Places
-from situate.spot.model.counts import Nodes, effective
+from situate.spot.capacity.free_capacity import PlanningCapacity
+from situate.spot.model.counts import Nodes, effective_capacity
 from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import MIX, PREFIX, Capacity, Owner, PodFacts
 
@@ -23,34 +23,34 @@ _PRIORITY: Final = -10
 
 
 @dataclass(frozen=True, slots=True)
-class WaveRoom:
+class WaveCapacity:
     """On-demand capacity for one wave."""
 
     displaced: int
     """Pods that would need a place."""
-    without: tuple[PodFacts, ...]
+    unplaced_pods: tuple[PodFacts, ...]
     """Displaced pods that would find no place."""
     missing_for: Mapping[str, int]
     """By workload, such as `Deployment shop/web`."""
 
     @property
     def missing(self) -> int:
-        return len(self.without)
+        return len(self.unplaced_pods)
 
     @property
-    def fit(self) -> int:
+    def placed_count(self) -> int:
         return self.displaced - self.missing
 
 
-def displaced(
+def displaced_pods(
     workloads: Iterable[Workload], nodes: Nodes, largest_wave: int | None = None
 ) -> list[tuple[Owner, PodFacts]]:
     """Return the pods that are not on demand; with `largest_wave` only those of that many fullest nodes."""
     found = [
         (workload.owner, pod)
         for workload in workloads
-        for pod in workload.live
-        if pod.node and effective(pod, nodes) is not Capacity.ON_DEMAND
+        for pod in workload.live_pods
+        if pod.node and effective_capacity(pod, nodes) is not Capacity.ON_DEMAND
     ]
     if largest_wave is None:
         return found
@@ -59,18 +59,20 @@ def displaced(
     return [(owner, pod) for owner, pod in found if pod.node in stricken]
 
 
-def wave_room(going: Iterable[tuple[Owner, PodFacts]], places: Places) -> WaveRoom:
+def wave_capacity(going: Iterable[tuple[Owner, PodFacts]], places: PlanningCapacity) -> WaveCapacity:
     """Place the pods in the given order. If one pod of a workload finds no place, its next pods are not tried."""
-    steps = placing(going, places)
+    steps = wave_capacity_in_steps(going, places)
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            found: WaveRoom = end.value
+            found: WaveCapacity = end.value
             return found
 
 
-def placing(going: Iterable[tuple[Owner, PodFacts]], places: Places) -> Generator[None, None, WaveRoom]:
+def wave_capacity_in_steps(
+    going: Iterable[tuple[Owner, PodFacts]], places: PlanningCapacity
+) -> Generator[None, None, WaveCapacity]:
     """Place the pods in steps of one pod, so that other work can run between the steps."""
     listed = list(going)
     without: list[PodFacts] = []
@@ -79,13 +81,13 @@ def placing(going: Iterable[tuple[Owner, PodFacts]], places: Places) -> Generato
     for owner, pod in listed:
         node = ""
         if owner.pinned is not Capacity.SPOT and (owner.uid, pod.revision) not in refused:
-            places, node = places.moved(pod, f"{pod.uid}, displaced", Capacity.ON_DEMAND)
+            places, node = places.after_move(pod, f"{pod.uid}, displaced", Capacity.ON_DEMAND)
         if not node:
             refused.add((owner.uid, pod.revision))
             without.append(pod)
             missing[str(owner)] += 1
         yield
-    return WaveRoom(len(listed), tuple(without), dict(missing))
+    return WaveCapacity(len(listed), tuple(without), dict(missing))
 
 
 def balloon_objects(

@@ -26,7 +26,7 @@ from situate.objects.kinds.pods import (
     Pod,
     Toleration,
 )
-from situate.spot.capacity.free_capacity import Places
+from situate.spot.capacity.free_capacity import PlanningCapacity
 from situate.spot.model.counts import Nodes
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState, PodFacts
 
@@ -36,20 +36,20 @@ class _Trial:
     """Nodes and pods after the moves so far."""
 
     snapshot: Snapshot
-    came: dict[str, Pod] = field(default_factory=dict)
+    placed_pods: dict[str, Pod] = field(default_factory=dict)
     """Pods by uid that were placed in this trial or in one that shares its origin. The snapshot shows the pods placed
     here."""
-    own: bool = False
+    exclusive: bool = False
     """Whether no other trial uses the snapshot, so that it can be changed without a copy."""
-    usable: dict[tuple[Capacity, frozenset[str] | None], Mask] = field(default_factory=dict)
+    usable_nodes: dict[tuple[Capacity, frozenset[str] | None], Mask] = field(default_factory=dict)
     """Usable nodes by capacity and pools; cached, because the nodes do not change during a trial."""
 
     @property
     def base(self) -> Snapshot:
-        return self.snapshot if self.own else self.snapshot.branch()
+        return self.snapshot if self.exclusive else self.snapshot.branch()
 
 
-class FilteredRoom(Places):
+class SchedulerCapacity(PlanningCapacity):
     """Answers by kube-scheduler's filters, valid for the moment of creation."""
 
     def __init__(
@@ -71,7 +71,7 @@ class FilteredRoom(Places):
         self._profile = profile
         self._nodes = nodes
         self._pod_of = pod_of
-        self._ours = ours
+        self._class_requirement = ours
         self._tolerations = tuple(tolerations)
 
     def fits(
@@ -83,91 +83,95 @@ class FilteredRoom(Places):
         pools: Collection[str] | None = None,
     ) -> bool:
         """Return whether the pod fits. A pod that is unknown, or that no filter can read, fits nowhere."""
-        found = self._found(pod.uid)
+        found = self._find_pod(pod.uid)
         if found is None:
             return False
         try:
-            feasible = self._feasible(pod, self._read(found, None), self._trial.snapshot, without)
+            feasible = self._find_feasible_nodes(pod, self._read_pod_info(found, None), self._trial.snapshot, without)
         except (BadPod, PluginFailed):
             return False
-        return len(self._chosen(feasible, capacity, pools)) > 0
+        return len(self._nodes_of_capacity(feasible, capacity, pools)) > 0
 
-    def taken(
+    def after_addition(
         self, pod: PodFacts, uid: str, capacity: Capacity, pools: Collection[str] | None = None
-    ) -> tuple[FilteredRoom, str]:
+    ) -> tuple[SchedulerCapacity, str]:
         """Return the state after one more pod like this one, `uid`, and its node: the first that fits, or empty."""
-        found = self._found(pod.uid)
+        found = self._find_pod(pod.uid)
         if found is None:
             return self, ""
         try:
-            info = self._read(found, uid)
-            feasible = self._feasible(pod, info, self._trial.snapshot, None)
+            info = self._read_pod_info(found, uid)
+            feasible = self._find_feasible_nodes(pod, info, self._trial.snapshot, None)
         except (BadPod, PluginFailed):
             return self, ""
-        chosen = self._chosen(feasible, capacity, pools)
+        chosen = self._nodes_of_capacity(feasible, capacity, pools)
         if not len(chosen):
             return self, ""
         first = int(chosen[0])
         after = self._trial.base.assume(info, first)
-        return self._after(after, info), after.name(first)
+        return self._with_snapshot(after, info), after.name(first)
 
-    def moved(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[FilteredRoom, str]:
+    def after_move(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[SchedulerCapacity, str]:
         """Choose the node of that capacity by the profile's scores, the first of the best."""
-        left = self._without(pod, self._trial.base)
-        found = self._found(pod.uid)
+        left = self._snapshot_without(pod, self._trial.base)
+        found = self._find_pod(pod.uid)
         if found is None:
-            return self._after(left), ""
+            return self._with_snapshot(left), ""
         try:
-            info = self._read(found, uid)
+            info = self._read_pod_info(found, uid)
             feasible = find_feasible(self._profile, info, left)
-            nodes = self._chosen(feasible, capacity, None)
+            nodes = self._nodes_of_capacity(feasible, capacity, None)
             if not len(nodes):
-                return self._after(left), ""
+                return self._with_snapshot(left), ""
             best = int(nodes[np.argmax(score(self._profile, info, feasible, nodes))])
         except (BadPod, PluginFailed):
-            return self._after(left), ""
-        return self._after(left.assume(info, best), info), left.name(best)
+            return self._with_snapshot(left), ""
+        return self._with_snapshot(left.assume(info, best), info), left.name(best)
 
-    def _after(self, snapshot: Snapshot, came: PodInfo | None = None) -> FilteredRoom:
+    def _with_snapshot(self, snapshot: Snapshot, came: PodInfo | None = None) -> SchedulerCapacity:
         if came is not None:
-            self._trial.came[came.uid] = came.pod
-        trial = _Trial(snapshot, self._trial.came, own=True, usable=self._trial.usable)
-        return FilteredRoom(self._cache, self._profile, self._nodes, self._pod_of, self._ours, self._tolerations, trial)
+            self._trial.placed_pods[came.uid] = came.pod
+        trial = _Trial(snapshot, self._trial.placed_pods, exclusive=True, usable_nodes=self._trial.usable_nodes)
+        return SchedulerCapacity(
+            self._cache, self._profile, self._nodes, self._pod_of, self._class_requirement, self._tolerations, trial
+        )
 
-    def _found(self, uid: str) -> Pod | None:
-        return self._trial.came.get(uid) or self._pod_of(uid)
+    def _find_pod(self, uid: str) -> Pod | None:
+        return self._trial.placed_pods.get(uid) or self._pod_of(uid)
 
-    def _read(self, pod: Pod, uid: str | None) -> PodInfo:
-        return self._cache.reader.read(unclassed(pod, self._ours, self._tolerations, uid))
+    def _read_pod_info(self, pod: Pod, uid: str | None) -> PodInfo:
+        return self._cache.reader.read(unclassified_copy(pod, self._class_requirement, self._tolerations, uid))
 
-    def _feasible(self, pod: PodFacts, info: PodInfo, snapshot: Snapshot, without: PodFacts | None) -> Feasibility:
+    def _find_feasible_nodes(
+        self, pod: PodFacts, info: PodInfo, snapshot: Snapshot, without: PodFacts | None
+    ) -> Feasibility:
         """Find the nodes that take the pod. Rules between pods are evaluated as if the pod itself had gone."""
         related = bool(info.template.has_terms or info.spread)
         if related or without is not None:
             snapshot = snapshot.branch()
         for each in (pod if related else None, without):
             if each is not None:
-                snapshot = self._without(each, snapshot)
+                snapshot = self._snapshot_without(each, snapshot)
         return find_feasible(self._profile, info, snapshot)
 
-    def _without(self, pod: PodFacts, snapshot: Snapshot) -> Snapshot:
+    def _snapshot_without(self, pod: PodFacts, snapshot: Snapshot) -> Snapshot:
         known = snapshot.placed.get(pod.uid)  # from the snapshot: the cache may be newer
         return snapshot if known is None else snapshot.forget(known[0])
 
-    def _chosen(self, found: Feasibility, capacity: Capacity, pools: Collection[str] | None) -> Indices:
+    def _nodes_of_capacity(self, found: Feasibility, capacity: Capacity, pools: Collection[str] | None) -> Indices:
         """Return the feasible nodes of this capacity, in the given pools."""
-        return np.flatnonzero(found.passes & self._usable(capacity, None if pools is None else frozenset(pools)))
+        return np.flatnonzero(found.passes & self._usable_nodes(capacity, None if pools is None else frozenset(pools)))
 
-    def _usable(self, capacity: Capacity, pools: frozenset[str] | None) -> Mask:
+    def _usable_nodes(self, capacity: Capacity, pools: frozenset[str] | None) -> Mask:
         """Return a mask over the nodes: whether pods may be sent there."""
-        known = self._trial.usable.get((capacity, pools))
+        known = self._trial.usable_nodes.get((capacity, pools))
         if known is None:
             names = self._trial.snapshot.nodes.names
-            known = np.fromiter((self._takes(name, capacity, pools) for name in names), np.bool_, len(names))
-            self._trial.usable[capacity, pools] = known
+            known = np.fromiter((self._accepts_pods(name, capacity, pools) for name in names), np.bool_, len(names))
+            self._trial.usable_nodes[capacity, pools] = known
         return known
 
-    def _takes(self, name: str, capacity: Capacity, pools: frozenset[str] | None) -> bool:
+    def _accepts_pods(self, name: str, capacity: Capacity, pools: frozenset[str] | None) -> bool:
         node = self._nodes.get(name)
         return (
             node is not None
@@ -177,7 +181,7 @@ class FilteredRoom(Places):
         )
 
 
-def unclassed(
+def unclassified_copy(
     pod: Pod, ours: NodeSelectorRequirement, tolerations: Sequence[Toleration], uid: str | None = None
 ) -> Pod:
     """Return a copy of the pod without a node that accepts either capacity, with a new `uid`."""
@@ -185,7 +189,7 @@ def unclassed(
         pod.spec,
         node_name="",
         scheduling_gates=(),
-        affinity=_without(pod.spec.affinity, ours),
+        affinity=_affinity_without(pod.spec.affinity, ours),
         tolerations=(*pod.spec.tolerations, *tolerations),
         volumes=tuple(volume for volume in pod.spec.volumes if volume.ephemeral is None),  # a new pod gets new ones
     )
@@ -195,7 +199,7 @@ def unclassed(
     return msgspec.structs.replace(pod, metadata=metadata, spec=spec)
 
 
-def _without(affinity: Affinity, ours: NodeSelectorRequirement) -> Affinity:
+def _affinity_without(affinity: Affinity, ours: NodeSelectorRequirement) -> Affinity:
     node_affinity = affinity.node_affinity
     if node_affinity is None or node_affinity.required is None:
         return affinity

@@ -12,18 +12,18 @@ import msgspec
 
 from situate.objects.kinds.selectors import LabelSelector
 from situate.objects.selection.label_selectors import EVERYTHING, NOTHING, BadSelector, Selector, selector_of
-from situate.objects.settings.section import ALLOWED, FORM, Duration, Mistake, PositiveDuration, shown
+from situate.objects.settings.section import ALLOWED, FORM, Duration, Mistake, PositiveDuration, format_value
 from situate.objects.values.durations import format_duration
-from situate.spot.admission.admit import Admission
-from situate.spot.admission.ledger import ARRIVED_S
-from situate.spot.admission.patch import Placing
-from situate.spot.model.maintenance_windows import LONGEST_S, BadWindow, Window, parse_cron, time_zone
+from situate.spot.admission.admit import AdmissionSettings
+from situate.spot.admission.ledger import ARRIVAL_S
+from situate.spot.admission.patch import PlacementTerms
+from situate.spot.model.maintenance_windows import LONGEST_S, BadWindow, Window, parse_cron, parse_time_zone
 from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL
 from situate.spot.model.policy_limits import Limits
 from situate.spot.nodes.known_signals import SIGNALS, on_demand_requirement, pool_tolerations, spot_requirement
 from situate.spot.nodes.node_signals import Signal
 from situate.spot.workloads.on_demand_policy import BadPolicy, parse_policy
-from situate.spot.workloads.on_demand_target import PolicyRule, Rules
+from situate.spot.workloads.on_demand_target import PolicyRule, TargetRules
 from situate.spot.workloads.owners import DEFAULT_KINDS, KINDS, OwnerKind
 
 PORT: Final = 9443
@@ -57,7 +57,7 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         try:
             parse_policy(self.policy)
         except BadPolicy as problem:
-            yield Mistake("policy", shown(self.policy), "a valid policy", str(problem))
+            yield Mistake("policy", format_value(self.policy), "a valid policy", str(problem))
         yield from _selector_mistakes(
             {"namespaceSelector": self.namespace_selector, "workloadSelector": self.workload_selector}
         )
@@ -84,16 +84,16 @@ class WindowSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         try:
             parse_cron(self.cron)
         except BadWindow as problem:
-            yield Mistake("cron", shown(self.cron), "five fields as in crontab(5)", str(problem))
+            yield Mistake("cron", format_value(self.cron), "five fields as in crontab(5)", str(problem))
         try:
-            time_zone(self.time_zone)
+            parse_time_zone(self.time_zone)
         except BadWindow as problem:
-            yield Mistake("timeZone", shown(self.time_zone), "a time zone", str(problem))
+            yield Mistake("timeZone", format_value(self.time_zone), "a time zone", str(problem))
         if self.duration > LONGEST_S:
             yield Mistake("duration", format_duration(self.duration), f"at most {format_duration(LONGEST_S)}")
 
     def window(self) -> Window:
-        return Window(parse_cron(self.cron), self.duration, time_zone(self.time_zone))
+        return Window(parse_cron(self.cron), self.duration, parse_time_zone(self.time_zone))
 
 
 class EvictionSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -111,7 +111,7 @@ class EvictionSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     def mistakes(self) -> Iterable[Mistake]:
         if self.per_owner > 1:
             yield Mistake(
-                "perOwner", shown(self.per_owner), "1", "two moves at once leave fewer than replicas - 1 ready"
+                "perOwner", format_value(self.per_owner), "1", "two moves at once leave fewer than replicas - 1 ready"
             )
 
 
@@ -147,9 +147,9 @@ class PriceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.file is not None and self.config_map is not None:
-            yield Mistake("configMap", shown(self.config_map), "null, if file is set", "set only one of the two")
+            yield Mistake("configMap", format_value(self.config_map), "null, if file is set", "set only one of the two")
         if self.config_map is not None and self.config_map.count("/") != 1:
-            yield Mistake("configMap", shown(self.config_map), "namespace/name")
+            yield Mistake("configMap", format_value(self.config_map), "namespace/name")
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -168,11 +168,11 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
     def mistakes(self) -> Iterable[Mistake]:
         if int(self.address.rpartition(":")[2]) > 65535:
-            yield Mistake("address", shown(self.address), "a port of at most 65535")
+            yield Mistake("address", format_value(self.address), "a port of at most 65535")
         if self.timeout != int(self.timeout):
             yield Mistake("timeout", format_duration(self.timeout), "whole seconds")
-        if 2 * self.live_read >= self.timeout - ARRIVED_S:
-            waited, timeout = format_duration(ARRIVED_S), format_duration(self.timeout)
+        if 2 * self.live_read >= self.timeout - ARRIVAL_S:
+            waited, timeout = format_duration(ARRIVAL_S), format_duration(self.timeout)
             allowed = f"less than half of timeout ({timeout}) minus {waited}"
             hint = f"an answer may wait {waited} for promised pods and then read twice"
             yield Mistake("liveRead", format_duration(self.live_read), allowed, hint)
@@ -237,19 +237,19 @@ class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def kinds(self) -> tuple[OwnerKind, ...]:
         return tuple(KINDS[kind] for kind in self.owner_kinds)
 
-    def rules(self) -> Rules:
-        return Rules(
+    def rules(self) -> TargetRules:
+        return TargetRules(
             self.mode == "enabled",
             tuple(each.rule() for each in self.policies),
             self.safe_deployments,
             self.import_keys,
         )
 
-    def placing(self, avoided: tuple[str, ...] = ()) -> Placing:
+    def placement_terms(self, avoided: tuple[str, ...] = ()) -> PlacementTerms:
         """Return the terms of each class. `avoided`: hostnames of nodes that end or may end
         (`node_termination.avoided`)."""
         seconds = self.eviction_toleration
-        return Placing(
+        return PlacementTerms(
             on_demand_requirement(self.table),
             spot_requirement(self.table),
             pool_tolerations(self.table),
@@ -257,11 +257,13 @@ class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             eviction_s=None if seconds is None else int(seconds),
         )
 
-    def admission(self, epoch: int = 0, avoided: tuple[str, ...] = (), namespace: str = "") -> Admission:
+    def admission_settings(
+        self, epoch: int = 0, avoided: tuple[str, ...] = (), namespace: str = ""
+    ) -> AdmissionSettings:
         """Return the settings of `admit`. `epoch` counts leaders. `namespace`: of this installation, whose pods are
         left alone."""
-        return Admission(
-            self.placing(avoided),
+        return AdmissionSettings(
+            self.placement_terms(avoided),
             self.rules(),
             self.table,
             self.kinds,

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from situate.kube.client import Client
-from situate.kube.election.election import Candidacy, ElectionNews, Elector, Leadership
+from situate.kube.election.election import Candidacy, ElectionEvent, Elector, Leadership
 from situate.kube.election.lease_record import LeaseName
 from situate.kube.errors import KubeError
 from situate.kube.watch.reflector import Reflector
@@ -26,55 +26,63 @@ from situate.objects.kinds.meta import KubernetesObject, OwnerReference
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import LEASES, PODS, SECRETS, ResourceType
 from situate.runtime.leadership.actuator import Actuator
-from situate.runtime.leadership.leader_label import Mark, keep_marked
-from situate.runtime.leadership.rollout import STANDS_ASIDE, Standing
+from situate.runtime.leadership.leader_label import LeaderLabel, maintain_leader_label
+from situate.runtime.leadership.rollout import STEP_DOWN_PERIODS, LeaseHandover
 from situate.runtime.reconcile.outcomes import Retriable
 from situate.runtime.serving.certificates.issue import host_names
 from situate.runtime.serving.certificates.renewal_schedule import Generation
-from situate.runtime.serving.certificates.secret_controller import MUTATING, Kept, Upkeep
+from situate.runtime.serving.certificates.secret_controller import MUTATING, CertificateController, CertificateTarget
 from situate.runtime.serving.certificates.webhook_presence import WebhookPresence
-from situate.runtime.serving.webhook_server import Answers, Door, Webhook
-from situate.spot.admission.admit import Admission, LiveRead, View
+from situate.runtime.serving.webhook_server import AnswerReview, Webhook, WebhookEndpoint
+from situate.spot.admission.admit import AdmissionSettings, AdmissionView, LiveRead
 from situate.spot.admission.ledger import Ledger, Slot
 from situate.spot.config.settings import SpotSettings
-from situate.spot.controller.act.apply import Acting
-from situate.spot.controller.act.attempt import Attempt, Attempting, Departures
-from situate.spot.controller.act.conditions import Conditions
-from situate.spot.controller.act.decision_loop import Moving
+from situate.spot.controller.act.apply import Applier
+from situate.spot.controller.act.attempt import ActionExecutor, Attempt, DepartureCallbacks
+from situate.spot.controller.act.conditions import ConditionWriter
+from situate.spot.controller.act.decision_loop import DecisionLoop
 from situate.spot.controller.act.gates import Gates
-from situate.spot.controller.act.labels import Labelling
-from situate.spot.controller.act.live_recheck import Again
-from situate.spot.controller.act.notify import Record, Telling
-from situate.spot.controller.act.refused_creates import Refusals
-from situate.spot.controller.headroom_monitor import Foreseeing
+from situate.spot.controller.act.labels import NodeLabeller
+from situate.spot.controller.act.live_recheck import LiveRecheck
+from situate.spot.controller.act.notify import EventRecorder, Notifier
+from situate.spot.controller.act.refused_creates import RefusedCreates
+from situate.spot.controller.headroom_monitor import HeadroomMonitor
 from situate.spot.controller.metrics import MoveMetrics
-from situate.spot.controller.observe.cache import Cache
-from situate.spot.controller.observe.constraints_watch import Around
-from situate.spot.controller.observe.free_capacity import Rooms
-from situate.spot.controller.observe.informers import Watched
-from situate.spot.controller.observe.interruption_record import Recording
+from situate.spot.controller.observe.cache import FactsCache
+from situate.spot.controller.observe.constraints_watch import ConstraintInformers
+from situate.spot.controller.observe.free_capacity import CapacitySource
+from situate.spot.controller.observe.informers import Informers
+from situate.spot.controller.observe.interruption_record import InterruptionRecord
 from situate.spot.controller.observe.live_reads import LiveReads
 from situate.spot.controller.observe.policy_record import PolicyRecord
-from situate.spot.controller.restart_on_error import apart
-from situate.spot.model.object_names import CERTIFICATES, LEADS, NAME, WANTS, WEBHOOK, WEBHOOK_PATH, configuration_name
+from situate.spot.controller.restart_on_error import restart_on_error
+from situate.spot.model.object_names import (
+    CERTIFICATES,
+    LEADER_LABEL,
+    LEASE_REQUEST_ANNOTATION,
+    NAME,
+    WEBHOOK,
+    WEBHOOK_PATH,
+    configuration_name,
+)
 from situate.spot.model.pods_nodes_workloads import PodFacts
-from situate.spot.nodes.pool_stability import recalled
-from situate.spot.rebalance.node_termination import avoided
+from situate.spot.nodes.pool_stability import restore_pools
+from situate.spot.rebalance.node_termination import nodes_to_avoid
 from situate.spot.server.metrics import AdmissionMetrics
-from situate.spot.server.webhook_handler import Answering
+from situate.spot.server.webhook_handler import AdmissionHandler
 from situate.spot.workloads.on_demand_policy import Policy
 
 T = TypeVar("T", bound=KubernetesObject)
 
 _PROMOTION_RETRY_S: Final = 1.0
 _SWEEP_S: Final = 0.25
-_SWEPT: Final = 64
+_SLOTS_PER_SWEEP: Final = 64
 """Slots of the ledger settled in one sweep, so that a sweep never delays an answer."""
 _DRAIN_S: Final = 1.5
 """How long a shutdown waits for answers in progress: shorter than API servers wait."""
 
 
-def _https(address: str, answer: Answers) -> Door:
+def _https_listener(address: str, answer: AnswerReview) -> WebhookEndpoint:
     return Webhook(address, answer, path=WEBHOOK_PATH, setting="spot.webhook.address")
 
 
@@ -83,7 +91,7 @@ class NotLeading(Retriable):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProcessLocation:
     """The place of this process in the cluster."""
 
     namespace: str
@@ -102,74 +110,76 @@ class SpotController:
         settings: SpotSettings,
         client: Client,
         candidacy: Candidacy,
-        place: Place,
+        place: ProcessLocation,
         *,
-        record: Record,
+        record: EventRecorder,
         metrics: AdmissionMetrics,
         wall: Callable[[], datetime],
         rng: random.Random,
         token: Callable[[], str],
         election_client: Client | None = None,
-        observe_election: Callable[[ElectionNews], None] = lambda _: None,
-        door: Callable[[str, Answers], Door] = _https,
+        observe_election: Callable[[ElectionEvent], None] = lambda _: None,
+        door: Callable[[str, AnswerReview], WebhookEndpoint] = _https_listener,
     ) -> None:
         """`token`: returns a new token at each call, for reservations. `election_client`: client for the Lease.
 
         `door`: creates the listener from its address and the answering function; HTTPS except without a network.
         """
         self.settings = settings
-        self.place = place
+        self.location = place
         self._client = client
         self._candidacy = candidacy
         self._elections = election_client or client
         self._record = record
         self._metrics = metrics
-        self._moves = MoveMetrics(metrics.registry)
+        self._move_metrics = MoveMetrics(metrics.registry)
         self._wall = wall
         self._token = token
         self._leadership: Leadership | None = None
         self._stopping = asyncio.Event()
         self._serving = False
-        self._claim: tuple[str, datetime | None] | None = None  # claim of the Lease as last seen
-        self._nudge = asyncio.Event()
-        self._guarded = client.guarded(self._may_write)
-        self.watched = Watched.of(client, rng, settings.owner_kinds)
+        self._last_claim: tuple[str, datetime | None] | None = None  # claim of the Lease as last seen
+        self._wake_event = asyncio.Event()
+        self._guarded = client.with_write_check(self._may_write)
+        self.informers = Informers.create(client, rng, settings.owner_kinds)
         table = settings.table
-        self.cache = Cache(
-            self.watched,
+        self.cache = FactsCache(
+            self.informers,
             table,
             settings.rules(),
             wall=lambda: wall().timestamp(),
-            nodes_changed=self._nodes_changed,
-            policies_changed=self._policies_changed,
+            nodes_changed=self._on_nodes_change,
+            policies_changed=self._on_policies_change,
         )
-        self._policies = PolicyRecord(client, place.namespace, rng, lambda: self.cache.policies, self._recall)
-        self._admission: Admission | None = None  # computed on demand: nodes change more often than pods come
+        self._policies = PolicyRecord(client, place.namespace, rng, lambda: self.cache.policies, self._recall_policies)
+        self._admission_settings: AdmissionSettings | None = (
+            None  # computed on demand: nodes change more often than pods come
+        )
         self.live_reads = LiveReads(client, table, settings.webhook.live_read)
-        self.around = Around(client, self.cache.cluster, rng, _now)
-        self.rooms = Rooms(self.watched, client, rng, table)
-        self.moving = Moving(
-            self.cache.now,
+        self.constraints = ConstraintInformers(client, self.cache.cluster, rng, _now)
+        self.capacity = CapacitySource(self.informers, client, rng, table)
+        self.decision_loop = DecisionLoop(
+            self.cache.snapshot,
             self.cache.memories,
-            self.around,
-            self.rooms,
+            self.constraints,
+            self.capacity,
             lambda: self.settings,
             wall=lambda: wall().timestamp(),
-            decided=lambda decision, situation: self._moves.observed(decision, situation, _now()),
+            decided=lambda decision, situation: self._move_metrics.observe_decision(decision, situation, _now()),
         )
-        for reflector in self.watched.reflectors():
-            if reflector is not self.watched.nodes:  # nodes have heartbeats; the cache reports their real changes
-                reflector.store.on_change(lambda _, __: self.moving.wake())
+        for reflector in self.informers.reflectors():
+            if reflector is not self.informers.nodes:  # nodes have heartbeats; the cache reports their real changes
+                reflector.store.on_change(lambda _, __: self.decision_loop.wake())
         self._actuator = Actuator(self._may_write)
-        self._refusals = Refusals(self.live_reads.read, _now)
-        self.watched.refusals.store.on_change(self._refusals.noted)
-        self._secrets: Reflector[Secret] = _named(client, SECRETS, CERTIFICATES, place.namespace, rng)
-        self._configurations: Reflector[Unstructured] = _named(
+        self._refused_creates = RefusedCreates(self.live_reads.read, _now)
+        self.informers.refusals.store.on_change(self._refused_creates.observe_event)
+        self._secrets: Reflector[Secret] = _object_reflector(client, SECRETS, CERTIFICATES, place.namespace, rng)
+        self._configurations: Reflector[Unstructured] = _object_reflector(
             client, MUTATING, configuration_name(place.namespace), None, rng
         )
-        self._leases: Reflector[Lease] = _named(client, LEASES, NAME, candidacy.namespace, rng)
-        self.answering = Answering(
-            self._view,
+        self._leases: Reflector[Lease] = _object_reflector(client, LEASES, NAME, candidacy.namespace, rng)
+        self.admission_handler = AdmissionHandler(
+            self._admission_view,
             self.live_reads.read,
             may_answer=self._may_answer,
             clock=_now,
@@ -178,18 +188,18 @@ class SpotController:
             metrics=metrics,
         )
         self.gates = Gates(
-            self.watched.pods.store,
-            self._view,
+            self.informers.pods.store,
+            self._admission_view,
             self.live_reads.read,
             record,
             token=token,
             wall=lambda: wall().timestamp(),
             metrics=metrics,
         )
-        self._labelling = Labelling(self.watched.nodes.store, lambda: self.settings)
-        self.listener = door(settings.webhook.address, self.answering.answer)
-        self._upkeep = Upkeep(
-            Kept(MUTATING, configuration_name(place.namespace), WEBHOOK, CERTIFICATES, place.namespace),
+        self._node_labeller = NodeLabeller(self.informers.nodes.store, lambda: self.settings)
+        self.listener = door(settings.webhook.address, self.admission_handler.answer)
+        self._upkeep = CertificateController(
+            CertificateTarget(MUTATING, configuration_name(place.namespace), WEBHOOK, CERTIFICATES, place.namespace),
             self._guarded,
             self._secrets,
             self._configurations,
@@ -198,24 +208,26 @@ class SpotController:
             wall=lambda: wall().timestamp(),
             serve=self._serve_with,
         )
-        self._presence = WebhookPresence(self._configurations, configuration_name(place.namespace), WEBHOOK)
-        self._standing = Standing(
+        self._webhook_presence = WebhookPresence(self._configurations, configuration_name(place.namespace), WEBHOOK)
+        self._lease_requests = LeaseHandover(
             LeaseName(candidacy.namespace, NAME),
             self._leases,
-            self.watched.pods.store,
+            self.informers.pods.store,
             self._revision,
-            wants=WANTS,
+            wants=LEASE_REQUEST_ANNOTATION,
             pod=place.pod,
             namespace=place.namespace,
         )
-        self._standing.on_change(self._look_at_lease)
-        self._recording = Recording(
+        self._lease_requests.on_change(self._on_lease_change)
+        self._interruption_record = InterruptionRecord(
             self.cache.cluster.nodes,
             self._leases.store,
             candidacy.namespace,
             wall=lambda: wall().timestamp(),
         )
-        self._foreseeing = Foreseeing(self._moves, self.rooms.places, lambda: self._recording.history)
+        self._headroom_monitor = HeadroomMonitor(
+            self._move_metrics, self.capacity.capacity_for_plan, lambda: self._interruption_record.history
+        )
         self.elector = Elector(
             self._elections,
             LeaseName(candidacy.namespace, NAME),
@@ -233,9 +245,9 @@ class SpotController:
         try:
             async with asyncio.TaskGroup() as group:
                 beside = [group.create_task(each.run(), name=each.name) for each in self.reflectors()]
-                beside.append(group.create_task(self._ask_for_lease(), name="lease request"))
+                beside.append(group.create_task(self._request_lease(), name="lease request"))
                 beside.append(group.create_task(self.gates.alert(), name="gated pods"))
-                beside.append(group.create_task(self._tell_presence(), name="webhook configuration"))
+                beside.append(group.create_task(self._report_webhook_presence(), name="webhook configuration"))
                 await group.create_task(self.elector.run(), name=self.elector.name)
                 for task in beside:
                     task.cancel()
@@ -246,15 +258,15 @@ class SpotController:
         """End `run` in an orderly way: answer open requests and release the Lease."""
         self._stopping.set()
         if self._serving:
-            self._nudge.set()
+            self._wake_event.set()
         else:
             self.elector.stop()
 
     def reflectors(self) -> Sequence[Reflector[Any]]:
         return (
-            *self.watched.reflectors(),
-            *self.around.reflectors(),
-            *self.rooms.storage,
+            *self.informers.reflectors(),
+            *self.constraints.reflectors(),
+            *self.capacity.storage,
             self._secrets,
             self._configurations,
             self._leases,
@@ -263,10 +275,10 @@ class SpotController:
 
     def not_ready(self) -> str | None:
         """Return the problem that makes the process not ready. A synced standby is ready; a leader must also listen."""
-        problem = self.watched.not_ready()
+        problem = self.informers.not_ready()
         if problem is not None:
             return problem
-        if self.elector.leading() and not self.listener.listening:
+        if self.elector.is_leader() and not self.listener.listening:
             return "this process leads, but its webhook does not listen yet"
         return None
 
@@ -276,10 +288,10 @@ class SpotController:
         table = settings.table
         self.live_reads.table, self.live_reads.within_s = table, settings.webhook.live_read
         self.cache.reconfigure(table, settings.rules())
-        self.rooms.table = table
-        self._forget_admission()
-        self.moving.wake()
-        self._labelling.wake()
+        self.capacity.table = table
+        self._drop_admission_settings()
+        self.decision_loop.wake()
+        self._node_labeller.wake()
 
     async def _lead(self, leadership: Leadership) -> None:
         """Run one term. The webhook answers only after a fresh list of everything that counts."""
@@ -291,136 +303,145 @@ class SpotController:
                     group.create_task(self._upkeep.run(), name="certificates"),
                     group.create_task(self.listener.run(), name="webhook"),
                     group.create_task(self._mark_when_listening(), name="leader label"),
-                    group.create_task(self._sweep(), name="ledger"),
-                    group.create_task(self._move(), name="moves"),
+                    group.create_task(self._sweep_ledger(), name="ledger"),
+                    group.create_task(self._run_decision_loop(), name="moves"),
                     group.create_task(self.gates.run(self._guarded, self._actuator), name="gates"),
-                    *(group.create_task(apart(name, run), name=name) for name, run in self._parts().items()),
+                    *(
+                        group.create_task(restart_on_error(name, run), name=name)
+                        for name, run in self._term_tasks().items()
+                    ),
                 ]
                 self._serving = True
-                asking = await self._standing.wait_asked(self._nudge, self._stopping.is_set)
+                asking = await self._lease_requests.wait_for_request(self._wake_event, self._stopping.is_set)
                 await self.listener.drain(_DRAIN_S)
                 if asking:
-                    self.elector.give_way(STANDS_ASIDE * self._candidacy.times.retry_s)
+                    self.elector.step_down(STEP_DOWN_PERIODS * self._candidacy.times.retry_s)
                 for task in tasks:
                     task.cancel()
         finally:
-            await self._actuator.finish()
+            await self._actuator.wait_answers()
             self._serving = False
             self._leadership = None
             self._metrics.lease_held.set(0)
-            self._moves.ended()
+            self._move_metrics.clear()
 
-    def _parts(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+    def _term_tasks(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return the tasks of a term besides answering, moving and opening gates."""
         return {
-            "refused pods": lambda: self._refusals.run(self._change_ledger),
-            "interruptions": lambda: self._recording.run(self._guarded),
+            "refused pods": lambda: self._refused_creates.run(self._change_ledger),
+            "interruptions": lambda: self._interruption_record.run(self._guarded),
             "valid policies": lambda: self._policies.run(self._guarded),
-            "wave capacity": self._foreseeing.run,
-            "node labels": lambda: self._labelling.run(self._guarded, self._actuator),
+            "wave capacity": self._headroom_monitor.run,
+            "node labels": lambda: self._node_labeller.run(self._guarded, self._actuator),
         }
 
     async def _promote(self) -> None:
-        await self.watched.wait_synced()
+        await self.informers.wait_synced()
         while True:
             try:
-                await self.watched.relist()
+                await self.informers.relist()
                 await self._policies.read()
                 break
             except KubeError as problem:
                 self._log.warning("initial list failed, retrying", error=str(problem))
             await asyncio.sleep(_PROMOTION_RETRY_S)
-        for resource in self.watched.not_served():
+        for resource in self.informers.unserved_kinds():
             self._log.warning(
                 "workloads not served by the cluster, waiting for their definition",
                 resource=resource,
             )
-        self.answering.ledger = _empty_ledger(self.settings)
-        self._forget_admission()
+        self.admission_handler.ledger = _empty_ledger(self.settings)
+        self._drop_admission_settings()
         self._metrics.lease_held.set(1)
-        self._log.info("pods counted", pods=len(self.watched.pods.store))
+        self._log.info("pods counted", pods=len(self.informers.pods.store))
 
-    async def _move(self) -> None:
+    async def _run_decision_loop(self) -> None:
         """Run the decision loop; each pod is read live again before its move."""
-        telling = Telling(self.cache.cluster, self._record, _now)
+        telling = Notifier(self.cache.cluster, self._record, _now)
 
         def done(attempt: Attempt) -> None:
-            telling.attempted(attempt)
-            self.moving.attempted(attempt)
-            self._moves.attempted(attempt)
+            telling.notify_attempt(attempt)
+            self.decision_loop.record_attempt(attempt)
+            self._move_metrics.count_attempt(attempt)
 
-        attempting = Attempting(
+        attempting = ActionExecutor(
             self._guarded,
             self._actuator,
-            Again(self._client, self.cache.cluster, lambda: self.settings.table, self.cache.node_facts),
-            Departures(self._leaving, self._staying),
+            LiveRecheck(self._client, self.cache.cluster, lambda: self.settings.table, self.cache.node_facts),
+            DepartureCallbacks(self._record_leaving, self._record_staying),
             self.cache.cluster,
             wall=lambda: self._wall().timestamp(),
         )
-        conditions = Conditions(self._guarded, self._actuator, self.watched.pods.store, self.cache.cluster, self._wall)
-        history = await self._recording.recorded()
-        pools = recalled(history, self.cache.cluster.nodes, self.settings.limits())
-        await self.moving.run(Acting(attempting.attempt, done), telling, conditions, pools)
+        conditions = ConditionWriter(
+            self._guarded, self._actuator, self.informers.pods.store, self.cache.cluster, self._wall
+        )
+        history = await self._interruption_record.read_history()
+        pools = restore_pools(history, self.cache.cluster.nodes, self.settings.limits())
+        await self.decision_loop.run(Applier(attempting.attempt, done), telling, conditions, pools)
 
-    def _leaving(self, pod: PodFacts, owner: str) -> None:
+    def _record_leaving(self, pod: PodFacts, owner: str) -> None:
         slot, nodes = Slot(owner, pod.revision), self.cache.cluster.nodes
-        self._change_ledger(lambda ledger: ledger.release(slot, pod, nodes, _now()))
+        self._change_ledger(lambda ledger: ledger.with_release(slot, pod, nodes, _now()))
 
-    def _staying(self, pod: PodFacts, owner: str) -> None:
+    def _record_staying(self, pod: PodFacts, owner: str) -> None:
         slot = Slot(owner, pod.revision)
-        self._change_ledger(lambda ledger: ledger.unreleased(slot, pod.key.name))
+        self._change_ledger(lambda ledger: ledger.without_release(slot, pod.key.name))
 
     async def _mark_when_listening(self) -> None:
         await self.listener.wait_listening()
-        namespace, guarded = self.place.namespace, self._guarded
-        mark = Mark(namespace, self.place.pod, LEADS, "true")
-        await keep_marked(mark, guarded, lambda pod, patch: guarded.patch(PODS, pod, patch, namespace))
+        namespace, guarded = self.location.namespace, self._guarded
+        mark = LeaderLabel(namespace, self.location.pod, LEADER_LABEL, "true")
+        await maintain_leader_label(mark, guarded, lambda pod, patch: guarded.patch(PODS, pod, patch, namespace))
 
-    async def _sweep(self) -> None:
+    async def _sweep_ledger(self) -> None:
         """Remove ledger entries that have ended; counts do not depend on it."""
         while True:
             await asyncio.sleep(_SWEEP_S)
-            ledger = self.answering.ledger
+            ledger = self.admission_handler.ledger
             self._metrics.reservations.set(sum(map(len, ledger.reservations.values())))
-            for slot in list(dict.fromkeys((*ledger.reservations, *ledger.releases, *ledger.surges)))[:_SWEPT]:
+            for slot in list(dict.fromkeys((*ledger.reservations, *ledger.releases, *ledger.surges)))[
+                :_SLOTS_PER_SWEEP
+            ]:
                 pods = [pod for pod in self.cache.cluster.pods.get(slot.owner, ()) if pod.revision == slot.revision]
-                ledger = ledger.settled(slot, pods, _now())
-            self.answering.ledger = ledger
+                ledger = ledger.without_settled_entries(slot, pods, _now())
+            self.admission_handler.ledger = ledger
 
     def _change_ledger(self, step: Callable[[Ledger], Ledger]) -> None:
-        self.answering.ledger = step(self.answering.ledger)
+        self.admission_handler.ledger = step(self.admission_handler.ledger)
 
-    def _look_at_lease(self) -> None:
+    def _on_lease_change(self) -> None:
         """Wake the elector at each change of the Lease, so that a candidate waits no longer than needed."""
-        self._nudge.set()
-        lease = self._standing.lease
+        self._wake_event.set()
+        lease = self._lease_requests.lease
         claim = (lease.spec.holder_identity, lease.spec.renew_time) if lease is not None else None
-        if claim != self._claim:
-            self._claim = claim
+        if claim != self._last_claim:
+            self._last_claim = claim
             self.elector.wake()
 
-    async def _ask_for_lease(self) -> None:
+    async def _request_lease(self) -> None:
         """Request the Lease if this pod has a newer revision, so that it need not wait for the old pod's end."""
-        await self.watched.wait_synced()
-        await self._standing.keep_asking(self._elections, self.elector.leading, self._candidacy.times.retry_s)
+        await self.informers.wait_synced()
+        await self._lease_requests.keep_requesting_lease(
+            self._elections, self.elector.is_leader, self._candidacy.times.retry_s
+        )
 
-    async def _tell_presence(self) -> None:
+    async def _report_webhook_presence(self) -> None:
         """Warn while the webhook is not installed: pods then have no class, and nothing fails."""
-        await self._presence.wait_synced()
+        await self._webhook_presence.wait_synced()
         warned = False
         while True:
-            installed = self._presence.installed()
+            installed = self._webhook_presence.installed_metadata()
             self._metrics.webhook_installed.set(installed is not None)
             if installed is None:
                 self._log.warning(
                     "webhook not installed, new pods get no class",
-                    configuration=self._presence.configuration,
+                    configuration=self._webhook_presence.configuration,
                     next_step="apply the output of `situate manifests`",
                 )
                 warned = True
             elif warned:
-                self._log.info("webhook installed", configuration=self._presence.configuration)
-            await self._presence.wait_other(installed)
+                self._log.info("webhook installed", configuration=self._webhook_presence.configuration)
+            await self._webhook_presence.wait_change(installed)
 
     def _revision(self, controller: OwnerReference, _: str) -> int | None:
         """Return the revision number of the pod's ReplicaSet."""
@@ -428,7 +449,7 @@ class SpotController:
         return None if replica_set is None else replica_set.number
 
     def _may_answer(self) -> bool:
-        return self._leadership is not None and self._leadership.valid_now()
+        return self._leadership is not None and self._leadership.is_valid()
 
     def _may_write(self) -> None:
         if not self._may_answer():
@@ -438,31 +459,31 @@ class SpotController:
         self.listener.serve_with(generation)
         self._metrics.certificate_ends.set(generation.ends)
 
-    def _view(self, live: LiveRead | None) -> View:
-        if self._admission is None:
+    def _admission_view(self, live: LiveRead | None) -> AdmissionView:
+        if self._admission_settings is None:
             epoch = self._leadership.term if self._leadership is not None else 0
-            doomed = avoided(self.cache.cluster.nodes.values())
-            self._admission = self.settings.admission(epoch, doomed, self.place.namespace)
-        return View(self.cache.cluster, self._admission, self.cache.memories, live)
+            doomed = nodes_to_avoid(self.cache.cluster.nodes.values())
+            self._admission_settings = self.settings.admission_settings(epoch, doomed, self.location.namespace)
+        return AdmissionView(self.cache.cluster, self._admission_settings, self.cache.memories, live)
 
-    def _forget_admission(self) -> None:
+    def _drop_admission_settings(self) -> None:
         """Drop cached settings after a change of nodes or settings."""
-        self._admission = None
+        self._admission_settings = None
 
-    def _policies_changed(self) -> None:
+    def _on_policies_change(self) -> None:
         self._policies.wake()
 
-    def _recall(self, recorded: Mapping[str, Policy]) -> None:
-        self.cache.recall(recorded)
-        self.moving.wake()
+    def _recall_policies(self, recorded: Mapping[str, Policy]) -> None:
+        self.cache.recall_policies(recorded)
+        self.decision_loop.wake()
 
-    def _nodes_changed(self) -> None:
-        self._forget_admission()
-        self.moving.wake()
-        self._recording.wake()
+    def _on_nodes_change(self) -> None:
+        self._drop_admission_settings()
+        self.decision_loop.wake()
+        self._interruption_record.wake()
 
 
-def _named(
+def _object_reflector(
     client: Client, resource: ResourceType[T], name: str, namespace: str | None, rng: random.Random
 ) -> Reflector[T]:
     """Create a reflector of one object."""

@@ -15,13 +15,13 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from situate.spot.capacity.headroom import WaveRoom
-from situate.spot.controller.act.attempt import Attempt, Outcome
+from situate.spot.capacity.headroom import WaveCapacity
+from situate.spot.controller.act.attempt import Attempt, AttemptOutcome
 from situate.spot.model.actions import Move, Reason
 from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity
 from situate.spot.nodes.prices import Prices
-from situate.spot.rebalance.decide import Decision, Phase, Report, Situation
+from situate.spot.rebalance.decide import ClusterView, Decision, Phase, Report
 from situate.spot.report.cost_report import WorkloadCost, discount_on, savings, workload_cost
 
 MOST_WORKLOADS: Final = 1000
@@ -35,46 +35,46 @@ _CLASSES: Final = (str(Capacity.ON_DEMAND), str(Capacity.SPOT), _UNCLASSIFIED)
 
 
 @dataclass(frozen=True, slots=True)
-class _Figures:
+class _WorkloadFigures:
     """Figures of one workload, valid while nothing about it changes."""
 
     report: Report
     prices: Prices
     """Prices used for the figures."""
-    everywhere: tuple[float, bool]
+    overall_discount: tuple[float, bool]
     """Discount on all spot nodes used for the figures, and whether it was looked up."""
     classes: Count[str]
     """Live pods."""
-    without: frozenset[str]
+    unclassified: frozenset[str]
     """Uids of pods without a class that are not behind a gate."""
     cost: WorkloadCost
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class LatestDecision:
     """The latest decision and its inputs."""
 
     decision: Decision
-    situation: Situation
-    at: float
+    view: ClusterView
+    decided_at: float
     missing: int
     """Missing on-demand pods, over all workloads."""
-    figures: Mapping[str, _Figures]
+    figures: Mapping[str, _WorkloadFigures]
     """By uid, for workloads that take part, in their order."""
 
     @property
     def workloads(self) -> list[Workload]:
         """Return the workloads that take part."""
-        return [_workload(self.decision, self.situation, uid) for uid in self.figures]
+        return [_workload_of(self.decision, self.view, uid) for uid in self.figures]
 
 
 class MoveMetrics(Collector):
-    """Metrics of moves; `observed` and `attempted` record decisions and attempts, `ended` the end of a term."""
+    """Metrics of moves: `observe_decision` and `count_attempt` record them, `clear` ends a term."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.last: Observed | None = None
+        self.last: LatestDecision | None = None
         """None while this process does not lead, and before its first decision."""
-        self._room: WaveRoom | None = None
+        self._wave_capacity: WaveCapacity | None = None
         self._unclassified: frozenset[str] = frozenset()
         self.evictions = Counter(
             "situate_spot_evictions", "Pods that were evicted, deleted or released", ("reason",), registry=registry
@@ -93,12 +93,12 @@ class MoveMetrics(Collector):
         )
         for reason in Reason:
             self.evictions.labels(str(reason))
-        for outcome in Outcome:
-            if outcome is not Outcome.DONE:
+        for outcome in AttemptOutcome:
+            if outcome is not AttemptOutcome.DONE:
                 self.refused.labels(str(outcome))
         registry.register(self)
 
-    def observed(self, decision: Decision, situation: Situation, now: float) -> Generator[None, None, None]:
+    def observe_decision(self, decision: Decision, situation: ClusterView, now: float) -> Generator[None, None, None]:
         """Compute the figures after a decision, in steps of one workload. `now`: seconds of any clock.
 
         Figures of workloads that the decision did not re-evaluate are reused.
@@ -106,44 +106,44 @@ class MoveMetrics(Collector):
         last = self.last
         known = last.figures if last is not None else {}
         everywhere = discount_on(situation.cluster.nodes.values(), situation.prices)
-        figures: dict[str, _Figures] = {}
-        for uid in _managed(decision):
+        figures: dict[str, _WorkloadFigures] = {}
+        for uid in _managed_workloads(decision):
             if uid not in situation.cluster.owners:
                 continue
             before = known.get(uid)
             report = decision.reports[uid]
-            same = before is not None and before.prices is situation.prices and before.everywhere == everywhere
+            same = before is not None and before.prices is situation.prices and before.overall_discount == everywhere
             if before is not None and same and before.report is report:
                 figures[uid] = before
                 continue
-            figures[uid] = _figures(_workload(decision, situation, uid), report, situation, everywhere)
+            figures[uid] = _compute_figures(_workload_of(decision, situation, uid), report, situation, everywhere)
             yield
         if last is not None:
-            self.deficit_seconds.inc(last.missing * min(_LONGEST_S, max(0.0, now - last.at)))
-        without = frozenset().union(*(each.without for each in figures.values()))
+            self.deficit_seconds.inc(last.missing * min(_LONGEST_S, max(0.0, now - last.decided_at)))
+        without = frozenset().union(*(each.unclassified for each in figures.values()))
         self.unclassified.inc(len(without - self._unclassified))
         self._unclassified = without
         missing = sum(max(0, each.report.need) for each in figures.values())
-        self.last = Observed(decision, situation, now, missing, figures)
+        self.last = LatestDecision(decision, situation, now, missing, figures)
 
-    def attempted(self, attempt: Attempt) -> None:
+    def count_attempt(self, attempt: Attempt) -> None:
         action = attempt.action
         if not isinstance(action, Move):
             return
-        if attempt.outcome is not Outcome.DONE:
+        if attempt.outcome is not AttemptOutcome.DONE:
             self.refused.labels(str(attempt.outcome)).inc()
             return
         self.evictions.labels(str(action.reason)).inc()
         if action.reason is Reason.REPAIR:
             self.repairs.inc()
 
-    def foreseen(self, room: WaveRoom) -> None:
+    def set_wave_capacity(self, room: WaveCapacity) -> None:
         """Record the on-demand capacity for the largest wave."""
-        self._room = room
+        self._wave_capacity = room
 
-    def ended(self) -> None:
+    def clear(self) -> None:
         """Remove the figures after the end of a term."""
-        self.last, self._unclassified, self._room = None, frozenset(), None
+        self.last, self._unclassified, self._wave_capacity = None, frozenset(), None
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Describe nothing: the metrics depend on leadership."""
@@ -158,23 +158,29 @@ class MoveMetrics(Collector):
         saving, achievable = savings(each.cost for each in last.figures.values())
         yield _gauge("saving_ratio", "Saved part of the cost of all pods on demand", saving)
         yield _gauge("saving_achievable_ratio", "Saved part of the cost if each target were met exactly", achievable)
-        if self._room is not None:
-            yield _gauge("wave_displaced_pods", "Pods that the largest known wave would displace", self._room.displaced)
-            yield _gauge("wave_missing_pods", "Displaced pods without free on-demand capacity", self._room.missing)
+        if self._wave_capacity is not None:
+            yield _gauge(
+                "wave_displaced_pods", "Pods that the largest known wave would displace", self._wave_capacity.displaced
+            )
+            yield _gauge(
+                "wave_missing_pods", "Displaced pods without free on-demand capacity", self._wave_capacity.missing
+            )
 
 
-def _managed(decision: Decision) -> list[str]:
+def _managed_workloads(decision: Decision) -> list[str]:
     return [uid for uid, report in decision.reports.items() if report.phase is not Phase.UNMANAGED]
 
 
-def _workload(decision: Decision, situation: Situation, uid: str) -> Workload:
+def _workload_of(decision: Decision, situation: ClusterView, uid: str) -> Workload:
     cluster = situation.cluster
-    return Workload(cluster.owners[uid], decision.reports[uid].asked, cluster.pods.get(uid, ()))
+    return Workload(cluster.owners[uid], decision.reports[uid].effective_target, cluster.pods.get(uid, ()))
 
 
-def _figures(workload: Workload, report: Report, situation: Situation, everywhere: tuple[float, bool]) -> _Figures:
-    live, prices = workload.live, situation.prices
-    return _Figures(
+def _compute_figures(
+    workload: Workload, report: Report, situation: ClusterView, everywhere: tuple[float, bool]
+) -> _WorkloadFigures:
+    live, prices = workload.live_pods, situation.prices
+    return _WorkloadFigures(
         report,
         prices,
         everywhere,
@@ -184,7 +190,7 @@ def _figures(workload: Workload, report: Report, situation: Situation, everywher
     )
 
 
-def _workload_gauges(last: Observed) -> Iterator[GaugeMetricFamily]:
+def _workload_gauges(last: LatestDecision) -> Iterator[GaugeMetricFamily]:
     """Yield gauges per workload, in the order of namespace and name; the last workloads are summed."""
     numbers: dict[str, Count[tuple[str, str, str]]] = {"target": Count(), "od_effective": Count()}
     pods: Count[tuple[str, str, str, str]] = Count()

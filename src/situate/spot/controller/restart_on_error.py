@@ -12,7 +12,7 @@ AGAIN_S: Final = 5.0
 """Delay before a restart."""
 
 
-async def apart(what: str, run: Callable[[], Awaitable[None]]) -> None:
+async def restart_on_error(what: str, run: Callable[[], Awaitable[None]]) -> None:
     """Run `run` until it returns; restart it after each exception. Cancellation passes through."""
     log = structlog.get_logger()
     while True:

@@ -15,12 +15,12 @@ from situate.kube.errors import Forbidden, Invalid, KubeError, NotFound
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import PODS, unstructured
 from situate.objects.reviews.authorization import ResourceAttributes
-from situate.runtime.serving.certificates.secret_controller import MUTATING, published
+from situate.runtime.serving.certificates.secret_controller import MUTATING, published_bundle
 from situate.spot.model.object_names import WEBHOOK, configuration_name
-from situate.spot.model.pods_nodes_workloads import ON_DEMAND, TRIED
+from situate.spot.model.pods_nodes_workloads import ON_DEMAND, WEBHOOK_CHECK
 
 _DEPLOYMENTS: Final = unstructured("apps", "v1", "Deployment", "deployments")
-_IN: Final = "default"
+_CHECK_NAMESPACE: Final = "default"
 """Namespace of the checks: every cluster has it."""
 _NAME: Final = "situate-check"
 _UNREADABLE: Final = "situate-check"
@@ -28,91 +28,101 @@ _UNREADABLE: Final = "situate-check"
 _APPLY: Final = "apply the output of `situate manifests`"
 
 
-class Found(Enum):
+class CheckOutcome(Enum):
     WORKS = "works"
     FAILS = "fails"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class CheckResult:
     """Result of a check, with its reason or the next step."""
 
-    found: Found
-    said: str = ""
+    outcome: CheckOutcome
+    message: str = ""
 
 
-async def check_webhook(client: Client, namespace: str) -> Trial:
+async def check_webhook(client: Client, namespace: str) -> CheckResult:
     """Check whether a new Pod gets a class. `namespace`: of the installation, if it is known."""
     try:
-        configuration = await _configuration(client, namespace)
+        configuration = await _find_configuration(client, namespace)
     except KubeError as problem:
-        return Trial(Found.UNKNOWN, str(problem))
+        return CheckResult(CheckOutcome.UNKNOWN, str(problem))
     if configuration is None:
-        return Trial(
-            Found.FAILS,
+        return CheckResult(
+            CheckOutcome.FAILS,
             f"no MutatingWebhookConfiguration contains the webhook of spot, so new Pods get no class; {_APPLY}",
         )
     name = configuration.metadata.name
-    if not published(configuration, WEBHOOK):
-        return Trial(
-            Found.FAILS, f"{name} has no caBundle, which the leader writes; check whether the Pods of spot run"
+    if not published_bundle(configuration, WEBHOOK):
+        return CheckResult(
+            CheckOutcome.FAILS, f"{name} has no caBundle, which the leader writes; check whether the Pods of spot run"
         )
     try:
         if not await _may_create(client, "", "pods"):
-            return Trial(Found.UNKNOWN, f"this account may not create Pods in namespace {_IN}, even as a dry run")
-        tried = await client.create(PODS, _pod(), _IN, dry_run=True)
+            return CheckResult(
+                CheckOutcome.UNKNOWN,
+                f"this account may not create Pods in namespace {_CHECK_NAMESPACE}, even as a dry run",
+            )
+        tried = await client.create(PODS, _check_pod(), _CHECK_NAMESPACE, dry_run=True)
     except KubeError as problem:
-        return Trial(Found.UNKNOWN, f"the dry run of a Pod in namespace {_IN} failed: {problem}")
-    if tried.metadata.annotations.get(TRIED) == "answered":
-        return Trial(Found.WORKS)
-    return Trial(
-        Found.FAILS,
+        return CheckResult(
+            CheckOutcome.UNKNOWN, f"the dry run of a Pod in namespace {_CHECK_NAMESPACE} failed: {problem}"
+        )
+    if tried.metadata.annotations.get(WEBHOOK_CHECK) == "answered":
+        return CheckResult(CheckOutcome.WORKS)
+    return CheckResult(
+        CheckOutcome.FAILS,
         f"{name} exists, but API servers get no answer, so new Pods get no class; "
         "check the Pods and EndpointSlices of its Service, and NetworkPolicies",
     )
 
 
-async def check_on_demand_policy(client: Client) -> Trial:
+async def check_on_demand_policy(client: Client) -> CheckResult:
     """Check whether an unreadable value of the on-demand annotation is refused."""
     try:
         if not await _may_create(client, "apps", "deployments"):
-            return Trial(
-                Found.UNKNOWN, f"this account may not create Deployments in namespace {_IN}, even as a dry run"
+            return CheckResult(
+                CheckOutcome.UNKNOWN,
+                f"this account may not create Deployments in namespace {_CHECK_NAMESPACE}, even as a dry run",
             )
-        await client.create(_DEPLOYMENTS, _deployment(), _IN, dry_run=True)
+        await client.create(_DEPLOYMENTS, _check_deployment(), _CHECK_NAMESPACE, dry_run=True)
     except Invalid as refusal:
         if ON_DEMAND in str(refusal):
-            return Trial(Found.WORKS)
-        return Trial(Found.UNKNOWN, f"the dry run of a Deployment in namespace {_IN} failed: {refusal}")
+            return CheckResult(CheckOutcome.WORKS)
+        return CheckResult(
+            CheckOutcome.UNKNOWN, f"the dry run of a Deployment in namespace {_CHECK_NAMESPACE} failed: {refusal}"
+        )
     except KubeError as problem:
-        return Trial(Found.UNKNOWN, f"the dry run of a Deployment in namespace {_IN} failed: {problem}")
-    return Trial(Found.FAILS, f"the API server accepts an invalid value of {ON_DEMAND}; {_APPLY}")
+        return CheckResult(
+            CheckOutcome.UNKNOWN, f"the dry run of a Deployment in namespace {_CHECK_NAMESPACE} failed: {problem}"
+        )
+    return CheckResult(CheckOutcome.FAILS, f"the API server accepts an invalid value of {ON_DEMAND}; {_APPLY}")
 
 
-async def _configuration(client: Client, namespace: str) -> Unstructured | None:
+async def _find_configuration(client: Client, namespace: str) -> Unstructured | None:
     """Return the configuration of the installation, or any that has the webhook."""
     try:
         found = await client.get(MUTATING, configuration_name(namespace))
     except NotFound:
         pass
     else:
-        if published(found, WEBHOOK) is not None:
+        if published_bundle(found, WEBHOOK) is not None:
             return found
     try:
         page = await client.list_all(MUTATING)
     except Forbidden:
         return None
-    return next((each for each in page.items if published(each, WEBHOOK) is not None), None)
+    return next((each for each in page.items if published_bundle(each, WEBHOOK) is not None), None)
 
 
 async def _may_create(client: Client, group: str, resource: str) -> bool:
     """Check permission first, so that no refused write appears in the audit log."""
-    attributes = ResourceAttributes(namespace=_IN, verb="create", group=group, resource=resource)
+    attributes = ResourceAttributes(namespace=_CHECK_NAMESPACE, verb="create", group=group, resource=resource)
     return (await client.review_access(attributes)).allowed
 
 
-def _pod() -> dict[str, Any]:
+def _check_pod() -> dict[str, Any]:
     """Build a Pod of a nonexistent ReplicaSet that meets the strictest Pod security standard."""
     owner = {
         "apiVersion": "apps/v1",
@@ -122,24 +132,24 @@ def _pod() -> dict[str, Any]:
         "controller": True,
     }
     return {
-        "metadata": {"generateName": f"{_NAME}-", "annotations": {TRIED: "asked"}, "ownerReferences": [owner]},
-        "spec": _spec(),
+        "metadata": {"generateName": f"{_NAME}-", "annotations": {WEBHOOK_CHECK: "asked"}, "ownerReferences": [owner]},
+        "spec": _pod_spec(),
     }
 
 
-def _deployment() -> dict[str, Any]:
+def _check_deployment() -> dict[str, Any]:
     labels = {"app.kubernetes.io/name": _NAME}
     return {
         "metadata": {"name": _NAME, "annotations": {ON_DEMAND: _UNREADABLE}},
         "spec": {
             "replicas": 0,
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": _spec()},
+            "template": {"metadata": {"labels": labels}, "spec": _pod_spec()},
         },
     }
 
 
-def _spec() -> dict[str, Any]:
+def _pod_spec() -> dict[str, Any]:
     security = {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},

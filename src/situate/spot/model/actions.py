@@ -40,7 +40,7 @@ class Reason(StrEnum):
     """A released pod whose workload is gone."""
 
 
-BY_POLICY = frozenset((Reason.TO_ON_DEMAND, Reason.TO_SPOT, Reason.RETURN, Reason.REPAIR, Reason.AT_RISK))
+POLICY_REASONS = frozenset((Reason.TO_ON_DEMAND, Reason.TO_SPOT, Reason.RETURN, Reason.REPAIR, Reason.AT_RISK))
 """Moves that only policy requires: all limits apply to them."""
 
 

@@ -15,7 +15,7 @@ Nodes = Mapping[str, NodeFacts]
 """By name."""
 
 
-def effective(pod: PodFacts, nodes: Nodes) -> Capacity | None:
+def effective_capacity(pod: PodFacts, nodes: Nodes) -> Capacity | None:
     """Return the capacity of the pod's node, or its class if it is unbound; None on a doomed or dead node.
 
     If the node is not known, the capacity is unknown.
@@ -28,16 +28,16 @@ def effective(pod: PodFacts, nodes: Nodes) -> Capacity | None:
     return None if node.ending else node.capacity
 
 
-def counted(pods: Iterable[PodFacts], revision: str | None = None) -> list[PodFacts]:
+def counted_pods(pods: Iterable[PodFacts], revision: str | None = None) -> list[PodFacts]:
     """Return the pods that count: the live ones, of the given revision if there is one."""
     return [pod for pod in pods if pod.live and (revision is None or pod.revision == revision)]
 
 
-def on_demand_effective(pods: Iterable[PodFacts], nodes: Nodes) -> int:
+def effective_on_demand_count(pods: Iterable[PodFacts], nodes: Nodes) -> int:
     """Count the pods that are effectively on demand, among pods that count."""
-    return sum(effective(pod, nodes) is Capacity.ON_DEMAND for pod in pods)
+    return sum(effective_capacity(pod, nodes) is Capacity.ON_DEMAND for pod in pods)
 
 
-def by_placement(pods: Iterable[PodFacts], nodes: Nodes) -> Mapping[Capacity | None, int]:
+def count_by_placement(pods: Iterable[PodFacts], nodes: Nodes) -> Mapping[Capacity | None, int]:
     """Count the pods that count, by effective capacity."""
-    return Counter(effective(pod, nodes) for pod in counted(pods))
+    return Counter(effective_capacity(pod, nodes) for pod in counted_pods(pods))

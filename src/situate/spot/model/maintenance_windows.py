@@ -58,7 +58,7 @@ class Window:
     """At most a day."""
     zone: ZoneInfo
 
-    def open_at(self, now: float) -> bool:
+    def is_open_at(self, now: float) -> bool:
         """Return whether the window opened within its duration; follows changes of the zone's clock."""
         moment = datetime.fromtimestamp(now, UTC).replace(second=0, microsecond=0)
         earliest = now - self.duration_s
@@ -69,10 +69,10 @@ class Window:
         return False
 
 
-def any_open(windows: Iterable[Window], now: float) -> bool:
+def any_window_open(windows: Iterable[Window], now: float) -> bool:
     """Return whether one of the windows is open; without windows, always true."""
     listed = tuple(windows)
-    return not listed or any(window.open_at(now) for window in listed)
+    return not listed or any(window.is_open_at(now) for window in listed)
 
 
 def parse_cron(text: str) -> Cron:
@@ -81,7 +81,7 @@ def parse_cron(text: str) -> Cron:
         names = ", ".join(name for name, _, _ in _FIELDS)
         raise BadWindow(f"found {len(fields)} fields in {text[:60]!r}, allowed: five fields ({names})")
     minutes, hours, days, months, weekdays = (
-        _values(field, name, least, most) for field, (name, least, most) in zip(fields, _FIELDS, strict=True)
+        _parse_field(field, name, least, most) for field, (name, least, most) in zip(fields, _FIELDS, strict=True)
     )
     return Cron(
         minutes,
@@ -94,36 +94,36 @@ def parse_cron(text: str) -> Cron:
     )
 
 
-def time_zone(name: str) -> ZoneInfo:
+def parse_time_zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as problem:
         raise BadWindow(f"found {name[:60]!r}, allowed: the name of a time zone such as Europe/Berlin") from problem
 
 
-def _values(field: str, name: str, least: int, most: int) -> frozenset[int]:
+def _parse_field(field: str, name: str, least: int, most: int) -> frozenset[int]:
     found: set[int] = set()
     for part in field.split(","):
         match = _PART.fullmatch(part)
         if match is None:
             raise BadWindow(f"{name}: found {part[:20]!r}, allowed: *, numbers, ranges and steps such as 1-5 or */15")
         span, step = match[1], int(match[2] or 1)
-        low, high = (least, most) if span == "*" else _span(span, name, least, most, stepped=match[2] is not None)
+        low, high = (least, most) if span == "*" else _parse_span(span, name, least, most, stepped=match[2] is not None)
         if step < 1 or low > high:
             raise BadWindow(f"{name}: found {part[:20]!r}, allowed: a range that rises, and steps of at least 1")
         found.update(range(low, high + 1, step))
     return frozenset(found)
 
 
-def _span(text: str, name: str, least: int, most: int, *, stepped: bool) -> tuple[int, int]:
+def _parse_span(text: str, name: str, least: int, most: int, *, stepped: bool) -> tuple[int, int]:
     first, dash, last = text.partition("-")
-    low = _number(first, name, least, most)
+    low = _parse_number(first, name, least, most)
     if dash:
-        return low, _number(last, name, least, most)
+        return low, _parse_number(last, name, least, most)
     return low, most if stepped else low
 
 
-def _number(text: str, name: str, least: int, most: int) -> int:
+def _parse_number(text: str, name: str, least: int, most: int) -> int:
     words = {
         "month": dict(zip(_MONTHS, range(1, 13), strict=True)),
         "day of week": dict(zip(_DAYS, range(7), strict=True)),

@@ -14,14 +14,14 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
-from situate.spot.model.counts import Nodes, counted, effective, on_demand_effective
+from situate.spot.model.counts import Nodes, counted_pods, effective_capacity, effective_on_demand_count
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState, Owner, PodFacts
 
-LATELY_S: Final = 600.0
+RECENT_S: Final = 600.0
 """A younger pod has hardly begun to serve."""
 
 
-class Blocked(StrEnum):
+class BlockReason(StrEnum):
     """Reason why no pod is moved now."""
 
     STALE = "Stale"
@@ -65,13 +65,13 @@ class Workload:
     """All pods, including terminating, finished and released ones."""
 
     @cached_property
-    def live(self) -> Sequence[PodFacts]:
+    def live_pods(self) -> Sequence[PodFacts]:
         """The pods that count."""
-        return tuple(counted(self.pods))
+        return tuple(counted_pods(self.pods))
 
 
 @dataclass(frozen=True, slots=True)
-class Misplaced:
+class MisplacedPods:
     """Pods to move until the target is met."""
 
     need: int
@@ -89,20 +89,20 @@ class Misplaced:
         return self.candidates[: abs(self.need)]
 
 
-def misplaced(workload: Workload, nodes: Nodes, leaders: Collection[str] = ()) -> Misplaced:
+def find_misplaced_pods(workload: Workload, nodes: Nodes, leaders: Collection[str] = ()) -> MisplacedPods:
     """Return the pods to move. `leaders` are uids of pods that policy never moves."""
-    owner, live = workload.owner, workload.live
-    need = workload.target - on_demand_effective(live, nodes)
+    owner, live = workload.owner, workload.live_pods
+    need = workload.target - effective_on_demand_count(live, nodes)
     if need > 0 and not owner.stateful:
         need = max(0, need - max(0, owner.replicas - len(live)))  # admission classifies the pods still to be created
     if need > 0 and owner.pinned is not Capacity.SPOT:
-        return Misplaced(need, tuple(_to_on_demand(workload, live, nodes, leaders)))
+        return MisplacedPods(need, tuple(_candidates_to_on_demand(workload, live, nodes, leaders)))
     if need < 0 and owner.pinned is not Capacity.ON_DEMAND:
-        return Misplaced(need, tuple(_to_spot(workload, live, nodes, leaders)))
-    return Misplaced(need)
+        return MisplacedPods(need, tuple(_candidates_to_spot(workload, live, nodes, leaders)))
+    return MisplacedPods(need)
 
 
-def gate(
+def blocking_reason(
     workload: Workload,
     now: float,
     *,
@@ -110,46 +110,46 @@ def gate(
     overdue: bool = False,
     disruptions_allowed: int | None = None,
     cool_down_s: float = 60.0,
-) -> Blocked | None:
+) -> BlockReason | None:
     """Return why no pod of the workload may be moved now; None if one may.
 
     `overdue`: its rollout or scale-down has lasted too long to wait for (B12). `disruptions_allowed` comes from the
     budget that selects its pods; None without a budget. `cool_down_s` runs from the moment at which its last pod became
     ready, so every disturbance lengthens it.
     """
-    owner, live = workload.owner, workload.live
+    owner, live = workload.owner, workload.live_pods
     if not owner.observed:
-        return Blocked.STALE
+        return BlockReason.STALE
     if owner.rolling and not owner.paused and not overdue:
-        return Blocked.ROLLOUT
+        return BlockReason.ROLLOUT
     if wave:
-        return Blocked.WAVE
+        return BlockReason.WAVE
     if any(not pod.finished and not pod.live for pod in workload.pods):
-        return Blocked.IN_FLIGHT
+        return BlockReason.IN_FLIGHT
     if len(live) > owner.replicas and not overdue:
-        return Blocked.IN_FLIGHT
+        return BlockReason.IN_FLIGHT
     if any(not pod.node for pod in live):
-        return Blocked.PENDING
+        return BlockReason.PENDING
     if len(live) < owner.replicas or any(not pod.ready for pod in live):
-        return Blocked.NOT_READY
+        return BlockReason.NOT_READY
     steady = max(cool_down_s, owner.min_ready_s)
     if any(pod.ready_since is not None and now - pod.ready_since < steady for pod in live):
-        return Blocked.COOL_DOWN
+        return BlockReason.COOL_DOWN
     if disruptions_allowed is not None and disruptions_allowed < 1:
-        return Blocked.PDB
+        return BlockReason.PDB
     return None
 
 
-def patience(pod: PodFacts, now: float, cool_down_s: float) -> float:
+def required_steady_time(pod: PodFacts, now: float, cool_down_s: float) -> float:
     """Return how long a workload must have been steady before this pod is moved.
 
     A young pod without a class is moved as soon as all pods are ready: it has hardly begun to serve, and no plan
     includes it (B4).
     """
-    return 0.0 if pod.pod_class is None and now - pod.created < LATELY_S else cool_down_s
+    return 0.0 if pod.pod_class is None and now - pod.created < RECENT_S else cool_down_s
 
 
-def _to_on_demand(
+def _candidates_to_on_demand(
     workload: Workload, live: Sequence[PodFacts], nodes: Nodes, leaders: Collection[str]
 ) -> list[PodFacts]:
     """Sort pods to move to on demand: on ending nodes first, then not ready, then at risk, then the youngest."""
@@ -163,21 +163,23 @@ def _to_on_demand(
     wrong = [
         pod
         for pod in live
-        if effective(pod, nodes) is not Capacity.ON_DEMAND
-        and _movable(pod, nodes, leaders)
-        and (not workload.owner.stateful or _ordinal(workload.owner, pod) < workload.target)
+        if effective_capacity(pod, nodes) is not Capacity.ON_DEMAND
+        and _is_movable(pod, nodes, leaders)
+        and (not workload.owner.stateful or _ordinal_of(workload.owner, pod) < workload.target)
     ]
     return sorted(wrong, key=turn)
 
 
-def _to_spot(workload: Workload, live: Sequence[PodFacts], nodes: Nodes, leaders: Collection[str]) -> list[PodFacts]:
+def _candidates_to_spot(
+    workload: Workload, live: Sequence[PodFacts], nodes: Nodes, leaders: Collection[str]
+) -> list[PodFacts]:
     """Sort pods to move to spot: first the spot class, then pods without a class, then the on-demand class.
 
     Includes only revisions with more on-demand pods than the target. Admission counts by revision, so in a stalled
     rollout a pod of another revision would get the same class again.
     """
     order = {Capacity.SPOT: 0, None: 1, Capacity.ON_DEMAND: 2}
-    held = Counter(pod.revision for pod in live if effective(pod, nodes) is Capacity.ON_DEMAND)
+    held = Counter(pod.revision for pod in live if effective_capacity(pod, nodes) is Capacity.ON_DEMAND)
 
     def turn(pod: PodFacts) -> tuple[int, float, str]:
         return order.get(pod.pod_class, 1), -pod.created, pod.key.name
@@ -185,10 +187,10 @@ def _to_spot(workload: Workload, live: Sequence[PodFacts], nodes: Nodes, leaders
     wrong = [
         pod
         for pod in live
-        if effective(pod, nodes) is Capacity.ON_DEMAND
-        and _movable(pod, nodes, leaders)
+        if effective_capacity(pod, nodes) is Capacity.ON_DEMAND
+        and _is_movable(pod, nodes, leaders)
         and (
-            _ordinal(workload.owner, pod) >= workload.target
+            _ordinal_of(workload.owner, pod) >= workload.target
             if workload.owner.stateful
             else held[pod.revision] > workload.target
         )
@@ -196,13 +198,13 @@ def _to_spot(workload: Workload, live: Sequence[PodFacts], nodes: Nodes, leaders
     return sorted(wrong, key=turn)
 
 
-def _movable(pod: PodFacts, nodes: Nodes, leaders: Collection[str]) -> bool:
+def _is_movable(pod: PodFacts, nodes: Nodes, leaders: Collection[str]) -> bool:
     """Return whether policy may move the pod: no leader, and not on a cordoned node unless that node may end."""
     node = nodes.get(pod.node)
     guarded = node is not None and node.cordoned and node.state < NodeState.AT_RISK
     return pod.uid not in leaders and not guarded
 
 
-def _ordinal(owner: Owner, pod: PodFacts) -> int:
+def _ordinal_of(owner: Owner, pod: PodFacts) -> int:
     ordinal = owner.ordinal(pod.key.name)
     return -1 if ordinal is None else ordinal

@@ -8,22 +8,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from situate.spot.model.counts import Nodes, counted
+from situate.spot.model.counts import Nodes, counted_pods
 from situate.spot.model.pods_nodes_workloads import INSTANCE_TYPE_LABEL, ZONE_LABEL, Capacity, PodFacts
 
 
 def pods_by_pool(pods: Iterable[PodFacts], nodes: Nodes) -> Counter[str]:
     """Count a workload's live pods on spot nodes, by pool."""
-    places = (nodes.get(pod.node) for pod in counted(pods))
+    places = (nodes.get(pod.node) for pod in counted_pods(pods))
     return Counter(node.pool for node in places if node is not None and node.capacity is Capacity.SPOT)
 
 
-def crowded(pods: Iterable[PodFacts], nodes: Nodes) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def crowded_pools(pods: Iterable[PodFacts], nodes: Nodes) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the instance types that a workload fills most, or the zones if all types are equally full.
 
     Admission adds preferred terms against them. Empty if the workload has no pod on spot, or fills all of them equally.
     """
-    places = [node for pod in counted(pods) if (node := nodes.get(pod.node)) is not None]
+    places = [node for pod in counted_pods(pods) if (node := nodes.get(pod.node)) is not None]
     on_spot = [node for node in places if node.capacity is Capacity.SPOT]
     every = [node for node in nodes.values() if node.capacity is Capacity.SPOT]
     for label, used, known in (

@@ -19,11 +19,11 @@ from situate.spot.model.counts import Nodes
 from situate.spot.model.pods_nodes_workloads import Capacity, no_labels
 from situate.spot.nodes.savings import HOURS_PER_MONTH
 
-TOGETHER_S: Final = 120.0
+WAVE_GAP_S: Final = 120.0
 """Longest gap between ends of one wave: the notice period of a spot node."""
 MOST_WAVES: Final = 100
 """Number of waves in the history; older waves are dropped, and the history then begins later."""
-BACK_S: Final = 21600.0
+RETURN_S: Final = 21600.0
 """A node that comes this long after an end in its pool does not count as one that came back."""
 MOST_RETURNS: Final = 32
 _MOST_POOLS: Final = 8
@@ -60,7 +60,7 @@ class Return:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class InterruptionHistory:
     since: float | None = None
     """Start of the observation; None: never."""
     waves: tuple[Wave, ...] = ()
@@ -71,7 +71,7 @@ class History:
     """The latest returns, the oldest first."""
 
     @property
-    def largest(self) -> int | None:
+    def largest_wave(self) -> int | None:
         """Largest number of nodes that ended together; None if none ended."""
         return max((wave.nodes for wave in self.waves), default=None)
 
@@ -87,7 +87,7 @@ class History:
         return min(1.0, sum(wave.nodes for wave in self.waves) / (nodes * months))
 
 
-def noted(history: History, nodes: Nodes, now: float) -> History:
+def observe_nodes(history: InterruptionHistory, nodes: Nodes, now: float) -> InterruptionHistory:
     """Return the history after an observation of the nodes.
 
     The first observation of a process adds no ends and no returns, because the earlier nodes are unknown.
@@ -101,7 +101,7 @@ def noted(history: History, nodes: Nodes, now: float) -> History:
         return history if same else _with_returns(replace(history, since=since, usable=usable), before, now)
     pools = Counter(before[name] for name in gone)
     last = history.waves[-1] if history.waves else None
-    if last is not None and now - last.last < TOGETHER_S:
+    if last is not None and now - last.last < WAVE_GAP_S:
         joined = Counter(last.pools) + pools
         wave = Wave(last.began, now, last.nodes + len(gone), last.of, dict(joined.most_common(_MOST_POOLS)))
         waves = (*history.waves[:-1], wave)
@@ -109,55 +109,67 @@ def noted(history: History, nodes: Nodes, now: float) -> History:
         waves = (*history.waves, Wave(now, now, len(gone), len(before), dict(pools.most_common(_MOST_POOLS))))
     if len(waves) > MOST_WAVES:
         since, waves = waves[0].last, waves[1:]
-    return _with_returns(History(since, waves, usable, history.returns), before, now)
+    return _with_returns(InterruptionHistory(since, waves, usable, history.returns), before, now)
 
 
-def _with_returns(history: History, before: Mapping[str, str] | None, now: float) -> History:
+def _with_returns(history: InterruptionHistory, before: Mapping[str, str] | None, now: float) -> InterruptionHistory:
     """Add the nodes that have come since `before`, if they may be back."""
     if before is None or history.usable is None:
         return history
-    lately = {pool for wave in history.waves if now - wave.last < BACK_S for pool in wave.pools}
+    lately = {pool for wave in history.waves if now - wave.last < RETURN_S for pool in wave.pools}
     come = sorted(history.usable.keys() - before.keys())
     back = [Return(now, name, history.usable[name]) for name in come if history.usable[name] in lately]
     return replace(history, returns=(*history.returns, *back)[-MOST_RETURNS:]) if back else history
 
 
-def to_text(history: History) -> str:
+def to_text(history: InterruptionHistory) -> str:
     """Encode the history as JSON, without the data that only a running process has."""
     waves = [
-        {"began": _text(each.began), "last": _text(each.last), "nodes": each.nodes, "of": each.of, "pools": each.pools}
+        {
+            "began": _format_time(each.began),
+            "last": _format_time(each.last),
+            "nodes": each.nodes,
+            "of": each.of,
+            "pools": each.pools,
+        }
         for each in history.waves
     ]
-    since = None if history.since is None else _text(history.since)
-    returns = [{"at": _text(each.at), "node": each.node, "pool": each.pool} for each in history.returns]
+    since = None if history.since is None else _format_time(history.since)
+    returns = [{"at": _format_time(each.at), "node": each.node, "pool": each.pool} for each in history.returns]
     return json.dumps({"since": since, "waves": waves, "returns": returns}, separators=(",", ":"))
 
 
-def from_text(text: str) -> History:
+def from_text(text: str) -> InterruptionHistory:
     """Decode the text of `to_text`; an invalid text gives an empty history."""
     try:
         data = json.loads(text)
-        since = _time(data["since"])
-        waves = tuple(_wave(each) for each in data["waves"])[-MOST_WAVES:]
-        returns = tuple(_return(each) for each in data.get("returns", ()))[-MOST_RETURNS:]
+        since = _parse_time(data["since"])
+        waves = tuple(_parse_wave(each) for each in data["waves"])[-MOST_WAVES:]
+        returns = tuple(_parse_return(each) for each in data.get("returns", ()))[-MOST_RETURNS:]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError, BadTime):
-        return History()
+        return InterruptionHistory()
     in_order = tuple(sorted(waves, key=lambda wave: wave.began))
-    return History(since, in_order, None, tuple(sorted(returns, key=lambda each: each.at)))
+    return InterruptionHistory(since, in_order, None, tuple(sorted(returns, key=lambda each: each.at)))
 
 
-def _wave(data: Mapping[str, Any]) -> Wave:
+def _parse_wave(data: Mapping[str, Any]) -> Wave:
     pools = {str(name): int(count) for name, count in dict(data.get("pools") or no_labels()).items()}
-    return Wave(_time(data["began"]), _time(data["last"]), max(1, int(data["nodes"])), max(1, int(data["of"])), pools)
+    return Wave(
+        _parse_time(data["began"]),
+        _parse_time(data["last"]),
+        max(1, int(data["nodes"])),
+        max(1, int(data["of"])),
+        pools,
+    )
 
 
-def _return(data: Mapping[str, Any]) -> Return:
-    return Return(_time(data["at"]), str(data["node"]), str(data["pool"]))
+def _parse_return(data: Mapping[str, Any]) -> Return:
+    return Return(_parse_time(data["at"]), str(data["node"]), str(data["pool"]))
 
 
-def _text(at: float) -> str:
+def _format_time(at: float) -> str:
     return rfc3339(datetime.fromtimestamp(int(at), UTC))
 
 
-def _time(text: str) -> float:
+def _parse_time(text: str) -> float:
     return parse_time(text).timestamp()

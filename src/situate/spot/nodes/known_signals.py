@@ -15,31 +15,33 @@ from situate.spot.nodes.node_signals import DeadlineFrom, Signal
 
 _AWS_NOTICE_S: Final = 120.0
 _SHORT_NOTICE_S: Final = 30.0
-_NTH: Final = "aws-node-termination-handler/"
+_NTH_TAINT: Final = "aws-node-termination-handler/"
 
 
-def _labels(key: str, spot: Iterable[str], on_demand: Iterable[str] = ()) -> Iterator[Signal]:
+def _label_signals(key: str, spot: Iterable[str], on_demand: Iterable[str] = ()) -> Iterator[Signal]:
     for value in spot:
         yield Signal(source="label", key=key, value=value, capacity="spot")
     for value in on_demand:
         yield Signal(source="label", key=key, value=value, capacity="on-demand")
 
 
-def _doomed(source: Literal["taint", "condition", "event", "field"], key: str, notice_s: float | None = None) -> Signal:
+def _termination_signal(
+    source: Literal["taint", "condition", "event", "field"], key: str, notice_s: float | None = None
+) -> Signal:
     return Signal(source=source, key=key, state="doomed", notice_seconds=notice_s)
 
 
 SIGNALS: Final[tuple[Signal, ...]] = (
-    *_labels(CAPACITY_LABEL, ["spot"], ["on-demand"]),
-    *_labels("karpenter.sh/capacity-type", ["spot"], ["on-demand", "reserved"]),
-    *_labels("eks.amazonaws.com/capacityType", ["SPOT"], ["ON_DEMAND"]),
-    *_labels("cloud.google.com/gke-spot", ["true"]),
-    *_labels("cloud.google.com/gke-preemptible", ["true"]),
-    *_labels("cloud.google.com/gke-provisioning", ["spot", "preemptible"], ["standard"]),
-    *_labels("kubernetes.azure.com/scalesetpriority", ["spot"], ["regular"]),
-    *_labels("scheduling.cast.ai/spot", ["true"]),
-    *_labels("spotinst.io/node-lifecycle", ["spot"], ["od"]),
-    *_labels("node.kubernetes.io/lifecycle", ["spot"]),
+    *_label_signals(CAPACITY_LABEL, ["spot"], ["on-demand"]),
+    *_label_signals("karpenter.sh/capacity-type", ["spot"], ["on-demand", "reserved"]),
+    *_label_signals("eks.amazonaws.com/capacityType", ["SPOT"], ["ON_DEMAND"]),
+    *_label_signals("cloud.google.com/gke-spot", ["true"]),
+    *_label_signals("cloud.google.com/gke-preemptible", ["true"]),
+    *_label_signals("cloud.google.com/gke-provisioning", ["spot", "preemptible"], ["standard"]),
+    *_label_signals("kubernetes.azure.com/scalesetpriority", ["spot"], ["regular"]),
+    *_label_signals("scheduling.cast.ai/spot", ["true"]),
+    *_label_signals("spotinst.io/node-lifecycle", ["spot"], ["od"]),
+    *_label_signals("node.kubernetes.io/lifecycle", ["spot"]),
     Signal(
         source="taint",
         key="kubernetes.azure.com/scalesetpriority",
@@ -51,18 +53,18 @@ SIGNALS: Final[tuple[Signal, ...]] = (
     Signal(source="condition", key="Ready", value="Unknown", state="dead"),
     Signal(source="taint", key="node.kubernetes.io/unreachable", state="dead"),
     Signal(source="taint", key="node.kubernetes.io/out-of-service", state="dead"),
-    _doomed("field", "metadata.deletionTimestamp"),
-    _doomed("taint", "karpenter.sh/disrupted"),
+    _termination_signal("field", "metadata.deletionTimestamp"),
+    _termination_signal("taint", "karpenter.sh/disrupted"),
     Signal(source="taint", key="karpenter.sh/disruption", value="disrupting", state="doomed"),
-    _doomed("taint", "ToBeDeletedByClusterAutoscaler"),
-    _doomed("taint", _NTH + "spot-itn", _AWS_NOTICE_S),
-    _doomed("taint", _NTH + "asg-lifecycle-termination"),
-    _doomed("taint", _NTH + "scheduled-maintenance"),
-    _doomed("event", "SpotInterruption", _AWS_NOTICE_S),
-    _doomed("event", "ASGLifecycle"),
-    _doomed("event", "ScheduledEvent"),
-    _doomed("event", "StateChange"),
-    _doomed("taint", "cloud.google.com/impending-node-termination", _SHORT_NOTICE_S),
+    _termination_signal("taint", "ToBeDeletedByClusterAutoscaler"),
+    _termination_signal("taint", _NTH_TAINT + "spot-itn", _AWS_NOTICE_S),
+    _termination_signal("taint", _NTH_TAINT + "asg-lifecycle-termination"),
+    _termination_signal("taint", _NTH_TAINT + "scheduled-maintenance"),
+    _termination_signal("event", "SpotInterruption", _AWS_NOTICE_S),
+    _termination_signal("event", "ASGLifecycle"),
+    _termination_signal("event", "ScheduledEvent"),
+    _termination_signal("event", "StateChange"),
+    _termination_signal("taint", "cloud.google.com/impending-node-termination", _SHORT_NOTICE_S),
     Signal(
         source="condition",
         key="Ready",
@@ -79,8 +81,8 @@ SIGNALS: Final[tuple[Signal, ...]] = (
         notice_seconds=_SHORT_NOTICE_S,
         deadline_from=DeadlineFrom(message="Preempt Scheduled: (.*? GMT)", format="rfc1123"),
     ),
-    _doomed("taint", "remediator.kubernetes.azure.com/unschedulable", _SHORT_NOTICE_S),
-    Signal(source="taint", key=_NTH + "rebalance-recommendation", state="at-risk"),
+    _termination_signal("taint", "remediator.kubernetes.azure.com/unschedulable", _SHORT_NOTICE_S),
+    Signal(source="taint", key=_NTH_TAINT + "rebalance-recommendation", state="at-risk"),
     Signal(source="event", key="RebalanceRecommendation", state="at-risk"),
     Signal(source="condition", key="VMEventScheduled", value="True", state="at-risk"),
     Signal(source="condition", key="Ready", value="False", state="not-ready"),
@@ -113,17 +115,19 @@ def on_demand_requirement(table: Sequence[Signal]) -> NodeSelectorRequirement:
     """
     for signal in table:
         if signal.absent is not None and signal.source == "label":
-            return NodeSelectorRequirement(signal.key, "NotIn", _values(table, signal.key, "spot"))
-    return NodeSelectorRequirement(CAPACITY_LABEL, "In", _values(table, CAPACITY_LABEL, "on-demand") or ("on-demand",))
+            return NodeSelectorRequirement(signal.key, "NotIn", _label_values(table, signal.key, "spot"))
+    return NodeSelectorRequirement(
+        CAPACITY_LABEL, "In", _label_values(table, CAPACITY_LABEL, "on-demand") or ("on-demand",)
+    )
 
 
 def spot_requirement(table: Sequence[Signal]) -> NodeSelectorRequirement:
     """Return the expression for the preferred term of the spot class, on the same label."""
     key = on_demand_requirement(table).key
-    return NodeSelectorRequirement(key, "In", _values(table, key, "spot") or ("spot",))
+    return NodeSelectorRequirement(key, "In", _label_values(table, key, "spot") or ("spot",))
 
 
-def _values(table: Sequence[Signal], key: str, capacity: str) -> tuple[str, ...]:
+def _label_values(table: Sequence[Signal], key: str, capacity: str) -> tuple[str, ...]:
     return tuple(
         signal.value
         for signal in table

@@ -19,7 +19,7 @@ import msgspec
 from situate.objects.kinds.events import CoreEvent
 from situate.objects.kinds.meta import Condition
 from situate.objects.kinds.nodes import Node
-from situate.objects.settings.section import Mistake, shown
+from situate.objects.settings.section import Mistake, format_value
 from situate.objects.values.timestamps import BadTime, parse_time
 from situate.spot.model.pods_nodes_workloads import (
     CAPACITY_LABEL,
@@ -74,15 +74,15 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
         if self.capacity is None and self.state is None:
             yield Mistake("state", "", "a state or a capacity", "a signal without both has no effect")
         if self.source == "field" and self.key not in FIELDS:
-            yield Mistake("key", shown(self.key), "one of " + ", ".join(FIELDS))
+            yield Mistake("key", format_value(self.key), "one of " + ", ".join(FIELDS))
         if self.absent is not None and self.source != "label":
-            yield Mistake("absent", shown(self.absent), "null, except with source: label")
+            yield Mistake("absent", format_value(self.absent), "null, except with source: label")
         if self.deadline_from is not None and self.source != "condition":
             yield Mistake("deadlineFrom", "", "null, except with source: condition")
         if self.message is not None:
             yield from _pattern_mistakes("message", self.message, groups=0)
         if self.notice_seconds is not None and not 0 <= self.notice_seconds <= 86400:
-            yield Mistake("noticeSeconds", shown(self.notice_seconds), "a number from 0 to 86400")
+            yield Mistake("noticeSeconds", format_value(self.notice_seconds), "a number from 0 to 86400")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def occurrences(event: CoreEvent) -> Iterator[NodeEvent]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class PresentSignal:
     """A signal of the table on a node."""
 
     signal: Signal
@@ -115,7 +115,7 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class NodeHealth:
     """Strongest state that a node's signals give."""
 
     state: NodeState = NodeState.OK
@@ -132,7 +132,7 @@ def node_facts(
     `seen_since` is the time at which its signals were first seen. A notice without a time of its own began then, or
     now.
     """
-    seen = tuple(sightings(node, table, events))
+    seen = tuple(present_signals(node, table, events))
     health = health_of(seen, now, seen_since)
     labels = node.metadata.labels
     instance_type, zone = labels.get(INSTANCE_TYPE_LABEL, ""), labels.get(ZONE_LABEL, "")
@@ -180,50 +180,50 @@ def capacity_of(node: Node, table: Sequence[Signal]) -> Capacity:
     return Capacity.ON_DEMAND if claims else Capacity.UNKNOWN
 
 
-def sightings(node: Node, table: Sequence[Signal], events: Iterable[NodeEvent] = ()) -> Iterator[Sighting]:
+def present_signals(node: Node, table: Sequence[Signal], events: Iterable[NodeEvent] = ()) -> Iterator[PresentSignal]:
     """Yield the signals of the table that are present, in the order of the table."""
     created = node.metadata.creation_timestamp
     born = created.timestamp() if created is not None else 0.0
     told = [event for event in events if event.at >= born]  # leaves out Events about an earlier node of the same name
     for signal in table:
-        yield from _seen(signal, node, told)
+        yield from _find_signal(signal, node, told)
 
 
-def _seen(signal: Signal, node: Node, events: Sequence[NodeEvent]) -> Iterator[Sighting]:
+def _find_signal(signal: Signal, node: Node, events: Sequence[NodeEvent]) -> Iterator[PresentSignal]:
     match signal.source:
         case "label":
             if _label_matches(signal, node.metadata.labels.get(signal.key)):
-                yield Sighting(signal, None)
+                yield PresentSignal(signal, None)
         case "taint":
             for taint in node.spec.taints:
                 right_value = signal.value is None or taint.value == signal.value
                 if taint.key == signal.key and right_value and signal.effect in (None, taint.effect):
-                    yield Sighting(signal, _seconds(taint.time_added))
+                    yield PresentSignal(signal, _to_seconds(taint.time_added))
         case "condition":
             for condition in node.status.conditions:
                 if _condition_matches(signal, condition):
-                    yield Sighting(signal, _seconds(condition.last_transition_time), condition.message)
+                    yield PresentSignal(signal, _to_seconds(condition.last_transition_time), condition.message)
         case "event":
             times = [event.at for event in events if event.reason == signal.key]
             if times:
-                yield Sighting(signal, min(times))
+                yield PresentSignal(signal, min(times))
         case "field":
             if signal.key == FIELDS[0] and node.metadata.deletion_timestamp is not None:
-                yield Sighting(signal, _seconds(node.metadata.deletion_timestamp))
+                yield PresentSignal(signal, _to_seconds(node.metadata.deletion_timestamp))
             if signal.key == FIELDS[1] and node.spec.unschedulable:
-                yield Sighting(signal, None)
+                yield PresentSignal(signal, None)
 
 
-def health_of(seen: Iterable[Sighting], now: float, seen_since: float | None = None) -> Health:
+def health_of(seen: Iterable[PresentSignal], now: float, seen_since: float | None = None) -> NodeHealth:
     """Return the strongest state, and the earliest known deadline among its signals."""
     stated = [each for each in seen if each.signal.state is not None]
     strongest = max((_STATES[each.signal.state or "ok"] for each in stated), default=NodeState.OK)
     causes = [each for each in stated if _STATES[each.signal.state or "ok"] == strongest]
     began = seen_since if seen_since is not None else now
-    deadlines = [deadline for each in causes if (deadline := _deadline(each, began)) is not None]
+    deadlines = [deadline for each in causes if (deadline := _deadline_of(each, began)) is not None]
     if strongest is NodeState.DEAD:
         deadlines = [now]
-    return Health(
+    return NodeHealth(
         state=strongest,
         deadline=min(deadlines, default=None) if strongest >= NodeState.DOOMED else None,
         why=causes[0].name if causes and strongest is not NodeState.OK else "",
@@ -231,7 +231,7 @@ def health_of(seen: Iterable[Sighting], now: float, seen_since: float | None = N
     )
 
 
-def stated_in(message: str, source: DeadlineFrom) -> float | None:
+def deadline_in_message(message: str, source: DeadlineFrom) -> float | None:
     """Return the deadline that a message names; None if it names no readable one."""
     match = re.search(source.message, message[:4096])
     if match is None:
@@ -245,10 +245,10 @@ def stated_in(message: str, source: DeadlineFrom) -> float | None:
     return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def _deadline(sighting: Sighting, began: float) -> float | None:
+def _deadline_of(sighting: PresentSignal, began: float) -> float | None:
     signal = sighting.signal
     if signal.deadline_from is not None:
-        stated = stated_in(sighting.message, signal.deadline_from)
+        stated = deadline_in_message(sighting.message, signal.deadline_from)
         if stated is not None:
             return stated
     if signal.notice_seconds is None:
@@ -268,7 +268,7 @@ def _condition_matches(signal: Signal, condition: Condition) -> bool:
     )
 
 
-def _seconds(moment: datetime | None) -> float | None:
+def _to_seconds(moment: datetime | None) -> float | None:
     return moment.timestamp() if moment is not None else None
 
 
@@ -276,7 +276,9 @@ def _pattern_mistakes(field: str, pattern: str, groups: int) -> Iterator[Mistake
     try:
         compiled = re.compile(pattern)
     except re.error as problem:
-        yield Mistake(field, shown(pattern), "a regular expression", str(problem))
+        yield Mistake(field, format_value(pattern), "a regular expression", str(problem))
         return
     if compiled.groups < groups:
-        yield Mistake(field, shown(pattern), "a regular expression with a group around the time, such as (.*? GMT)")
+        yield Mistake(
+            field, format_value(pattern), "a regular expression with a group around the time, such as (.*? GMT)"
+        )

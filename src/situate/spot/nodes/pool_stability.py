@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from situate.spot.model.counts import Nodes
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState
 from situate.spot.model.policy_limits import Limits
-from situate.spot.nodes.interruptions import History
+from situate.spot.nodes.interruptions import InterruptionHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Pools:
     """Node to pool; None before the first observation, which records no interruption."""
 
 
-def observed(pools: Pools, nodes: Nodes, now: float, limits: Limits) -> Pools:
+def observe_pools(pools: Pools, nodes: Nodes, now: float, limits: Limits) -> Pools:
     """Return the memory after an observation of the nodes."""
     spot = {node.name: node for node in nodes.values() if node.capacity is Capacity.SPOT and not node.ending}
     usable = {name: node.pool for name, node in spot.items()}
@@ -46,11 +46,11 @@ def observed(pools: Pools, nodes: Nodes, now: float, limits: Limits) -> Pools:
         pool = pools.usable[name]
         memories[pool] = replace(memories.get(pool, PoolMemory()), interrupted_at=now)
     for name in sorted(usable.keys() - pools.usable.keys()):
-        memories[usable[name]] = _arrived(memories.get(usable[name], PoolMemory()), now, limits)
+        memories[usable[name]] = _record_arrival(memories.get(usable[name], PoolMemory()), now, limits)
     return Pools(memories, usable)
 
 
-def recalled(history: History, nodes: Nodes, limits: Limits) -> Pools:
+def restore_pools(history: InterruptionHistory, nodes: Nodes, limits: Limits) -> Pools:
     """Rebuild the memory before the first observation of a process, from recorded ends and returns in order of time.
 
     A node that came while no leader recorded is known by its age. If the record names fewer pools than a wave had, the
@@ -70,13 +70,13 @@ def recalled(history: History, nodes: Nodes, limits: Limits) -> Pools:
     for at, came, pool in sorted(happened):
         memory = memories.get(pool, PoolMemory())
         if came:
-            memories[pool] = _arrived(memory, at, limits)
+            memories[pool] = _record_arrival(memory, at, limits)
         else:
             memories[pool] = replace(memory, interrupted_at=at)
     return Pools({pool: memory for pool, memory in memories.items() if memory.interrupted_at is not None})
 
 
-def _arrived(pool: PoolMemory, now: float, limits: Limits) -> PoolMemory:
+def _record_arrival(pool: PoolMemory, now: float, limits: Limits) -> PoolMemory:
     """Record the arrival of a node: soon after an end it is a flap, and at most one flap for each end."""
     if pool.interrupted_at is None or now - pool.interrupted_at >= limits.flap_s:
         return pool
@@ -90,15 +90,15 @@ def _arrived(pool: PoolMemory, now: float, limits: Limits) -> PoolMemory:
 
 def calm_pools(pools: Pools, nodes: Nodes, now: float, limits: Limits) -> frozenset[str]:
     """Return the pools to which pods may return."""
-    return frozenset(pool for pool, at in _calm_from(pools, nodes, limits).items() if now >= at)
+    return frozenset(pool for pool, at in _calm_times(pools, nodes, limits).items() if now >= at)
 
 
-def calm_at(pools: Pools, nodes: Nodes, now: float, limits: Limits) -> float | None:
+def next_calm_time(pools: Pools, nodes: Nodes, now: float, limits: Limits) -> float | None:
     """Return the time at which the next pool becomes calm if nothing happens; None if no pool waits for that."""
-    return min((at for at in _calm_from(pools, nodes, limits).values() if at > now), default=None)
+    return min((at for at in _calm_times(pools, nodes, limits).values() if at > now), default=None)
 
 
-def _calm_from(pools: Pools, nodes: Nodes, limits: Limits) -> dict[str, float]:
+def _calm_times(pools: Pools, nodes: Nodes, limits: Limits) -> dict[str, float]:
     """Return, for each pool with a usable node, the time from which it is calm."""
     newest: dict[str, float] = {}
     for node in nodes.values():
@@ -112,7 +112,7 @@ def _calm_from(pools: Pools, nodes: Nodes, limits: Limits) -> dict[str, float]:
     return found
 
 
-def next_calm(pools: Pools, now: float, limits: Limits) -> float | None:
+def seconds_until_calm(pools: Pools, now: float, limits: Limits) -> float | None:
     """Return the seconds until time alone may make a pool calm; None if no pool waits for that."""
     waits = [
         left

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from situate.objects.settings.section import Mistake, parse_section, shown
+from situate.objects.settings.section import Mistake, format_value, parse_section
 from situate.objects.settings.yaml_text import load_yaml
 from situate.spot.nodes.savings import DEFAULT_DISCOUNT
 
@@ -85,7 +85,7 @@ def parse_prices(text: str, source: str) -> tuple[Prices, tuple[Mistake, ...]]:
     if mistakes:
         return NO_PRICES, mistakes
     if not isinstance(data, Mapping):
-        return NO_PRICES, (Mistake(source, shown(data), "a mapping with the keys date, currency, prices"),)
+        return NO_PRICES, (Mistake(source, format_value(data), "a mapping with the keys date, currency, prices"),)
     listed = data.get("prices")
     plain = {**data, "prices": []}
     if isinstance(data.get("date"), date):  # YAML reads an unquoted date as a date
@@ -94,12 +94,12 @@ def parse_prices(text: str, source: str) -> tuple[Prices, tuple[Mistake, ...]]:
     if document is None:
         return NO_PRICES, wrong
     if not isinstance(listed, list):
-        return NO_PRICES, (Mistake(f"{source}.prices", shown(listed), "a list of prices"),)
+        return NO_PRICES, (Mistake(f"{source}.prices", format_value(listed), "a list of prices"),)
     found: dict[tuple[str, str], Price] = {}
     faults: list[Mistake] = (
         []
         if _is_date(document.date)
-        else [Mistake(f"{source}.date", shown(document.date), "the date of the prices, such as 2026-11-01")]
+        else [Mistake(f"{source}.date", format_value(document.date), "the date of the prices, such as 2026-11-01")]
     )
     for number, each in enumerate(listed):
         path = f"{source}.prices[{number}]"
@@ -107,7 +107,7 @@ def parse_prices(text: str, source: str) -> tuple[Prices, tuple[Mistake, ...]]:
         faults.extend(wrong)
         if entry is None:
             continue
-        absurd = _absurd(entry, path) or _said_twice(entry, path, found)
+        absurd = _absurd_price_mistake(entry, path) or _duplicate_mistake(entry, path, found)
         if absurd is None:
             found[entry.instance_type, entry.zone] = Price(entry.on_demand, entry.spot)
         else:
@@ -123,17 +123,17 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def _said_twice(entry: PriceEntry, path: str, found: Mapping[tuple[str, str], Price]) -> Mistake | None:
+def _duplicate_mistake(entry: PriceEntry, path: str, found: Mapping[tuple[str, str], Price]) -> Mistake | None:
     """Return a mistake if an earlier entry has the same instance type and zone; the first entry applies."""
     place = "/".join(filter(None, (entry.instance_type, entry.zone)))
     known = (entry.instance_type, entry.zone) in found
     return Mistake(path, place, "each instance type and zone once", "remove one of them") if known else None
 
 
-def _absurd(entry: PriceEntry, path: str) -> Mistake | None:
+def _absurd_price_mistake(entry: PriceEntry, path: str) -> Mistake | None:
     if not (math.isfinite(entry.on_demand) and 0 < entry.on_demand <= _HIGHEST):
         allowed = f"a price of one hour, above 0 and at most {_HIGHEST:g}"
-        return Mistake(f"{path}.onDemand", shown(entry.on_demand), allowed)
+        return Mistake(f"{path}.onDemand", format_value(entry.on_demand), allowed)
     if entry.spot is not None and not (math.isfinite(entry.spot) and 0 <= entry.spot <= entry.on_demand):
-        return Mistake(f"{path}.spot", shown(entry.spot), f"0 to the on-demand price, {entry.on_demand:g}")
+        return Mistake(f"{path}.spot", format_value(entry.spot), f"0 to the on-demand price, {entry.on_demand:g}")
     return None

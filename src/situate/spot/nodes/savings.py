@@ -36,7 +36,7 @@ def interruption_probability(hazard: float, hours: float) -> float:
     return -math.expm1(-hazard * hours)
 
 
-def any_interruption(monthly_share: float, pods: int) -> float:
+def any_interruption_probability(monthly_share: float, pods: int) -> float:
     """Return the probability that at least one of the pods is reclaimed in a month, if reclaims are independent."""
     return float(1 - (1 - monthly_share) ** pods)
 
@@ -61,6 +61,6 @@ def outage_cost_per_month(waves_per_month: float, outage_s_per_wave: float, valu
     return waves_per_month * outage_s_per_wave / 60 * value_per_minute
 
 
-def worth_it(outage_cost: float, premium: float) -> bool:
+def outages_exceed_premium(outage_cost: float, premium: float) -> bool:
     """Return whether outages cost more than the on-demand pods that prevent them."""
     return outage_cost > premium

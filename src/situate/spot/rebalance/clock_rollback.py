@@ -10,10 +10,10 @@ from dataclasses import replace
 from situate.spot.model.policy_limits import Limits
 from situate.spot.nodes.pool_stability import PoolMemory, Pools
 from situate.spot.rebalance.decision import State
-from situate.spot.workloads.cluster_objects import Memory
+from situate.spot.workloads.cluster_objects import WorkloadMemory
 
 
-def come(state: State, limits: Limits, now: float) -> State:
+def correct_future_times(state: State, limits: Limits, now: float) -> State:
     """Return the state with corrected times; the same object if no time is too far ahead."""
     memories = {uid: memory for uid, memory in state.memories.items() if _is_ahead(memory, limits, now)}
     pools = {name: pool for name, pool in state.pools.memories.items() if _pool_is_ahead(pool, limits, now)}
@@ -21,22 +21,22 @@ def come(state: State, limits: Limits, now: float) -> State:
         return state
     return replace(
         state,
-        memories={**state.memories, **{uid: _memory(memory, limits, now) for uid, memory in memories.items()}},
+        memories={**state.memories, **{uid: _correct_memory(memory, limits, now) for uid, memory in memories.items()}},
         pools=Pools(
-            {**state.pools.memories, **{name: _pool(pool, limits, now) for name, pool in pools.items()}},
+            {**state.pools.memories, **{name: _correct_pool(pool, limits, now) for name, pool in pools.items()}},
             state.pools.usable,
         ),
         moved_at=tuple(min(at, now) for at in state.moved_at),
     )
 
 
-def _is_ahead(memory: Memory, limits: Limits, now: float) -> bool:
+def _is_ahead(memory: WorkloadMemory, limits: Limits, now: float) -> bool:
     returned = memory.returned_at is not None and memory.returned_at > now
     awaited = memory.awaited_since is not None and memory.awaited_since > now
     return memory.moved_at > now or returned or awaited or memory.stopped_until > now + limits.stop_s
 
 
-def _memory(memory: Memory, limits: Limits, now: float) -> Memory:
+def _correct_memory(memory: WorkloadMemory, limits: Limits, now: float) -> WorkloadMemory:
     return replace(
         memory,
         moved_at=min(memory.moved_at, now),
@@ -51,7 +51,7 @@ def _pool_is_ahead(pool: PoolMemory, limits: Limits, now: float) -> bool:
     return interrupted or max(pool.flaps, default=now) > now or pool.distrusted_until > now + limits.distrust_s
 
 
-def _pool(pool: PoolMemory, limits: Limits, now: float) -> PoolMemory:
+def _correct_pool(pool: PoolMemory, limits: Limits, now: float) -> PoolMemory:
     return replace(
         pool,
         interrupted_at=None if pool.interrupted_at is None else min(pool.interrupted_at, now),

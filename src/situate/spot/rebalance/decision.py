@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from situate.spot.capacity.free_capacity import Room
+from situate.spot.capacity.free_capacity import FreeCapacity
 from situate.spot.model.actions import Action
-from situate.spot.model.misplaced_pods import Blocked
+from situate.spot.model.misplaced_pods import BlockReason
 from situate.spot.model.pods_nodes_workloads import Capacity
 from situate.spot.model.policy_limits import Limits
 from situate.spot.nodes.pool_stability import Pools
 from situate.spot.nodes.prices import NO_PRICES, Prices
-from situate.spot.rebalance.node_termination import Surroundings
-from situate.spot.rebalance.settled_cache import NOTHING_SETTLED, AllSettled
-from situate.spot.workloads.cluster_objects import Cluster, Memory
-from situate.spot.workloads.on_demand_target import Rules, Target
+from situate.spot.rebalance.node_termination import MoveConstraints
+from situate.spot.rebalance.settled_cache import NOTHING_SETTLED, SettledCache
+from situate.spot.workloads.cluster_objects import Cluster, WorkloadMemory
+from situate.spot.workloads.on_demand_target import Target, TargetRules
 
 POLL_S: Final = 5.0
 """Time until the next decision while a move is in progress."""
@@ -58,7 +58,7 @@ class Report:
 
     phase: Phase
     target: Target
-    asked: int
+    effective_target: int
     """The target minus the debt (B18)."""
     on_demand: int
     """Pods that count and are effectively on demand."""
@@ -66,7 +66,7 @@ class Report:
     need: int
     total: int
     """Moves until the target is met."""
-    blocked: Blocked | None
+    blocked: BlockReason | None
     waiting: int
     """On-demand pods that find no free capacity."""
     source: str
@@ -79,12 +79,12 @@ class Report:
 class State:
     """Memory of the controller; its loss delays some moves and has no other effect."""
 
-    memories: Mapping[str, Memory] = field(default_factory=dict)
+    memories: Mapping[str, WorkloadMemory] = field(default_factory=dict)
     """By uid of the workload."""
     pools: Pools = field(default_factory=Pools)
     moved_at: tuple[float, ...] = ()
     """Policy moves within the last hour."""
-    settled: AllSettled[Report] = field(default=NOTHING_SETTLED, compare=False, repr=False)
+    settled: SettledCache[Report] = field(default=NOTHING_SETTLED, compare=False, repr=False)
     """A cache without influence on decisions."""
 
 
@@ -94,7 +94,7 @@ class Decision:
     state: State
     reports: Mapping[str, Report]
     notices: tuple[Notice, ...] = ()
-    would: tuple[Action, ...] = ()
+    read_only_actions: tuple[Action, ...] = ()
     """Actions that would be ordered without read-only mode."""
     wave: bool = False
     requeue_after: float | None = None
@@ -102,12 +102,12 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class ClusterView:
     """All inputs of a decision besides memory and time."""
 
     cluster: Cluster
-    room: Room
-    rules: Rules = field(default_factory=Rules)
+    capacity: FreeCapacity
+    rules: TargetRules = field(default_factory=TargetRules)
     limits: Limits = field(default_factory=Limits)
-    around: Surroundings = field(default_factory=Surroundings)
+    constraints: MoveConstraints = field(default_factory=MoveConstraints)
     prices: Prices = NO_PRICES

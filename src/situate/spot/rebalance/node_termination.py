@@ -21,7 +21,7 @@ from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import (
     DEADLINE,
     DECISION,
-    RELEASED,
+    RELEASED_PREFIX,
     Capacity,
     NodeFacts,
     NodeState,
@@ -32,7 +32,7 @@ from situate.spot.model.policy_limits import Limits
 
 MARGIN_S: Final = 5.0
 """Time reserved before the latest moment at which a pod can still end in time."""
-_TOO_SOON_S: Final = 0.001
+_TIMER_TOLERANCE_S: Final = 0.001
 """A timer may fire this much too early; the moment then counts as reached."""
 WITHOUT_DEADLINE_S: Final = 600.0
 """Longest time for which a released pod serves if the end of its node is unknown."""
@@ -40,7 +40,7 @@ _FAIL_SAFE_S: Final = 30
 """This long after its deadline a released pod ends even if no replica of situate is left."""
 
 
-Elsewhere: TypeAlias = Callable[[PodFacts], bool]
+FitsElsewhere: TypeAlias = Callable[[PodFacts], bool]
 """Whether a pod would find a place on a node that does not end."""
 
 
@@ -58,12 +58,12 @@ class Guard:
     def selects(self, pod: PodFacts) -> bool:
         return self.namespace == pod.key.namespace and self.selector.matches(pod.labels)
 
-    def selects_by(self, key: str) -> bool:
+    def selects_by_key(self, key: str) -> bool:
         return any(requirement.key == key for requirement in self.selector.requirements)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class MoveConstraints:
     """Other objects and states that constrain moves."""
 
     guards: tuple[Guard, ...] = ()
@@ -103,33 +103,35 @@ class Surroundings:
         return allowed
 
 
-def running(workloads: Iterable[Workload], nodes: Nodes) -> bool:
+def is_wave_in_progress(workloads: Iterable[Workload], nodes: Nodes) -> bool:
     """Return whether a cluster-wide wave is in progress: pods on nodes with a deadline, or released pods.
 
     A node that ends without a deadline, such as a drained one, blocks only the workloads with pods there. Rule: B23.
     """
     return any(
-        (pod.live and (node := _ending(pod, nodes)) is not None and node.deadline is not None)
+        (pod.live and (node := _ending_node(pod, nodes)) is not None and node.deadline is not None)
         or (pod.released and pod.active)
         for workload in workloads
         for pod in workload.pods
     )
 
 
-def leaving(workload: Workload, nodes: Nodes) -> bool:
+def has_leaving_pods(workload: Workload, nodes: Nodes) -> bool:
     """Return whether the workload has pods on ending nodes, or released pods that have not ended."""
-    return any((pod.live and _ending(pod, nodes) is not None) or (pod.released and pod.active) for pod in workload.pods)
+    return any(
+        (pod.live and _ending_node(pod, nodes) is not None) or (pod.released and pod.active) for pod in workload.pods
+    )
 
 
 def evacuations(
-    workload: Workload, nodes: Nodes, now: float, around: Surroundings, limits: Limits, elsewhere: Elsewhere
+    workload: Workload, nodes: Nodes, now: float, around: MoveConstraints, limits: Limits, elsewhere: FitsElsewhere
 ) -> list[Move]:
     """Return the moves now due for pods on ending nodes; a StatefulSet's highest ordinals come first.
 
     Pods are released even if no place is free for their replacements, unless a released pod of the workload still runs.
     In that case, and for every eviction, a place must be free: a replacement on another ending node gains nothing.
     """
-    going = [(pod, node) for pod in workload.live if (node := _ending(pod, nodes)) is not None]
+    going = [(pod, node) for pod in workload.live_pods if (node := _ending_node(pod, nodes)) is not None]
     if workload.owner.stateful:
         going.sort(key=lambda each: workload.owner.ordinal(each[0].key.name) or 0, reverse=True)
     else:
@@ -140,15 +142,15 @@ def evacuations(
     for pod, node in going:
         if pod.uid in around.leaders and followers and not _time_is_up(pod, node.deadline, now):
             continue  # the leader goes last
-        move = _leave(workload.owner, pod, node, now, around, limits)
+        move = _evacuation_move(workload.owner, pod, node, now, around, limits)
         waits = isinstance(move, Evict) or (isinstance(move, Release) and under_way)
         if move is not None and not (waits and not elsewhere(pod)):
             moves.append(move)
     return moves
 
 
-def _leave(
-    owner: Owner, pod: PodFacts, node: NodeFacts, now: float, around: Surroundings, limits: Limits
+def _evacuation_move(
+    owner: Owner, pod: PodFacts, node: NodeFacts, now: float, around: MoveConstraints, limits: Limits
 ) -> Move | None:
     """Return the move; None for a pod that started a moment ago if its deadline has come."""
     if node.state is NodeState.DEAD:
@@ -156,13 +158,13 @@ def _leave(
     if _time_is_up(pod, node.deadline, now):
         young = not pod.ready and (pod.started is None or now - pod.started < limits.start_s)
         return None if young else Delete(pod.key, pod.uid, owner.uid, Reason.EVACUATE)
-    if release_refused(owner, pod, node.deadline, now, around, limits):
+    if release_refusal(owner, pod, node.deadline, now, around, limits):
         return Evict(pod.key, pod.uid, owner.uid, Reason.EVACUATE)
-    return release(owner, pod, node.deadline, now, Reason.EVACUATE)
+    return build_release(owner, pod, node.deadline, now, Reason.EVACUATE)
 
 
-def release_refused(
-    owner: Owner, pod: PodFacts, deadline: float | None, now: float, around: Surroundings, limits: Limits
+def release_refusal(
+    owner: Owner, pod: PodFacts, deadline: float | None, now: float, around: MoveConstraints, limits: Limits
 ) -> str:
     """Return why the pod must be evicted instead of released; empty if it can be released."""
     if not limits.make_before_break:
@@ -178,12 +180,12 @@ def release_refused(
     if pod.key.namespace in around.full_quotas:
         return f"the quota of namespace {pod.key.namespace} is full"
     for guard in around.guards_of(pod.key.namespace):
-        if guard.selects(pod) and (guard.disruptions_allowed is not None or guard.selects_by(owner.revision_label)):
+        if guard.selects(pod) and (guard.disruptions_allowed is not None or guard.selects_by_key(owner.revision_label)):
             return f"{guard.kind} {guard.namespace}/{guard.name} selects the pod"
     return ""
 
 
-def release(owner: Owner, pod: PodFacts, deadline: float | None, now: float, reason: Reason) -> Release:
+def build_release(owner: Owner, pod: PodFacts, deadline: float | None, now: float, reason: Reason) -> Release:
     """Return the action that takes the pod out of its ReplicaSet, with a fail-safe on the pod itself."""
     until = deadline if deadline is not None else now + WITHOUT_DEADLINE_S
     annotations = {DEADLINE: rfc3339(datetime.fromtimestamp(until, UTC))}
@@ -193,7 +195,7 @@ def release(owner: Owner, pod: PodFacts, deadline: float | None, now: float, rea
     patch: dict[str, Any] = {
         "metadata": {
             "uid": pod.uid,
-            "labels": {owner.revision_label: f"{RELEASED}{pod.revision}"},
+            "labels": {owner.revision_label: f"{RELEASED_PREFIX}{pod.revision}"},
             "annotations": annotations,
         },
         "spec": {"activeDeadlineSeconds": max(1, int(ran + until - now) + _FAIL_SAFE_S)},
@@ -201,7 +203,7 @@ def release(owner: Owner, pod: PodFacts, deadline: float | None, now: float, rea
     return Release(pod.key, pod.uid, owner.uid, reason, until, patch)
 
 
-def endings(workload: Workload, nodes: Nodes, now: float) -> list[Move]:
+def released_pod_deletions(workload: Workload, nodes: Nodes, now: float) -> list[Move]:
     """Return deletions of released pods that are replaced, past their deadline or no longer serving.
 
     A pod on an ending node does not count as a replacement.
@@ -210,7 +212,7 @@ def endings(workload: Workload, nodes: Nodes, now: float) -> list[Move]:
         (pod for pod in workload.pods if pod.released and pod.active),
         key=lambda pod: (pod.deadline or 0.0, pod.key.name),
     )
-    serving = sum(pod.ready for pod in workload.live if _ending(pod, nodes) is None)
+    serving = sum(pod.ready for pod in workload.live_pods if _ending_node(pod, nodes) is None)
     spare = serving + sum(pod.ready for pod in released) - workload.owner.replicas
     moves: list[Move] = []
     for pod in released:
@@ -221,10 +223,10 @@ def endings(workload: Workload, nodes: Nodes, now: float) -> list[Move]:
     return moves
 
 
-def next_end(workload: Workload, nodes: Nodes, now: float) -> float | None:
+def seconds_until_next_end(workload: Workload, nodes: Nodes, now: float) -> float | None:
     """Return the seconds until the next deadline of a released pod or of a pod on an ending node."""
     deadlines = [(pod, pod.deadline) for pod in workload.pods if pod.released and pod.active]
-    deadlines += [(pod, node.deadline) for pod in workload.live if (node := _ending(pod, nodes)) is not None]
+    deadlines += [(pod, node.deadline) for pod in workload.live_pods if (node := _ending_node(pod, nodes)) is not None]
     ahead = [
         _last_moment(pod, deadline) - now
         for pod, deadline in deadlines
@@ -233,7 +235,7 @@ def next_end(workload: Workload, nodes: Nodes, now: float) -> float | None:
     return min(ahead, default=None)
 
 
-def orphans(pods: Mapping[str, Sequence[PodFacts]], owners: Collection[str]) -> list[Move]:
+def orphan_deletions(pods: Mapping[str, Sequence[PodFacts]], owners: Collection[str]) -> list[Move]:
     """Return deletions of released pods whose workload is gone."""
     return [
         Delete(pod.key, pod.uid, owner, Reason.ORPHANED)
@@ -243,19 +245,19 @@ def orphans(pods: Mapping[str, Sequence[PodFacts]], owners: Collection[str]) -> 
     ]
 
 
-def avoided(nodes: Iterable[NodeFacts]) -> tuple[str, ...]:
+def nodes_to_avoid(nodes: Iterable[NodeFacts]) -> tuple[str, ...]:
     """Return the untainted nodes that new spot pods should avoid: doomed ones first, then at-risk ones."""
     bad = [node for node in nodes if node.state in (NodeState.AT_RISK, NodeState.DOOMED) and not node.tainted]
     bad.sort(key=lambda node: (-node.state, node.name))
     return tuple(sorted(node.name for node in bad[:MOST_AVOIDED]))
 
 
-def shorter_tolerations(workload: Workload, seconds: int | None) -> list[Action]:
+def toleration_changes(workload: Workload, seconds: int | None) -> list[Action]:
     """Shorten the default tolerations of running spot pods for lost nodes, if the owner set none."""
     if seconds is None or "" in workload.owner.tolerated:
         return []
     found: list[Action] = []
-    for pod in workload.live:
+    for pod in workload.live_pods:
         keys = tuple(
             key
             for key, present in pod.evicting
@@ -266,13 +268,13 @@ def shorter_tolerations(workload: Workload, seconds: int | None) -> list[Action]
     return found
 
 
-def _ending(pod: PodFacts, nodes: Nodes) -> NodeFacts | None:
+def _ending_node(pod: PodFacts, nodes: Nodes) -> NodeFacts | None:
     node = nodes.get(pod.node)
     return node if node is not None and node.ending else None
 
 
 def _time_is_up(pod: PodFacts, deadline: float | None, now: float) -> bool:
-    return deadline is not None and now >= _last_moment(pod, deadline) - _TOO_SOON_S
+    return deadline is not None and now >= _last_moment(pod, deadline) - _TIMER_TOLERANCE_S
 
 
 def _last_moment(pod: PodFacts, deadline: float) -> float:

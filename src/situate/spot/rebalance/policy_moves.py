@@ -9,26 +9,32 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 from situate.spot.model.actions import Evict, Move, Reason, Release
-from situate.spot.model.maintenance_windows import any_open
-from situate.spot.model.misplaced_pods import Blocked, Misplaced, Workload, gate, patience
+from situate.spot.model.maintenance_windows import any_window_open
+from situate.spot.model.misplaced_pods import (
+    BlockReason,
+    MisplacedPods,
+    Workload,
+    blocking_reason,
+    required_steady_time,
+)
 from situate.spot.model.pods_nodes_workloads import ALLOW_RESTART, Capacity, NodeState, PodFacts
 from situate.spot.nodes.savings import break_even_hours
-from situate.spot.rebalance.decision import Situation
-from situate.spot.rebalance.node_termination import leaving, release, release_refused
-from situate.spot.rebalance.rollout_wait import overdue
-from situate.spot.workloads.cluster_objects import Memory
+from situate.spot.rebalance.decision import ClusterView
+from situate.spot.rebalance.node_termination import build_release, has_leaving_pods, release_refusal
+from situate.spot.rebalance.rollout_wait import is_wait_overdue
+from situate.spot.workloads.cluster_objects import WorkloadMemory
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class WorkloadMoveConditions:
     """State of a workload in this decision."""
 
-    memory: Memory
+    memory: WorkloadMemory
     moving: bool
     """Whether an action has already been ordered for it."""
-    struck: bool
+    affected: bool
     """Whether ending nodes affect it."""
     wave: bool
     """Whether a cluster-wide wave is in progress."""
@@ -40,143 +46,153 @@ class PolicyMoves:
     """Policy moves of one decision; the caller orders them."""
 
     def __init__(
-        self, situation: Situation, now: float, calm: Collection[str], note: Callable[[str, str, str, str], None]
+        self, situation: ClusterView, now: float, calm: Collection[str], note: Callable[[str, str, str, str], None]
     ) -> None:
-        """`calm`: pools to which pods may return. `note`: takes uid of the workload, reason, message, count."""
-        self.situation, self.now, self.calm = situation, now, calm
+        """`calm_pools`: pools to which pods may return. `note`: takes uid of the workload, reason, message, count."""
+        self.view, self.now, self.calm_pools = situation, now, calm
         self.limits, self.nodes = situation.limits, situation.cluster.nodes
         self._note = note
 
-    def next_move(self, workload: Workload, found: Misplaced, standing: Standing) -> tuple[Move | None, Blocked | None]:
+    def next_move(
+        self, workload: Workload, found: MisplacedPods, standing: WorkloadMoveConditions
+    ) -> tuple[Move | None, BlockReason | None]:
         """Return the move, or the reason for none; neither if no pod is misplaced."""
         if not found.total:
-            return None, self._cannot(workload, found, standing)
-        why = self._gate(workload, standing, patience(found.victims[0], self.now, self.limits.cool_down_s))
+            return None, self._reason_without_candidate(workload, found, standing)
+        why = self._limiting_reason(
+            workload, standing, required_steady_time(found.victims[0], self.now, self.limits.cool_down_s)
+        )
         if why is not None:
             return None, why
         if found.need > 0:
-            return self._up(workload, found)
-        return self._down(workload, found, standing.memory)
+            return self._move_to_on_demand(workload, found)
+        return self._move_to_spot(workload, found, standing.memory)
 
-    def at_risk(self, workload: Workload, standing: Standing) -> Release | None:
+    def next_at_risk_move(self, workload: Workload, standing: WorkloadMoveConditions) -> Release | None:
         """Return a make-before-break move of a pod on an at-risk node, under the same limits."""
-        if not any(self._risky(pod) for pod in workload.live):
+        if not any(self._is_at_risk(pod) for pod in workload.live_pods):
             return None
-        if self._gate(workload, standing, self.limits.cool_down_s) is not None:
+        if self._limiting_reason(workload, standing, self.limits.cool_down_s) is not None:
             return None
-        around = self.situation.around
-        for pod in sorted(workload.live, key=lambda each: each.key):
-            if not self._risky(pod) or pod.uid in around.leaders:
+        around = self.view.constraints
+        for pod in sorted(workload.live_pods, key=lambda each: each.key):
+            if not self._is_at_risk(pod) or pod.uid in around.leaders:
                 continue
-            if release_refused(workload.owner, pod, None, self.now, around, self.limits):
+            if release_refusal(workload.owner, pod, None, self.now, around, self.limits):
                 continue
-            if self.situation.room.fits(pod, Capacity.SPOT) or self.situation.room.fits(pod, Capacity.ON_DEMAND):
-                return release(workload.owner, pod, None, self.now, Reason.AT_RISK)
+            if self.view.capacity.fits(pod, Capacity.SPOT) or self.view.capacity.fits(pod, Capacity.ON_DEMAND):
+                return build_release(workload.owner, pod, None, self.now, Reason.AT_RISK)
         return None
 
-    def _cannot(self, workload: Workload, found: Misplaced, standing: Standing) -> Blocked:
+    def _reason_without_candidate(
+        self, workload: Workload, found: MisplacedPods, standing: WorkloadMoveConditions
+    ) -> BlockReason:
         """Return why there is no candidate although the target is not met."""
         owner = workload.owner
         wanted = Capacity.ON_DEMAND if found.need > 0 else Capacity.SPOT
         if owner.pinned is None or owner.pinned is wanted:
-            held = Blocked.ROLLOUT if owner.rolling else Blocked.HELD
-            return self._gate(workload, standing, self.limits.cool_down_s) or held
+            held = BlockReason.ROLLOUT if owner.rolling else BlockReason.HELD
+            return self._limiting_reason(workload, standing, self.limits.cool_down_s) or held
         if wanted is Capacity.ON_DEMAND:
             message = f"more pods must be on demand, but {owner.conflict} allows only spot nodes"
             self._note(
                 owner.uid,
                 "PolicyConflict",
                 message,
-                counted(found.need, "on-demand pod is", "on-demand pods are") + " missing",
+                format_count(found.need, "on-demand pod is", "on-demand pods are") + " missing",
             )
-        return Blocked.PINNED
+        return BlockReason.PINNED
 
-    def _gate(self, workload: Workload, standing: Standing, cool_down_s: float) -> Blocked | None:
+    def _limiting_reason(
+        self, workload: Workload, standing: WorkloadMoveConditions, cool_down_s: float
+    ) -> BlockReason | None:
         """Return the first limit that forbids a policy move; None if none does."""
         memory = standing.memory
         if standing.moving or memory.moved:
-            return Blocked.IN_FLIGHT
+            return BlockReason.IN_FLIGHT
         if self.now < memory.stopped_until:
-            return Blocked.STOPPED
-        why = gate(
+            return BlockReason.STOPPED
+        why = blocking_reason(
             workload,
             self.now,
-            wave=standing.wave or (standing.struck and leaving(workload, self.nodes)),
-            overdue=overdue(workload.owner, memory, self.now),
-            disruptions_allowed=self.situation.around.disruptions_allowed(workload.live),
+            wave=standing.wave or (standing.affected and has_leaving_pods(workload, self.nodes)),
+            overdue=is_wait_overdue(workload.owner, memory, self.now),
+            disruptions_allowed=self.view.constraints.disruptions_allowed(workload.live_pods),
             cool_down_s=cool_down_s,
         )
         if why is not None:
             return why
         if not self._window_open:
-            return Blocked.WINDOW
-        return Blocked.BUDGET if standing.allowance < 1 else None
+            return BlockReason.WINDOW
+        return BlockReason.BUDGET if standing.allowance < 1 else None
 
     @cached_property
     def _window_open(self) -> bool:
         """Cached for all workloads, because checking a long window takes milliseconds."""
-        return any_open(self.limits.windows, self.now)
+        return any_window_open(self.limits.windows, self.now)
 
-    def _up(self, workload: Workload, found: Misplaced) -> tuple[Move | None, Blocked | None]:
+    def _move_to_on_demand(self, workload: Workload, found: MisplacedPods) -> tuple[Move | None, BlockReason | None]:
         """Move one more pod to on demand."""
         for pod in found.victims:
-            if not (self.limits.on_demand_autoscaling or self.situation.room.fits(pod, Capacity.ON_DEMAND)):
+            if not (self.limits.on_demand_autoscaling or self.view.capacity.fits(pod, Capacity.ON_DEMAND)):
                 continue
             reason = Reason.REPAIR if pod.pod_class is None else Reason.TO_ON_DEMAND
-            return self._moved(workload, pod, reason)
-        return None, Blocked.NO_ON_DEMAND_ROOM
+            return self._build_move(workload, pod, reason)
+        return None, BlockReason.NO_ON_DEMAND_ROOM
 
-    def _down(self, workload: Workload, found: Misplaced, memory: Memory) -> tuple[Move | None, Blocked | None]:
+    def _move_to_spot(
+        self, workload: Workload, found: MisplacedPods, memory: WorkloadMemory
+    ) -> tuple[Move | None, BlockReason | None]:
         """Move a pod back to spot, if spot nodes have free capacity and are calm."""
         if not self.limits.returns:
-            return None, Blocked.NOT_CALM
+            return None, BlockReason.NOT_CALM
         wait = max(memory.return_wait_s, self.limits.return_every_s)
-        why = Blocked.NO_SPOT_ROOM
+        why = BlockReason.NO_SPOT_ROOM
         for pod in found.victims:
             back = pod.pod_class is not Capacity.ON_DEMAND
             if back and memory.returned_at is not None and self.now - memory.returned_at < wait:
-                why = Blocked.COOL_DOWN
+                why = BlockReason.COOL_DOWN
                 continue
-            if back and not self._pays(pod):
-                why = Blocked.NOT_CALM
+            if back and not self._saving_pays_restart(pod):
+                why = BlockReason.NOT_CALM
                 continue
-            if not self._spot_fits(pod):
-                fits_somewhere = self.situation.room.fits(pod, Capacity.SPOT)
-                why = Blocked.NOT_CALM if fits_somewhere else Blocked.NO_SPOT_ROOM
+            if not self._fits_on_spot(pod):
+                fits_somewhere = self.view.capacity.fits(pod, Capacity.SPOT)
+                why = BlockReason.NOT_CALM if fits_somewhere else BlockReason.NO_SPOT_ROOM
                 continue
-            return self._moved(workload, pod, Reason.RETURN if back else Reason.TO_SPOT)
+            return self._build_move(workload, pod, Reason.RETURN if back else Reason.TO_SPOT)
         return None, why
 
-    def _spot_fits(self, pod: PodFacts) -> bool:
-        if self.situation.room.fits(pod, Capacity.SPOT, pools=self.calm):
+    def _fits_on_spot(self, pod: PodFacts) -> bool:
+        if self.view.capacity.fits(pod, Capacity.SPOT, pools=self.calm_pools):
             return True
-        return self.limits.spot_autoscaling and not self.situation.room.fits(pod, Capacity.SPOT)
+        return self.limits.spot_autoscaling and not self.view.capacity.fits(pod, Capacity.SPOT)
 
-    def _pays(self, pod: PodFacts) -> bool:
+    def _saving_pays_restart(self, pod: PodFacts) -> bool:
         """Return whether the saving pays the restart soon enough; true without a price."""
         node = self.nodes.get(pod.node)
-        price = self.situation.prices.price(node.instance_type, node.zone) if node is not None else None
+        price = self.view.prices.price(node.instance_type, node.zone) if node is not None else None
         if node is None or price is None or not node.cpu_milli:
             return True
-        discount, _ = self.situation.prices.discount(node.instance_type, node.zone)
+        discount, _ = self.view.prices.discount(node.instance_type, node.zone)
         share = pod.cpu_milli / node.cpu_milli
         hours = break_even_hours(self.limits.restart_cost, price.on_demand, discount, share)
         return hours <= self.limits.pays_within_h
 
-    def _moved(self, workload: Workload, pod: PodFacts, reason: Reason) -> tuple[Move | None, Blocked | None]:
+    def _build_move(self, workload: Workload, pod: PodFacts, reason: Reason) -> tuple[Move | None, BlockReason | None]:
         """Return the order. An only pod is released, or evicted at once if it cannot be released.
 
         An only pod of a StatefulSet needs permission (P29). A configured window is open here. Rule: B20.
         """
         owner = workload.owner
         only = owner.replicas <= 1
-        if only and not release_refused(owner, pod, None, self.now, self.situation.around, self.limits):
-            return release(owner, pod, None, self.now, reason), None
+        if only and not release_refusal(owner, pod, None, self.now, self.view.constraints, self.limits):
+            return build_release(owner, pod, None, self.now, reason), None
         allowed = owner.annotations.get(ALLOW_RESTART) == "true" or bool(self.limits.windows)
         if only and owner.stateful and not allowed:
-            return None, Blocked.RESTART_NOT_ALLOWED
+            return None, BlockReason.RESTART_NOT_ALLOWED
         return Evict(pod.key, pod.uid, owner.uid, reason), None
 
-    def _risky(self, pod: PodFacts) -> bool:
+    def _is_at_risk(self, pod: PodFacts) -> bool:
         node = self.nodes.get(pod.node)
         return node is not None and node.state is NodeState.AT_RISK

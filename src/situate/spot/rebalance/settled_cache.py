@@ -13,20 +13,20 @@ from typing import Any, Final, Generic, TypeVar
 from situate.spot.model.counts import Nodes
 from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import NodeFacts, NodeState, Owner, PodFacts
-from situate.spot.workloads.cluster_objects import Memory
+from situate.spot.workloads.cluster_objects import WorkloadMemory
 from situate.spot.workloads.on_demand_target import Namespace
 
 R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Settled(Generic[R]):
+class SettledWorkload(Generic[R]):
     """Inputs with which a workload was settled, and its report."""
 
     owner: Owner
     pods: Sequence[PodFacts]
     namespace: Namespace
-    memory: Memory | None
+    memory: WorkloadMemory | None
     """None: there was no memory of it."""
     nodes: frozenset[str]
     """Names of the nodes of its pods."""
@@ -34,17 +34,17 @@ class Settled(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True)
-class AllSettled(Generic[R]):
+class SettledCache(Generic[R]):
     """Settled workloads of one decision."""
 
     basis: Any = None
     """Inputs shared by all workloads; a different basis voids all entries."""
     nodes: Mapping[str, NodeFacts] = field(default_factory=dict)
     """Nodes at the time of the decision."""
-    workloads: Mapping[str, Settled[R]] = field(default_factory=dict)
+    workloads: Mapping[str, SettledWorkload[R]] = field(default_factory=dict)
     """By uid."""
 
-    def changed(self, nodes: Nodes) -> frozenset[str]:
+    def changed_nodes(self, nodes: Nodes) -> frozenset[str]:
         """Return the names of nodes that are new, gone or different."""
         before = self.nodes
         different = {
@@ -55,15 +55,15 @@ class AllSettled(Generic[R]):
         return frozenset(different.union(before.keys() - nodes.keys()))
 
 
-NOTHING_SETTLED: Final[AllSettled[Any]] = AllSettled()
+NOTHING_SETTLED: Final[SettledCache[Any]] = SettledCache()
 
 
-def holds(
-    known: Settled[R],
+def is_still_settled(
+    known: SettledWorkload[R],
     owner: Owner,
     pods: Sequence[PodFacts],
     namespace: Namespace,
-    memory: Memory | None,
+    memory: WorkloadMemory | None,
     changed: frozenset[str],
 ) -> bool:
     """Return whether all inputs of the workload are unchanged."""
@@ -76,7 +76,7 @@ def holds(
     )
 
 
-def nodes_if_timeless(workload: Workload, nodes: Nodes, memory: Memory | None) -> frozenset[str] | None:
+def nodes_if_timeless(workload: Workload, nodes: Nodes, memory: WorkloadMemory | None) -> frozenset[str] | None:
     """Return the nodes of its pods if time alone changes nothing about the workload; None if it may.
 
     Time matters for waiting pods, released pods, nodes that end or may end, rollouts and moves in progress.

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from situate.spot.workloads.on_demand_policy import Count, Percent, Policy, target
+from situate.spot.workloads.on_demand_policy import Count, Percent, Policy, on_demand_target
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class MixingMethod:
     """One means of mixing, applied to one workload."""
 
     name: str
@@ -26,17 +26,19 @@ class Means:
     """Further facts."""
 
 
-def compared(policy: Policy, replicas: int, *, stateful: bool, safe_deployments: bool = False) -> tuple[Means, ...]:
+def compare_methods(
+    policy: Policy, replicas: int, *, stateful: bool, safe_deployments: bool = False
+) -> tuple[MixingMethod, ...]:
     """Compare the means; situate comes first."""
     asked, doubled = (
-        target(policy, count, stateful=stateful, safe_deployments=safe_deployments)
+        on_demand_target(policy, count, stateful=stateful, safe_deployments=safe_deployments)
         for count in (replicas, 2 * replicas)
     )
-    ours = Means("situate", asked, doubled, replicas, "moves running pods one by one")
+    ours = MixingMethod("situate", asked, doubled, replicas, "moves running pods one by one")
     return ours, _spread_constraints(replicas, asked), _workload_spread(policy, replicas, asked)
 
 
-def _spread_constraints(replicas: int, asked: int) -> Means:
+def _spread_constraints(replicas: int, asked: int) -> MixingMethod:
     """Topology spread over the capacity label with minDomains 2, and a preference for one side.
 
     Uses the largest skew that gives the requested number now. The skew is part of the Deployment and does not follow R.
@@ -45,7 +47,7 @@ def _spread_constraints(replicas: int, asked: int) -> Means:
     skew = max(1, abs(replicas - 2 * asked))
     prefers_spot = 2 * asked <= replicas
     text = f"needs maxSkew {skew} and minDomains 2 in the workload; moves no running pod"
-    return Means(
+    return MixingMethod(
         "spread constraints",
         spread_on_demand(replicas, skew, prefers_spot=prefers_spot),
         spread_on_demand(2 * replicas, skew, prefers_spot=prefers_spot),
@@ -60,12 +62,12 @@ def spread_on_demand(replicas: int, skew: int, *, prefers_spot: bool = True) -> 
     return least if prefers_spot else most
 
 
-def _workload_spread(policy: Policy, replicas: int, asked: int) -> Means:
+def _workload_spread(policy: Policy, replicas: int, asked: int) -> MixingMethod:
     """WorkloadSpread of OpenKruise, with a first subset of this many replicas on demand and a second subset on spot.
 
     `maxReplicas` is a number or a percentage; any other policy is written as its current number.
     """
     follows = isinstance(policy, Percent | Count)
-    doubled = target(policy, 2 * replicas, stateful=False) if follows else asked
+    doubled = on_demand_target(policy, 2 * replicas, stateful=False) if follows else asked
     text = "needs OpenKruise and moves no running pod; without spot nodes, the others wait for its adaptive strategy"
-    return Means("WorkloadSpread", asked, doubled, asked, text)
+    return MixingMethod("WorkloadSpread", asked, doubled, asked, text)

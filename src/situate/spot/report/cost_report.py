@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from situate.spot.model.counts import Nodes, effective
+from situate.spot.model.counts import Nodes, effective_capacity
 from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, Owner
 from situate.spot.nodes.prices import Price, Prices
 from situate.spot.nodes.savings import cost_share, premium_per_month
-from situate.spot.report.wave_impact import Pace, loss
+from situate.spot.report.wave_impact import Pace, wave_loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def cost_report(
         found,
         saving,
         achievable,
-        sum(_hourly(node, price) for node, price in known) if known else None,
+        sum(_hourly_price(node, price) for node, price in known) if known else None,
         sum(price.on_demand for _, price in known) if known else None,
         tuple(sorted(unpriced - {""})),
         prices.date,
@@ -87,13 +87,13 @@ def workload_cost(
 ) -> WorkloadCost:
     """Compute one workload. `everywhere`: the discount on all spot nodes, used if it has no pod on spot."""
     replicas = workload.owner.replicas
-    own = [node for pod in workload.live if (node := nodes.get(pod.node)) and node.capacity is Capacity.SPOT]
+    own = [node for pod in workload.live_pods if (node := nodes.get(pod.node)) and node.capacity is Capacity.SPOT]
     discount, priced = discount_on(own, prices) if own else everywhere
-    spot = sum(effective(pod, nodes) is Capacity.SPOT for pod in workload.live)
+    spot = sum(effective_capacity(pod, nodes) is Capacity.SPOT for pod in workload.live_pods)
     share = cost_share(replicas, max(0, replicas - spot), discount)
     ideal = cost_share(replicas, workload.target, discount)
-    outage = waves_per_month * loss(workload, nodes, pace).outage_s if waves_per_month else 0.0
-    one_more = _one_more(workload, nodes, prices)
+    outage = waves_per_month * wave_loss(workload, nodes, pace).outage_s if waves_per_month else 0.0
+    one_more = _price_of_one_more(workload, nodes, prices)
     return WorkloadCost(workload.owner, share, ideal, discount, priced, outage, one_more)
 
 
@@ -116,8 +116,8 @@ def discount_on(nodes: Iterable[NodeFacts], prices: Prices) -> tuple[float, bool
     return sum(each for each, _ in found) / len(found), any(known for _, known in found)
 
 
-def _one_more(workload: Workload, nodes: Nodes, prices: Prices) -> float | None:
-    for pod in workload.live:
+def _price_of_one_more(workload: Workload, nodes: Nodes, prices: Prices) -> float | None:
+    for pod in workload.live_pods:
         node = nodes.get(pod.node)
         price = prices.price(node.instance_type, node.zone) if node is not None else None
         if node is None or price is None or not node.cpu_milli:
@@ -127,5 +127,5 @@ def _one_more(workload: Workload, nodes: Nodes, prices: Prices) -> float | None:
     return None
 
 
-def _hourly(node: NodeFacts, price: Price) -> float:
+def _hourly_price(node: NodeFacts, price: Price) -> float:
     return price.spot if node.capacity is Capacity.SPOT and price.spot is not None else price.on_demand

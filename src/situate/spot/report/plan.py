@@ -11,18 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from situate.spot.admission.classify import Classified, Demand, classify
+from situate.spot.admission.classify import Classification, Demand, classify
 from situate.spot.admission.ledger import Ledger
-from situate.spot.capacity.free_capacity import Places
-from situate.spot.model.actions import BY_POLICY, Delete, Evict, Move, Reason, Release
-from situate.spot.model.counts import on_demand_effective
+from situate.spot.capacity.free_capacity import PlanningCapacity
+from situate.spot.model.actions import POLICY_REASONS, Delete, Evict, Move, Reason, Release
+from situate.spot.model.counts import effective_on_demand_count
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, Owner, PodFacts, PodKey
-from situate.spot.rebalance.decide import Notice, Report, Situation, State, decide
+from situate.spot.rebalance.decide import ClusterView, Notice, Report, State, decide
 from situate.spot.report.cost_report import cost_report
 from situate.spot.workloads.cluster_objects import NO_MEMORY, Cluster, workload_of
 
 MOST_MOVES: Final = 10_000
-_MADE: Final = {Capacity.ON_DEMAND: "a new on-demand node", Capacity.SPOT: "a new spot node"}
+_NEW_NODES: Final = {Capacity.ON_DEMAND: "a new on-demand node", Capacity.SPOT: "a new spot node"}
 """Places if autoscaling is declared and no node has free capacity."""
 
 
@@ -48,7 +48,7 @@ class Plan:
     moves: tuple[PlannedMove, ...]
     restarts: Mapping[str, int]
     """By workload."""
-    on_demand_room: int
+    extra_on_demand_places: int
     """On-demand places needed beyond those that moved pods leave."""
     share_before: float
     """Share of the cost with all pods on demand."""
@@ -65,7 +65,7 @@ class Plan:
     """False: there are more moves than are shown."""
 
 
-def plan(state: State, situation: Situation, places: Places, now: float) -> Plan:
+def plan(state: State, situation: ClusterView, places: PlanningCapacity, now: float) -> Plan:
     """Compute all moves in order, ignoring limits that only delay them (cool-downs, budgets, windows).
 
     `places` replaces `situation.room` and gives the state after each move.
@@ -79,9 +79,9 @@ def plan(state: State, situation: Situation, places: Places, now: float) -> Plan
         cool_down_s=0.0,
         return_every_s=0.0,
     )
-    made = {name: NodeFacts(name, capacity) for capacity, name in _MADE.items()}
+    made = {name: NodeFacts(name, capacity) for capacity, name in _NEW_NODES.items()}
     cluster = replace(situation.cluster, nodes={**situation.cluster.nodes, **made})
-    trial = replace(situation, cluster=cluster, room=places, limits=limits)
+    trial = replace(situation, cluster=cluster, capacity=places, limits=limits)
     first = decide(state, trial, now)
     moves: list[PlannedMove] = []
     decision = first
@@ -91,11 +91,11 @@ def plan(state: State, situation: Situation, places: Places, now: float) -> Plan
         if not ordered:
             break
         for action in ordered:
-            if action.reason in BY_POLICY and not _still_fits(action, trial, places):
-                state = _never_ordered(state, action)
+            if action.reason in POLICY_REASONS and not _still_fits(action, trial, places):
+                state = _state_without_move(state, action)
                 continue
-            cluster, places, move = _carried_out(trial, places, state, action, len(moves) + 1, now)
-            trial = replace(trial, cluster=cluster, room=places)
+            cluster, places, move = _simulate_move(trial, places, state, action, len(moves) + 1, now)
+            trial = replace(trial, cluster=cluster, capacity=places)
             if move is not None:
                 moves.append(move)
         now += 1
@@ -105,9 +105,9 @@ def plan(state: State, situation: Situation, places: Places, now: float) -> Plan
     return Plan(
         tuple(moves),
         Counter(move.owner for move in moves),
-        max(0, _on_demand(cluster) - _on_demand(situation.cluster)),
-        1 - _saving(situation.cluster, situation, state),
-        1 - _saving(cluster, situation, state),
+        max(0, _on_demand_total(cluster) - _on_demand_total(situation.cluster)),
+        1 - _saving_ratio(situation.cluster, situation, state),
+        1 - _saving_ratio(cluster, situation, state),
         {names[uid]: str(report.blocked) for uid, report in reports.items() if report.need and report.blocked},
         frozenset(names[uid] for uid, report in reports.items() if report.need > 0),
         first.notices,
@@ -116,9 +116,9 @@ def plan(state: State, situation: Situation, places: Places, now: float) -> Plan
     )
 
 
-def _still_fits(action: Move, trial: Situation, places: Places) -> bool:
+def _still_fits(action: Move, trial: ClusterView, places: PlanningCapacity) -> bool:
     """Return whether the move still fits: an earlier move of the same decision may have taken the last place."""
-    pod = _pod(trial.cluster, action)
+    pod = _find_pod(trial.cluster, action)
     node = trial.cluster.nodes.get(pod.node) if pod is not None else None
     if pod is None or node is None:
         return True
@@ -128,22 +128,22 @@ def _still_fits(action: Move, trial: Situation, places: Places) -> bool:
     return grows or either or places.fits(pod, wanted)
 
 
-def _never_ordered(state: State, action: Move) -> State:
+def _state_without_move(state: State, action: Move) -> State:
     memory = state.memories.get(action.owner, NO_MEMORY)
     return replace(state, memories={**state.memories, action.owner: replace(memory, moved="")})
 
 
-def _pod(cluster: Cluster, action: Move) -> PodFacts | None:
+def _find_pod(cluster: Cluster, action: Move) -> PodFacts | None:
     return next((pod for pod in cluster.pods.get(action.owner, ()) if pod.uid == action.uid), None)
 
 
-def _carried_out(
-    trial: Situation, places: Places, state: State, action: Move, number: int, now: float
-) -> tuple[Cluster, Places, PlannedMove | None]:
+def _simulate_move(
+    trial: ClusterView, places: PlanningCapacity, state: State, action: Move, number: int, now: float
+) -> tuple[Cluster, PlanningCapacity, PlannedMove | None]:
     """Return the cluster with the pod replaced; the replacement serves if a node takes it."""
     cluster = trial.cluster
     owner = cluster.owners.get(action.owner)
-    gone = _pod(cluster, action)
+    gone = _find_pod(cluster, action)
     if gone is None:
         return cluster, places, None
     pods = [pod for pod in cluster.pods[action.owner] if pod.uid != gone.uid]
@@ -162,7 +162,7 @@ def _carried_out(
         ready_since=None,
         token="",
     )
-    places, node = _placed(owner, gone, back, trial, places)
+    places, node = _place_replacement(owner, gone, back, trial, places)
     if node:
         back = replace(back, node=node, phase="Running", ready=True)
     changed = replace(cluster, pods={**cluster.pods, action.owner: (*pods, back)})
@@ -170,19 +170,21 @@ def _carried_out(
     return changed, places, PlannedMove(number, str(owner), gone.key, action.reason, how, pod_class, gone.node, node)
 
 
-def _placed(owner: Owner, gone: PodFacts, back: PodFacts, trial: Situation, places: Places) -> tuple[Places, str]:
+def _place_replacement(
+    owner: Owner, gone: PodFacts, back: PodFacts, trial: ClusterView, places: PlanningCapacity
+) -> tuple[PlanningCapacity, str]:
     """Place the pod on a node of its class; a spot pod that is not pinned overflows onto on-demand nodes."""
     free = back.pod_class is Capacity.SPOT and owner.pinned is None
     wanted = back.pod_class or Capacity.UNKNOWN
     grows = trial.limits.spot_autoscaling if wanted is Capacity.SPOT else trial.limits.on_demand_autoscaling
-    after, node = places.moved(gone, back.uid, wanted)
+    after, node = places.after_move(gone, back.uid, wanted)
     if not node and free:
-        after, node = places.moved(gone, back.uid, Capacity.ON_DEMAND)
-    return after, node or (_MADE[wanted] if grows else "")
+        after, node = places.after_move(gone, back.uid, Capacity.ON_DEMAND)
+    return after, node or (_NEW_NODES[wanted] if grows else "")
 
 
 def _class_of_next(
-    owner: Owner, gone: PodFacts, pods: Sequence[PodFacts], trial: Situation, state: State, now: float
+    owner: Owner, gone: PodFacts, pods: Sequence[PodFacts], trial: ClusterView, state: State, now: float
 ) -> Capacity:
     """Classify as admission would, with no other request in progress."""
     memory = state.memories.get(owner.uid, NO_MEMORY)
@@ -196,15 +198,17 @@ def _class_of_next(
         surge_as_spot=bool(memory.surge_revision) and memory.surge_revision == gone.revision,
     )
     classified = classify(demand, trial.cluster.nodes, Ledger.empty(), now)
-    assert isinstance(classified, Classified)  # without a ReplicaSet no view can be stale
+    assert isinstance(classified, Classification)  # without a ReplicaSet no view can be stale
     return classified.pod_class
 
 
-def _on_demand(cluster: Cluster) -> int:
-    return sum(on_demand_effective([pod for pod in pods if pod.live], cluster.nodes) for pods in cluster.pods.values())
+def _on_demand_total(cluster: Cluster) -> int:
+    return sum(
+        effective_on_demand_count([pod for pod in pods if pod.live], cluster.nodes) for pods in cluster.pods.values()
+    )
 
 
-def _saving(cluster: Cluster, situation: Situation, state: State) -> float:
+def _saving_ratio(cluster: Cluster, situation: ClusterView, state: State) -> float:
     workloads = [
         workload_of(cluster, owner, situation.rules, state.memories.get(uid, NO_MEMORY))
         for uid, owner in cluster.owners.items()

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 from situate.spot.model.misplaced_pods import Workload
-from situate.spot.nodes.interruptions import History, Wave
+from situate.spot.nodes.interruptions import InterruptionHistory, Wave
 from situate.spot.report.wave_impact import Pace
 
 
@@ -33,22 +33,24 @@ class Advice:
     """Expected seconds per month with too few ready pods at the current target, from the record."""
 
 
-def advice(workload: Workload, history: History, now: float, pace: Pace = Pace()) -> Advice | None:  # noqa: B008  # frozen
+def advise_target(workload: Workload, history: InterruptionHistory, now: float, pace: Pace = Pace()) -> Advice | None:  # noqa: B008  # frozen
     """Return the advice; None without recorded waves or without replicas."""
     owner, asked = workload.owner, workload.target
     if not history.waves or owner.replicas < 1:
         return None
     least = owner.replicas // 2 + 1 if owner.stateful else 1
-    too_few = sum(_left(owner.replicas, asked, wave) < least for wave in history.waves)
+    too_few = sum(_ready_after_wave(owner.replicas, asked, wave) < least for wave in history.waves)
     worst = max(history.waves, key=lambda wave: wave.share)
     counts = range(owner.replicas + 1)  # a bisection: two billion replicas take 31 evaluations
-    enough = bisect_left(counts, min(least, owner.replicas), key=lambda count: _left(owner.replicas, count, worst))
+    enough = bisect_left(
+        counts, min(least, owner.replicas), key=lambda count: _ready_after_wave(owner.replicas, count, worst)
+    )
     months = max(history.months(now), 1.0)  # one day with a wave does not mean thirty waves a month
     short_s = too_few * (pace.detection_s + pace.start_s) / months
     return Advice(enough, asked, len(history.waves), too_few, worst.share, short_s)
 
 
-def _left(replicas: int, on_demand: int, wave: Wave) -> int:
+def _ready_after_wave(replicas: int, on_demand: int, wave: Wave) -> int:
     """Return the smallest number of ready pods after a wave: of the pods on spot, its share is lost, rounded up."""
     on_spot = max(0, replicas - on_demand)
     return replicas - math.ceil(on_spot * wave.share)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from situate.spot.model.counts import Nodes, effective
+from situate.spot.model.counts import Nodes, effective_capacity
 from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity
 
@@ -24,7 +24,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class WaveLoss:
     """Loss if all spot nodes ended now, without a notice."""
 
     replicas: int
@@ -34,14 +34,17 @@ class Loss:
     """Seconds with no ready pod."""
     under_quorum_s: float
     """Seconds with half of the pods or fewer ready."""
-    fit: int
+    placeable: int
     """Lost pods for which on-demand nodes have free capacity."""
 
 
-def loss(workload: Workload, nodes: Nodes, pace: Pace = Pace(), *, fit: int | None = None) -> Loss:  # frozen
-    """Compute the loss of a workload. `fit`: lost pods with free capacity on demand; None: all of them."""
+def wave_loss(workload: Workload, nodes: Nodes, pace: Pace = Pace(), *, fit: int | None = None) -> WaveLoss:  # frozen
+    """Compute the loss of a workload. `placeable`: lost pods with free capacity on demand; None: all of them."""
     replicas = workload.owner.replicas
-    stay = sum(pod.ready and bool(pod.node) and effective(pod, nodes) is Capacity.ON_DEMAND for pod in workload.live)
+    stay = sum(
+        pod.ready and bool(pod.node) and effective_capacity(pod, nodes) is Capacity.ON_DEMAND
+        for pod in workload.live_pods
+    )
     fit = replicas - stay if fit is None else fit
     soon = pace.detection_s + pace.start_s
 
@@ -51,4 +54,4 @@ def loss(workload: Workload, nodes: Nodes, pace: Pace = Pace(), *, fit: int | No
             return 0.0
         return soon if stay + fit >= needed else soon + pace.node_start_s
 
-    return Loss(replicas, stay, until(1), until(replicas // 2 + 1), fit)
+    return WaveLoss(replicas, stay, until(1), until(replicas // 2 + 1), fit)

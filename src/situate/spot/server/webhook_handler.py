@@ -15,8 +15,16 @@ import structlog
 
 from situate.objects.reviews.admission import NoReview
 from situate.runtime.serving.webhook_server import Reply
-from situate.spot.admission.admission_review import Passed, Question, read_review, reply
-from situate.spot.admission.admit import UNREADABLE, Answer, LiveRead, NeedsRead, PodRequest, View, admit
+from situate.spot.admission.admission_review import IgnoredReview, PodReview, encode_reply, read_review
+from situate.spot.admission.admit import (
+    UNREADABLE,
+    AdmissionAnswer,
+    AdmissionView,
+    LiveRead,
+    NeedsRead,
+    PodRequest,
+    admit,
+)
 from situate.spot.admission.ledger import Ledger
 from situate.spot.server.metrics import AdmissionMetrics
 
@@ -24,16 +32,16 @@ NOT_LEADING: Final = "this replica does not lead now, so failurePolicy decides a
 
 _ROUNDING_S: Final = 0.001
 """A sleep may end this much too early."""
-_LOOKS_S: Final = (0.01, 0.04)
+_WATCH_PAUSES_S: Final = (0.01, 0.04)
 """Pauses between checks of the watch, which usually shows a pod within milliseconds."""
 
 
-class Answering:
+class AdmissionHandler:
     """The only component that changes the ledger while pods are admitted."""
 
     def __init__(
         self,
-        view: Callable[[LiveRead | None], View],
+        view: Callable[[LiveRead | None], AdmissionView],
         read: Callable[[NeedsRead], Awaitable[LiveRead]],
         *,
         may_answer: Callable[[], bool],
@@ -55,27 +63,29 @@ class Answering:
     async def answer(self, body: bytes) -> Reply:
         """Answer one review; never raises, whatever the bytes are."""
         begun = self._metrics.stopwatch()
-        reply_, outcome = await self._answered(body)
+        reply_, outcome = await self._answer_review(body)
         self._metrics.seconds.labels(outcome).observe(self._metrics.stopwatch() - begun)
         return reply_
 
-    async def _answered(self, body: bytes) -> tuple[Reply, str]:
+    async def _answer_review(self, body: bytes) -> tuple[Reply, str]:
         if not self._may_answer():
-            return _refused(), "not-leading"
+            return _not_leading_reply(), "not-leading"
         asked = read_review(body)
         match asked:
             case NoReview(why):
                 return Reply(400, why.encode()), "passed"
-            case Passed():
-                return Reply(200, reply(asked)), "passed"
-            case Question():
-                return await self._classed(asked)
+            case IgnoredReview():
+                return Reply(200, encode_reply(asked)), "passed"
+            case PodReview():
+                return await self._answer_pod(asked)
 
-    async def _classed(self, question: Question) -> tuple[Reply, str]:
+    async def _answer_pod(self, question: PodReview) -> tuple[Reply, str]:
         try:
-            answer = await self._decided(question.request)
+            answer = await self._decide(question.request)
         except RecursionError:
-            return Reply(200, reply(question)), "passed"  # an object nested too deeply; the API server refuses it
+            return Reply(
+                200, encode_reply(question)
+            ), "passed"  # an object nested too deeply; the API server refuses it
         except Exception as defect:
             # a defect costs this pod its class, and never stops its creation
             self._log.error(
@@ -84,47 +94,47 @@ class Answering:
                 pod=question.request.name,
                 exc_info=defect,
             )
-            return Reply(200, reply(question)), "failed"
+            return Reply(200, encode_reply(question)), "failed"
         if not self._may_answer():
-            return _refused(), "not-leading"
+            return _not_leading_reply(), "not-leading"
         if answer.warnings:
             self._log.warning("pod conflicts with its policy", namespace=question.request.namespace, reason=answer.why)
         outcome = "gated" if answer.gated else str(answer.pod_class) if answer.pod_class is not None else "passed"
-        return Reply(200, reply(question, answer.operations, answer.warnings)), outcome
+        return Reply(200, encode_reply(question, answer.operations, answer.warnings)), outcome
 
-    async def _decided(self, request: PodRequest) -> Answer:
+    async def _decide(self, request: PodRequest) -> AdmissionAnswer:
         """Decide after waiting for the watch, for a live read and, if needed, for the time of a conclusive read.
 
         It never waits longer.
         """
         token, asked_at = self._token(), self._clock()
 
-        def decide(live: LiveRead | None) -> tuple[Answer, Ledger] | NeedsRead:
+        def decide(live: LiveRead | None) -> tuple[AdmissionAnswer, Ledger] | NeedsRead:
             # with the current ledger: other pods are answered meanwhile
             return admit(request, self._view(live), self.ledger, self._clock(), token, asked_at)
 
         found = decide(None)
-        for pause_s in _LOOKS_S:
+        for pause_s in _WATCH_PAUSES_S:
             if not isinstance(found, NeedsRead) or found.not_before <= self._clock():
                 break
             await asyncio.sleep(pause_s)
             found = decide(None)
         if isinstance(found, NeedsRead):
-            found = decide(await self._looked(found))
+            found = decide(await self._read_live(found))
         if isinstance(found, NeedsRead) and found.not_before > -math.inf:
             await asyncio.sleep(max(0.0, found.not_before - self._clock()) + _ROUNDING_S)
-            found = decide(await self._looked(found))
+            found = decide(await self._read_live(found))
         if isinstance(found, NeedsRead):
-            return Answer(f"{found.controller.kind} {found.controller.name} cannot be read")
+            return AdmissionAnswer(f"{found.controller.kind} {found.controller.name} cannot be read")
         answer, self.ledger = found
         return answer
 
-    async def _looked(self, needed: NeedsRead) -> LiveRead:
+    async def _read_live(self, needed: NeedsRead) -> LiveRead:
         live = await self._read(needed)
         self._metrics.live_reads.labels("unreadable" if live is UNREADABLE else "read").inc()
         return live
 
 
-def _refused() -> Reply:
+def _not_leading_reply() -> Reply:
     """Return 503 without Retry-After: with this header API servers repeat the request until the timeout."""
     return Reply(503, NOT_LEADING.encode())

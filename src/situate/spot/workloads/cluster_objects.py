@@ -12,7 +12,7 @@ from situate.spot.model.counts import Nodes
 from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Owner, PodFacts
 from situate.spot.workloads.on_demand_policy import Policy
-from situate.spot.workloads.on_demand_target import Namespace, Rules, Target, resolved
+from situate.spot.workloads.on_demand_target import Namespace, Target, TargetRules, resolve_target
 from situate.spot.workloads.owners import ReplicaSetFacts
 
 
@@ -42,7 +42,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class WorkloadMemory:
     """Memory of a workload; its loss does not harm the floor."""
 
     policy: Policy | None = None
@@ -74,15 +74,15 @@ class Memory:
     """Revision of the workload at that time."""
 
 
-NO_MEMORY = Memory()
+NO_MEMORY = WorkloadMemory()
 
 
-def target_of(cluster: Cluster, owner: Owner, rules: Rules, memory: Memory = NO_MEMORY) -> Target:
+def target_of(cluster: Cluster, owner: Owner, rules: TargetRules, memory: WorkloadMemory = NO_MEMORY) -> Target:
     """Return the policy and its number, before the debt is subtracted."""
-    return resolved(owner, cluster.namespace(owner.namespace), rules, memory.policy)
+    return resolve_target(owner, cluster.namespace(owner.namespace), rules, memory.policy)
 
 
-def workload_of(cluster: Cluster, owner: Owner, rules: Rules, memory: Memory = NO_MEMORY) -> Workload:
+def workload_of(cluster: Cluster, owner: Owner, rules: TargetRules, memory: WorkloadMemory = NO_MEMORY) -> Workload:
     """Return the workload with its current target: the debt is subtracted until it is repaid."""
     target = target_of(cluster, owner, rules, memory)
     return Workload(owner, max(0, target.on_demand - memory.debt), cluster.pods.get(owner.uid, ()))

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.framework.pod.node_selection import NAME_FIELD, holds
+from situate.framework.pod.node_selection import NAME_FIELD, meets_requirement
 from situate.objects.kinds.pods import NodeSelectorRequirement
 from situate.spot.model.counts import Nodes
 from situate.spot.model.pods_nodes_workloads import HOSTNAME, Capacity, NodeFacts
@@ -24,12 +24,12 @@ Json = Mapping[str, Any]
 NO_NODES: Final[Nodes] = {}
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-EVICTING: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+LOST_NODE_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Taints of a lost node, whose default tolerations last 300 s."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class CapacityConstraint:
     """Capacities that the user's constraints allow."""
 
     capacity: Capacity | None = None
@@ -40,90 +40,100 @@ class Pinned:
     """The restricting field, such as `spec.nodeSelector`; empty if both capacities are allowed."""
 
 
-def pinned(spec: Json, table: Sequence[Signal], nodes: Nodes = NO_NODES) -> Pinned:
+def capacity_constraint(spec: Json, table: Sequence[Signal], nodes: Nodes = NO_NODES) -> CapacityConstraint:
     """Return the capacities that a pod spec's own constraints allow.
 
     `nodes`: the known ones, by name. A named node that is unknown may be of either capacity.
     """
-    fields = {capacity: _refusing(spec, table, nodes, capacity) for capacity in (Capacity.ON_DEMAND, Capacity.SPOT)}
+    fields = {
+        capacity: _excluding_field(spec, table, nodes, capacity) for capacity in (Capacity.ON_DEMAND, Capacity.SPOT)
+    }
     on_demand, spot = fields[Capacity.ON_DEMAND], fields[Capacity.SPOT]
     if not on_demand and not spot:
-        return Pinned()
+        return CapacityConstraint()
     if on_demand and spot:
-        return Pinned(None, placeable=False, field=on_demand if on_demand == spot else f"{on_demand} and {spot}")
-    return Pinned(Capacity.SPOT if on_demand else Capacity.ON_DEMAND, field=on_demand or spot)
+        return CapacityConstraint(
+            None, placeable=False, field=on_demand if on_demand == spot else f"{on_demand} and {spot}"
+        )
+    return CapacityConstraint(Capacity.SPOT if on_demand else Capacity.ON_DEMAND, field=on_demand or spot)
 
 
 def named_nodes(spec: Json) -> frozenset[str]:
     """Return the nodes that a pod spec names in any of its constraints."""
-    hostname = mapping(spec.get("nodeSelector")).get(HOSTNAME)
+    hostname = as_mapping(spec.get("nodeSelector")).get(HOSTNAME)
     found = [frozenset((str(hostname),))] if hostname is not None else []
-    named = (_named([*expressions(term)], _fields(term)) for term in required_terms(spec) or ())
+    named = (
+        _nodes_of_term([*label_requirements(term)], _field_requirements(term)) for term in required_terms(spec) or ()
+    )
     return frozenset[str]().union(*found, *(each for each in named if each is not None))
 
 
 def required_terms(spec: Json) -> list[Any] | None:
     """Return the required terms unchanged; None if nothing is required."""
-    required = mapping(mapping(mapping(spec.get("affinity")).get("nodeAffinity")).get(REQUIRED))
+    required = as_mapping(as_mapping(as_mapping(spec.get("affinity")).get("nodeAffinity")).get(REQUIRED))
     terms = required.get("nodeSelectorTerms")
     return terms if isinstance(terms, list) else None
 
 
-def mapping(value: object) -> Json:
+def as_mapping(value: object) -> Json:
     """Return the value if it is a mapping; else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
-def listed(value: object) -> list[Any]:
+def as_list(value: object) -> list[Any]:
     """Return the value if it is a list; else an empty one."""
     return value if isinstance(value, list) else []
 
 
-def _refusing(spec: Json, table: Sequence[Signal], nodes: Nodes, capacity: Capacity) -> str:
+def _excluding_field(spec: Json, table: Sequence[Signal], nodes: Nodes, capacity: Capacity) -> str:
     """Return the field that excludes this capacity; empty if none does."""
     selector = [
         NodeSelectorRequirement(str(key), "In", (str(value),))
-        for key, value in mapping(spec.get("nodeSelector")).items()
+        for key, value in as_mapping(spec.get("nodeSelector")).items()
     ]
 
     def satisfiable(requirements: Sequence[NodeSelectorRequirement], fields: Iterable[NodeSelectorRequirement]) -> bool:
-        named = _named(requirements, fields)
-        there = named is None or any(_may_be(nodes.get(name), capacity) for name in named)
-        return there and _satisfiable(requirements, table, capacity)
+        named = _nodes_of_term(requirements, fields)
+        there = named is None or any(_may_have_capacity(nodes.get(name), capacity) for name in named)
+        return there and _is_satisfiable(requirements, table, capacity)
 
     if not satisfiable(selector, ()):
         return "spec.nodeSelector"
     terms = required_terms(spec)
     if terms is None:
         return ""
-    if any(satisfiable([*selector, *expressions(term)], [*_fields(term)]) for term in terms if not_empty(term)):
+    if any(
+        satisfiable([*selector, *label_requirements(term)], [*_field_requirements(term)])
+        for term in terms
+        if has_requirements(term)
+    ):
         return ""
     return f"spec.affinity.nodeAffinity.{REQUIRED}"
 
 
-def not_empty(term: object) -> bool:
+def has_requirements(term: object) -> bool:
     """Return whether a term has requirements; an empty term matches no node."""
-    return bool(mapping(term).get("matchExpressions")) or bool(mapping(term).get("matchFields"))
+    return bool(as_mapping(term).get("matchExpressions")) or bool(as_mapping(term).get("matchFields"))
 
 
-def expressions(term: object) -> Iterator[NodeSelectorRequirement]:
+def label_requirements(term: object) -> Iterator[NodeSelectorRequirement]:
     """Yield the label requirements of a term."""
-    yield from _requirements(term, "matchExpressions")
+    yield from _parse_requirements(term, "matchExpressions")
 
 
-def _fields(term: object) -> Iterator[NodeSelectorRequirement]:
-    yield from _requirements(term, "matchFields")
+def _field_requirements(term: object) -> Iterator[NodeSelectorRequirement]:
+    yield from _parse_requirements(term, "matchFields")
 
 
-def _requirements(term: object, of: str) -> Iterator[NodeSelectorRequirement]:
-    for wire in listed(mapping(term).get(of)):
+def _parse_requirements(term: object, of: str) -> Iterator[NodeSelectorRequirement]:
+    for wire in as_list(as_mapping(term).get(of)):
         try:
             yield msgspec.convert(wire, NodeSelectorRequirement)
         except msgspec.ValidationError:
             continue  # the API server refuses the pod with a message
 
 
-def _named(
+def _nodes_of_term(
     requirements: Iterable[NodeSelectorRequirement], fields: Iterable[NodeSelectorRequirement]
 ) -> frozenset[str] | None:
     """Return the only nodes that the term names; None if it names none. A hostname usually is a node's name."""
@@ -132,7 +142,7 @@ def _named(
     return frozenset.intersection(*map(frozenset, named)) if named else None
 
 
-def _may_be(node: NodeFacts | None, capacity: Capacity) -> bool:
+def _may_have_capacity(node: NodeFacts | None, capacity: Capacity) -> bool:
     """Return whether the node may serve the capacity: a node of unknown capacity suits spot but never on demand.
 
     The spot class only prefers spot nodes. Rule: I10.
@@ -142,19 +152,24 @@ def _may_be(node: NodeFacts | None, capacity: Capacity) -> bool:
     return (node.capacity is Capacity.ON_DEMAND) is (capacity is Capacity.ON_DEMAND)
 
 
-def _satisfiable(requirements: Iterable[NodeSelectorRequirement], table: Sequence[Signal], capacity: Capacity) -> bool:
+def _is_satisfiable(
+    requirements: Iterable[NodeSelectorRequirement], table: Sequence[Signal], capacity: Capacity
+) -> bool:
     """Return whether a node of this capacity can meet all requirements; labels unrelated to capacity always can."""
     by_key: dict[str, list[NodeSelectorRequirement]] = {}
     for requirement in requirements:
         by_key.setdefault(requirement.key, []).append(requirement)
     return all(
-        any(all(holds(each, labels) for each in wanted) for labels in _possible(key, wanted, table, capacity))
+        any(
+            all(meets_requirement(each, labels) for each in wanted)
+            for labels in _possible_labels(key, wanted, table, capacity)
+        )
         for key, wanted in by_key.items()
         if any(signal.source == "label" and signal.key == key for signal in table)
     )
 
 
-def _possible(
+def _possible_labels(
     key: str, wanted: Sequence[NodeSelectorRequirement], table: Sequence[Signal], capacity: Capacity
 ) -> Iterator[Mapping[str, str]]:
     """Yield the labels that nodes of the capacity may carry under this key.

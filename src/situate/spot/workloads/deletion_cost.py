@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Final
 
-from situate.objects.values.pod_age import younger
-from situate.spot.model.counts import Nodes, counted, effective
+from situate.objects.values.pod_age import compare_ages
+from situate.spot.model.counts import Nodes, counted_pods, effective_capacity
 from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState, PodFacts
 
@@ -50,7 +50,7 @@ def subset_costs(subsets: Sequence[Subset], *, old_revision: bool = False) -> li
         place = count - 1 - index if old_revision else index
         active = [pod for pod in subset.pods if pod.active]
         surplus = 0 if subset.most is None else max(0, len(active) - subset.most)
-        first = sorted(active, key=lambda pod: _phase(pod) if pod.node else -1)[:surplus]
+        first = sorted(active, key=lambda pod: _phase_rank(pod) if pod.node else -1)[:surplus]
         beyond = {pod.uid for pod in first}
         within, rest = 100 * (count - place), -100 * (place + 1)
         costs.append([(rest if pod.uid in beyond else within) if pod.active else None for pod in subset.pods])
@@ -72,11 +72,11 @@ def deletion_costs(workload: Workload, nodes: Nodes, now: float, yielding: Colle
 
     `yielding`: uids of old on-demand pods that must leave first for another reason.
     """
-    owner, live = workload.owner, workload.live
+    owner, live = workload.owner, workload.live_pods
     if owner.stateful:
         return {}
-    costs = {pod.uid: _own_cost(pod, nodes) for pod in live}
-    on_demand = [pod for pod in live if effective(pod, nodes) is Capacity.ON_DEMAND]
+    costs = {pod.uid: _cost_of(pod, nodes) for pod in live}
+    on_demand = [pod for pod in live if effective_capacity(pod, nodes) is Capacity.ON_DEMAND]
     new = [pod for pod in on_demand if pod.revision == owner.revision]
     old = [pod for pod in on_demand if pod.revision != owner.revision]
     serving = sum(pod.ready for pod in new)
@@ -101,11 +101,11 @@ def cost_changes(workload: Workload, nodes: Nodes, now: float, yielding: Collect
     return {
         uid: cost
         for uid, cost in deletion_costs(workload, nodes, now, yielding).items()
-        if present[uid].cost != cost and _ours(present[uid])
+        if present[uid].cost != cost and _is_writable(present[uid])
     }
 
 
-def _ours(pod: PodFacts) -> bool:
+def _is_writable(pod: PodFacts) -> bool:
     """Return whether spot may write the cost of the pod.
 
     Never for a pod admitted without a class: its user may have left it without a cost on purpose.
@@ -113,20 +113,20 @@ def _ours(pod: PodFacts) -> bool:
     return pod.pod_class is not None and (pod.cost is None or pod.cost in OUR_COSTS)
 
 
-def _own_cost(pod: PodFacts, nodes: Nodes) -> int:
+def _cost_of(pod: PodFacts, nodes: Nodes) -> int:
     node = nodes.get(pod.node)
     if node is not None and node.ending:
         return DOOMED_COST
-    if effective(pod, nodes) is Capacity.ON_DEMAND:
+    if effective_capacity(pod, nodes) is Capacity.ON_DEMAND:
         return ON_DEMAND_COST
     return AT_RISK_COST if node is not None and node.state is NodeState.AT_RISK else SPOT_COST
 
 
-def victims(
+def removal_candidates(
     workload: Workload, count: int, nodes: Nodes, now: float, costs: Mapping[str, int] | None = None
 ) -> list[PodFacts]:
     """Return the pods that Kubernetes would remove, in order. `costs` by uid replace those on the pods."""
-    live = counted(workload.pods)
+    live = counted_pods(workload.pods)
     if workload.owner.stateful:
         return sorted(live, key=lambda pod: workload.owner.ordinal(pod.key.name) or 0, reverse=True)[:count]
     if costs is None:
@@ -147,29 +147,29 @@ def removal_order(
         return costs.get(pod.uid, 0) if costs is not None else (pod.cost or 0)
 
     def before(a: PodFacts, b: PodFacts) -> int:
-        return _compare(a, b, cost(a) - cost(b), on_node[b.node] - on_node[a.node], now)
+        return _compare_pods(a, b, cost(a) - cost(b), on_node[b.node] - on_node[a.node], now)
 
     return sorted(pods, key=cmp_to_key(before))
 
 
-def _compare(a: PodFacts, b: PodFacts, cheaper: int, doubled_up: int, now: float) -> int:
+def _compare_pods(a: PodFacts, b: PodFacts, cheaper: int, doubled_up: int, now: float) -> int:
     if bool(a.node) != bool(b.node):
         return -1 if not a.node else 1
-    for difference in (_phase(a) - _phase(b), int(a.ready) - int(b.ready), cheaper, doubled_up):
+    for difference in (_phase_rank(a) - _phase_rank(b), int(a.ready) - int(b.ready), cheaper, doubled_up):
         if difference:
             return difference
     if a.ready and b.ready and a.ready_since != b.ready_since:
-        return younger(a.ready_since, b.ready_since, now) or _by_uid(a, b)
+        return compare_ages(a.ready_since, b.ready_since, now) or _compare_uids(a, b)
     if a.restarts != b.restarts:
         return b.restarts - a.restarts
     if a.created != b.created:
-        return younger(a.created, b.created, now) or _by_uid(a, b)
-    return _by_uid(a, b)
+        return compare_ages(a.created, b.created, now) or _compare_uids(a, b)
+    return _compare_uids(a, b)
 
 
-def _phase(pod: PodFacts) -> int:
+def _phase_rank(pod: PodFacts) -> int:
     return _PHASES.get(pod.phase, 0)
 
 
-def _by_uid(a: PodFacts, b: PodFacts) -> int:
+def _compare_uids(a: PodFacts, b: PodFacts) -> int:
     return (a.uid > b.uid) - (a.uid < b.uid)

@@ -12,13 +12,13 @@ from situate.spot.model.pods_nodes_workloads import LEADER, Owner, PodFacts, Pod
 _LEASE = "lease/"
 
 
-def leases_named(owners: Iterable[Owner]) -> frozenset[PodKey]:
+def lease_keys(owners: Iterable[Owner]) -> frozenset[PodKey]:
     """Return the namespaces and names of the Leases to read."""
     named = (owner for owner in owners if owner.annotations.get(LEADER, "").startswith(_LEASE))
     return frozenset(PodKey(owner.namespace, owner.annotations[LEADER].removeprefix(_LEASE)) for owner in named)
 
 
-def leaders(
+def leader_uids(
     owners: Iterable[Owner], pods: Mapping[str, Sequence[PodFacts]], holders: Mapping[PodKey, str]
 ) -> frozenset[str]:
     """Return the uids of leading pods. `pods`: by uid of the workload; `holders`: identities by Lease.

@@ -1,7 +1,7 @@
 """On-demand policy of a workload: its text, and the number of pods that it requires.
 
-A policy is a value; `target` turns it into a number. `on_demand_target` decides which of several annotations applies.
-Rules: P10, P11, S27 to S30.
+A policy is a value; `on_demand_target` turns it into a number. `on_demand_target` decides which of several annotations
+applies. Rules: P10, P11, S27 to S30.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from situate.objects.settings.section import did_you_mean, shown
+from situate.objects.settings.section import format_value, spelling_hint
 
 _NUMBER: Final = re.compile(r"[0-9]{1,100}", re.ASCII)
 _PERCENT: Final = re.compile(r"([0-9]{1,100})%", re.ASCII)
@@ -18,7 +18,7 @@ _RATIO: Final = re.compile(r"base=([0-9]{1,9}),weight=([0-9]{1,9}):([0-9]{1,9})"
 _SHARE: Final = re.compile(r"min-on-demand=([0-9]{1,100}),spot-percentage=([0-9]{1,3})", re.ASCII)
 _MOST_PODS: Final = 2**31 - 1
 """No workload has more: `spec.replicas` is an int32."""
-ALLOWED: Final = (
+ALLOWED_VALUES: Final = (
     "a number of pods such as 3, a percentage from 0% to 100%, base=2,weight=1:3 (on demand : spot), "
     "all-on-demand, all-spot, majority or default"
 )
@@ -29,7 +29,7 @@ class BadPolicy(ValueError):
 
     def __init__(self, text: object, why: str = "") -> None:
         hint = f"; {why}" if why else ""
-        super().__init__(f"found {shown(text)}, allowed: {ALLOWED}{hint}")
+        super().__init__(f"found {format_value(text)}, allowed: {ALLOWED_VALUES}{hint}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +117,15 @@ STRATEGIES: Final[dict[str, Policy]] = {
 
 _LEAST_TO_100: Final = "0{0,99}[0-9]|0{0,98}[0-9]{2}|0{0,97}100"
 """Numbers from 0 to 100 with at most as many digits as `_PERCENT` accepts."""
-WRITTEN: Final = "|".join(
+POLICY_PATTERN: Final = "|".join(
     (*sorted(STRATEGIES), _NUMBER.pattern, f"({_LEAST_TO_100})%", _RATIO.pattern.replace("(", "").replace(")", ""))
 )
-"""The same grammar as an RE2 expression for CEL. A text is valid if it matches as a whole and not `WEIGHTLESS`."""
-WEIGHTLESS: Final = "base=[0-9]+,weight=0+:0+"
-LONGEST: Final = 101
+"""The same grammar as an RE2 expression for CEL.
+
+A text is valid if it matches as a whole and not `ZERO_WEIGHTS_PATTERN`.
+"""
+ZERO_WEIGHTS_PATTERN: Final = "base=[0-9]+,weight=0+:0+"
+LONGEST_POLICY: Final = 101
 """Longest policy in characters."""
 
 
@@ -139,7 +142,7 @@ def parse_policy(text: str) -> Policy:
         if on_demand + spot == 0:
             raise BadPolicy(text, "one of the two weights must be above 0")
         return Ratio(base, on_demand, spot)
-    raise BadPolicy(text, did_you_mean(text, STRATEGIES) if len(text) <= 64 else "")
+    raise BadPolicy(text, spelling_hint(text, STRATEGIES) if len(text) <= 64 else "")
 
 
 def parse_percent(text: str, digits: str) -> int:
@@ -150,7 +153,7 @@ def parse_percent(text: str, digits: str) -> int:
     return percent
 
 
-def target(policy: Policy, replicas: int, *, stateful: bool, safe_deployments: bool = False) -> int:
+def on_demand_target(policy: Policy, replicas: int, *, stateful: bool, safe_deployments: bool = False) -> int:
     """Return M: the number of pods out of `replicas` that must be on demand, from 0 to `replicas`.
 
     `safe_deployments` raises the default from 0 to 1 for Deployments of two replicas or more (S35).
@@ -181,8 +184,11 @@ def _majority(replicas: int) -> int:
     return replicas if replicas <= 1 else replicas // 2 + 1
 
 
-def kept_text(policy: Policy) -> str:
-    """Encode the policy in at most 44 characters without blanks, for `read_kept`; the required number is unchanged."""
+def encode_policy(policy: Policy) -> str:
+    """Encode the policy in at most 44 characters without blanks, for `decode_policy`.
+
+    The required number is unchanged.
+    """
     match policy:
         case Count(pods):
             return str(Count(min(pods, _MOST_PODS)))
@@ -191,8 +197,8 @@ def kept_text(policy: Policy) -> str:
     return str(policy)
 
 
-def read_kept(text: str) -> Policy | None:
-    """Decode the policy that `kept_text` wrote; None for any other text."""
+def decode_policy(text: str) -> Policy | None:
+    """Decode the policy that `encode_policy` wrote; None for any other text."""
     if match := _SHARE.fullmatch(text):
         least, spot_percent = map(int, match.groups())
         return LeastAndShare(least, spot_percent) if spot_percent <= 100 else None

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from situate.objects.selection.label_selectors import Selector
-from situate.objects.settings.section import shown
+from situate.objects.settings.section import format_value
 from situate.spot.model.pods_nodes_workloads import MIX, ON_DEMAND, PREFIX, Owner, no_labels
 from situate.spot.workloads.on_demand_policy import (
     STRATEGIES,
@@ -23,9 +23,9 @@ from situate.spot.workloads.on_demand_policy import (
     Default,
     LeastAndShare,
     Policy,
+    on_demand_target,
     parse_percent,
     parse_policy,
-    target,
 )
 
 SWITCH: Final[Mapping[str, bool]] = {"enabled": True, "disabled": False}
@@ -60,7 +60,7 @@ class PolicyRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class TargetRules:
     """Settings of targets from the configuration."""
 
     mode: bool = True
@@ -115,7 +115,7 @@ class Participation:
 
 
 def participation(
-    owner: Owner, namespace: Namespace, rules: Rules, pod_labels: Mapping[str, str] | None = None
+    owner: Owner, namespace: Namespace, rules: TargetRules, pod_labels: Mapping[str, str] | None = None
 ) -> Participation:
     """Return the participation. `pod_labels` are those of one pod; without them the template's labels apply."""
     labels = owner.template_labels if pod_labels is None else pod_labels
@@ -132,36 +132,40 @@ def participation(
             continue
         if value in words:
             return Participation(words[value], source, tuple(faults))
-        faults.append(Fault(thing, source, f"found {shown(value)}, allowed: {' or '.join(words)}"))
+        faults.append(Fault(thing, source, f"found {format_value(value)}, allowed: {' or '.join(words)}"))
     return Participation(rules.mode, "mode of the configuration", tuple(faults))
 
 
-def resolved(owner: Owner, namespace: Namespace, rules: Rules, last: Policy | None = None) -> Target:
+def resolve_target(owner: Owner, namespace: Namespace, rules: TargetRules, last: Policy | None = None) -> Target:
     """Return the target of a workload. `last` is its last valid policy, used while the current one cannot be read.
 
     Without a last valid policy all pods must be on demand: an unreadable value never means the default.
     """
     faults: list[Fault] = []
-    said = _said(owner, namespace, rules, faults)
+    said = _policy_and_source(owner, namespace, rules, faults)
     annotated = said is not None and said[1].startswith(_ANNOTATION)
     policy, source = said or ((last, LAST_VALID) if last is not None else (AllOnDemand(), NONE_VALID))
-    number = target(policy, owner.replicas, stateful=owner.stateful, safe_deployments=rules.safe_deployments)
+    number = on_demand_target(policy, owner.replicas, stateful=owner.stateful, safe_deployments=rules.safe_deployments)
     unreadable = said is None and last is None
     return Target(number, max(0, owner.replicas), policy, source, tuple(faults), annotated, unreadable)
 
 
-def stricter(one: Policy | None, other: Policy | None, owner: Owner, rules: Rules) -> Policy | None:
+def stricter_policy(one: Policy | None, other: Policy | None, owner: Owner, rules: TargetRules) -> Policy | None:
     """Return the policy that requires more on-demand pods: the first if equal, the other one if one is None."""
     if one is None or other is None:
         return one if other is None else other
 
     def asked(policy: Policy) -> int:
-        return target(policy, owner.replicas, stateful=owner.stateful, safe_deployments=rules.safe_deployments)
+        return on_demand_target(
+            policy, owner.replicas, stateful=owner.stateful, safe_deployments=rules.safe_deployments
+        )
 
     return one if asked(one) >= asked(other) else other
 
 
-def _said(owner: Owner, namespace: Namespace, rules: Rules, faults: list[Fault]) -> tuple[Policy, str] | None:
+def _policy_and_source(
+    owner: Owner, namespace: Namespace, rules: TargetRules, faults: list[Fault]
+) -> tuple[Policy, str] | None:
     """Return the policy and its source; None if the deciding value cannot be read."""
     places: list[tuple[str, str, Mapping[str, str]]] = [
         (str(owner), f"of the {owner.kind}", owner.annotations),
@@ -177,7 +181,7 @@ def _said(owner: Owner, namespace: Namespace, rules: Rules, faults: list[Fault])
                 faults.append(Fault(thing, ON_DEMAND, str(problem)))
                 return None
         if number == 0 and rules.import_keys:
-            imported = _imported(thing, given, faults)
+            imported = _imported_policy(thing, given, faults)
             if imported is not None:
                 return imported
             if faults:
@@ -188,7 +192,7 @@ def _said(owner: Owner, namespace: Namespace, rules: Rules, faults: list[Fault])
     return Default(), "the default"
 
 
-def _imported(thing: str, annotations: Mapping[str, str], faults: list[Fault]) -> tuple[Policy, str] | None:
+def _imported_policy(thing: str, annotations: Mapping[str, str], faults: list[Fault]) -> tuple[Policy, str] | None:
     """Return the policy from annotations of other tools."""
     strategy = annotations.get(_VACANT_STRATEGY)
     if strategy is not None:
@@ -209,11 +213,11 @@ def _imported(thing: str, annotations: Mapping[str, str], faults: list[Fault]) -
             faults.append(Fault(thing, key, str(problem)))
             return None
     if _SPOTALIS_LEAST in annotations or _SPOTALIS_SHARE in annotations:
-        return _spotalis(thing, annotations, faults)
+        return _spotalis_policy(thing, annotations, faults)
     return None
 
 
-def _spotalis(thing: str, annotations: Mapping[str, str], faults: list[Fault]) -> tuple[Policy, str] | None:
+def _spotalis_policy(thing: str, annotations: Mapping[str, str], faults: list[Fault]) -> tuple[Policy, str] | None:
     least, share = annotations.get(_SPOTALIS_LEAST, "0"), annotations.get(_SPOTALIS_SHARE, "0")
     key = _SPOTALIS_LEAST
     try:
@@ -230,7 +234,7 @@ def _spotalis(thing: str, annotations: Mapping[str, str], faults: list[Fault]) -
         return None
 
 
-def unchanged(before: Target | None, after: Target) -> bool:
+def is_target_unchanged(before: Target | None, after: Target) -> bool:
     """Return whether a change has no effect: results are compared, not texts."""
     return before is not None and (before.on_demand, before.replicas) == (after.on_demand, after.replicas)
 

@@ -21,7 +21,7 @@ from situate.spot.model.pods_nodes_workloads import (
     DECISION,
     DELETION_COST,
     GATE,
-    RELEASED,
+    RELEASED_PREFIX,
     TEMPLATE_HASH,
     Capacity,
     Owner,
@@ -29,7 +29,7 @@ from situate.spot.model.pods_nodes_workloads import (
     PodKey,
 )
 from situate.spot.nodes.node_signals import Signal
-from situate.spot.workloads.constraints import EVICTING, NO_NODES, Json, mapping, pinned
+from situate.spot.workloads.constraints import LOST_NODE_TAINTS, NO_NODES, Json, as_mapping, capacity_constraint
 from situate.spot.workloads.on_demand_target import known_annotations
 
 _REVISION_NUMBER: Final = "deployment.kubernetes.io/revision"
@@ -45,7 +45,7 @@ class OwnerKind:
     """Name of its resource."""
     group: str = "apps"
     version: str = "v1"
-    through: str = ""
+    intermediate_kind: str = ""
     """Kind of the controller between it and its pods, of group apps; empty if it controls them directly."""
     revision_label: str = TEMPLATE_HASH
     stateful: bool = False
@@ -54,14 +54,14 @@ class OwnerKind:
 KINDS: Final[Mapping[str, OwnerKind]] = {
     each.kind: each
     for each in (
-        OwnerKind("Deployment", "deployments", through="ReplicaSet"),
+        OwnerKind("Deployment", "deployments", intermediate_kind="ReplicaSet"),
         OwnerKind("StatefulSet", "statefulsets", revision_label=_CONTROLLER_REVISION, stateful=True),
         OwnerKind(
             "Rollout",
             "rollouts",
             "argoproj.io",
             "v1alpha1",
-            through="ReplicaSet",
+            intermediate_kind="ReplicaSet",
             revision_label="rollouts-pod-template-hash",
         ),
         OwnerKind("CloneSet", "clonesets", "apps.kruise.io", "v1alpha1", revision_label=_CONTROLLER_REVISION),
@@ -104,7 +104,7 @@ def controller_of(metadata: Json) -> Controller | None:
     """Return the controller reference of an object; None if there is none."""
     references = metadata.get("ownerReferences")
     for reference in references if isinstance(references, list) else ():
-        found = mapping(reference)
+        found = as_mapping(reference)
         if found.get("controller") is True:
             return Controller(*(str(found.get(key, "")) for key in ("apiVersion", "kind", "name", "uid")))
     return None
@@ -116,23 +116,23 @@ def kind_of(controller: Controller, kinds: Iterable[OwnerKind]) -> OwnerKind | N
     return next((kind for kind in kinds if (kind.group, kind.kind) == said), None)
 
 
-def stands_between(controller: Controller, kinds: Iterable[OwnerKind]) -> bool:
+def is_intermediate_controller(controller: Controller, kinds: Iterable[OwnerKind]) -> bool:
     """Return whether pods of this controller may belong to a workload that controls the controller."""
-    return controller.group == "apps" and any(kind.through == controller.kind for kind in kinds)
+    return controller.group == "apps" and any(kind.intermediate_kind == controller.kind for kind in kinds)
 
 
 def replica_set_facts(obj: Json) -> ReplicaSetFacts:
-    metadata, spec = mapping(obj.get("metadata")), mapping(obj.get("spec"))
-    labels = mapping(metadata.get("labels"))
+    metadata, spec = as_mapping(obj.get("metadata")), as_mapping(obj.get("spec"))
+    labels = as_mapping(metadata.get("labels"))
     revision = next((str(labels[kind.revision_label]) for kind in KINDS.values() if kind.revision_label in labels), "")
     return ReplicaSetFacts(
         uid=str(metadata.get("uid", "")),
         controller=controller_of(metadata),
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata.get("name", "")),
-        replicas=_integer(spec.get("replicas"), 1),
+        replicas=_parse_integer(spec.get("replicas"), 1),
         revision=revision,
-        number=_integer(mapping(metadata.get("annotations")).get(_REVISION_NUMBER), 0),
+        number=_parse_integer(as_mapping(metadata.get("annotations")).get(_REVISION_NUMBER), 0),
     )
 
 
@@ -144,11 +144,11 @@ def owner_facts(
     nodes: Nodes = NO_NODES,
 ) -> Owner:
     """Read a workload; `owned` are the controllers between it and its pods, `nodes` those that it may name."""
-    metadata, spec, status = (mapping(obj.get(part)) for part in ("metadata", "spec", "status"))
-    template = mapping(spec.get("template"))
-    template_metadata, pod_spec = mapping(template.get("metadata")), template_spec(obj)
-    own = pinned(pod_spec, table, nodes)
-    replicas = _integer(spec.get("replicas"), 1)
+    metadata, spec, status = (as_mapping(obj.get(part)) for part in ("metadata", "spec", "status"))
+    template = as_mapping(spec.get("template"))
+    template_metadata, pod_spec = as_mapping(template.get("metadata")), template_spec(obj)
+    own = capacity_constraint(pod_spec, table, nodes)
+    replicas = _parse_integer(spec.get("replicas"), 1)
     return Owner(
         kind=kind.kind,
         namespace=str(metadata.get("namespace", "")),
@@ -156,39 +156,39 @@ def owner_facts(
         uid=str(metadata.get("uid", "")),
         replicas=replicas,
         stateful=kind.stateful,
-        ordinals_start=_integer(mapping(spec.get("ordinals")).get("start"), 0),
+        ordinals_start=_parse_integer(as_mapping(spec.get("ordinals")).get("start"), 0),
         revision=_revision(kind, status, tuple(owned)),
         revision_label=kind.revision_label,
-        observed=_integer(status.get("observedGeneration"), 0) >= _integer(metadata.get("generation"), 0),
-        rolling=_rolling(kind, spec, status, replicas),
-        paused=spec.get("paused") is True or mapping(spec.get("updateStrategy")).get("paused") is True,
-        min_ready_s=float(_integer(spec.get("minReadySeconds"), 0)),
-        annotations=known_annotations(mapping(metadata.get("annotations"))),
-        labels=dict(mapping(metadata.get("labels"))),
-        template_labels=dict(mapping(template_metadata.get("labels"))),
-        tolerated=_tolerated(pod_spec),
+        observed=_parse_integer(status.get("observedGeneration"), 0) >= _parse_integer(metadata.get("generation"), 0),
+        rolling=_is_rolling(kind, spec, status, replicas),
+        paused=spec.get("paused") is True or as_mapping(spec.get("updateStrategy")).get("paused") is True,
+        min_ready_s=float(_parse_integer(spec.get("minReadySeconds"), 0)),
+        annotations=known_annotations(as_mapping(metadata.get("annotations"))),
+        labels=dict(as_mapping(metadata.get("labels"))),
+        template_labels=dict(as_mapping(template_metadata.get("labels"))),
+        tolerated=_template_toleration_keys(pod_spec),
         pinned=own.capacity,
         conflict=own.field,
-        releasable=bool(kind.through) and kind.revision_label == TEMPLATE_HASH,
+        releasable=bool(kind.intermediate_kind) and kind.revision_label == TEMPLATE_HASH,
         placeable=own.placeable,
-        template_cost=DELETION_COST in mapping(template_metadata.get("annotations")),
+        template_cost=DELETION_COST in as_mapping(template_metadata.get("annotations")),
     )
 
 
 def _revision(kind: OwnerKind, status: Json, owned: Sequence[ReplicaSetFacts]) -> str:
-    if kind.through:
+    if kind.intermediate_kind:
         newest = max(owned, key=lambda each: (each.number, each.replicas, each.uid), default=None)
         return str(status.get("currentPodHash", newest.revision if newest is not None else ""))
-    return _short(str(status.get("updateRevision", "")))
+    return _revision_suffix(str(status.get("updateRevision", "")))
 
 
 def revision_of(labels: Json, label: str) -> str:
     """Return the revision in a pod's labels; empty without one."""
     said = str(labels.get(label, ""))
-    return _short(said) if label == _CONTROLLER_REVISION else said
+    return _revision_suffix(said) if label == _CONTROLLER_REVISION else said
 
 
-def _short(revision: str) -> str:
+def _revision_suffix(revision: str) -> str:
     """Return the revision without the workload's name.
 
     Revision names begin with that name; labels omit it with OpenKruise's CloneSetShortHash (kruise,
@@ -197,13 +197,15 @@ def _short(revision: str) -> str:
     return revision.rpartition("-")[2]
 
 
-def _rolling(kind: OwnerKind, spec: Json, status: Json, replicas: int) -> bool:
+def _is_rolling(kind: OwnerKind, spec: Json, status: Json, replicas: int) -> bool:
     """Return whether older pods are still to be replaced; those below a partition are not."""
-    updated = _integer(status.get("updatedReplicas"), 0)
-    if kind.through:
-        return _integer(status.get("replicas"), 0) > updated
-    strategy = mapping(spec.get("updateStrategy"))
-    partition = _partition(mapping(strategy.get("rollingUpdate")).get("partition", strategy.get("partition")), replicas)
+    updated = _parse_integer(status.get("updatedReplicas"), 0)
+    if kind.intermediate_kind:
+        return _parse_integer(status.get("replicas"), 0) > updated
+    strategy = as_mapping(spec.get("updateStrategy"))
+    partition = _partition(
+        as_mapping(strategy.get("rollingUpdate")).get("partition", strategy.get("partition")), replicas
+    )
     same = status.get("currentRevision") == status.get("updateRevision")
     return not same and strategy.get("type") != "OnDelete" and updated < max(0, replicas - partition)
 
@@ -214,24 +216,24 @@ def _partition(value: object, replicas: int) -> int:
     Source: kruise, clonesetutils.CalculatePartitionReplicas.
     """
     if isinstance(value, str) and value.endswith("%"):
-        return -(-replicas * _integer(value[:-1], 0) // 100)
-    return _integer(value, 0)
+        return -(-replicas * _parse_integer(value[:-1], 0) // 100)
+    return _parse_integer(value, 0)
 
 
 def template_spec(obj: Json) -> Json:
     """Return the pod spec of a workload's template."""
-    return mapping(mapping(mapping(obj.get("spec")).get("template")).get("spec"))
+    return as_mapping(as_mapping(as_mapping(obj.get("spec")).get("template")).get("spec"))
 
 
-def _tolerated(pod_spec: Json) -> frozenset[str]:
+def _template_toleration_keys(pod_spec: Json) -> frozenset[str]:
     """Return the keys of the eviction tolerations that a template sets; an empty key means all."""
     tolerations = pod_spec.get("tolerations")
     keys = (
         str(toleration.get("key", ""))
-        for toleration in map(mapping, tolerations if isinstance(tolerations, list) else ())
+        for toleration in map(as_mapping, tolerations if isinstance(tolerations, list) else ())
         if toleration.get("effect", "") in ("", "NoExecute")
     )
-    return frozenset(key for key in keys if key in ("", *EVICTING))
+    return frozenset(key for key in keys if key in ("", *LOST_NODE_TAINTS))
 
 
 def pod_facts(pod: Pod) -> PodFacts:
@@ -243,15 +245,15 @@ def pod_facts(pod: Pod) -> PodFacts:
     since = ready.last_transition_time if ready is not None else None
     controller = metadata.controller
     hashed = metadata.labels.get(TEMPLATE_HASH, "")
-    released = hashed.startswith(RELEASED)
+    released = hashed.startswith(RELEASED_PREFIX)
     revision = hashed or next((v for k in KINDS.values() if (v := revision_of(metadata.labels, k.revision_label))), "")
     grace = pod.spec.termination_grace_period_seconds
     return PodFacts(
         PodKey(metadata.namespace, metadata.name),
         metadata.uid,
         controller=controller.uid if controller is not None else "",
-        revision=revision.removeprefix(RELEASED),
-        pod_class=_class(metadata.labels.get(CLASS)),
+        revision=revision.removeprefix(RELEASED_PREFIX),
+        pod_class=_parse_class(metadata.labels.get(CLASS)),
         token=str(decision.get("token", "")),
         node=pod.spec.node_name,
         phase=status.phase or "Pending",
@@ -261,9 +263,9 @@ def pod_facts(pod: Pod) -> PodFacts:
         started=status.start_time.timestamp() if status.start_time is not None else None,
         terminating=metadata.deletion_timestamp is not None,
         released=released,
-        deadline=_deadline(metadata.annotations.get(DEADLINE)),
+        deadline=_parse_deadline(metadata.annotations.get(DEADLINE)),
         restarts=sum(each.restart_count for each in status.container_statuses),
-        cost=_cost(metadata.annotations.get(DELETION_COST)),
+        cost=_parse_cost(metadata.annotations.get(DELETION_COST)),
         gated=any(gate.name == GATE for gate in pod.spec.scheduling_gates),
         owners=len(metadata.owner_references),
         cpu_milli=sum(
@@ -276,7 +278,7 @@ def pod_facts(pod: Pod) -> PodFacts:
         evicting=tuple(
             (toleration.key, toleration.toleration_seconds)
             for toleration in pod.spec.tolerations
-            if toleration.key in EVICTING and toleration.toleration_seconds is not None
+            if toleration.key in LOST_NODE_TAINTS and toleration.toleration_seconds is not None
         ),
         former_owner=str(decision.get("owner", "")) if released else "",
     )
@@ -291,22 +293,22 @@ def read_decision(annotations: Mapping[str, str]) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _class(text: str | None) -> Capacity | None:
+def _parse_class(text: str | None) -> Capacity | None:
     return Capacity(text) if text in (Capacity.ON_DEMAND, Capacity.SPOT) else None
 
 
-def _deadline(text: str | None) -> float | None:
+def _parse_deadline(text: str | None) -> float | None:
     try:
         return parse_time(text).timestamp() if text is not None else None
     except BadTime:
         return None
 
 
-def _cost(text: str | None) -> int | None:
-    return _integer(text, 0) if text is not None else None
+def _parse_cost(text: str | None) -> int | None:
+    return _parse_integer(text, 0) if text is not None else None
 
 
-def _integer(value: object, otherwise: int) -> int:
+def _parse_integer(value: object, otherwise: int) -> int:
     """Return an integer that an object may carry as a number or as text."""
     if isinstance(value, str) and len(value) <= 11 and value.removeprefix("-").isascii():
         value = int(value) if value.removeprefix("-").isdecimal() else otherwise

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from situate.spot.workloads.on_demand_policy import Policy, kept_text, read_kept
+from situate.spot.workloads.on_demand_policy import Policy, decode_policy, encode_policy
 
 KEY: Final = "policies"
 """Key of the ConfigMap's data."""
 MOST_BYTES: Final = 1_000_000
 """Size of the text; API servers accept 1 MiB. The longest lines, of 82 bytes, fit for 12,000 workloads."""
 
-_read = lru_cache(maxsize=4096)(read_kept)  # a cluster has few different values
+_decode_cached = lru_cache(maxsize=4096)(decode_policy)  # a cluster has few different values
 
 
 def to_text(policies: Mapping[str, Policy], before: Mapping[str, Policy] | None = None) -> tuple[str, int]:
@@ -29,7 +29,7 @@ def to_text(policies: Mapping[str, Policy], before: Mapping[str, Policy] | None 
     lines: list[str] = []
     left = MOST_BYTES
     for uid in sorted(policies, key=lambda uid: (uid not in known, uid)):
-        line = f"{uid} {kept_text(policies[uid])}\n"
+        line = f"{uid} {encode_policy(policies[uid])}\n"
         if len(line) > left:
             break
         left -= len(line)
@@ -42,7 +42,7 @@ def from_text(text: str) -> dict[str, Policy]:
     found: dict[str, Policy] = {}
     for line in text.splitlines():
         uid, _, value = line.partition(" ")
-        policy = _read(value) if value else None
+        policy = _decode_cached(value) if value else None
         if policy is not None:
             found[uid] = policy
     return found

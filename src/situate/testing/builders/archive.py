@@ -32,9 +32,9 @@ class Fault(Enum):
     OTHER = "the record differs from the stored one"
 
 
-PUTTING = (Fault.ERROR, Fault.LOST, Fault.REFUSED, Fault.TOO_LARGE)
+PUT_FAULTS = (Fault.ERROR, Fault.LOST, Fault.REFUSED, Fault.TOO_LARGE)
 """Faults that a put can have and that return."""
-GETTING = (Fault.ERROR, Fault.LOST, Fault.REFUSED, Fault.MISSING, Fault.CORRUPT)
+GET_FAULTS = (Fault.ERROR, Fault.LOST, Fault.REFUSED, Fault.MISSING, Fault.CORRUPT)
 """Faults that a get can have and that return."""
 
 
@@ -85,39 +85,39 @@ class FaultyArchiver(ForwardingArchiver):
         self.calls: list[Call] = []
 
     async def put(self, record: Record) -> None:
-        call = await self._begin(Call("put", record.subject.uid, record.subject.resource_version))
+        call = await self._begin_call(Call("put", record.subject.uid, record.subject.resource_version))
         if call.fault is Fault.TOO_LARGE:
             raise ArchiveTooLarge(f"{record.subject.key}: injected fault: the record is too large")
         await self._archiver.put(record)
-        self._end(call)
+        self._end_call(call)
 
     async def get(self, key: ByUid | ByName) -> Record:
-        call = await self._begin(Call("get", key.uid if isinstance(key, ByUid) else ""))
+        call = await self._begin_call(Call("get", key.uid if isinstance(key, ByUid) else ""))
         if call.fault is Fault.MISSING:
             raise NotArchived(key)
         if call.fault is Fault.CORRUPT:
             raise ArchiveCorrupt(str(key), "digest", "injected fault: the digest differs")
         record = await self._archiver.get(key)
-        self._end(call)
+        self._end_call(call)
         return replace(record, digest="sha256:0") if call.fault is Fault.OTHER else record
 
     async def search(self, query: Query) -> Page:
-        call = await self._begin(Call("search", query.uid or ""))
+        call = await self._begin_call(Call("search", query.uid or ""))
         page = await self._archiver.search(query)
-        self._end(call)
+        self._end_call(call)
         return page
 
     async def delete(self, key: ByUid) -> None:
-        call = await self._begin(Call("delete", key.uid))
+        call = await self._begin_call(Call("delete", key.uid))
         await self._archiver.delete(key)
-        self._end(call)
+        self._end_call(call)
 
     async def check(self) -> None:
-        call = await self._begin(Call("check"))
+        call = await self._begin_call(Call("check"))
         await self._archiver.check()
-        self._end(call)
+        self._end_call(call)
 
-    async def _begin(self, call: Call) -> Call:
+    async def _begin_call(self, call: Call) -> Call:
         fault = self._fault(call, len(self.calls) + 1)
         call = Call(call.method, call.uid, call.resource_version, fault)
         self.calls.append(call)
@@ -129,6 +129,6 @@ class FaultyArchiver(ForwardingArchiver):
             await asyncio.get_running_loop().create_future()
         return call
 
-    def _end(self, call: Call) -> None:
+    def _end_call(self, call: Call) -> None:
         if call.fault is Fault.LOST:
             raise ArchiveUnavailable(f"injected fault: the answer to {call.method} is lost; retry the call")

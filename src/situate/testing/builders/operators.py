@@ -29,9 +29,9 @@ from situate.kube.queries.discovery import discover, discover_kind
 from situate.objects.settings.yaml_text import load_yaml_documents
 
 T = TypeVar("T")
-WITHIN_S: Final = 120.0
+TIME_LIMIT_S: Final = 120.0
 """Default time limit in seconds. A busy machine needs many times as long as an idle one."""
-_LOOK_S: Final = 0.1
+_POLL_S: Final = 0.1
 
 
 class LocalCluster:
@@ -72,7 +72,11 @@ class LocalCluster:
         return await self._stack.enter_async_context(pod_processes(processes))
 
     async def eventually(
-        self, what: str, ask: Callable[[], Awaitable[T]], holds: Callable[[T], Any] = bool, within_s: float = WITHIN_S
+        self,
+        what: str,
+        ask: Callable[[], Awaitable[T]],
+        holds: Callable[[T], Any] = bool,
+        within_s: float = TIME_LIMIT_S,
     ) -> T:
         """Return the first answer for which `holds` is true.
 
@@ -86,7 +90,7 @@ class LocalCluster:
             if clock() > deadline:
                 logs = "\n".join(f"{log.name}:\n{last_lines(log)}" for log in sorted(self.folder.glob("*.log")))
                 raise AssertionError(f"timed out after {within_s:g} s waiting until {what}. Found: {answer}\n{logs}")
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
         return answer
 
     async def all(self, resource: str, namespace: str) -> list[Mapping[str, Any]]:

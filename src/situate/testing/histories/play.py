@@ -23,14 +23,14 @@ import typer
 
 from situate.sim.shrink import shrink
 from situate.testing.histories import soak as soaking
-from situate.testing.histories.soak import FOLDER, HISTORIES, PROGRESS_S, ended_by_sigterm, progress
+from situate.testing.histories.soak import FOLDER, HISTORIES, PROGRESS_S, progress_line, sigterm_as_interrupt
 
-_ENOUGH = 100
+_COVERAGE_HISTORIES = 100
 """Number of histories after which every name in a product's fault table must have occurred."""
 
 
 @dataclass(slots=True)
-class Played:
+class HistoryResult:
     """The result of one history."""
 
     breach: str | None = None
@@ -40,13 +40,13 @@ class Played:
     """How often each kind of step, network fault, action and Event occurred."""
     writes: int = 0
     virtual_s: float = 0.0
-    story: str = ""
+    digest: str = ""
     """A digest of all writes. Equal histories have equal digests."""
-    last: Sequence[str] = ()
+    last_records: Sequence[str] = ()
     """The last records before a breach, one per line, if the product records."""
 
 
-class Totals(soaking.Totals):
+class HistoryTotals(soaking.SoakTotals):
     """Totals of all histories played on one commit."""
 
     histories: int = 0
@@ -54,9 +54,9 @@ class Totals(soaking.Totals):
     virtual_s: float = 0.0
     happened: dict[str, int] = msgspec.field(default_factory=dict)
 
-    def add(self, seed: int, played: Played) -> None:
+    def add(self, seed: int, played: HistoryResult) -> None:
         """Add one history that ended without a breach."""
-        self.played(seed)
+        self.mark_played(seed)
         self.histories += 1
         self.writes += played.writes
         self.virtual_s += played.virtual_s
@@ -91,13 +91,13 @@ class Product(Generic[H]):
     """Generate the history of a seed."""
     read: Callable[[bytes], H]
     """Read the output of `to_json`. Raises `msgspec.MsgspecError` for any other input."""
-    play: Callable[[H], Played]
-    play_seed: Callable[[int], Played]
+    play: Callable[[H], HistoryResult]
+    play_seed: Callable[[int], HistoryResult]
     faults: Mapping[str, tuple[str, ...]]
     """Rows of the product's fault table, each with the names that must occur."""
-    totals: type[Totals] = Totals
+    totals: type[HistoryTotals] = HistoryTotals
 
-    def shortened(self, history: H, *, most_tries: int = 200) -> H:
+    def shorten(self, history: H, *, most_tries: int = 200) -> H:
         """Return a shorter history that still fails."""
 
         def of(steps: Sequence[Any]) -> H:
@@ -106,18 +106,18 @@ class Product(Generic[H]):
         steps = shrink(history.steps, lambda steps: self.play(of(steps)).breach is not None, most_tries=most_tries)
         return of(steps)
 
-    def table(self, happened: Mapping[str, int]) -> list[str]:
+    def fault_table(self, happened: Mapping[str, int]) -> list[str]:
         """Format how often each row of the fault table occurred, one line per row."""
         return [
             f"{row}: " + ", ".join(f"{name} {happened.get(name, 0)}" for name in names)
             for row, names in self.faults.items()
         ]
 
-    def empty(self, happened: Mapping[str, int]) -> list[str]:
+    def empty_rows(self, happened: Mapping[str, int]) -> list[str]:
         """Return the rows of the fault table without any occurrence."""
         return [row for row, names in self.faults.items() if not any(happened.get(name) for name in names)]
 
-    def missing(self, happened: Mapping[str, int]) -> list[str]:
+    def missing_names(self, happened: Mapping[str, int]) -> list[str]:
         """Return the names in the fault table that never occurred."""
         return [name for names in self.faults.values() for name in names if not happened.get(name)]
 
@@ -133,7 +133,7 @@ def command_line(product: Product[H]) -> typer.Typer:
     def play_one(seed: int) -> None:
         """Play the history of one seed and print its events."""
         history = product.generate(seed)
-        _tell(product, f"seed {seed}", product.play(history), history)
+        _report_result(product, f"seed {seed}", product.play(history), history)
 
     @app.command()
     def replay(file: Path) -> None:
@@ -144,7 +144,7 @@ def command_line(product: Product[H]) -> typer.Typer:
             raise typer.BadParameter(f"{file}: {problem.strerror}") from None
         except msgspec.MsgspecError as problem:
             raise typer.BadParameter(f"{file} is not a history: {problem}") from None
-        _tell(product, str(file), product.play(history), history)
+        _report_result(product, str(file), product.play(history), history)
 
     @app.command()
     def soak(
@@ -164,41 +164,41 @@ def command_line(product: Product[H]) -> typer.Typer:
         or 1,
     ) -> None:
         """Play seed after seed; totals are kept per commit. Ends at the first history that does not hold."""
-        with ended_by_sigterm():
+        with sigterm_as_interrupt():
             _soak(product, minutes, histories, from_seed, jobs)
 
     return app
 
 
 def _soak(product: Product[H], minutes: float | None, histories: int, from_seed: int | None, jobs: int) -> None:
-    totals = product.totals.to_go_on_with(from_seed)
+    totals = product.totals.load_or_start(from_seed)
     before, first = totals.histories, totals.next_seed
     beyond = first + max(0, histories - before)
     began = told = time.monotonic()
     end = math.inf if minutes is None else began + 60.0 * minutes
     if first < beyond:
         typer.echo(f"commit {totals.commit}: {before:,} of {histories:,} histories so far; next seed {first}")
-    results = _played_in_order(product.play_seed, range(first, beyond), jobs, lambda: time.monotonic() < end)
+    results = _play_in_order(product.play_seed, range(first, beyond), jobs, lambda: time.monotonic() < end)
     try:
         for seed, played in results:
             if played.breach is not None:
-                _tell(product, f"seed {seed}", played, product.generate(seed))
+                _report_result(product, f"seed {seed}", played, product.generate(seed))
             totals.add(seed, played)
             now = time.monotonic()
             if now >= told + PROGRESS_S:
                 told = now
                 if from_seed is None:
                     totals.save()
-                far = progress("histories", totals.histories, before, histories, now - began, end - now)
+                far = progress_line("histories", totals.histories, before, histories, now - began, end - now)
                 typer.echo(f"{far}  no breach")
     finally:
         results.close()
         if from_seed is None:
             totals.save()
-    _sum_up(product, totals, histories, before)
+    _print_totals(product, totals, histories, before)
 
 
-def _sum_up(product: Product[H], totals: Totals, histories: int, before: int) -> None:
+def _print_totals(product: Product[H], totals: HistoryTotals, histories: int, before: int) -> None:
     """Print the totals. If no history was left to play, print one line only. Exit with 1 if a name never occurred."""
     left = histories - totals.histories
     typer.echo(
@@ -207,24 +207,24 @@ def _sum_up(product: Product[H], totals: Totals, histories: int, before: int) ->
         + (f"{left:,} are left, and the same command continues" if left > 0 else f"all {histories:,} are played")
     )
     if totals.histories > before:
-        for line in product.table(totals.happened):
+        for line in product.fault_table(totals.happened):
             typer.echo(f"  {line}")
-    if (never := product.missing(totals.happened)) and totals.histories >= _ENOUGH:
+    if (never := product.missing_names(totals.happened)) and totals.histories >= _COVERAGE_HISTORIES:
         typer.echo(f"never happened: {', '.join(never)}")
         raise typer.Exit(1)
 
 
-def _played_in_order(
-    play_seed: Callable[[int], Played], seeds: range, jobs: int, in_time: Callable[[], bool]
-) -> Generator[tuple[int, Played]]:
+def _play_in_order(
+    play_seed: Callable[[int], HistoryResult], seeds: range, jobs: int, in_time: Callable[[], bool]
+) -> Generator[tuple[int, HistoryResult]]:
     """Play the seeds on `jobs` processes and yield their results in seed order.
 
     When the time is over, the histories already running end and no further one begins.
     """
     if not seeds or not in_time():
         return
-    with ProcessPoolExecutor(jobs, initializer=_leave_ending_to_the_parent) as pool:
-        under_way: dict[int, Future[Played]] = {}
+    with ProcessPoolExecutor(jobs, initializer=_ignore_interrupts) as pool:
+        under_way: dict[int, Future[HistoryResult]] = {}
         begun = told = seeds.start
         try:
             while under_way or (begun < seeds.stop and in_time()):
@@ -244,24 +244,24 @@ def _played_in_order(
                 future.cancel()
 
 
-def _leave_ending_to_the_parent() -> None:
+def _ignore_interrupts() -> None:
     """Ignore Ctrl-C in a worker. Ctrl-C reaches every process of a terminal, and only the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _tell(product: Product[H], name: str, played: Played, history: H) -> None:
+def _report_result(product: Product[H], name: str, played: HistoryResult, history: H) -> None:
     """Print the result of one history. Shorten a breach, write it to a file and exit with 1."""
     if played.breach is None:
         typer.echo(f"{name}: {played.writes} writes in {played.virtual_s:.0f} virtual seconds, no breach")
-        for line in product.table(played.happened):
+        for line in product.fault_table(played.happened):
             typer.echo(f"  {line}")
         return
     typer.echo(f"{name}, step {played.at_step}: {played.breach}")
-    for line in played.last:
+    for line in played.last_records:
         typer.echo(f"  {line}")
     typer.echo("searching for a shorter history that fails")
-    short = product.shortened(history)
+    short = product.shorten(history)
     FOLDER.mkdir(exist_ok=True)
     file = FOLDER / f"{product.totals.PREFIX}seed-{history.seed}.json"
     file.write_bytes(short.to_json())

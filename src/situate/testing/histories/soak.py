@@ -30,7 +30,7 @@ PROGRESS_S = 10.0
 """Seconds between two progress lines."""
 
 
-class Totals(msgspec.Struct, rename="camel"):
+class SoakTotals(msgspec.Struct, rename="camel"):
     """Totals of all runs on one commit. Subclasses add their counters."""
 
     PREFIX: ClassVar[str] = ""
@@ -39,7 +39,7 @@ class Totals(msgspec.Struct, rename="camel"):
     commit: str
     next_seed: int = 0
 
-    def played(self, seed: int) -> None:
+    def mark_played(self, seed: int) -> None:
         """Let the next run begin after this seed."""
         self.next_seed = max(self.next_seed, seed + 1)
 
@@ -60,13 +60,13 @@ class Totals(msgspec.Struct, rename="camel"):
             return cls(commit)
 
     @classmethod
-    def to_go_on_with(cls, from_seed: int | None) -> Self:
+    def load_or_start(cls, from_seed: int | None) -> Self:
         """Return the totals to continue from.
 
         Without `from_seed` they are those of the present commit. With it they start empty at that seed, and the caller
         does not save them.
         """
-        commit = present_commit()
+        commit = current_commit()
         return cls.load(commit) if from_seed is None else cls(commit, next_seed=from_seed)
 
     @classmethod
@@ -74,7 +74,7 @@ class Totals(msgspec.Struct, rename="camel"):
         return folder / f"{cls.PREFIX}{commit}.json"
 
 
-def progress(what: str, done: int, before: int, wanted: int, spent_s: float, left_s: float = math.inf) -> str:
+def progress_line(what: str, done: int, before: int, wanted: int, spent_s: float, left_s: float = math.inf) -> str:
     """Format progress: done and wanted, speed, and time to go. Earlier runs did `before` of them.
 
     `left_s` is the time left for this run. It may end before all are done.
@@ -83,13 +83,13 @@ def progress(what: str, done: int, before: int, wanted: int, spent_s: float, lef
     rest_s = (wanted - done) / speed if speed > 0 else math.inf
     said = f"{spent_s:6.0f} s  {done:,} of {wanted:,} {what}, {speed:.2f} a second"
     if rest_s < math.inf:
-        said += f", {duration(rest_s)} to go"
+        said += f", {duration_text(rest_s)} to go"
     if left_s < rest_s:
-        said += f" (this run: {duration(left_s)})" if left_s > 0 else " (the time of this run is over)"
+        said += f" (this run: {duration_text(left_s)})" if left_s > 0 else " (the time of this run is over)"
     return said
 
 
-def duration(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """Format a duration in at most two units."""
     minutes = round(seconds / 60.0)
     if seconds < 90.0:
@@ -98,7 +98,7 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def ended_by_sigterm() -> Iterator[None]:
+def sigterm_as_interrupt() -> Iterator[None]:
     """Treat SIGTERM like Ctrl-C within the context, so that the run ends its work and saves its totals."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -107,7 +107,7 @@ def ended_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def present_commit() -> str:
+def current_commit() -> str:
     """Return the short name of the checked-out commit, with a digest of the changes under `src` if there are any."""
 
     def git(*words: str) -> str:
@@ -131,12 +131,12 @@ def present_commit() -> str:
         return "unversioned"
 
 
-def once(name: str, command: Sequence[str], folder: Path = FOLDER) -> int:
+def run_once_per_commit(name: str, command: Sequence[str], folder: Path = FOLDER) -> int:
     """Return the exit code of a command.
 
     Skip the command and return 0 if it succeeded before for the present commit.
     """
-    held = folder / f"{name}-{present_commit()}.held"
+    held = folder / f"{name}-{current_commit()}.held"
     if held.exists():
         print(f"{name}: succeeded before for {held.stem.removeprefix(f'{name}-')}", flush=True)
         return 0
@@ -148,4 +148,4 @@ def once(name: str, command: Sequence[str], folder: Path = FOLDER) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(once(sys.argv[1], sys.argv[2:]))
+    sys.exit(run_once_per_commit(sys.argv[1], sys.argv[2:]))

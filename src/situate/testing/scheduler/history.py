@@ -99,7 +99,7 @@ AnyStep: TypeAlias = (
 )
 
 
-class History(msgspec.Struct, frozen=True, rename="camel"):
+class SchedulerHistory(msgspec.Struct, frozen=True, rename="camel"):
     """A history that can be replayed."""
 
     seed: int
@@ -109,7 +109,7 @@ class History(msgspec.Struct, frozen=True, rename="camel"):
         return msgspec.json.format(msgspec.json.encode(self), indent=1)
 
     @classmethod
-    def from_json(cls, data: bytes) -> History:
+    def from_json(cls, data: bytes) -> SchedulerHistory:
         """Raise `msgspec.ValidationError` for anything that `to_json` did not write."""
         return msgspec.json.decode(data, type=cls)
 
@@ -118,20 +118,20 @@ _MESSAGES: tuple[Message, ...] = ("binding", "binding", "status", "delete")
 STORMS = ("request lost", "answer lost", "refused", "conflict", "late events", "blind")
 
 
-def generate(seed: int, steps: int = 60) -> History:
+def generate(seed: int, steps: int = 60) -> SchedulerHistory:
     """Generate the history of a seed, with at least 20 Pods. About half of the further steps are faults."""
     rng = Random(f"scheduler {seed}")
     load = [CreatePods(rng.uniform(0, 2), 12, 2000, 0), CreatePods(rng.uniform(0, 2), 12, 1000, 0)]
-    drawn = (_fault(rng) if rng.random() < 0.5 else _load(rng) for _ in range(steps))
-    return History(seed, (*load, *drawn))
+    drawn = (_draw_fault(rng) if rng.random() < 0.5 else _draw_load(rng) for _ in range(steps))
+    return SchedulerHistory(seed, (*load, *drawn))
 
 
-def _wait(rng: Random) -> float:
+def _draw_wait(rng: Random) -> float:
     return rng.choice((0.0, 0.001, 0.005, 0.05, 1.0, rng.uniform(0, 5), rng.uniform(0, 20)))
 
 
-def _load(rng: Random) -> AnyStep:
-    wait = _wait(rng)
+def _draw_load(rng: Random) -> AnyStep:
+    wait = _draw_wait(rng)
     match rng.randrange(6):
         case 0 | 1 | 2:
             return CreatePods(wait, rng.randint(1, 8), rng.choice((0, 500, 1500, 3000)), rng.choice((0, 0, 10, 20)))
@@ -141,8 +141,8 @@ def _load(rng: Random) -> AnyStep:
             return DeletePod(wait, rng.randrange(PODS))
 
 
-def _fault(rng: Random) -> AnyStep:
-    wait = _wait(rng)
+def _draw_fault(rng: Random) -> AnyStep:
+    wait = _draw_wait(rng)
     message = rng.choice(_MESSAGES)
     answered = rng.random() < 0.5
     node = rng.randrange(NODES)

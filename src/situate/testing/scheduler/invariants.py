@@ -14,17 +14,17 @@ from situate.cluster.storage.watch import Watch
 from situate.framework.pod.resources import amount
 from situate.objects.messages import Request, Response
 from situate.objects.values.quantity import parse_quantity
-from situate.testing.scheduler.world import FOREIGN, LEASE, NAMESPACE, SchedulerWorld
+from situate.testing.scheduler.world import FOREIGN_NODE, LEASE, NAMESPACE, SchedulerWorld
 from situate.testing.virtual_time.processes import ProcessState
 
 Obj = Mapping[str, Any]
 
 
-class Breach(AssertionError):
+class SchedulerBreach(AssertionError):
     """An invariant does not hold. The message names the invariant and the object."""
 
 
-class Watchdog:
+class SchedulerWatchdog:
     """Checks every write after the server has carried it out."""
 
     def __init__(self, world: SchedulerWorld) -> None:
@@ -33,9 +33,9 @@ class Watchdog:
         """By Pod UID: the node of each accepted binding."""
         self.happened: Counter[str] = Counter()
         self.writes = 0
-        self._story = hashlib.sha256()
-        self._breach: Breach | None = None
-        world.told.append(self._told)
+        self._digest = hashlib.sha256()
+        self._breach: SchedulerBreach | None = None
+        world.request_listeners.append(self._on_request)
 
     def check(self) -> None:
         """Raise the first breach found at a write, then check the processes."""
@@ -44,40 +44,40 @@ class Watchdog:
         for process in self._world.world.processes:
             failure = process.failure() if process.state is ProcessState.ENDED else None
             if failure is not None:
-                raise Breach(f"process {process.name} ended with {failure!r}") from failure
+                raise SchedulerBreach(f"process {process.name} ended with {failure!r}") from failure
             if process.complaints:
-                raise Breach(f"process {process.name} logged an asyncio error: {process.complaints[0]}")
+                raise SchedulerBreach(f"process {process.name} logged an asyncio error: {process.complaints[0]}")
         for member in self._world.members:
             for reflector in member.controller.reflectors():
                 if reflector.store.handler_failures:
-                    raise Breach(f"a handler of {reflector.name} failed in {member.identity}")
+                    raise SchedulerBreach(f"a handler of {reflector.name} failed in {member.identity}")
             engine = member.controller.engine
             if engine is not None and member.leads:
-                self._counts_what_is(member.identity, engine.cache.pod)
+                self._check_cached_pods(member.identity, engine.cache.pod)
 
-    def story(self) -> str:
+    def digest(self) -> str:
         """Return a digest of every write. Equal histories have equal digests."""
-        return self._story.hexdigest()
+        return self._digest.hexdigest()
 
-    def _told(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
+    def _on_request(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
         if not isinstance(answer, Response) or "/leases" in request.path:
             return
         self.writes += 1
-        self._story.update(f"{request.method} {request.path} {answer.status}".encode() + request.body)
+        self._digest.update(f"{request.method} {request.path} {answer.status}".encode() + request.body)
         if answer.status >= 300:
-            self.happened[f"{_kind(request)} answered {answer.status}"] += 1
+            self.happened[f"{_request_kind(request)} answered {answer.status}"] += 1
             return
-        self.happened[_kind(request)] += 1
+        self.happened[_request_kind(request)] += 1
         try:
-            self._writer_leads(request, identity)
+            self._check_writer_leads(request, identity)
             if request.path.endswith("/binding"):
-                self._binding(request)
+                self._check_binding(request)
             elif request.method == "DELETE":
-                self._victim(request)
-        except Breach as breach:
+                self._check_victim(request)
+        except SchedulerBreach as breach:
             self._breach = self._breach or breach
 
-    def _writer_leads(self, request: Request, identity: Identity) -> None:
+    def _check_writer_leads(self, request: Request, identity: Identity) -> None:
         if self._world.setup.election is None:
             return
         leases = [
@@ -85,19 +85,19 @@ class Watchdog:
         ]
         holder = leases[0]["spec"].get("holderIdentity") if leases else None
         if holder != identity.user:
-            raise Breach(f"{identity.user} wrote {request.path} while {holder} held the Lease")
+            raise SchedulerBreach(f"{identity.user} wrote {request.path} while {holder} held the Lease")
 
-    def _binding(self, request: Request) -> None:
+    def _check_binding(self, request: Request) -> None:
         body = msgspec.json.decode(request.body)
         uid, node = body["metadata"]["uid"], body["target"]["name"]
         before = self._bound.setdefault(uid, node)
         if before != node:
-            raise Breach(f"{request.path}: bound to {node} after {before}")
-        over = overfull(self._world)
+            raise SchedulerBreach(f"{request.path}: bound to {node} after {before}")
+        over = overfull_node(self._world)
         if over:
-            raise Breach(f"{request.path} to {node}: {over}")
+            raise SchedulerBreach(f"{request.path} to {node}: {over}")
 
-    def _victim(self, request: Request) -> None:
+    def _check_victim(self, request: Request) -> None:
         name = request.path.rpartition("/")[2]
         pods = {each["metadata"]["name"]: each for each in self._world.pods()}
         victim = pods.get(name)
@@ -105,28 +105,28 @@ class Watchdog:
             return
         conditions = {each["type"]: each for each in victim["status"].get("conditions", ())}
         if conditions.get("DisruptionTarget", {}).get("reason") != "PreemptionByScheduler":
-            raise Breach(f"victim {name} was deleted without the condition of a preemption")
+            raise SchedulerBreach(f"victim {name} was deleted without the condition of a preemption")
         waiting = [each for each in pods.values() if not each["spec"].get("nodeName")]
         if not any(_priority(each) > _priority(victim) for each in waiting):
             self.happened["victim without its preemptor"] += 1
 
-    def _counts_what_is(self, identity: str, cached: Any) -> None:
+    def _check_cached_pods(self, identity: str, cached: Any) -> None:
         """Check that a leader counts every Pod on the node that the server has, if it knows of a node."""
         for pod in self._world.pods():
             node, known = pod["spec"].get("nodeName"), cached(pod["metadata"]["uid"])
             if node and known is not None and known.node != node and not known.assumed:
-                raise Breach(f"{identity} counts {pod['metadata']['name']} on {known.node}; it is on {node}")
+                raise SchedulerBreach(f"{identity} counts {pod['metadata']['name']} on {known.node}; it is on {node}")
 
 
-def overfull(world: SchedulerWorld) -> str | None:
+def overfull_node(world: SchedulerWorld) -> str | None:
     """Return a message for a node whose Pods request more than it has. Return None if there is none."""
     pods: dict[str, list[Obj]] = {}
     for pod in world.pods():
-        if pod["spec"].get("nodeName") and not _ended(pod):
+        if pod["spec"].get("nodeName") and not _has_ended(pod):
             pods.setdefault(pod["spec"]["nodeName"], []).append(pod)
     for node in world.objects("nodes"):
         name = node["metadata"]["name"]
-        if name == FOREIGN:
+        if name == FOREIGN_NODE:
             continue
         on_it = pods.get(name, [])
         room = node["status"]["allocatable"]
@@ -136,12 +136,12 @@ def overfull(world: SchedulerWorld) -> str | None:
     return None
 
 
-def unsettled(world: SchedulerWorld) -> str | None:
+def unsettled_pod(world: SchedulerWorld) -> str | None:
     """Return a message for an unsettled Pod, or None.
 
     A Pod is unsettled if it could have a node and has none, or if its condition does not say why it is Pending.
     """
-    pods = [pod for pod in world.pods() if not _ended(pod)]
+    pods = [pod for pod in world.pods() if not _has_ended(pod)]
     nodes = [node for node in world.objects("nodes") if not node["spec"].get("unschedulable")]
     for pod in pods:
         name = pod["metadata"]["name"]
@@ -181,15 +181,15 @@ def _priority(pod: Obj) -> int:
     return int(pod["spec"].get("priority") or 0)
 
 
-def _ended(pod: Obj) -> bool:
+def _has_ended(pod: Obj) -> bool:
     return pod["status"].get("phase") in ("Succeeded", "Failed")
 
 
-def _kind(request: Request) -> str:
+def _request_kind(request: Request) -> str:
     last = request.path.rpartition("/")[2]
     if last in ("binding", "status"):
         return f"{last} written"
     return "victim deleted" if request.method == "DELETE" else f"{request.method} {last}"
 
 
-__all__ = ["NAMESPACE", "Breach", "Watchdog", "cpu_milli", "overfull", "unsettled"]
+__all__ = ["NAMESPACE", "SchedulerBreach", "SchedulerWatchdog", "cpu_milli", "overfull_node", "unsettled_pod"]

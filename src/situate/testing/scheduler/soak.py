@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from situate.testing.histories import play as playing
-from situate.testing.histories.play import Played, Product
-from situate.testing.scheduler.history import History, generate
+from situate.testing.histories.play import HistoryResult, Product
+from situate.testing.scheduler.history import SchedulerHistory, generate
 from situate.testing.scheduler.run import play
 
 _MOMENTS = (
@@ -35,12 +35,14 @@ FAULTS: Final = {
 """Kinds of faults, each with the names that must occur."""
 
 
-class Totals(playing.Totals):
+class SchedulerTotals(playing.HistoryTotals):
     PREFIX: ClassVar[str] = "scheduler-"
 
 
-def play_seed(seed: int) -> Played:
+def play_seed(seed: int) -> HistoryResult:
     return play(generate(seed))
 
 
-PRODUCT = Product("situate.testing.scheduler", generate, History.from_json, play, play_seed, FAULTS, Totals)
+PRODUCT = Product(
+    "situate.testing.scheduler", generate, SchedulerHistory.from_json, play, play_seed, FAULTS, SchedulerTotals
+)

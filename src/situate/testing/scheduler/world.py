@@ -13,10 +13,10 @@ from prometheus_client import CollectorRegistry
 
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.node.nodes import node as node_object
-from situate.cluster.storage.stored_object import Stored
+from situate.cluster.storage.stored_object import StoredObject
 from situate.framework.plugin_api.actions import BindByExtender
 from situate.framework.plugin_api.configuration import EnabledPlugin
-from situate.framework.preemption.extenders import Reply
+from situate.framework.preemption.extenders import ExtenderReply
 from situate.framework.profile.profiles import Registry
 from situate.kube.client import Client
 from situate.kube.election.election import Candidacy
@@ -25,7 +25,7 @@ from situate.objects.kinds.events import ObjectReference
 from situate.plugins.registry import registry
 from situate.scheduler.config.settings import SchedulerSettings
 from situate.scheduler.config.setup import Setup, set_up
-from situate.scheduler.controller.action_writer import Extending
+from situate.scheduler.controller.action_writer import ExtenderClient
 from situate.scheduler.controller.controller import SchedulerController
 from situate.scheduler.metrics.metrics import SchedulerMetrics
 from situate.testing.scheduler.history import NODE_CPU_MILLI, NODE_PODS, NODES, PRIORITIES, PROCESSES
@@ -34,7 +34,7 @@ from situate.testing.virtual_time.world import ClusterWorld, Member
 NAMESPACE = "work"
 LEASE = "scheduler"
 TIMES = ElectionTimes(lease_s=15.0, renew_deadline_s=10.0, retry_s=2.0)
-FOREIGN = "foreign"
+FOREIGN_NODE = "foreign"
 """A cordoned node to which other schedulers bind."""
 
 _IDLE = frozenset(
@@ -59,7 +59,7 @@ SchedulerMember: TypeAlias = Member[SchedulerController]
 class NoExtenders:
     """The extender client of schedulers without extenders."""
 
-    async def ask(self, questions: object) -> list[Reply]:
+    async def ask(self, questions: object) -> list[ExtenderReply]:
         raise AssertionError(f"no extender is configured for {questions}")
 
     async def bind(self, action: BindByExtender) -> None:
@@ -86,7 +86,7 @@ class SchedulerWorld(ClusterWorld[SchedulerController]):
     """Everything of one history. Close it at the end."""
 
     def __init__(
-        self, seed: int, setup: Setup | None = None, processes: int = PROCESSES, extending: Extending | None = None
+        self, seed: int, setup: Setup | None = None, processes: int = PROCESSES, extending: ExtenderClient | None = None
     ) -> None:
         """Without `setup`, use the built-in profile. Without `extending`, there are no extenders."""
         machinery = MachinerySettings(
@@ -95,13 +95,13 @@ class SchedulerWorld(ClusterWorld[SchedulerController]):
             events=False,
         )
         super().__init__(seed, machinery)
-        self._extending = extending or NoExtenders()
+        self._extender_client = extending or NoExtenders()
         self.setup = setup or default_setup()
         self.notes: list[tuple[str, str, str]] = []
         """Object, reason and message of the recorded Events."""
         self.registry = CollectorRegistry()
         """Metrics of the process that started last."""
-        self._decoded: dict[str, tuple[Stored, dict[str, Any]]] = {}
+        self._decoded: dict[str, tuple[StoredObject, dict[str, Any]]] = {}
         """By UID: the stored object at its last decoding, and its content."""
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         for value in PRIORITIES:
@@ -109,16 +109,16 @@ class SchedulerWorld(ClusterWorld[SchedulerController]):
             self.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", made)
         for number in range(NODES):
             self.add_node(number)
-        foreign = node_object(FOREIGN, pods=1000) | {"spec": {"unschedulable": True}}
+        foreign = node_object(FOREIGN_NODE, pods=1000) | {"spec": {"unschedulable": True}}
         self.call("POST", "/api/v1/nodes", foreign)
         for _ in range(processes):
             self.start_member()
 
     def objects(self, table: str) -> list[dict[str, Any]]:
         """Return all objects of a table, as the server holds them. The caller must not change them."""
-        return [self._object(each) for each in self.cluster.api.store.table(table).objects.values()]
+        return [self._decode_object(each) for each in self.cluster.api.store.table(table).objects.values()]
 
-    def _object(self, stored: Stored) -> dict[str, Any]:
+    def _decode_object(self, stored: StoredObject) -> dict[str, Any]:
         known = self._decoded.get(stored.uid)
         if known is None or known[0] is not stored:
             known = self._decoded[stored.uid] = (stored, stored.object())
@@ -150,7 +150,7 @@ class SchedulerWorld(ClusterWorld[SchedulerController]):
                 metrics=SchedulerMetrics(self.registry),
                 wall=self.wall,
                 rng=Random(f"{identity} {self.rng.random()}"),
-                extending=self._extending,
+                extending=self._extender_client,
                 stopwatch=lambda: self.now,
             )
         )

@@ -24,7 +24,7 @@ def explore_worlds(
     for world in (*QUICK, *(LARGE if large else ())):
         began = time.process_time()
         found = world.explore(frozenset())
-        said = found.breach or world.missing(found.ends)
+        said = found.breach or world.unfinished_work(found.ends)
         spent_s = time.process_time() - began
         typer.echo(f"{world.name}: {found.states} states, {found.moves} moves, {spent_s:.1f} s: {said or 'no breach'}")
         if said:

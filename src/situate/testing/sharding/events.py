@@ -27,7 +27,7 @@ class _Event(msgspec.Struct, frozen=True, tag_field="ev"):
     t: float
 
 
-class _OfIncarnation(_Event, frozen=True):
+class _IncarnationEvent(_Event, frozen=True):
     ex: str
     inc: int | str
 
@@ -36,26 +36,26 @@ class _OfIncarnation(_Event, frozen=True):
         return Incarnation(self.ex, self.inc)
 
 
-class Create(_Event, frozen=True, tag="create"):
+class ObjectCreated(_Event, frozen=True, tag="create"):
     """An object is created. The same name with another UID is another object."""
 
     obj: str
     uid: str
 
 
-class Eligible(_OfIncarnation, frozen=True, tag="eligible"):
+class Eligible(_IncarnationEvent, frozen=True, tag="eligible"):
     """From now on the executor may get assignments."""
 
 
-class Ineligible(_OfIncarnation, frozen=True, tag="ineligible"):
+class Ineligible(_IncarnationEvent, frozen=True, tag="ineligible"):
     """From now on the executor gets no assignments: it is unready, full or draining. It retains its objects."""
 
 
-class LeaseLost(_OfIncarnation, frozen=True, tag="lease_lost"):
+class LeaseLost(_IncarnationEvent, frozen=True, tag="lease_lost"):
     """The executor's Lease has expired or was released. Its work goes on until it stops."""
 
 
-class Crash(_OfIncarnation, frozen=True, tag="crash"):
+class Crash(_IncarnationEvent, frozen=True, tag="crash"):
     """The executor ends with all its work."""
 
 
@@ -81,26 +81,26 @@ class Revoke(_Event, frozen=True, tag="revoke"):
     epoch: int
 
 
-class Start(_OfIncarnation, frozen=True, tag="start"):
+class Start(_IncarnationEvent, frozen=True, tag="start"):
     """Work begins."""
 
     obj: str
     epoch: int
 
 
-class Stop(_OfIncarnation, frozen=True, tag="stop"):
+class Stop(_IncarnationEvent, frozen=True, tag="stop"):
     """Work has ended, for any reason."""
 
     obj: str
 
 
-class Ack(_OfIncarnation, frozen=True, tag="ack"):
+class Ack(_IncarnationEvent, frozen=True, tag="ack"):
     """The holder gives the object up: a release is stored."""
 
     obj: str
 
 
-class Write(_OfIncarnation, frozen=True, tag="write"):
+class Write(_IncarnationEvent, frozen=True, tag="write"):
     """An executor's write has reached the server."""
 
     obj: str
@@ -109,7 +109,7 @@ class Write(_OfIncarnation, frozen=True, tag="write"):
     rv: int | str | None = None
 
 
-class Complete(_Event, frozen=True, tag="complete"):
+class ObjectCompleted(_Event, frozen=True, tag="complete"):
     """The terminal marks are stored."""
 
     obj: str
@@ -145,7 +145,7 @@ class Deleted(_Event, frozen=True, tag="deleted"):
 
 
 Event: TypeAlias = (
-    Create
+    ObjectCreated
     | Eligible
     | Ineligible
     | LeaseLost
@@ -156,7 +156,7 @@ Event: TypeAlias = (
     | Stop
     | Ack
     | Write
-    | Complete
+    | ObjectCompleted
     | ArchivePut
     | ArchiveVerified
     | FinalizerRemoved

@@ -32,7 +32,7 @@ _STORMS: Final[tuple[steps.Network, ...]] = (
 _LIKELY: Final[tuple[steps.SupervisorCall, ...]] = (*SUPERVISOR_CALLS, "assign", "revoke", "revoke")
 
 
-class Settings(msgspec.Struct, frozen=True, rename="camel"):
+class ShardingHistorySettings(msgspec.Struct, frozen=True, rename="camel"):
     """Settings of the processes and their environment that histories vary."""
 
     fencing: Fencing = "both"
@@ -49,29 +49,29 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
     """Maximum number of objects per executor. None: any number."""
 
 
-class History(msgspec.Struct, frozen=True, rename="camel"):
+class ShardingHistory(msgspec.Struct, frozen=True, rename="camel"):
     """A history that can be replayed."""
 
     seed: int
-    settings: Settings
+    settings: ShardingHistorySettings
     steps: tuple[AnyStep, ...]
 
     def to_json(self) -> bytes:
         return msgspec.json.format(msgspec.json.encode(self), indent=1)
 
     @classmethod
-    def from_json(cls, data: bytes) -> History:
+    def from_json(cls, data: bytes) -> ShardingHistory:
         """Read a history. Raises `msgspec.ValidationError` for input that `to_json` did not write."""
         return msgspec.json.decode(data, type=cls)
 
 
-def generate(seed: int, length: int = LENGTH) -> History:
+def generate(seed: int, length: int = LENGTH) -> ShardingHistory:
     """Generate the history of a seed, with `length` steps.
 
     It begins with the seed's scene. Two thirds of the further steps are faults.
     """
     rng = Random(f"sharding {seed}")
-    settings = Settings(
+    settings = ShardingHistorySettings(
         fencing=FENCINGS[seed % 3],
         drifting=seed % 2 == 1,
         drain_unhealthy=seed % 5 == 4,
@@ -80,18 +80,18 @@ def generate(seed: int, length: int = LENGTH) -> History:
     )
     begin = scene(seed, rng)
     drawn = tuple(
-        _fault(rng) if number < LEAST_FAULTS or rng.random() < 2 / 3 else _load(rng)
+        _draw_fault(rng) if number < LEAST_FAULTS or rng.random() < 2 / 3 else _draw_load(rng)
         for number in range(max(LEAST_FAULTS, length - len(begin)))
     )
-    return History(seed, settings, (*begin, *drawn))
+    return ShardingHistory(seed, settings, (*begin, *drawn))
 
 
-def _wait(rng: Random) -> float:
+def _draw_wait(rng: Random) -> float:
     return round(rng.choice((0.0, 0.1, 0.5, 2.0, 5.0)) * rng.uniform(0.5, 1.5), 3)
 
 
-def _load(rng: Random) -> AnyStep:
-    wait, obj = _wait(rng), rng.randrange(100)
+def _draw_load(rng: Random) -> AnyStep:
+    wait, obj = _draw_wait(rng), rng.randrange(100)
     match rng.randrange(10):
         case 0 | 1:
             return steps.Create(wait, rng.choice((1, 1, 3)))
@@ -109,8 +109,8 @@ def _load(rng: Random) -> AnyStep:
             return steps.Pass(round(rng.uniform(2.0, 10.0), 3))
 
 
-def _fault(rng: Random) -> AnyStep:
-    wait, number, half = _wait(rng), rng.randrange(100), rng.random() < 0.5
+def _draw_fault(rng: Random) -> AnyStep:
+    wait, number, half = _draw_wait(rng), rng.randrange(100), rng.random() < 0.5
     long_s = round(rng.choice((2.0, 8.0, 20.0, 40.0)) * rng.uniform(0.8, 1.2), 3)
     match rng.randrange(30):
         case 0 | 1:

@@ -15,9 +15,7 @@ from situate.testing.sharding.events import (
     ArchivePut,
     ArchiveVerified,
     Assign,
-    Complete,
     Crash,
-    Create,
     Deleted,
     Eligible,
     Event,
@@ -25,6 +23,8 @@ from situate.testing.sharding.events import (
     Incarnation,
     Ineligible,
     LeaseLost,
+    ObjectCompleted,
+    ObjectCreated,
     Revoke,
     Start,
     Stop,
@@ -48,26 +48,26 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Breach:
+class ShardingBreach:
     """One breach of an invariant."""
 
     invariant: str
     t: float
-    said: str
+    message: str
 
     def __str__(self) -> str:
-        return f"{self.invariant} at {self.t:g} s: {self.said}"
+        return f"{self.invariant} at {self.t:g} s: {self.message}"
 
 
-def breaches(events: Iterable[Event], limits: Limits = Limits()) -> list[Breach]:
+def breaches(events: Iterable[Event], limits: Limits = Limits()) -> list[ShardingBreach]:
     """Return all breaches in the order of detection.
 
     Those of liveness are found at the end of the wait or of the log.
     """
-    return list(_Checker(limits).read(events))
+    return list(_Checker(limits).check_events(events))
 
 
-def broken(events: Iterable[Event], limits: Limits = Limits()) -> frozenset[str]:
+def broken_invariants(events: Iterable[Event], limits: Limits = Limits()) -> frozenset[str]:
     """Return the names of the broken invariants."""
     return frozenset(breach.invariant for breach in breaches(events, limits))
 
@@ -108,18 +108,18 @@ class _Checker:
         self._verified: set[tuple[str, int | str]] = set()
         self._finalizer_removed: set[str] = set()
 
-    def read(self, events: Iterable[Event]) -> Iterator[Breach]:
+    def check_events(self, events: Iterable[Event]) -> Iterator[ShardingBreach]:
         end = 0.0
         for event in events:
             end = max(end, event.t)
-            yield from self._step(event)
+            yield from self._check_event(event)
         for name, each in self._objects.items():
-            yield from self._unassigned(name, each, end)
-            yield from self._orphaned(name, each, end)
+            yield from self._check_unassigned_wait(name, each, end)
+            yield from self._check_orphaned_wait(name, each, end)
 
-    def _step(self, event: Event) -> Iterator[Breach]:
+    def _check_event(self, event: Event) -> Iterator[ShardingBreach]:
         match event:
-            case Create():
+            case ObjectCreated():
                 known = self._objects.get(event.obj)
                 if known is None or known.uid != event.uid:
                     self._objects[event.obj] = _Object(event.uid, event.t)
@@ -129,45 +129,45 @@ class _Checker:
                 if self._eligible_since is None:
                     self._eligible_since = event.t
             case Ineligible():
-                yield from self._ends_eligibility(event.incarnation, event.t)
+                yield from self._end_eligibility(event.incarnation, event.t)
             case LeaseLost() | Crash():
-                yield from self._ends_eligibility(event.incarnation, event.t)
-                self._lost(event.incarnation, event.t, crashed=isinstance(event, Crash))
+                yield from self._end_eligibility(event.incarnation, event.t)
+                self._record_loss(event.incarnation, event.t, crashed=isinstance(event, Crash))
             case Assign():
-                yield from self._assign(event)
+                yield from self._check_assignment(event)
             case Revoke():
-                yield from self._revoke(event)
+                yield from self._check_revocation(event)
             case Start():
-                yield from self._start(event)
+                yield from self._check_start(event)
             case Stop():
-                self._object(event.obj).active.discard(event.incarnation)
+                self._object_of(event.obj).active.discard(event.incarnation)
             case Ack():
-                self._ack(event)
+                self._record_ack(event)
             case Write():
-                yield from self._write(event)
-            case Complete():
-                each = self._object(event.obj)
-                yield from self._unassigned(event.obj, each, event.t)
-                yield from self._orphaned(event.obj, each, event.t)
+                yield from self._check_write(event)
+            case ObjectCompleted():
+                each = self._object_of(event.obj)
+                yield from self._check_unassigned_wait(event.obj, each, event.t)
+                yield from self._check_orphaned_wait(event.obj, each, event.t)
                 each.completed = True
             case ArchivePut() | ArchiveVerified() | FinalizerRemoved() | Deleted():
-                yield from self._archive(event)
+                yield from self._check_archive(event)
             case other:
                 assert_never(other)
 
-    def _object(self, name: str) -> _Object:
+    def _object_of(self, name: str) -> _Object:
         """Return an object. One that existed before the log began has its name as UID."""
         return self._objects.setdefault(name, _Object(name))
 
-    def _ends_eligibility(self, incarnation: Incarnation, t: float) -> Iterator[Breach]:
+    def _end_eligibility(self, incarnation: Incarnation, t: float) -> Iterator[ShardingBreach]:
         self._eligible.discard(incarnation)
         if self._eligible or self._eligible_since is None:
             return
         for name, each in self._objects.items():
-            yield from self._unassigned(name, each, t)
+            yield from self._check_unassigned_wait(name, each, t)
         self._eligible_since = None
 
-    def _lost(self, incarnation: Incarnation, t: float, *, crashed: bool) -> None:
+    def _record_loss(self, incarnation: Incarnation, t: float, *, crashed: bool) -> None:
         self._gone.add(incarnation)
         for each in self._objects.values():
             if crashed:
@@ -177,85 +177,96 @@ class _Checker:
             if each.holder == incarnation and each.lost_at is None:
                 each.lost_at = t
 
-    def _assign(self, event: Assign) -> Iterator[Breach]:
-        each, new = self._object(event.obj), event.incarnation
-        yield from self._epoch(event, each)
+    def _check_assignment(self, event: Assign) -> Iterator[ShardingBreach]:
+        each, new = self._object_of(event.obj), event.incarnation
+        yield from self._check_epoch(event, each)
         if new not in self._eligible:
-            yield Breach("S4", event.t, f"{event.obj} is assigned to {new}, which is not eligible")
-        if each.previous not in (None, new) and not each.given_up and not self._waited(each, event.t):
-            yield Breach("S5", event.t, f"{event.obj} is assigned to {new} although {each.previous} never released it")
+            yield ShardingBreach("S4", event.t, f"{event.obj} is assigned to {new}, which is not eligible")
+        if each.previous not in (None, new) and not each.given_up and not self._has_lease_expired(each, event.t):
+            yield ShardingBreach(
+                "S5", event.t, f"{event.obj} is assigned to {new} although {each.previous} never released it"
+            )
         if each.completed:
-            yield Breach("S6", event.t, f"{event.obj} is completed, and assigned to {new}")
+            yield ShardingBreach("S6", event.t, f"{event.obj} is completed, and assigned to {new}")
         if event.term is not None:
             if self._term is not None and event.term < self._term:
                 said = f"{event.obj} is assigned in term {event.term} after term {self._term} has assigned"
-                yield Breach("S10", event.t, said)
+                yield ShardingBreach("S10", event.t, said)
             self._term = max(event.term, self._term or 0)
-        yield from self._unassigned(event.obj, each, event.t)
-        yield from self._orphaned(event.obj, each, event.t)
+        yield from self._check_unassigned_wait(event.obj, each, event.t)
+        yield from self._check_orphaned_wait(event.obj, each, event.t)
         each.holder = each.previous = new
         each.given_up = new in self._gone
         each.revoked_at = None
         each.lost_at = event.t if new in self._gone else None
 
-    def _waited(self, each: _Object, t: float) -> bool:
+    def _has_lease_expired(self, each: _Object, t: float) -> bool:
         """Return whether the Lease of a holder with a revoked assignment must have expired."""
         return each.revoked_at is not None and t >= each.revoked_at + self._limits.lease_duration_s
 
-    def _epoch(self, event: Assign | Revoke, each: _Object) -> Iterator[Breach]:
+    def _check_epoch(self, event: Assign | Revoke, each: _Object) -> Iterator[ShardingBreach]:
         if event.epoch <= each.highest:
-            yield Breach("S3", event.t, f"{event.obj} gets epoch {event.epoch} after {each.highest}")
+            yield ShardingBreach("S3", event.t, f"{event.obj} gets epoch {event.epoch} after {each.highest}")
         each.epoch = event.epoch
         each.highest = max(event.epoch, each.highest)
 
-    def _revoke(self, event: Revoke) -> Iterator[Breach]:
-        each = self._object(event.obj)
-        yield from self._epoch(event, each)
+    def _check_revocation(self, event: Revoke) -> Iterator[ShardingBreach]:
+        each = self._object_of(event.obj)
+        yield from self._check_epoch(event, each)
         if each.holder is not None:
             each.revoked_at = event.t
         each.holder = None
 
-    def _start(self, event: Start) -> Iterator[Breach]:
-        each, who = self._object(event.obj), event.incarnation
+    def _check_start(self, event: Start) -> Iterator[ShardingBreach]:
+        each, who = self._object_of(event.obj), event.incarnation
         if others := sorted(str(other) for other in each.active if other != who):
-            yield Breach("S1", event.t, f"{who} starts {event.obj} while {', '.join(others)} works on it")
+            yield ShardingBreach("S1", event.t, f"{who} starts {event.obj} while {', '.join(others)} works on it")
         if each.holder != who or each.epoch != event.epoch:
-            yield Breach("S11", event.t, f"{who} starts {event.obj} under epoch {event.epoch}; {_told(each)}")
+            yield ShardingBreach(
+                "S11", event.t, f"{who} starts {event.obj} under epoch {event.epoch}; {_describe_holder(each)}"
+            )
         each.active.add(who)
 
-    def _ack(self, event: Ack) -> None:
-        each = self._object(event.obj)
+    def _record_ack(self, event: Ack) -> None:
+        each = self._object_of(event.obj)
         if each.previous == event.incarnation:
             each.given_up = True
         if each.holder == event.incarnation:
             each.holder = None
             each.lost_at = None
 
-    def _write(self, event: Write) -> Iterator[Breach]:
-        each = self._object(event.obj)
+    def _check_write(self, event: Write) -> Iterator[ShardingBreach]:
+        each = self._object_of(event.obj)
         if event.accepted and (each.holder != event.incarnation or each.epoch != event.epoch):
-            said = f"a write of {event.incarnation} under epoch {event.epoch} on {event.obj} is accepted; {_told(each)}"
-            yield Breach("S2", event.t, said)
+            said = (
+                f"a write of {event.incarnation} under epoch {event.epoch} on {event.obj} is accepted; "
+                f"{_describe_holder(each)}"
+            )
+            yield ShardingBreach("S2", event.t, said)
 
-    def _archive(self, event: ArchivePut | ArchiveVerified | FinalizerRemoved | Deleted) -> Iterator[Breach]:
+    def _check_archive(
+        self, event: ArchivePut | ArchiveVerified | FinalizerRemoved | Deleted
+    ) -> Iterator[ShardingBreach]:
         match event:
             case ArchivePut(uid=uid, rv=rv, key=key):
                 if key is not None and (known := self._keys.setdefault((uid, rv), key)) != key:
-                    yield Breach("S8", event.t, f"version {rv} of {uid} is archived as {known} and as {key}")
+                    yield ShardingBreach("S8", event.t, f"version {rv} of {uid} is archived as {known} and as {key}")
             case ArchiveVerified():
                 self._verified.add((event.uid, event.rv))
             case FinalizerRemoved():
                 if (event.uid, event.rv) not in self._verified:
                     said = f"the finalizer is removed from version {event.rv} of {event.uid}, which was never read back"
-                    yield Breach("S7", event.t, said)
+                    yield ShardingBreach("S7", event.t, said)
                 self._finalizer_removed.add(event.uid)
             case Deleted():
                 if event.uid not in self._finalizer_removed:
-                    yield Breach("S9", event.t, f"{event.uid} is deleted, but no supervisor removed its finalizer")
+                    yield ShardingBreach(
+                        "S9", event.t, f"{event.uid} is deleted, but no supervisor removed its finalizer"
+                    )
                 for name in [name for name, each in self._objects.items() if each.uid == event.uid]:
                     del self._objects[name]
 
-    def _unassigned(self, name: str, each: _Object, t: float) -> Iterator[Breach]:
+    def _check_unassigned_wait(self, name: str, each: _Object, t: float) -> Iterator[ShardingBreach]:
         """Check L1 when the wait ends: by an assignment, when no executor is eligible, or at the end of the log."""
         limit_s = self._limits.first_assignment_s
         waits = each.previous is None and not each.completed and each.created is not None
@@ -264,17 +275,21 @@ class _Checker:
         assert each.created is not None
         since = max(each.created, self._eligible_since)
         if t - since > limit_s:
-            yield Breach("L1", t, f"{name} waits for its first assignment since {since:g} s, longer than {limit_s:g} s")
+            yield ShardingBreach(
+                "L1", t, f"{name} waits for its first assignment since {since:g} s, longer than {limit_s:g} s"
+            )
 
-    def _orphaned(self, name: str, each: _Object, t: float) -> Iterator[Breach]:
+    def _check_orphaned_wait(self, name: str, each: _Object, t: float) -> Iterator[ShardingBreach]:
         """Check L2 when the wait ends: by an assignment, by the completion, or at the end of the log."""
         limit_s = self._limits.reassignment_s
         if limit_s is None or each.lost_at is None or each.completed or t - each.lost_at <= limit_s:
             return
-        yield Breach("L2", t, f"{name} has no living holder since {each.lost_at:g} s, longer than {limit_s:g} s")
+        yield ShardingBreach(
+            "L2", t, f"{name} has no living holder since {each.lost_at:g} s, longer than {limit_s:g} s"
+        )
 
 
-def _told(each: _Object) -> str:
+def _describe_holder(each: _Object) -> str:
     if each.holder is None:
         return f"the object has no holder, and its epoch is {each.epoch}"
     return f"{each.holder} holds the object under epoch {each.epoch}"

@@ -35,11 +35,11 @@ def scene(seed: int, rng: Random) -> tuple[AnyStep, ...]:
     number, place = rng.randrange(100), seed % SCENES
     if place < 2 * len(SUPERVISOR_CALLS):
         call = SUPERVISOR_CALLS[place // 2]
-        return _leader_dies(steps.KillSupervisorAt(0.0, call, before=place % 2 == 0), number)
+        return _leader_death_steps(steps.KillSupervisorAt(0.0, call, before=place % 2 == 0), number)
     place -= 2 * len(SUPERVISOR_CALLS)
     if place < 2 * len(EXECUTOR_CALLS):
         death = steps.KillExecutorAt(0.0, number, EXECUTOR_CALLS[place // 2], before=place % 2 == 0)
-        return (death, _used(death, number))
+        return (death, _step_before_death(death, number))
     place -= 2 * len(EXECUTOR_CALLS)
     deleted = (steps.DeleteObject(0.0, number), steps.DeleteObject(2.0, number + 7))
     if place < len(TROUBLES):
@@ -66,7 +66,7 @@ def scene(seed: int, rng: Random) -> tuple[AnyStep, ...]:
             return (steps.EndExecutor(1.0, number), steps.KillExecutor(2.0, number + 3, terminated=True))
 
 
-def _leader_dies(death: steps.KillSupervisorAt, number: int) -> tuple[AnyStep, ...]:
+def _leader_death_steps(death: steps.KillSupervisorAt, number: int) -> tuple[AnyStep, ...]:
     """Return steps that give the leader work of the kind at which it dies."""
     match death.call:
         case "assign":
@@ -84,7 +84,7 @@ def _leader_dies(death: steps.KillSupervisorAt, number: int) -> tuple[AnyStep, .
             return (death, steps.DeleteObject(0.0, number), steps.DeleteObject(2.0, number + 7))
 
 
-def _used(death: steps.KillExecutorAt, number: int) -> AnyStep:
+def _step_before_death(death: steps.KillExecutorAt, number: int) -> AnyStep:
     """Return a step that gives the executor work of the kind at which it dies."""
     match death.call:
         case "renewal":

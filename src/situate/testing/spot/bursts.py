@@ -1,6 +1,6 @@
 """Bursts of pods through the real webhook: a Deployment is created while watches lag.
 
-The counts of its classes must be exact (B1). Benchmarks and tests call `exact_bursts`. A burst depends on its shape and
+The counts of its classes must be exact (B1). Benchmarks and tests call `play_bursts`. A burst depends on its shape and
 its seed only.
 """
 
@@ -13,10 +13,10 @@ from random import Random
 from typing import Any, Final
 
 from situate.spot.model.pods_nodes_workloads import CLASS, ON_DEMAND
-from situate.testing.spot.world.webhooks import Passage
-from situate.testing.spot.world.world import SHOP, SpotWorld, machinery, settings_of
-from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
-from situate.testing.virtual_time.network import Weather
+from situate.testing.spot.world.webhooks import ReviewFaults
+from situate.testing.spot.world.world import SHOP, SpotWorld, machinery_settings, parse_settings
+from situate.testing.virtual_time.isolation import disable_collector, suppress_logs
+from situate.testing.virtual_time.network import NetworkFaults
 
 DEPLOYMENTS: Final = f"/apis/apps/v1/namespaces/{SHOP}/deployments"
 LONGEST_DELAY_S: Final = 2.0
@@ -27,7 +27,7 @@ _NODES: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class BurstShape:
     """A Deployment that is created at once."""
 
     replicas: int
@@ -39,15 +39,15 @@ class Shape:
     """New number of replicas half a second later, if any. `floor` then belongs to this number."""
 
 
-SHAPES: Final = (*(Shape(50, str(floor), floor) for floor in (0, 5, 25, 26, 50)), Shape(500, "50%", 250))
+SHAPES: Final = (*(BurstShape(50, str(floor), floor) for floor in (0, 5, 25, 26, 50)), BurstShape(500, "50%", 250))
 """The shapes of B1."""
 
 
 @dataclass(frozen=True, slots=True)
-class Burst:
+class BurstResult:
     """The result of one burst."""
 
-    shape: Shape
+    shape: BurstShape
     seed: int
     delay_s: float
     """Minimum delay of watches. Each watch may lag further, up to `LONGEST_DELAY_S`."""
@@ -62,42 +62,44 @@ class Burst:
         return max(0, self.shape.floor - self.classes["on-demand"])
 
     @property
-    def exact(self) -> bool:
+    def is_exact(self) -> bool:
         replicas = self.shape.replicas if self.shape.scaled_to is None else self.shape.scaled_to
         wanted = {"on-demand": self.shape.floor, "spot": replicas - self.shape.floor}
         return self.classes == Counter(wanted)
 
 
-def exact_bursts(shapes: Iterable[Shape] = SHAPES, tries: int = 20, first_seed: int = 0) -> Iterator[Burst]:
+def play_bursts(shapes: Iterable[BurstShape] = SHAPES, tries: int = 20, first_seed: int = 0) -> Iterator[BurstResult]:
     """Play `tries` bursts of each shape: without delay, with the longest delay, then with drawn delays."""
     for shape in shapes:
         for seed in range(first_seed, first_seed + tries):
-            yield burst(shape, seed)
+            yield play_burst(shape, seed)
 
 
-def burst(shape: Shape, seed: int) -> Burst:
+def play_burst(shape: BurstShape, seed: int) -> BurstResult:
     """Play one burst on an empty cluster with a leader that answers."""
     rng = Random(f"burst {seed}")
     latency = rng.choice((0.005, 0.05, 0.3))
     delay = {0: 0.0, 1: LONGEST_DELAY_S}.get(seed, rng.uniform(0.0, LONGEST_DELAY_S))
-    with collector_at_rest(), logs_off():
-        world = SpotWorld(seed, settings_of(), machinery())
+    with disable_collector(), suppress_logs():
+        world = SpotWorld(seed, parse_settings(), machinery_settings())
         try:
-            return _played(world, shape, seed, delay, latency)
+            return _play_in_world(world, shape, seed, delay, latency)
         finally:
             world.close()
 
 
-def _played(world: SpotWorld, shape: Shape, seed: int, delay: float, latency: float) -> Burst:
+def _play_in_world(world: SpotWorld, shape: BurstShape, seed: int, delay: float, latency: float) -> BurstResult:
     for number in range(_NODES):
         world.add_node(f"spot-{number}", "spot")
         world.add_node(f"od-{number}", "on-demand")
-    assert world.lead_to(), "no process leads"
+    assert world.wait_until_led(), "no process leads"
     world.let_pass(5.0)
-    world.network.weather = Weather(event_delay_s=delay, event_jitter_s=0.0 if seed == 0 else LONGEST_DELAY_S - delay)
-    world.calls.passage = Passage(latency_s=(0.0005, latency))
+    world.network.faults = NetworkFaults(
+        event_delay_s=delay, event_jitter_s=0.0 if seed == 0 else LONGEST_DELAY_S - delay
+    )
+    world.webhook_calls.faults = ReviewFaults(latency_s=(0.0005, latency))
     begun = world.now
-    world.make(DEPLOYMENTS, deployment("web", shape.replicas, shape.policy))
+    world.create_object(DEPLOYMENTS, deployment("web", shape.replicas, shape.policy))
     wanted = shape.replicas
     if shape.scaled_to is not None:
         wanted = shape.scaled_to
@@ -113,7 +115,7 @@ def _played(world: SpotWorld, shape: Shape, seed: int, delay: float, latency: fl
     assert deployed, f"{len(world.pods('web'))} of {wanted} pods were created within {_WITHIN_S:g} s"
     alive = [each["metadata"] for each in world.pods("web") if not each["metadata"].get("deletionTimestamp")]
     classes = Counter(each["labels"].get(CLASS, "") for each in alive)
-    return Burst(shape, seed, delay, classes, world.now - begun)
+    return BurstResult(shape, seed, delay, classes, world.now - begun)
 
 
 def deployment(name: str, replicas: int, policy: str = "", **spec: Any) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from situate.testing.histories.steps import (
     StopLeader,
 )
 from situate.testing.spot import steps
-from situate.testing.spot.history import History, Settings
+from situate.testing.spot.history import SpotHistory, SpotHistorySettings
 from situate.testing.spot.steps import AnyStep
-from situate.testing.spot.world.initial_objects import NONSENSE, ON_DEMAND_NODES, POLICIES, SPOT_NODES
+from situate.testing.spot.world.initial_objects import ON_DEMAND_NODES, POLICIES, SPOT_NODES, UNREADABLE_POLICIES
 
 STORMS: Final = ("request lost", "answer lost", "refused", "conflict", "late events", "blind")
 TROUBLES: Final = ("lost", "answer lost", "repeated", "reordered", "all")
@@ -27,10 +27,10 @@ _MESSAGES: Final[tuple[Any, ...]] = ("review", "review", "eviction", "release", 
 _BY: Final[tuple[Any, ...]] = ("taint", "taint", "short taint", "condition", "past condition")
 
 
-def generate(seed: int, length: int = 40) -> History:
+def generate(seed: int, length: int = 40) -> SpotHistory:
     """Generate the history of a seed, with `length` steps."""
     rng = Random(f"spot {seed}")
-    settings = Settings(
+    settings = SpotHistorySettings(
         degrade=seed % 5 == 4,
         make_before_break=seed % 7 != 6,
         short_certificates=seed % 4 == 3,
@@ -40,16 +40,16 @@ def generate(seed: int, length: int = 40) -> History:
         further=seed % 4 == 1,
     )
     workloads = len(settings.workloads)
-    drawn = (_fault(rng, workloads) if rng.random() < 0.5 else _load(rng, workloads) for _ in range(length))
-    return History(seed, settings, tuple(drawn))
+    drawn = (_draw_fault(rng, workloads) if rng.random() < 0.5 else _draw_load(rng, workloads) for _ in range(length))
+    return SpotHistory(seed, settings, tuple(drawn))
 
 
-def _wait(rng: Random) -> float:
+def _draw_wait(rng: Random) -> float:
     return round(rng.choice((0.0, 0.1, 0.5, 2.0, 8.0, 25.0)) * rng.uniform(0.5, 1.5), 3)
 
 
-def _load(rng: Random, workloads: int) -> AnyStep:
-    wait, workload = _wait(rng), rng.randrange(workloads)
+def _draw_load(rng: Random, workloads: int) -> AnyStep:
+    wait, workload = _draw_wait(rng), rng.randrange(workloads)
     match rng.randrange(14):
         case 0 | 1 | 2 | 3 | 4:
             return steps.Scale(wait, workload, rng.choice((0, 1, 2, 3, 4, 5, 6, 8, 10)))
@@ -66,7 +66,7 @@ def _load(rng: Random, workloads: int) -> AnyStep:
                     steps.Recreate(wait, workload),
                     steps.OptOut(wait, workload, on=True),
                     steps.OptOut(wait, workload, on=False),
-                    steps.SpoilPolicy(wait, workload, rng.choice(NONSENSE)),
+                    steps.SpoilPolicy(wait, workload, rng.choice(UNREADABLE_POLICIES)),
                 )
             )
         case 10:
@@ -75,8 +75,8 @@ def _load(rng: Random, workloads: int) -> AnyStep:
             return Pass(rng.uniform(5.0, 60.0))
 
 
-def _fault(rng: Random, workloads: int) -> AnyStep:
-    wait, node = _wait(rng), rng.randrange(SPOT_NODES + ON_DEMAND_NODES)
+def _draw_fault(rng: Random, workloads: int) -> AnyStep:
+    wait, node = _draw_wait(rng), rng.randrange(SPOT_NODES + ON_DEMAND_NODES)
     workload, pod = rng.randrange(workloads), rng.randrange(40)
     half = rng.random() < 0.5
     match rng.randrange(33):

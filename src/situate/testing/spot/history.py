@@ -8,10 +8,10 @@ from typing import Literal
 import msgspec
 
 from situate.testing.spot.steps import AnyStep
-from situate.testing.spot.world.initial_objects import FURTHER, WORKLOADS, WorkloadPlan
+from situate.testing.spot.world.initial_objects import FURTHER_WORKLOADS, WORKLOADS, WorkloadPlan
 
 
-class Settings(msgspec.Struct, frozen=True, rename="camel"):
+class SpotHistorySettings(msgspec.Struct, frozen=True, rename="camel"):
     """Configuration of the processes, as far as histories vary it."""
 
     degrade: bool = False
@@ -31,9 +31,9 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def workloads(self) -> Sequence[WorkloadPlan]:
         """Return the workloads at the start. Steps name them by their number."""
-        return FURTHER if self.further else WORKLOADS
+        return FURTHER_WORKLOADS if self.further else WORKLOADS
 
-    def names(self) -> list[str]:
+    def changed_names(self) -> list[str]:
         """Return the names of the settings that differ from the defaults, for counting."""
         found = {
             "degrade": self.degrade,
@@ -48,17 +48,17 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
         return [name for name, is_so in found.items() if is_so]
 
 
-class History(msgspec.Struct, frozen=True, rename="camel"):
+class SpotHistory(msgspec.Struct, frozen=True, rename="camel"):
     """A history that can be replayed."""
 
     seed: int
-    settings: Settings
+    settings: SpotHistorySettings
     steps: tuple[AnyStep, ...]
 
     def to_json(self) -> bytes:
         return msgspec.json.format(msgspec.json.encode(self), indent=1)
 
     @classmethod
-    def from_json(cls, data: bytes) -> History:
+    def from_json(cls, data: bytes) -> SpotHistory:
         """Read a history. Raises `msgspec.ValidationError` for input that `to_json` did not write."""
         return msgspec.json.decode(data, type=cls)

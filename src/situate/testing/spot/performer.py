@@ -10,10 +10,10 @@ from typing import Any, Final
 from situate.spot.model.pods_nodes_workloads import ALLOW_RESTART, LEADER, MIX, ON_DEMAND
 from situate.testing.spot import steps
 from situate.testing.spot.invariants.object_rows import OwnerRow
-from situate.testing.spot.invariants.rules import Watchdog
+from situate.testing.spot.invariants.rules import SpotWatchdog
 from situate.testing.spot.steps import AnyStep
 from situate.testing.spot.world.clouds import AT_RISK, FULL, Clouds
-from situate.testing.spot.world.disturbances import Troubles
+from situate.testing.spot.world.disturbances import SpotDisturbances
 from situate.testing.spot.world.initial_objects import SPOT_NODES, WORKLOADS, WorkloadPlan
 from situate.testing.spot.world.workloads import collection, workload
 from situate.testing.spot.world.world import SHOP, SpotWorld
@@ -23,12 +23,12 @@ _LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{SHOP}/leases"
 _BUDGETS: Final = f"/apis/policy/v1/namespaces/{SHOP}/poddisruptionbudgets"
 
 
-class Performer:
+class SpotPerformer:
     """Performs steps. A step that is impossible now does nothing."""
 
-    def __init__(self, world: SpotWorld, watchdog: Watchdog, happened: Counter[str]) -> None:
+    def __init__(self, world: SpotWorld, watchdog: SpotWatchdog, happened: Counter[str]) -> None:
         self.clouds = Clouds(world, watchdog, happened)
-        self._troubles = Troubles(world, watchdog, happened)
+        self._disturbances = SpotDisturbances(world, watchdog, happened)
         self._world = world
         self._watchdog = watchdog
         self._recorder = watchdog.recorder
@@ -44,78 +44,78 @@ class Performer:
             self.create(plan)
 
     def create(self, plan: WorkloadPlan) -> None:
-        self._world.make(collection(plan), workload(plan))
+        self._world.create_object(collection(plan), workload(plan))
 
     def gate_by_policy(self) -> None:
         """Set our gate even if no process of ours answers."""
-        self._troubles.gate_by_policy()
+        self._disturbances.gate_by_policy()
 
     def perform(self, step: AnyStep) -> None:
         world = self._world
         match step:
             case steps.Scale(workload=number, replicas=replicas):
-                self._user_writes(number, {"spec": {"replicas": min(replicas, _most(self._plans[number]))}})
+                self._patch_workload(number, {"spec": {"replicas": min(replicas, _max_replicas(self._plans[number]))}})
             case steps.SetPolicy(workload=number, policy=policy) | steps.SpoilPolicy(workload=number, policy=policy):
                 value = policy if policy or isinstance(step, steps.SpoilPolicy) else None
-                self._user_writes(number, {"metadata": {"annotations": {ON_DEMAND: value}}})
+                self._patch_workload(number, {"metadata": {"annotations": {ON_DEMAND: value}}})
             case steps.RollOut(workload=number, version=version):
                 self._roll_out(number, version)
             case steps.Pause(workload=number, on=on):
                 if self._plans[number].kind == "Deployment":
-                    self._user_writes(number, {"spec": {"paused": on}})
+                    self._patch_workload(number, {"spec": {"paused": on}})
             case steps.OptOut(workload=number, on=on):
-                self._user_writes(number, {"metadata": {"annotations": {MIX: "disabled" if on else None}}})
+                self._patch_workload(number, {"metadata": {"annotations": {MIX: "disabled" if on else None}}})
             case steps.Recreate(workload=number):
                 self._recreate(self._plans[number])
             case steps.DeletePod(pod=number):
-                self._with_pod(number, lambda name: world.call("DELETE", f"{_PODS}/{name}"))
+                self._act_on_pod(number, lambda name: world.call("DELETE", f"{_PODS}/{name}"))
             case steps.UnreadyPod(pod=number, on=on):
-                self._with_pod(number, partial(self._annotate, key="unready", on=on))
+                self._act_on_pod(number, partial(self._annotate, key="unready", on=on))
             case steps.StickPod(pod=number):
-                self._with_pod(number, self._stick)
+                self._act_on_pod(number, self._delete_held_pod)
             case steps.Evict(pod=number):
-                self._with_pod(number, self._evict)
+                self._act_on_pod(number, self._evict)
             case steps.Elect(workload=number, pod=pod):
                 self._elect([plan for plan in self._plans if plan.leader], number, pod)
             case steps.Guard(workload=number, on=on):
-                self._guard(self._plans[number].name, on)
+                self._set_budget(self._plans[number].name, on)
             case steps.Notice():
-                self.clouds.notice(step)
+                self.clouds.give_notice(step)
             case steps.EndNode(node=number, silent=silent):
-                self.clouds.with_spot(number, partial(self.clouds.end_node, silent=silent))
+                self.clouds.act_on_spot_node(number, partial(self.clouds.end_node, silent=silent))
             case steps.Wave(notice=notice, silent=silent):
-                self.clouds.wave(notice, silent)
+                self.clouds.end_spot_nodes(notice, silent)
             case steps.AtRisk(node=number):
-                self.clouds.with_spot(number, lambda name: self.clouds.taint(name, AT_RISK))
+                self.clouds.act_on_spot_node(number, lambda name: self.clouds.taint(name, AT_RISK))
             case steps.AddSpot(count=count):
-                self.clouds.add_nodes("spot", min(count, max(0, SPOT_NODES - len(self.clouds.spot()))))
+                self.clouds.add_nodes("spot", min(count, max(0, SPOT_NODES - len(self.clouds.spot_nodes()))))
             case steps.Cordon(node=number):
-                self.clouds.with_node(number, partial(self.clouds.set_node, spec={"unschedulable": True}))
+                self.clouds.act_on_node(number, partial(self.clouds.set_node, spec={"unschedulable": True}))
             case steps.LoseLabel(node=number, swapped=swapped):
-                self.clouds.with_node(number, partial(self.clouds.lose_label, swapped=swapped))
+                self.clouds.act_on_node(number, partial(self.clouds.lose_label, swapped=swapped))
             case steps.Fill(capacity=capacity):
                 self._happened[f"Fill {capacity}"] += 1
-                for name, node in self.clouds.nodes().items():
+                for name, node in self.clouds.running_nodes().items():
                     if capacity in ("both", node):
                         self.clouds.taint(name, FULL)
             case steps.RestoreNodes():
                 self.clouds.restore()
             case _:
-                self._troubles.perform(step)
+                self._disturbances.perform(step)
 
     def heal(self) -> None:
         """Undo every act of users, clouds and other tools that keeps workloads from their goals."""
-        self._troubles.heal()
+        self._disturbances.heal()
         self.clouds.heal()
-        self._watchdog.led_by_nobody()
+        self._watchdog.clear_leaders()
         for number, plan in enumerate(self._plans):
-            self._guard(plan.name, False)
-            owner = self._owner(plan)
+            self._set_budget(plan.name, False)
+            owner = self._owner_row(plan)
             annotations: dict[str, Any] = {MIX: None, ALLOW_RESTART: "true", LEADER: None}
             if owner is not None and not owner.can_be_read:
                 annotations[ON_DEMAND] = plan.policy or None
             spec = {"paused": False} if plan.kind == "Deployment" else {}
-            self._user_writes(number, {"metadata": {"annotations": annotations}, "spec": spec})
+            self._patch_workload(number, {"metadata": {"annotations": annotations}, "spec": spec})
         for pod in list(self._recorder.pods.values()):
             if pod.held:
                 self._annotate(pod.name, "unready", on=False)
@@ -123,14 +123,14 @@ class Performer:
             if pod.rivalled:  # its affinity stays until the pod is recreated
                 self._world.call("DELETE", f"{_PODS}/{pod.name}")
 
-    def _owner(self, plan: WorkloadPlan) -> OwnerRow | None:
+    def _owner_row(self, plan: WorkloadPlan) -> OwnerRow | None:
         return next((each for each in self._recorder.owners.values() if each.name == plan.name), None)
 
-    def _user_writes(self, number: int, change: dict[str, Any]) -> None:
+    def _patch_workload(self, number: int, change: dict[str, Any]) -> None:
         plan = self._plans[number]
-        owner = self._owner(plan)
+        owner = self._owner_row(plan)
         if owner is not None:
-            self._watchdog.disturbed(owner.uid)
+            self._watchdog.record_disturbance(owner.uid)
         self._world.call("PATCH", f"{collection(plan)}/{plan.name}", change, patch=True)
 
     def _roll_out(self, number: int, version: int) -> None:
@@ -139,7 +139,7 @@ class Performer:
         self._versions[name] = max(before, version)
         self._happened["rollback"] += version < before
         annotations = {"version": str(version)}
-        self._user_writes(number, {"spec": {"template": {"metadata": {"annotations": annotations}}}})
+        self._patch_workload(number, {"spec": {"template": {"metadata": {"annotations": annotations}}}})
 
     def _recreate(self, plan: WorkloadPlan) -> None:
         self._world.call("DELETE", f"{collection(plan)}/{plan.name}")
@@ -147,14 +147,14 @@ class Performer:
         if answer["kind"] == "Status":  # still terminating
             self._happened["Recreate too soon"] += 1
 
-    def _with_pod(self, number: int, do: Callable[[str], object]) -> None:
+    def _act_on_pod(self, number: int, do: Callable[[str], object]) -> None:
         pods = sorted(pod.name for pod in self._recorder.pods.values())
         if not pods:
             return
         name = pods[number % len(pods)]
-        row = self._recorder.named(name)
+        row = self._recorder.pod_named(name)
         if row is not None:
-            self._watchdog.disturbed(self._recorder.owner_of(row))
+            self._watchdog.record_disturbance(self._recorder.owner_of(row))
             do(name)
 
     def _evict(self, name: str) -> None:
@@ -166,18 +166,18 @@ class Performer:
         if not plans:
             return
         plan = plans[number % len(plans)]
-        owner = self._owner(plan)
+        owner = self._owner_row(plan)
         pods = sorted(self._recorder.pods_of(owner.uid), key=lambda pod: pod.name) if owner is not None else []
         if owner is None or not pods:
             return
         chosen = pods[pod_number % len(pods)]
-        self._watchdog.led(owner.uid, chosen.uid)
+        self._watchdog.record_leader(owner.uid, chosen.uid)
         if plan.leader.startswith("lease/"):
             self._happened["led by a Lease"] += 1
             name = plan.leader.removeprefix("lease/")
             lease = {"metadata": {"name": name}, "spec": {"holderIdentity": f"{chosen.name}_1"}}
             self._world.call("DELETE", f"{_LEASES}/{name}")
-            self._world.make(_LEASES, lease)
+            self._world.create_object(_LEASES, lease)
             return
         self._happened["led by a label"] += 1
         key, _, value = plan.leader.partition("=")
@@ -189,11 +189,11 @@ class Performer:
         change = {"metadata": {"annotations": {key: "true" if on else None}}}
         self._world.call("PATCH", f"{_PODS}/{name}", change, patch=True)
 
-    def _stick(self, name: str) -> None:
+    def _delete_held_pod(self, name: str) -> None:
         self._annotate(name, "hold", on=True)
         self._world.call("DELETE", f"{_PODS}/{name}")
 
-    def _guard(self, name: str, on: bool) -> None:
+    def _set_budget(self, name: str, on: bool) -> None:
         if not on:
             self._world.call("DELETE", f"{_BUDGETS}/{name}")
             return
@@ -201,6 +201,6 @@ class Performer:
         self._world.call("POST", _BUDGETS, budget)
 
 
-def _most(plan: WorkloadPlan) -> int:
+def _max_replicas(plan: WorkloadPlan) -> int:
     """Return the maximum replicas that leave capacity for all workloads."""
     return {"solo": 2, "zonal": 6, "canary": 4, "clones": 5}.get(plan.name, 10)

@@ -9,17 +9,17 @@ from typing import Any
 
 from situate.spot.config.settings import SpotSettings
 from situate.spot.workloads.owners import DEFAULT_KINDS, KINDS
-from situate.testing.histories.play import Played
-from situate.testing.spot.history import History, Settings
+from situate.testing.histories.play import HistoryResult
+from situate.testing.spot.history import SpotHistory, SpotHistorySettings
 from situate.testing.spot.invariants.recorder import Recorder
-from situate.testing.spot.invariants.review_answers import Reviewing
-from situate.testing.spot.invariants.rules import PEND_S, Breach, Watchdog, unfinished
-from situate.testing.spot.performer import Performer
+from situate.testing.spot.invariants.review_answers import ReviewChecker
+from situate.testing.spot.invariants.rules import PEND_S, SpotBreach, SpotWatchdog, unfinished_work
+from situate.testing.spot.performer import SpotPerformer
 from situate.testing.spot.world.initial_objects import ON_DEMAND_NODES, SPOT_NODES, WORKLOADS, WorkloadPlan
-from situate.testing.spot.world.other_controllers import FurtherControllers
-from situate.testing.spot.world.world import SHOP, SpotWorld, machinery, settings_of
-from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
-from situate.testing.virtual_time.processes import Stuck
+from situate.testing.spot.world.other_controllers import ThirdPartyControllers
+from situate.testing.spot.world.world import SHOP, SpotWorld, machinery_settings, parse_settings
+from situate.testing.virtual_time.isolation import disable_collector, suppress_logs
+from situate.testing.virtual_time.processes import ProcessesStuck
 
 HEALING_S = 1200.0
 """Seconds after the last fault within which every workload must be as it should be."""
@@ -29,21 +29,21 @@ BEGIN_S = 40.0
 """Seconds for the workloads at the start of a history to come up."""
 
 
-def play(history: History) -> Played:
+def play(history: SpotHistory) -> HistoryResult:
     """Run a history from an empty cluster. Equal histories run equally."""
-    with collector_at_rest(), logs_off():
+    with disable_collector(), suppress_logs():
         return _play(history)
 
 
-def _play(history: History) -> Played:
+def _play(history: SpotHistory) -> HistoryResult:
     chosen = history.settings
-    stage = Stage.of(history.seed, _settings(chosen), events=chosen.events)
+    stage = SpotHistoryRun.create(history.seed, _spot_settings(chosen), events=chosen.events)
     world, watchdog = stage.world, stage.watchdog
     watchdog.windows = chosen.windows
     if chosen.strict == "policy":
         stage.performer.gate_by_policy()
-    played = Played(happened=stage.happened)
-    stage.happened.update(history.settings.names())
+    played = HistoryResult(happened=stage.happened)
+    stage.happened.update(history.settings.changed_names())
     try:
         stage.begin(chosen.workloads)
         for number, step in enumerate(history.steps):
@@ -54,50 +54,50 @@ def _play(history: History) -> Played:
             watchdog.check()
         played.at_step = len(history.steps)
         stage.heal()
-    except (Breach, Stuck) as breach:
+    except (SpotBreach, ProcessesStuck) as breach:
         played.breach = str(breach)
-        played.last = watchdog.last()
+        played.last_records = watchdog.last_records()
     finally:
         stage.happened.update(world.network.happened)
         stage.happened.update({f"Event {reason}": number for reason, number in world.events.items()})
         played.writes = watchdog.writes
         played.virtual_s = world.now
-        played.story = watchdog.story()
+        played.digest = watchdog.digest()
         world.close()
     return played
 
 
 @dataclass(slots=True)
-class Stage:
+class SpotHistoryRun:
     """A world with its recorder, watchdog and performer. Close the world at the end."""
 
     world: SpotWorld
     recorder: Recorder
-    watchdog: Watchdog
-    performer: Performer
+    watchdog: SpotWatchdog
+    performer: SpotPerformer
     happened: Counter[str]
 
     @classmethod
-    def of(cls, seed: int, settings: SpotSettings, *, events: bool = False) -> Stage:
-        """Build a stage. `events` is that of `machinery`."""
+    def create(cls, seed: int, settings: SpotSettings, *, events: bool = False) -> SpotHistoryRun:
+        """Build a stage. `events` is that of `machinery_settings`."""
         happened: Counter[str] = Counter()
-        world = SpotWorld(seed, settings, machinery(events=events))
+        world = SpotWorld(seed, settings, machinery_settings(events=events))
         kubelets = world.cluster.machinery.kubelets
-        recorder = Recorder(world.cluster.api.store, SHOP, lambda: world.now, kubelets.works)
-        watchdog = Watchdog(world, recorder, happened)
-        reviewing = Reviewing(recorder.nodes.values, watchdog.breach, happened)
-        world.calls.heard.append(reviewing.heard)
-        recorder.opened.append(reviewing.opened)
+        recorder = Recorder(world.cluster.api.store, SHOP, lambda: world.now, kubelets.is_running)
+        watchdog = SpotWatchdog(world, recorder, happened)
+        reviewing = ReviewChecker(recorder.nodes.values, watchdog.record_breach, happened)
+        world.webhook_calls.review_listeners.append(reviewing.check_review)
+        recorder.ungate_listeners.append(reviewing.check_ungated_pod)
         if len(settings.kinds) > len(DEFAULT_KINDS):
-            FurtherControllers(world)
-        return cls(world, recorder, watchdog, Performer(world, watchdog, happened), happened)
+            ThirdPartyControllers(world)
+        return cls(world, recorder, watchdog, SpotPerformer(world, watchdog, happened), happened)
 
     def begin(self, plans: Sequence[WorkloadPlan] = WORKLOADS) -> None:
         """Create nodes, wait for a leader, and create the workloads."""
         self.performer.clouds.add_nodes("on-demand", ON_DEMAND_NODES)
         self.performer.clouds.add_nodes("spot", SPOT_NODES)
-        if not self.world.lead_to():
-            raise Breach("no leader answers after a minute of calm")
+        if not self.world.wait_until_led():
+            raise SpotBreach("no leader answers after a minute of calm")
         self.performer.begin(plans)
         self.world.let_pass(BEGIN_S)
         self.watchdog.check()
@@ -107,27 +107,27 @@ class Stage:
         world, watchdog = self.world, self.watchdog
         self.performer.heal()
         end = world.now + HEALING_S
-        while (missing := unfinished(watchdog)) is not None:
+        while (missing := unfinished_work(watchdog)) is not None:
             world.let_pass(5.0)
             watchdog.check()
             if world.now > end:
-                raise Breach(f"B28: {HEALING_S:g} s after the last fault: {missing}")
+                raise SpotBreach(f"B28: {HEALING_S:g} s after the last fault: {missing}")
         while world.now < end + HEALING_S:
             before = watchdog.moves
             world.let_pass(QUIET_S)
             watchdog.check()
-            if (missing := unfinished(watchdog)) is not None:
-                raise Breach(f"B28: the state was good, and is not any more: {missing}")
+            if (missing := unfinished_work(watchdog)) is not None:
+                raise SpotBreach(f"B28: the state was good, and is not any more: {missing}")
             if watchdog.moves == before:
                 return
-        raise Breach(f"I13: pods are still moved {2 * HEALING_S:g} s after the last fault")
+        raise SpotBreach(f"I13: pods are still moved {2 * HEALING_S:g} s after the last fault")
 
 
-def _settings(chosen: Settings) -> SpotSettings:
+def _spot_settings(chosen: SpotHistorySettings) -> SpotSettings:
     """Return the shipped settings, with shorter times."""
     strict: dict[str, Any] = {"strict": {}, "gateBy": chosen.strict} if chosen.strict else {}
     window = {"cron": "*/10 * * * *", "duration": "5m"}
-    return settings_of(
+    return parse_settings(
         **strict,
         windows=[window] if chosen.windows else [],
         ownerKinds=list(KINDS) if chosen.further else list(DEFAULT_KINDS),

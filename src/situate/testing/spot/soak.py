@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import ClassVar
 
 from situate.testing.histories import play as playing
-from situate.testing.histories.play import Played, Product
+from situate.testing.histories.play import HistoryResult, Product
 from situate.testing.spot.faults import FAULTS
 from situate.testing.spot.generate import generate
-from situate.testing.spot.history import History
+from situate.testing.spot.history import SpotHistory
 from situate.testing.spot.run import play
 
 
-class Totals(playing.Totals):
+class SpotTotals(playing.HistoryTotals):
     PREFIX: ClassVar[str] = "spot-"
 
 
-def play_seed(seed: int) -> Played:
+def play_seed(seed: int) -> HistoryResult:
     return play(generate(seed))
 
 
-PRODUCT = Product("situate.testing.spot", generate, History.from_json, play, play_seed, FAULTS, Totals)
+PRODUCT = Product("situate.testing.spot", generate, SpotHistory.from_json, play, play_seed, FAULTS, SpotTotals)

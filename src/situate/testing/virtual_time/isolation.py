@@ -11,7 +11,7 @@ import structlog
 
 
 @contextmanager
-def collector_at_rest() -> Iterator[None]:
+def disable_collector() -> Iterator[None]:
     """Disable the garbage collector during a history, and collect its garbage at the end.
 
     A collection during the history would run the `finally` blocks of killed processes. The moment would depend on other
@@ -30,7 +30,7 @@ def collector_at_rest() -> Iterator[None]:
 
 
 @contextmanager
-def logs_off() -> Iterator[None]:
+def suppress_logs() -> Iterator[None]:
     """Suppress logs. Controllers under faults log many expected errors."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

@@ -20,10 +20,10 @@ from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.kube.errors import Unreachable
 from situate.objects.messages import Request, Response
-from situate.sim.timeline import Due, Timeline
+from situate.sim.timeline import ScheduledCall, Timeline
 
 
-class Answering(Protocol):
+class RequestHandler(Protocol):
     """A server that answers requests at once, such as the in-memory API server without webhooks."""
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
@@ -32,7 +32,7 @@ class Answering(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Weather:
+class NetworkFaults:
     """The faults of the network from now on. Chances are between 0 and 1 and are drawn independently."""
 
     latency_s: tuple[float, float] = (0.0005, 0.005)
@@ -57,7 +57,7 @@ class Weather:
     """Maximum delay of a write. The sender may have timed out before it arrives."""
 
 
-CALM = Weather()
+NO_FAULTS = NetworkFaults()
 
 _FAILURE = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"%s","code":%d,"message":"bad weather"}'
 _REFUSED = _FAILURE % (b"ServiceUnavailable", 503)
@@ -69,22 +69,22 @@ _WRITES = frozenset({"PUT", "PATCH", "POST", "DELETE"})
 class Network:
     """All wires of one history, and the server at their other end."""
 
-    def __init__(self, server: Answering, timeline: Timeline, rng: Random, *, epoch: float = 0.0) -> None:
+    def __init__(self, server: RequestHandler, timeline: Timeline, rng: Random, *, epoch: float = 0.0) -> None:
         self.server = server
         self.timeline = timeline
         self.rng = rng
         self.epoch = epoch
         """Unix seconds at the timeline's zero."""
-        self.weather = CALM
+        self.faults = NO_FAULTS
         self.down = False
         """Whether the server is restarting. It then answers no request."""
         self.happened: Counter[str] = Counter()
         """How often each kind of fault occurred."""
         self.streams: list[_Stream] = []
         """The open watches."""
-        self.failing = ""
+        self.failing_path = ""
         """Text in the path of writes that the network refuses. Empty: refuse none."""
-        self.leaving: list[Callable[[Request, Identity], None]] = []
+        self.send_listeners: list[Callable[[Request, Identity], None]] = []
         """Listeners called with every write that is about to leave.
 
         If a listener unplugs the wire, the write is not sent.
@@ -97,19 +97,19 @@ class Network:
         for stream in tuple(self.streams):
             stream.end()
 
-    def wire(self, identity: Identity) -> Wire:
+    def connect(self, identity: Identity) -> Wire:
         """Create the connection of one process."""
         return Wire(self, identity)
 
-    def chance(self, name: str, share: float) -> bool:
+    def draw_fault(self, name: str, share: float) -> bool:
         """Draw whether a fault occurs, and count it. With a share of 0, draw nothing."""
         if share <= 0.0 or self.rng.random() >= share:
             return False
         self.happened[name] += 1
         return True
 
-    def latency(self) -> float:
-        return self.rng.uniform(*self.weather.latency_s)
+    def draw_latency(self) -> float:
+        return self.rng.uniform(*self.faults.latency_s)
 
     def now(self) -> float:
         """Return Unix seconds."""
@@ -122,14 +122,14 @@ class Wire:
     def __init__(self, network: Network, identity: Identity) -> None:
         self._network = network
         self._identity = identity
-        self._plugged = True
+        self._connected = True
         self._open: list[_Stream] = []
-        self.sent: list[Request] = []
+        self.sent_writes: list[Request] = []
         """Every write that left, in order. Audits of a process's writes read it."""
         self.mute = False
         """Whether the network loses all requests of this process."""
         self.deaf = False
-        """Whether the process receives no answers, until `hear_again`."""
+        """Whether the process receives no answers, until `deliver_pending`."""
         self.in_time = False
         """Whether its writes are never late, in any weather."""
 
@@ -141,10 +141,10 @@ class Wire:
         return answer
 
     @asynccontextmanager
-    async def stream(self, request: Request, *, timeout_s: float = 30.0) -> AsyncIterator[_Stream | _Whole]:
+    async def stream(self, request: Request, *, timeout_s: float = 30.0) -> AsyncIterator[_Stream | _RefusalStream]:
         answer = await self._exchange(request, timeout_s)
         if isinstance(answer, Response):
-            yield _Whole(answer)
+            yield _RefusalStream(answer)
             return
         initial = request.parameter("sendInitialEvents") == "true"
         stream = _Stream(self, answer, self._network, asyncio.get_running_loop(), initial=initial)
@@ -156,47 +156,47 @@ class Wire:
             stream.end()
 
     async def close(self) -> None:
-        self.unplug()
+        self.disconnect()
 
-    def unplug(self) -> None:
+    def disconnect(self) -> None:
         """Lose all messages in both directions from now on, as after SIGKILL."""
-        self._plugged = False
+        self._connected = False
         for stream in tuple(self._open):
             stream.end()
 
-    def hear_again(self) -> None:
+    def deliver_pending(self) -> None:
         """Deliver the messages that open watches received meanwhile, as a TCP connection does."""
         self.deaf = False
         for stream in self._open:
-            stream.read_on()
+            stream.wake_reader()
 
     async def _exchange(self, request: Request, timeout_s: float) -> Response | Watch:
-        if not self._plugged:
+        if not self._connected:
             raise Unreachable("the connection was closed", outcome_unknown=False)
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[Response | Watch] = loop.create_future()
-        network, weather = self._network, self._network.weather
+        network, weather = self._network, self._network.faults
         if request.method in _WRITES:
-            for listener in tuple(network.leaving):
+            for listener in tuple(network.send_listeners):
                 listener(request, self._identity)
-            if not self._plugged:
+            if not self._connected:
                 raise Unreachable("the process was killed before it could send", outcome_unknown=False)
-            self.sent.append(request)
+            self.sent_writes.append(request)
 
         def arrive() -> None:
-            if network.down or self.mute or network.chance("request lost", weather.lose_request):
+            if network.down or self.mute or network.draw_fault("request lost", weather.lose_request):
                 return
             answer = self._carry_out(request, weather)
             if answer is None:
                 return
-            if network.chance("answer lost", weather.lose_answer):
+            if network.draw_fault("answer lost", weather.lose_answer):
                 if isinstance(answer, Watch):
                     answer.close()
                 return
-            network.timeline.after(network.latency(), partial(deliver, answer))
+            network.timeline.call_after(network.draw_latency(), partial(deliver, answer))
 
         def deliver(answer: Response | Watch) -> None:
-            if not answered.done() and self._plugged and not self.deaf:
+            if not answered.done() and self._connected and not self.deaf:
                 answered.set_result(answer)
             elif isinstance(answer, Watch):
                 answer.close()
@@ -210,26 +210,26 @@ class Wire:
         if weather.late_write_s and not self.in_time and request.method in _WRITES:
             network.happened["write late"] += 1
             late_s = network.rng.uniform(0.0, weather.late_write_s)
-        network.timeline.after(network.latency() + late_s, arrive)
+        network.timeline.call_after(network.draw_latency() + late_s, arrive)
         timer = loop.call_later(timeout_s, give_up)
         try:
             return await answered
         finally:
             timer.cancel()
 
-    def _carry_out(self, request: Request, weather: Weather) -> Response | Watch | None:
+    def _carry_out(self, request: Request, weather: NetworkFaults) -> Response | Watch | None:
         network = self._network
-        if network.chance("request refused", weather.refuse):
+        if network.draw_fault("request refused", weather.refuse):
             return Response(503, _REFUSED, _JSON)
-        if network.failing and request.method in _WRITES and network.failing in request.path:
+        if network.failing_path and request.method in _WRITES and network.failing_path in request.path:
             network.happened["write of one vpod failed"] += 1
             return Response(503, _REFUSED, _JSON)
-        if request.method in _WRITES and network.chance("write in conflict", weather.conflict):
+        if request.method in _WRITES and network.draw_fault("write in conflict", weather.conflict):
             return Response(409, _CONFLICT, _JSON)
         return network.server.answer(request, network.now(), self._identity)
 
 
-class _Whole:
+class _RefusalStream:
     """A refusal in place of a stream."""
 
     def __init__(self, response: Response) -> None:
@@ -259,12 +259,12 @@ class _Stream:
         self._last_arrival = 0.0
         self._held = b""
         """An event that waits until the next one has passed. It is lost if the connection ends first."""
-        self._tick: Due | None = None
+        self._tick: ScheduledCall | None = None
         self._ended = False
         network.streams.append(self)
         watch.wake = self._send
         self._send()
-        self._keep_time()
+        self._schedule_tick()
 
     async def batches(self) -> AsyncIterator[tuple[bytes]]:
         while True:
@@ -289,42 +289,42 @@ class _Stream:
 
     def _send(self) -> None:
         while data := self._watch.take():
-            frames = self._battered(data)
+            frames = self._apply_faults(data)
             if frames:
                 self._deliver_later(frames)
         if self._watch.closed:
             self.end()
 
-    def _keep_time(self) -> None:
+    def _schedule_tick(self) -> None:
         if self._ended:
             return
         due = self._watch.tick(self._network.now())
         self._send()
         if not self._ended:
-            self._tick = self._network.timeline.at(due - self._network.epoch, self._keep_time)
+            self._tick = self._network.timeline.call_at(due - self._network.epoch, self._schedule_tick)
 
     def _deliver_later(self, data: bytes | None) -> None:
         """Deliver frames of one connection in their order."""
         network = self._network
-        delay = network.weather.event_delay_s if data is not None else 0.0
-        if network.weather.event_jitter_s and data is not None:
-            delay += network.rng.uniform(0.0, network.weather.event_jitter_s)
+        delay = network.faults.event_delay_s if data is not None else 0.0
+        if network.faults.event_jitter_s and data is not None:
+            delay += network.rng.uniform(0.0, network.faults.event_jitter_s)
         if delay:
             network.happened["event delayed"] += 1
-        self._last_arrival = max(self._last_arrival, network.timeline.now + network.latency() + delay)
-        network.timeline.at(self._last_arrival, partial(self._arrive, data))
+        self._last_arrival = max(self._last_arrival, network.timeline.now + network.draw_latency() + delay)
+        network.timeline.call_at(self._last_arrival, partial(self._arrive, data))
 
     def _arrive(self, data: bytes | None) -> None:
         self._arrived.append(data)
-        self.read_on()
+        self.wake_reader()
 
-    def read_on(self) -> None:
+    def wake_reader(self) -> None:
         """Wake the reader that waits for data."""
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
-    def _battered(self, data: bytes) -> bytes:
-        weather, network = self._network.weather, self._network
+    def _apply_faults(self, data: bytes) -> bytes:
+        weather, network = self._network.faults, self._network
         troubled = weather.lose_event or weather.repeat_event or weather.swap_events
         if not (self._initial or self._held or troubled):
             return data
@@ -334,13 +334,13 @@ class _Stream:
                 self._initial = b'"k8s.io/initial-events-end"' not in line
                 lines.append(line)
                 continue
-            if network.chance("event lost", weather.lose_event):
+            if network.draw_fault("event lost", weather.lose_event):
                 continue
             if not self._held and weather.swap_events and network.rng.random() < weather.swap_events:
                 self._held = line
                 continue
             lines.append(line)
-            if network.chance("event repeated", weather.repeat_event):
+            if network.draw_fault("event repeated", weather.repeat_event):
                 lines.append(line)
             if self._held:
                 network.happened["events swapped"] += 1

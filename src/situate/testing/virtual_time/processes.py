@@ -20,7 +20,7 @@ from typing import Any, Self, TypeVarTuple
 
 import msgspec
 
-from situate.sim.timeline import Due, Timeline
+from situate.sim.timeline import ScheduledCall, Timeline
 
 _Ts = TypeVarTuple("_Ts")
 
@@ -28,7 +28,7 @@ _MOST_CALLS_IN_A_TURN = 1_000
 _MOST_CALLS_AT_ONE_INSTANT = 100_000
 
 
-class Stuck(Exception):
+class ProcessesStuck(Exception):
     """The processes do not come to rest at one instant, or the process awaits something and nothing is due."""
 
 
@@ -40,7 +40,7 @@ class _Call(msgspec.Struct, eq=False):
     context: Context
     due: float = 0.0
     """Time of a timer."""
-    planned: Due | None = None
+    planned: ScheduledCall | None = None
 
     def cancel(self) -> None:
         self.callback = None
@@ -87,7 +87,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         super().__init__()
         self.halted = False
         """Whether callbacks no longer run, not even in the current turn."""
-        self.waiting: deque[_Call] = deque()
+        self.ready_calls: deque[_Call] = deque()
         """The callbacks of the next turn."""
         self._timeline = timeline
         self._speed = speed
@@ -102,7 +102,7 @@ class VirtualLoop(base_events.BaseEventLoop):
 
     def call_soon(self, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None) -> Any:
         call = _Call(callback, args, copy_context() if context is None else context)
-        self.waiting.append(call)
+        self.ready_calls.append(call)
         return call
 
     call_soon_threadsafe = call_soon  # no threads exist, and the driver polls the queue
@@ -124,12 +124,12 @@ class VirtualLoop(base_events.BaseEventLoop):
         context: Context | None = None,
     ) -> Any:
         call = _Call(callback, args, copy_context() if context is None else context, when)
-        call.planned = self._timeline.at(when / self._speed, partial(self.waiting.append, call))
+        call.planned = self._timeline.call_at(when / self._speed, partial(self.ready_calls.append, call))
         return call
 
     def turn(self) -> int:
         """Run the ready callbacks and those that they schedule, up to a limit. Return how many ran."""
-        waiting = self.waiting
+        waiting = self.ready_calls
         _set_running_loop(self)
         calls = 0
         try:
@@ -151,7 +151,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         return calls
 
     def close(self) -> None:
-        self.waiting.clear()
+        self.ready_calls.clear()
         super().close()
 
 
@@ -244,13 +244,13 @@ class World:
         """Start a process. Several may have one name, as after a restart. `speed` is the speed of its clock."""
         process = Process(name, self.timeline, main, speed)
         self.processes.append(process)
-        self._alive += ((process.loop.waiting, process),)
+        self._alive += ((process.loop.ready_calls, process),)
         return process
 
     def run_until(self, when: float, *, stop: Callable[[], bool] = lambda: False) -> bool:
         """Let time pass until `when`, or until `stop()` is true after a turn. Return whether it was.
 
-        Raises `Stuck` when the processes keep each other busy without time passing.
+        Raises `ProcessesStuck` when the processes keep each other busy without time passing.
         """
         self._alive = tuple([each for each in self._alive if each[1].is_alive])
         hooks = sys.get_asyncgen_hooks()
@@ -258,12 +258,14 @@ class World:
         calls, instant = 0, timeline.now
         try:
             while True:
-                if called := self._turn_of_each():
+                if called := self._run_turns():
                     if timeline.now > instant:
                         calls, instant = 0, timeline.now
                     calls += called
                     if calls > _MOST_CALLS_AT_ONE_INSTANT:
-                        raise Stuck(f"the processes are still busy at {instant:.3f} s: {self._busy()}")
+                        raise ProcessesStuck(
+                            f"the processes are still busy at {instant:.3f} s: {self._running_names()}"
+                        )
                     if stop():
                         return True
                 elif not timeline.advance(when):
@@ -276,7 +278,7 @@ class World:
         process = self.start("main", main)
         self.run_until(self.now + at_most_s, stop=lambda: process.state is ProcessState.ENDED)
         if process.state is not ProcessState.ENDED:
-            raise Stuck(f"still running after {at_most_s} virtual seconds")
+            raise ProcessesStuck(f"still running after {at_most_s} virtual seconds")
         self.processes.remove(process)
         self._alive = tuple([each for each in self._alive if each[1] is not process])
         failure = process.failure()
@@ -297,12 +299,12 @@ class World:
         self.processes.clear()
         self._alive = ()
 
-    def _turn_of_each(self) -> int:
+    def _run_turns(self) -> int:
         calls = 0
         for waiting, process in self._alive:
             if waiting and process.state is ProcessState.RUNNING:
                 calls += process.turn()
         return calls
 
-    def _busy(self) -> str:
+    def _running_names(self) -> str:
         return ", ".join(p.name for p in self.processes if p.state is ProcessState.RUNNING) or "none is running"

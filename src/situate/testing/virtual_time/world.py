@@ -16,14 +16,14 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import msgspec
 
 from situate.cluster.apiserver.assembly import Cluster
-from situate.cluster.apiserver.controller_writes import Later
-from situate.cluster.controllers import Further, MachinerySettings
+from situate.cluster.apiserver.controller_writes import DeferWrite
+from situate.cluster.controllers import ControllerFactory, MachinerySettings
 from situate.cluster.storage.effects import ADMIN, Identity
-from situate.cluster.storage.names import Names
+from situate.cluster.storage.names import NameGenerator
 from situate.cluster.storage.watch import Watch
 from situate.kube.election.election import Elector
 from situate.objects.messages import Request, Response
-from situate.sim.timeline import Due
+from situate.sim.timeline import ScheduledCall
 from situate.testing.virtual_time.network import Network, Wire
 from situate.testing.virtual_time.processes import Process, ProcessState, World
 
@@ -31,7 +31,7 @@ EPOCH = 1_800_000_000.0
 """Unix seconds at virtual time zero."""
 RESTART_S = 5.0
 """Seconds from the end of a process to the start of its replacement."""
-_BEGAN = datetime.fromtimestamp(EPOCH, UTC)
+_START_TIME = datetime.fromtimestamp(EPOCH, UTC)
 _JSON = {"accept": "application/json", "content-type": "application/json"}
 _MERGE = {"accept": "application/json", "content-type": "application/merge-patch+json"}
 
@@ -61,32 +61,36 @@ class Member(Generic[C]):
     def leads(self) -> bool:
         """Return whether this member leads now, by its own account."""
         running = self.process.state is ProcessState.RUNNING
-        return running and self.controller.elector is not None and self.controller.elector.leading()
+        return running and self.controller.elector is not None and self.controller.elector.is_leader()
 
 
 class ClusterWorld(ABC, Generic[C]):
     """Everything of one history. Close it at the end."""
 
-    soon_s: ClassVar[float] = 0.001
+    step_delay_s: ClassVar[float] = 0.001
     """Seconds from a change until the controllers of the cluster act on it and on all changes made meanwhile."""
 
     def __init__(
-        self, seed: int, machinery: MachinerySettings, later: Later | None = None, further: Sequence[Further] = ()
+        self,
+        seed: int,
+        machinery: MachinerySettings,
+        later: DeferWrite | None = None,
+        further: Sequence[ControllerFactory] = (),
     ) -> None:
         """`later` is that of `Cluster`, for histories with webhooks. `further` are additional controllers."""
         self.rng = Random(f"world {seed}")
         self.world = World()
         self.timeline = self.world.timeline
         self.cluster = Cluster(
-            Names(self.rng), self.rng, machinery, now=EPOCH, tracks_managers=False, later=later, further=further
+            NameGenerator(self.rng), self.rng, machinery, now=EPOCH, tracks_managers=False, later=later, further=further
         )
         self.network = Network(self, self.timeline, Random(f"network {seed}"), epoch=EPOCH)
         self.members: list[Member[C]] = []
         self.events: Counter[str] = Counter()
         """How often each reason occurred among the recorded Events."""
-        self.told: list[Callable[[Request, Response | Watch, Identity], None]] = []
+        self.request_listeners: list[Callable[[Request, Response | Watch, Identity], None]] = []
         """Listeners called with every write of a process that the server carried out, and with its answer."""
-        self._planned: Due | None = None
+        self._planned: ScheduledCall | None = None
         self._names = 0
 
     @abstractmethod
@@ -97,20 +101,20 @@ class ClusterWorld(ABC, Generic[C]):
         """Return a name that no process has had, and its connection to the server."""
         self._names += 1
         identity = f"{product}-{self._names}"
-        return identity, self.network.wire(Identity(identity, ("system:authenticated",)))
+        return identity, self.network.connect(Identity(identity, ("system:authenticated",)))
 
     @property
     def now(self) -> float:
         return self.timeline.now
 
     def wall(self) -> datetime:
-        return _BEGAN + timedelta(seconds=self.now)
+        return _START_TIME + timedelta(seconds=self.now)
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch:
         """Answer a request of the network."""
         answer = self.cluster.answer(request, now, identity)
         if request.method != "GET":
-            for listener in tuple(self.told):
+            for listener in tuple(self.request_listeners):
                 listener(request, answer, identity)
             self.plan_step()
         return answer
@@ -130,7 +134,7 @@ class ClusterWorld(ABC, Generic[C]):
 
     def close(self) -> None:
         for member in self.members:
-            member.wire.unplug()
+            member.wire.disconnect()
         self.world.close()
 
     def leader(self) -> Member[C] | None:
@@ -140,15 +144,15 @@ class ClusterWorld(ABC, Generic[C]):
     def end(self, member: Member[C]) -> None:
         """Kill a process. Another one starts later."""
         member.process.kill()
-        member.wire.unplug()
+        member.wire.disconnect()
         self.members.remove(member)
-        self.timeline.after(RESTART_S, self.start_member)
+        self.timeline.call_after(RESTART_S, self.start_member)
 
     def stop(self, member: Member[C]) -> None:
         """End a process with SIGTERM. Another one starts later."""
         member.process.loop.call_soon_threadsafe(member.controller.stop)
         self.members.remove(member)
-        self.timeline.after(RESTART_S, self.start_member)
+        self.timeline.call_after(RESTART_S, self.start_member)
 
     def plan_step(self) -> None:
         """Plan the next step of the cluster's controllers. Call it after every change.
@@ -158,12 +162,12 @@ class ClusterWorld(ABC, Generic[C]):
         due = self.cluster.machinery.next_due()
         if due is None:
             return
-        when = max(self.now + self.soon_s, due - EPOCH)
+        when = max(self.now + self.step_delay_s, due - EPOCH)
         if self._planned is not None:
             if self._planned.when <= when:
                 return
             self._planned.cancel()
-        self._planned = self.timeline.at(when, self._step)
+        self._planned = self.timeline.call_at(when, self._step)
 
     def _step(self) -> None:
         self._planned = None

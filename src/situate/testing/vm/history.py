@@ -40,13 +40,20 @@ _STORMS: Final[tuple[Any, ...]] = (
     "late events",
     "late writes",
 )
-_MISASK: Final[tuple[Any, ...]] = ("repeat", "reorder", "huge last permit", "zero unit", "other pod", "no JSON")
+_REQUEST_MISTAKES: Final[tuple[Any, ...]] = (
+    "repeat",
+    "reorder",
+    "huge last permit",
+    "zero unit",
+    "other pod",
+    "no JSON",
+)
 _PAUSES: Final = (2.0, 12.0, 40.0)
-_SPOILT: Final[tuple[Any, ...]] = ("crash", "delete", "cordon")
+_TARGET_FAULTS: Final[tuple[Any, ...]] = ("crash", "delete", "cordon")
 _CHANGES: Final[tuple[Any, ...]] = ("immovable", "movable", "overcommit", "no overcommit")
 _BEHAVIOURS: Final[tuple[Any, ...]] = ("refuse", "stall", "slow", "fail", "well", "well")
 
-_LIE_IN_WAIT: Final[tuple[AnyStep, ...]] = (
+_LEADER_TRAPS: Final[tuple[AnyStep, ...]] = (
     *(
         steps.KillLeaderAt(0.0, message, answered)
         for message in ("migration", "hand-over", "approval", "cancel", "binding")
@@ -58,19 +65,19 @@ _LIE_IN_WAIT: Final[tuple[AnyStep, ...]] = (
     steps.EvictMachine(2.0, 0),
 )
 """Themes that a history sets up at its beginning."""
-_NEED_A_MOVE: Final = (steps.SpoilTarget, steps.LoseNode, steps.Recreate, steps.Intrude, steps.DropMigration)
-_AMID_A_CLAIMED_MOVE: Final[tuple[AnyStep, ...]] = (
+_MIGRATION_STEPS: Final = (steps.SpoilTarget, steps.LoseNode, steps.Recreate, steps.Intrude, steps.DropMigration)
+_STEPS_AMID_CLAIMED_MIGRATION: Final[tuple[AnyStep, ...]] = (
     steps.Recreate(1.0, 0, "beneficiary"),
     steps.Intrude(1.0, 0, 1),
 )
-_AMID_A_MOVE: Final[tuple[AnyStep, ...]] = (
-    *(steps.SpoilTarget(1.0, how) for how in _SPOILT),
+_STEPS_AMID_MIGRATION: Final[tuple[AnyStep, ...]] = (
+    *(steps.SpoilTarget(1.0, how) for how in _TARGET_FAULTS),
     *(steps.LoseNode(1.0, which, 0, 15.0) for which in ("source", "target")),
     steps.Recreate(1.0, 0, "moving"),
-    *_AMID_A_CLAIMED_MOVE,
+    *_STEPS_AMID_CLAIMED_MIGRATION,
     *(steps.Relabel(1.0, 0, what) for what in _CHANGES),
     steps.DropMigration(1.0, 0, forced=True),
-    *(steps.Misask(0.3, number, how) for number, how in enumerate(_MISASK)),
+    *(steps.Misask(0.3, number, how) for number, how in enumerate(_REQUEST_MISTAKES)),
     steps.DropMigration(1.0, 0, forced=False),
     steps.MoveByHand(1.0, 0),
     KillLeader(0.3),
@@ -84,15 +91,15 @@ _AMID_A_MOVE: Final[tuple[AnyStep, ...]] = (
     Pass(8.0),
 )
 """Themes that follow the first migration."""
-ABOUT: Final = (*_LIE_IN_WAIT, *_AMID_A_MOVE)
-_TURNS: Final = (
-    *ABOUT,
+THEMES: Final = (*_LEADER_TRAPS, *_STEPS_AMID_MIGRATION)
+_THEME_TURNS: Final = (
+    *THEMES,
     *(
         each
-        for each in _LIE_IN_WAIT
+        for each in _LEADER_TRAPS
         if isinstance(each, steps.KillLeaderAt) and each.message in ("migration", "hand-over")
     ),
-    *(each for each in _AMID_A_MOVE if isinstance(each, _NEED_A_MOVE)),
+    *(each for each in _STEPS_AMID_MIGRATION if isinstance(each, _MIGRATION_STEPS)),
 )
 """Themes of the first seeds of each block, in order."""
 BLOCK: Final = 100
@@ -115,7 +122,7 @@ class MachinePlan(msgspec.Struct, frozen=True, rename="camel"):
     """Overcommit in thousandths."""
 
 
-class Settings(msgspec.Struct, frozen=True, rename="camel"):
+class VmHistorySettings(msgspec.Struct, frozen=True, rename="camel"):
     """The cluster of a history."""
 
     nodes: tuple[int, ...]
@@ -131,52 +138,56 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
     """Whether cool-downs and time limits of migrations are short. If not, they are the defaults."""
 
 
-class History(msgspec.Struct, frozen=True, rename="camel"):
+class VmHistory(msgspec.Struct, frozen=True, rename="camel"):
     """A history that can be replayed."""
 
     seed: int
-    settings: Settings
+    settings: VmHistorySettings
     steps: tuple[AnyStep, ...]
 
     def to_json(self) -> bytes:
         return msgspec.json.format(msgspec.json.encode(self), indent=1)
 
     @classmethod
-    def from_json(cls, data: bytes) -> History:
+    def from_json(cls, data: bytes) -> VmHistory:
         """Read a history. Raises `msgspec.ValidationError` for input that `to_json` did not write."""
         return msgspec.json.decode(data, type=cls)
 
 
-def generate(seed: int, length: int = 8) -> History:
+def generate(seed: int, length: int = 8) -> VmHistory:
     """Generate the history of a seed: its theme, and `length` further steps."""
     rng = Random(f"vm {seed}")
     number = seed % BLOCK
-    narrow = number < len(_TURNS)
-    about = _TURNS[number] if narrow else rng.choice(ABOUT)
-    settings = _narrow(rng) if narrow else _any(rng)
+    narrow = number < len(_THEME_TURNS)
+    about = _THEME_TURNS[number] if narrow else rng.choice(THEMES)
+    settings = _narrow_cluster(rng) if narrow else _random_cluster(rng)
     drawn: list[AnyStep]
     if narrow:
         drawn = [steps.Wish(0.3, machine, _GREEDY, _GREEDY) for machine in range(2)]
     else:
         drawn = [steps.Wish(0.3, rng.randrange(12), cpu := rng.choice((8, 10, 12, 16)), cpu) for _ in range(4)]
-    if about in _LIE_IN_WAIT:
+    if about in _LEADER_TRAPS:
         drawn = [about, *drawn, steps.AwaitMove(0.3, _MOVE_S), Pass(10.0 if narrow else rng.choice((4.0, 8.0)))]
     else:
-        drawn = [*drawn, steps.AwaitMove(rng.choice((0.3, 1.5, 3.0)), _MOVE_S, about in _AMID_A_CLAIMED_MOVE), about]
-    drawn += (_fault(rng) if rng.random() < 0.6 else _load(rng) for _ in range(length))
-    return History(seed, settings, tuple(drawn))
+        drawn = [
+            *drawn,
+            steps.AwaitMove(rng.choice((0.3, 1.5, 3.0)), _MOVE_S, about in _STEPS_AMID_CLAIMED_MIGRATION),
+            about,
+        ]
+    drawn += (_draw_fault(rng) if rng.random() < 0.6 else _draw_load(rng) for _ in range(length))
+    return VmHistory(seed, settings, tuple(drawn))
 
 
-def _narrow(rng: Random) -> Settings:
+def _narrow_cluster(rng: Random) -> VmHistorySettings:
     """Return a cluster with two fixed VMs, five migratable VMs, and capacity for those elsewhere.
 
     The fixed VMs will want nearly a whole node.
     """
     machines = [MachinePlan(1, number >= 2, rng.random() < 0.5, 0, 1000) for number in range(7)]
-    return Settings((6, 6, 6), tuple(machines), (1,), (), rng.choice((1, 2, 2)), brisk=True)
+    return VmHistorySettings((6, 6, 6), tuple(machines), (1,), (), rng.choice((1, 2, 2)), brisk=True)
 
 
-def _any(rng: Random) -> Settings:
+def _random_cluster(rng: Random) -> VmHistorySettings:
     nodes = tuple(rng.choice((4, 5, 6)) for _ in range(rng.choice((3, 3, 3, 4, 5))))
     machines = tuple(
         MachinePlan(
@@ -188,7 +199,7 @@ def _any(rng: Random) -> Settings:
         )
         for _ in range(rng.randint(4, 7))
     )
-    return Settings(
+    return VmHistorySettings(
         nodes,
         machines,
         tuple(rng.choice((1, 1, 2)) for _ in range(rng.randint(1, 2))),
@@ -198,12 +209,12 @@ def _any(rng: Random) -> Settings:
     )
 
 
-def _wait(rng: Random) -> float:
+def _draw_wait(rng: Random) -> float:
     return round(rng.choice((0.0, 0.3, 1.0, 2.0, 4.0)) * rng.uniform(0.5, 1.5), 3)
 
 
-def _load(rng: Random) -> AnyStep:
-    wait, machine, node = _wait(rng), rng.randrange(12), rng.randrange(5)
+def _draw_load(rng: Random) -> AnyStep:
+    wait, machine, node = _draw_wait(rng), rng.randrange(12), rng.randrange(5)
     match rng.randrange(15):
         case 0 | 1 | 2 | 3 | 4 | 14:
             cpu = rng.choice((4, 6, 8, 10, 12, 16))
@@ -224,8 +235,8 @@ def _load(rng: Random) -> AnyStep:
             return Pass(round(rng.uniform(5.0, 10.0), 3))
 
 
-def _fault(rng: Random) -> AnyStep:
-    wait, machine, node = _wait(rng), rng.randrange(12), rng.randrange(5)
+def _draw_fault(rng: Random) -> AnyStep:
+    wait, machine, node = _draw_wait(rng), rng.randrange(12), rng.randrange(5)
     half = rng.random() < 0.5
     match rng.randrange(39):
         case 0:
@@ -245,7 +256,7 @@ def _fault(rng: Random) -> AnyStep:
         case 15:
             return steps.SetClock(wait, rng.choice((-3600.0, -20.0, 0.0, 20.0, 3600.0)))
         case 16 | 17 | 18:
-            return steps.Misask(wait, machine, rng.choice(_MISASK))
+            return steps.Misask(wait, machine, rng.choice(_REQUEST_MISTAKES))
         case 19:
             return steps.Burst(wait, 20)
         case 38:
@@ -257,7 +268,7 @@ def _fault(rng: Random) -> AnyStep:
         case 24 | 25 | 26:
             return steps.Hypervise(wait, rng.choice(_BEHAVIOURS))
         case 27 | 28:
-            return steps.SpoilTarget(wait, rng.choice(_SPOILT))
+            return steps.SpoilTarget(wait, rng.choice(_TARGET_FAULTS))
         case 29:
             return steps.LoseNode(wait, rng.choice(("source", "target", "any")), node, rng.choice((1.0, 15.0)))
         case 30:

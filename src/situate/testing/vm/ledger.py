@@ -12,9 +12,9 @@ from typing import ClassVar, Final
 import msgspec
 
 from situate.testing.histories import play as playing
-from situate.testing.histories.play import Played, Product, command_line
-from situate.testing.virtual_time.isolation import collector_at_rest
-from situate.testing.vm.interleavings.events import Happening, drawn
+from situate.testing.histories.play import HistoryResult, Product, command_line
+from situate.testing.virtual_time.isolation import disable_collector
+from situate.testing.vm.interleavings.events import InterleavingStep, draw_step
 from situate.testing.vm.interleavings.interleaving import Interleaving
 from situate.testing.vm.interleavings.ledger_run import Violation
 
@@ -56,41 +56,41 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
 """Faults that can affect a ledger. The histories of the processes play the others."""
 
 
-class LedgerHistory(msgspec.Struct, frozen=True):
+class VmLedgerHistory(msgspec.Struct, frozen=True):
     """A history that can be replayed."""
 
     seed: int
-    steps: tuple[Happening, ...]
+    steps: tuple[InterleavingStep, ...]
 
     def to_json(self) -> bytes:
         return msgspec.json.format(msgspec.json.encode(self), indent=1)
 
     @classmethod
-    def from_json(cls, data: bytes) -> LedgerHistory:
+    def from_json(cls, data: bytes) -> VmLedgerHistory:
         """Read a history. Raises `msgspec.ValidationError` for input that `to_json` did not write."""
         return msgspec.json.decode(data, type=cls)
 
 
-class Totals(playing.Totals):
+class VmLedgerTotals(playing.HistoryTotals):
     PREFIX: ClassVar[str] = "vm-ledger-"
 
 
-def generate(seed: int, length: int = LENGTH) -> LedgerHistory:
+def generate(seed: int, length: int = LENGTH) -> VmLedgerHistory:
     """Generate the history of a seed."""
     rng = Random(f"ledger {seed}")
-    return LedgerHistory(seed, tuple(drawn(rng) for _ in range(length)))
+    return VmLedgerHistory(seed, tuple(draw_step(rng) for _ in range(length)))
 
 
-def play(history: LedgerHistory) -> Played:
+def play(history: VmLedgerHistory) -> HistoryResult:
     """Play a history. Equal histories run equally."""
-    interleaving, played = Interleaving(history.seed), Played()
-    course = interleaving.course
-    with collector_at_rest():
+    interleaving, played = Interleaving(history.seed), HistoryResult()
+    course = interleaving.ledger_run
+    with disable_collector():
         try:
             interleaving.play(history.steps)
         except Violation as violation:
             played.breach = str(violation)
-            played.last = course.told_story()[-40:]
+            played.last_records = course.story_lines()[-40:]
     played.at_step = course.at_step
     played.happened.update(course.happened)
     played.writes = sum(course.happened[f"write {outcome}"] for outcome in ("ok", "unknown"))
@@ -98,11 +98,13 @@ def play(history: LedgerHistory) -> Played:
     return played
 
 
-def play_seed(seed: int) -> Played:
+def play_seed(seed: int) -> HistoryResult:
     return play(generate(seed))
 
 
-PRODUCT = Product("situate.testing.vm.ledger", generate, LedgerHistory.from_json, play, play_seed, FAULTS, Totals)
+PRODUCT = Product(
+    "situate.testing.vm.ledger", generate, VmLedgerHistory.from_json, play, play_seed, FAULTS, VmLedgerTotals
+)
 app = command_line(PRODUCT)
 
 if __name__ == "__main__":

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import ClassVar
 
 from situate.testing.histories import play as playing
-from situate.testing.histories.play import Played, Product
+from situate.testing.histories.play import HistoryResult, Product
 from situate.testing.vm.faults import FAULTS
-from situate.testing.vm.history import History, generate
+from situate.testing.vm.history import VmHistory, generate
 from situate.testing.vm.run import play
 
 
-class Totals(playing.Totals):
+class VmTotals(playing.HistoryTotals):
     PREFIX: ClassVar[str] = "vm-"
 
 
-def play_seed(seed: int) -> Played:
+def play_seed(seed: int) -> HistoryResult:
     return play(generate(seed))
 
 
-PRODUCT = Product("situate.testing.vm", generate, History.from_json, play, play_seed, FAULTS, Totals)
+PRODUCT = Product("situate.testing.vm", generate, VmHistory.from_json, play, play_seed, FAULTS, VmTotals)

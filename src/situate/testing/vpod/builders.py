@@ -14,13 +14,13 @@ from situate.vpod.state.state import State
 SET = "set"
 
 
-def placed(*amounts: int) -> Placements:
+def make_placements(*amounts: int) -> Placements:
     """Return placements with these vreplicas on ordinals 0, 1, 2 …, without the zeros."""
     return tuple(Placement(f"{SET}-{ordinal}", n) for ordinal, n in enumerate(amounts) if n)
 
 
 def amounts(placements: Iterable[Placement], pods: int) -> list[int]:
-    """Return vreplicas by ordinal, the inverse of `placed`."""
+    """Return vreplicas by ordinal, the inverse of `make_placements`."""
     found = [0] * pods
     for placement in placements:
         found[int(placement.pod_name.rpartition("-")[2])] += placement.vreplicas
@@ -52,7 +52,7 @@ def state(
     names = list(zones or ["zone"])
     # more nodes than pods, so that a set can grow
     nodes = [NodeFacts(f"node-{o}", names[o % len(names)]) for o in range(max(pods, 256))]
-    return State.rebuilt(options(capacity, **changes), pods, map(pod, range(pods)), vpods, 0.0, nodes)
+    return State.rebuild(options(capacity, **changes), pods, map(pod, range(pods)), vpods, 0.0, nodes)
 
 
 def schedule(on: State, subject: PlainVPod, now: float = 0.0, written: bool = True) -> Decision:

@@ -6,7 +6,7 @@ are missing after each deletion, but too shortly to be seen between two steps. S
 
 from __future__ import annotations
 
-from situate.testing.vpod.history import NONSENSE
+from situate.testing.vpod.history import INVALID_STATUSES
 
 FAULTS = {
     "leader killed between decide and write, and between write and response": (
@@ -63,7 +63,7 @@ FAULTS = {
         "drain met crash",
         "drain met stuck",
     ),
-    "absurd statuses": tuple(f"SpoilStatus {kind}" for kind in NONSENSE),
+    "absurd statuses": tuple(f"SpoilStatus {kind}" for kind in INVALID_STATUSES),
     "actions": ("status written", "scale raised", "scale cut", "worker written", "placement evicted"),
     "cut met by statuses that cannot be written": ("cut met",),
     "promises that were timed": ("L1 kept", "L2 kept", "L3 kept", "L4 kept", "L5 kept"),

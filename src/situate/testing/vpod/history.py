@@ -25,7 +25,7 @@ PROCESSES = 2
 CAPACITY = 6
 HOUR_EVERY = 20
 """One seed in this many fills the cluster for an hour. An idle hour costs as much as all other steps of a history."""
-RESTING = 23
+REST_STEPS = 23
 """Number of steps of the rest in the middle of a history."""
 
 
@@ -175,10 +175,10 @@ STORMS = (
     "swapped",
     "blind",
 )
-NONSENSE = ("no ordinal", "huge ordinal", "foreign pod", "negative", "duplicates", "not a list", "moved")
+INVALID_STATUSES = ("no ordinal", "huge ordinal", "foreign pod", "negative", "duplicates", "not a list", "moved")
 
 
-class Settings(msgspec.Struct, frozen=True, rename="camel"):
+class VpodHistorySettings(msgspec.Struct, frozen=True, rename="camel"):
     """Configuration of the controllers: the deciding options that histories vary."""
 
     policy: str = "spread"
@@ -205,7 +205,7 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
     predicates: bool = False
     """Whether a ConfigMap gives the predicates and priorities. If not, Knative's defaults apply."""
 
-    def names(self) -> list[str]:
+    def changed_names(self) -> list[str]:
         """Return the names of the settings that differ from the defaults, for counting."""
         found = {
             "quota": self.quota is not None,
@@ -226,43 +226,43 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
         return [name for name, is_so in found.items() if is_so]
 
 
-class History(msgspec.Struct, frozen=True, rename="camel"):
+class VpodHistory(msgspec.Struct, frozen=True, rename="camel"):
     """A history that can be replayed."""
 
     seed: int
-    settings: Settings
+    settings: VpodHistorySettings
     steps: tuple[AnyStep, ...]
 
     def to_json(self) -> bytes:
         return msgspec.json.format(msgspec.json.encode(self), indent=1)
 
     @classmethod
-    def from_json(cls, data: bytes) -> History:
+    def from_json(cls, data: bytes) -> VpodHistory:
         """Read a history. Raises `msgspec.ValidationError` for input that `to_json` did not write."""
         return msgspec.json.decode(data, type=cls)
 
 
-def generate(seed: int, steps: int = 200) -> History:
+def generate(seed: int, steps: int = 200) -> VpodHistory:
     """Generate the history of a seed. A third of its steps are faults, and there are at least three.
 
     All but the shortest histories have a rest in the middle, with load but no faults.
     """
     rng = Random(seed)
-    settings = _settings(seed, rng)
+    settings = _draw_settings(seed, rng)
     drawn: list[Any] = [SetSource(0.1, source, rng.randint(1, 8)) for source in range(SOURCES)]
     while len(drawn) < steps:
-        drawn.append(_load(rng) if rng.random() < 0.65 else _fault(rng))
-    if steps >= 2 * SOURCES + RESTING:
+        drawn.append(_draw_load(rng) if rng.random() < 0.65 else _draw_fault(rng))
+    if steps >= 2 * SOURCES + REST_STEPS:
         rest = Random(f"rest {seed}")
-        start = rest.randrange(2 * SOURCES, steps - RESTING + 1)
-        drawn[start : start + RESTING] = resting_steps(rest)
+        start = rest.randrange(2 * SOURCES, steps - REST_STEPS + 1)
+        drawn[start : start + REST_STEPS] = rest_steps(rest)
     if seed % HOUR_EVERY == HOUR_EVERY - 1:
         start = rng.randrange(SOURCES, steps - 2)
         drawn[start : start + 3] = RestoreNodes(2.0), HoldPods(0.5, held=True), DeletePod(3600.0, 0)
-    return History(seed, settings, tuple(drawn))
+    return VpodHistory(seed, settings, tuple(drawn))
 
 
-def _settings(seed: int, rng: Random) -> Settings:
+def _draw_settings(seed: int, rng: Random) -> VpodHistorySettings:
     policy = rng.choice(("spread", "spread", "pack", "policy"))
     min_replicas = rng.choice((0, 0, 2, 4))
     topology = rng.choice(("none", "none", "zone", "node"))
@@ -271,7 +271,7 @@ def _settings(seed: int, rng: Random) -> Settings:
     workers = rng.random() < 0.1
     rebalance = rng.random() < 0.3
     apart = Random(f"settings {seed}")
-    return Settings(
+    return VpodHistorySettings(
         policy=policy,
         min_replicas=min_replicas,
         topology=topology,
@@ -294,7 +294,7 @@ def _settings(seed: int, rng: Random) -> Settings:
     )
 
 
-def resting_steps(rng: Random) -> list[AnyStep]:
+def rest_steps(rng: Random) -> list[AnyStep]:
     """Return load for the rest: demand above capacity, then long low demand, then demand again."""
     many = rng.sample(range(SOURCES), 8)
     steps: list[AnyStep] = [Rest(1.0)]
@@ -305,25 +305,25 @@ def resting_steps(rng: Random) -> list[AnyStep]:
     steps.append(Pass(20.0))
     steps += [SetSource(0.01, source, rng.choice((1, 5))) for source in many[:2]]
     steps.append(Pass(3.0))
-    assert len(steps) == RESTING
+    assert len(steps) == REST_STEPS
     return steps
 
 
-def _wait(rng: Random) -> float:
+def _draw_wait(rng: Random) -> float:
     return round(rng.choice((0.01, 0.2, 1.0, 3.0, 8.0)) * rng.uniform(0.5, 1.5), 3)
 
 
-def _load(rng: Random) -> AnyStep:
+def _draw_load(rng: Random) -> AnyStep:
     draw = rng.random()
     if draw < 0.6:
-        return SetSource(_wait(rng), rng.randrange(SOURCES), rng.choice((0, 1, 2, 3, 5, 8, 13)))
+        return SetSource(_draw_wait(rng), rng.randrange(SOURCES), rng.choice((0, 1, 2, 3, 5, 8, 13)))
     if draw < 0.7:
-        return DeleteSource(_wait(rng), rng.randrange(SOURCES))
+        return DeleteSource(_draw_wait(rng), rng.randrange(SOURCES))
     return Pass(rng.uniform(1, 8))
 
 
-def _fault(rng: Random) -> AnyStep:
-    wait = _wait(rng)
+def _draw_fault(rng: Random) -> AnyStep:
+    wait = _draw_wait(rng)
     draw = rng.randrange(25)
     match draw:
         case 0:
@@ -349,7 +349,7 @@ def _fault(rng: Random) -> AnyStep:
         case 12:
             return ResetReplicas(wait, rng.randrange(12))
         case 13:
-            return SpoilStatus(wait, rng.randrange(SOURCES), rng.choice(NONSENSE))
+            return SpoilStatus(wait, rng.randrange(SOURCES), rng.choice(INVALID_STATUSES))
         case 14:
             return ChangeCapacity(wait, rng.choice((3, CAPACITY, CAPACITY, 9)))
         case 15 | 16:

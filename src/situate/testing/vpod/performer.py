@@ -21,15 +21,15 @@ from situate.testing.histories.steps import (
     ServerDown,
     StopLeader,
 )
-from situate.testing.virtual_time.network import Weather
+from situate.testing.virtual_time.network import NetworkFaults
 from situate.testing.virtual_time.processes import ProcessState
 from situate.testing.vpod import history as steps
 from situate.testing.vpod.history import AnyStep
-from situate.testing.vpod.invariants.rules import Watchdog
-from situate.testing.vpod.recovery import clear_up, full, nodes_back, rest
+from situate.testing.vpod.invariants.rules import VpodWatchdog
+from situate.testing.vpod.recovery import end_network_faults, recover, restore_nodes, set_nodes_full
 from situate.testing.vpod.world.world import GROUPS_PATH, NAMESPACE, STATEFULSET, TENANTS, VPodMember, VPodWorld
 from situate.vpod.model.vpod import PRIORITY_ANNOTATION_KEY, WEIGHT_ANNOTATION_KEY
-from situate.vpod.scaling.drain import leaving
+from situate.vpod.scaling.drain import vpods_on_drained_pods
 
 KILL_WITHIN_S = 30.0
 """Seconds after which a planned kill of the leader is dropped if the leader sends no such write."""
@@ -44,48 +44,48 @@ _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _SET = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{STATEFULSET}"
 _UNSCHEDULABLE = "eventing.knative.dev/unschedulable"
 _STORMS = {
-    "request lost": Weather(lose_request=0.3),
-    "answer lost": Weather(lose_answer=0.3),
-    "refused": Weather(refuse=0.5),
-    "conflict": Weather(conflict=0.5),
-    "late events": Weather(event_delay_s=30.0),
-    "lost events": Weather(lose_event=0.3),
-    "repeated": Weather(repeat_event=0.5),
-    "swapped": Weather(swap_events=0.5),
-    "blind": Weather(lose_answer=0.3, event_delay_s=30.0),
+    "request lost": NetworkFaults(lose_request=0.3),
+    "answer lost": NetworkFaults(lose_answer=0.3),
+    "refused": NetworkFaults(refuse=0.5),
+    "conflict": NetworkFaults(conflict=0.5),
+    "late events": NetworkFaults(event_delay_s=30.0),
+    "lost events": NetworkFaults(lose_event=0.3),
+    "repeated": NetworkFaults(repeat_event=0.5),
+    "swapped": NetworkFaults(swap_events=0.5),
+    "blind": NetworkFaults(lose_answer=0.3, event_delay_s=30.0),
 }
 _LOAD = (steps.SetSource, steps.DeleteSource, Pass, steps.Rest)
 
 
-def perform(world: VPodWorld, watchdog: Watchdog, step: AnyStep) -> None:
+def perform(world: VPodWorld, watchdog: VpodWatchdog, step: AnyStep) -> None:
     """Perform a step. Any step but load ends the timing of promises."""
     if not isinstance(step, _LOAD):
-        watchdog.promises.end()
-    if _took_effect(world, watchdog, step):
+        watchdog.liveness.end_timing()
+    if _perform_step(world, watchdog, step):
         world.happened[type(step).__name__] += 1
-    watchdog.promises.look()
+    watchdog.liveness.update_times()
 
 
-def _took_effect(world: VPodWorld, watchdog: Watchdog, step: AnyStep) -> bool:
+def _perform_step(world: VPodWorld, watchdog: VpodWatchdog, step: AnyStep) -> bool:
     match step:
         case steps.SetSource(source=source, wanted=wanted):
             _set_source(world, source, wanted)
         case steps.DeleteSource(source=source):
-            return _is_done(world.call("DELETE", _path(source)))
+            return _is_done(world.call("DELETE", _source_path(source)))
         case KillLeader():
-            return _end(world, world.leader())
+            return _end_member(world, world.leader())
         case steps.KillLeaderAt(message=message, answered=answered):
-            _kill_at(world, message, answered)
+            _kill_at_write(world, message, answered)
         case steps.LoseScaleAnswer():
             _lose_scale_answer(world)
         case KillStandby():
             leader = world.leader()
-            return _end(world, next((m for m in world.members if m is not leader), None))
+            return _end_member(world, next((m for m in world.members if m is not leader), None))
         case PauseLeader(seconds=seconds):
             if (member := world.leader()) is None:
                 return False
             member.process.pause()
-            world.timeline.after(seconds, partial(_wake, world, member))
+            world.timeline.call_after(seconds, partial(_resume, world, member))
         case StopLeader():
             if (member := world.leader()) is None:
                 return False
@@ -93,13 +93,13 @@ def _took_effect(world: VPodWorld, watchdog: Watchdog, step: AnyStep) -> bool:
         case steps.DeletePod(ordinal=ordinal):
             return _is_done(world.call("DELETE", f"{_PODS}/{STATEFULSET}-{ordinal}"))
         case steps.HoldPods(held=held):
-            return full(world, held=held)
+            return set_nodes_full(world, held=held)
         case steps.LoseNode(node=node):
-            return _lose(world, node)
+            return _lose_node(world, node)
         case steps.LoseZone(zone=zone):
-            return sum([_lose(world, node) for node in range(zone, steps.NODES, 3)]) > 0
+            return sum([_lose_node(world, node) for node in range(zone, steps.NODES, 3)]) > 0
         case steps.RestoreNodes():
-            return nodes_back(world)
+            return restore_nodes(world)
         case steps.CordonNode(node=node):
             answer = world.call("PATCH", f"/api/v1/nodes/node-{node}", {"spec": {"unschedulable": True}}, patch=True)
             return _is_done(answer) and node in _nodes_in_use(world)
@@ -110,21 +110,21 @@ def _took_effect(world: VPodWorld, watchdog: Watchdog, step: AnyStep) -> bool:
             world.call("PATCH", _SET, {"spec": {"replicas": replicas}}, patch=True)
             return watchdog.replicas() != before
         case steps.SpoilStatus(source=source, kind=kind):
-            return _spoil(world, watchdog, source, kind)
+            return _spoil_status(world, watchdog, source, kind)
         case steps.ChangeCapacity(capacity=capacity):
             before = world.capacity
             world.reconfigure(capacity)
             return capacity != before
         case steps.FailWrites(source=source):
-            world.network.failing = f"/consumergroups/s{source}/"
+            world.network.failing_path = f"/consumergroups/s{source}/"
         case steps.MeetDrain(by=by):
-            return _meet_drain(world, by) if world.settings.drain else _meet_cut(world, watchdog)
+            return _disturb_drain(world, by) if world.settings.drain else _await_scale_cut(world, watchdog)
         case steps.Storm(kind=kind):
-            clear_up(world)
-            world.network.weather = _STORMS[kind]
+            end_network_faults(world)
+            world.network.faults = _STORMS[kind]
         case Calm():
-            clear_up(world)
-            world.network.failing = ""
+            end_network_faults(world)
+            world.network.failing_path = ""
         case CutWatches(compact=compact):
             if compact:
                 world.cluster.api.store.compact()
@@ -134,11 +134,11 @@ def _took_effect(world: VPodWorld, watchdog: Watchdog, step: AnyStep) -> bool:
         case ServerDown(seconds=seconds):
             world.network.down = True
             world.network.cut_watches()
-            world.timeline.after(seconds, lambda: setattr(world.network, "down", False))
+            world.timeline.call_after(seconds, lambda: setattr(world.network, "down", False))
         case Pass():
             pass
         case steps.Rest():
-            return rest(world, watchdog)
+            return recover(world, watchdog)
         case _:
             assert_never(step)
     return True
@@ -149,19 +149,19 @@ def _is_done(answer: dict[str, Any]) -> bool:
     return answer.get("kind") != "Status" or answer.get("status") == "Success"
 
 
-def _end(world: VPodWorld, member: VPodMember | None) -> bool:
+def _end_member(world: VPodWorld, member: VPodMember | None) -> bool:
     if member is not None:
         world.end(member)
     return member is not None
 
 
-def _wake(world: VPodWorld, member: VPodMember) -> None:
+def _resume(world: VPodWorld, member: VPodMember) -> None:
     """Resume a process (SIGCONT).
 
     A leader paused longer than its Lease believes that it leads until it reads the clock.
     """
     if member.process.state is ProcessState.PAUSED:
-        world.happened["stale leader woke up"] += not member.controller.elector.leading()
+        world.happened["stale leader woke up"] += not member.controller.elector.is_leader()
         member.process.resume()
 
 
@@ -171,14 +171,14 @@ def _nodes_in_use(world: VPodWorld) -> set[int]:
     return {int(name.removeprefix("node-")) for name in names if name}
 
 
-def _lose(world: VPodWorld, node: int) -> bool:
+def _lose_node(world: VPodWorld, node: int) -> bool:
     world.cluster.machinery.stop_kubelet(f"node-{node}")
-    world.lost.add(node)
+    world.lost_nodes.add(node)
     world.plan_step()
     return node in _nodes_in_use(world)
 
 
-def _annotate(world: VPodWorld, watchdog: Watchdog, ordinal: int, *, on: bool) -> bool:
+def _annotate(world: VPodWorld, watchdog: VpodWatchdog, ordinal: int, *, on: bool) -> bool:
     pods = {pod["metadata"]["name"]: pod["metadata"].get("annotations") or {} for pod in world.pod_objects()}
     annotated = [name for name, annotations in pods.items() if annotations.get(_UNSCHEDULABLE) == "true"]
     name = f"{STATEFULSET}-{ordinal}" if on else next(iter(annotated), "")
@@ -191,7 +191,7 @@ def _annotate(world: VPodWorld, watchdog: Watchdog, ordinal: int, *, on: bool) -
     return on
 
 
-def _kill_at(world: VPodWorld, message: str, answered: bool) -> None:
+def _kill_at_write(world: VPodWorld, message: str, answered: bool) -> None:
     """Make the leader's next write of this kind its last."""
     until = world.now + KILL_WITHIN_S
     network = world.network
@@ -215,17 +215,17 @@ def _kill_at(world: VPodWorld, message: str, answered: bool) -> None:
             kill(identity, f"the answer to its {message}")
 
     def call_off() -> None:
-        world.lurking.remove(call_off)
+        world.pending_faults.remove(call_off)
         if answered:
-            world.told.remove(arrived)
+            world.request_listeners.remove(arrived)
         else:
-            network.leaving.remove(left)
+            network.send_listeners.remove(left)
 
-    world.lurking.append(call_off)
+    world.pending_faults.append(call_off)
     if answered:
-        world.told.append(arrived)
+        world.request_listeners.append(arrived)
     else:
-        network.leaving.append(left)
+        network.send_listeners.append(left)
 
 
 def _lose_scale_answer(world: VPodWorld) -> None:
@@ -238,24 +238,24 @@ def _lose_scale_answer(world: VPodWorld) -> None:
         member = next((m for m in world.members if m.identity == identity.user), None)
         if member is not None and world.now <= until:
             member.wire.deaf = True
-            world.timeline.after(DEAF_FOR_S, member.wire.hear_again)
+            world.timeline.call_after(DEAF_FOR_S, member.wire.deliver_pending)
 
     def call_off() -> None:
-        world.lurking.remove(call_off)
-        world.told.remove(arrived)
+        world.pending_faults.remove(call_off)
+        world.request_listeners.remove(arrived)
 
-    world.lurking.append(call_off)
-    world.told.append(arrived)
+    world.pending_faults.append(call_off)
+    world.request_listeners.append(arrived)
 
 
-def _meet_drain(world: VPodWorld, by: str) -> bool:
+def _disturb_drain(world: VPodWorld, by: str) -> bool:
     """Remove demand, wait for a drain, and disturb it."""
     for source in range(0, steps.SOURCES, 2):
         _set_source(world, source, 0)
-    if not world.let_pass(DRAIN_WITHIN_S, stop=lambda: _draining(world) is not None):
+    if not world.let_pass(DRAIN_WITHIN_S, stop=lambda: _draining_leader(world) is not None):
         return False
-    leader = _draining(world)
-    state = leader.controller.placing.state if leader is not None else None
+    leader = _draining_leader(world)
+    state = leader.controller.reconciler.state if leader is not None else None
     assert leader is not None
     assert state is not None
     match by:
@@ -265,15 +265,15 @@ def _meet_drain(world: VPodWorld, by: str) -> bool:
         case "crash":
             world.end(leader)
         case _:
-            stuck = next(iter(leaving(state)), None)
-            world.network.failing = f"/consumergroups/{stuck.name}/" if stuck is not None else ""
+            stuck = next(iter(vpods_on_drained_pods(state)), None)
+            world.network.failing_path = f"/consumergroups/{stuck.name}/" if stuck is not None else ""
             if stuck is None:
                 return False
     world.happened[f"drain met {by}"] += 1
     return True
 
 
-def _meet_cut(world: VPodWorld, watchdog: Watchdog) -> bool:
+def _await_scale_cut(world: VPodWorld, watchdog: VpodWatchdog) -> bool:
     """Remove demand while no status can be written, until the scale has been cut.
 
     The statuses then still name removed pods, which the evictor must find.
@@ -281,33 +281,33 @@ def _meet_cut(world: VPodWorld, watchdog: Watchdog) -> bool:
     before = watchdog.replicas()
     for source in range(0, steps.SOURCES, 2):
         _set_source(world, source, 0)
-    world.network.failing = "/consumergroups/"
+    world.network.failing_path = "/consumergroups/"
     met = world.let_pass(DRAIN_WITHIN_S, stop=lambda: watchdog.replicas() < before)
     world.happened["cut met"] += met
     world.let_pass(CUT_FOR_S)
-    world.network.failing = ""
+    world.network.failing_path = ""
     return met
 
 
-def _draining(world: VPodWorld) -> VPodMember | None:
+def _draining_leader(world: VPodWorld) -> VPodMember | None:
     leader = world.leader()
-    state = leader.controller.placing.state if leader is not None else None
+    state = leader.controller.reconciler.state if leader is not None else None
     return leader if state is not None and state.drain is not None else None
 
 
-def _key(source: int) -> str:
+def _source_key(source: int) -> str:
     return f"{TENANTS[source % len(TENANTS)]}/s{source}"
 
 
-def _path(source: int) -> str:
+def _source_path(source: int) -> str:
     return f"{GROUPS_PATH}/namespaces/{TENANTS[source % len(TENANTS)]}/consumergroups/s{source}"
 
 
 def _set_source(world: VPodWorld, source: int, wanted: int) -> None:
-    if world.has_group(_key(source)):
-        world.call("PATCH", _path(source), {"spec": {"replicas": wanted}}, patch=True)
+    if world.has_group(_source_key(source)):
+        world.call("PATCH", _source_path(source), {"spec": {"replicas": wanted}}, patch=True)
         return
-    collection, _, name = _path(source).rpartition("/")
+    collection, _, name = _source_path(source).rpartition("/")
     annotations = {}
     if world.settings.weights and source % 3 == 0:
         annotations[WEIGHT_ANNOTATION_KEY] = "2"
@@ -326,7 +326,7 @@ def _set_source(world: VPodWorld, source: int, wanted: int) -> None:
     world.call("POST", collection, body)
 
 
-def _spoil(world: VPodWorld, watchdog: Watchdog, source: int, kind: str) -> bool:
+def _spoil_status(world: VPodWorld, watchdog: VpodWatchdog, source: int, kind: str) -> bool:
     """Write an invalid status, as another controller or a person might."""
     pod = f"{STATEFULSET}-0"
     placements: object
@@ -345,9 +345,9 @@ def _spoil(world: VPodWorld, watchdog: Watchdog, source: int, kind: str) -> bool
             placements = [{"podName": f"{STATEFULSET}-1", "vreplicas": 2}]
         case _:
             placements = None
-    if not world.has_group(_key(source)):
+    if not world.has_group(_source_key(source)):
         return False
-    world.call("PATCH", f"{_path(source)}/status", {"status": {"placements": placements}}, patch=True)
-    watchdog.outside_write(_key(source))
+    world.call("PATCH", f"{_source_path(source)}/status", {"status": {"placements": placements}}, patch=True)
+    watchdog.record_outside_write(_source_key(source))
     world.happened[f"SpoilStatus {kind}"] += 1
     return True

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from situate.kube.watch.reflector import Reflector
-from situate.testing.virtual_time.network import CALM
+from situate.testing.virtual_time.network import NO_FAULTS
 from situate.testing.vpod import history as steps
-from situate.testing.vpod.invariants.rules import Watchdog
+from situate.testing.vpod.invariants.rules import VpodWatchdog
 from situate.testing.vpod.world.world import GROUPS, NAMESPACE, VPodMember, VPodWorld
 from situate.vpod.model.pod_classes import Cause
 
@@ -18,11 +18,11 @@ It begins when a leader knows the whole cluster again. A leader reads everything
 """
 
 
-def rest(world: VPodWorld, watchdog: Watchdog) -> bool:
+def recover(world: VPodWorld, watchdog: VpodWatchdog) -> bool:
     """End every fault and wait for recovery. Return whether the promises are timed from now on."""
     end_faults(world)
     end = world.now + RECOVERY_S
-    while not begin_if_recovered(world, watchdog):
+    while not begin_timing_if_recovered(world, watchdog):
         if world.now > end:
             return False
         world.let_pass(2.0)
@@ -32,15 +32,15 @@ def rest(world: VPodWorld, watchdog: Watchdog) -> bool:
 
 def end_faults(world: VPodWorld) -> None:
     network = world.network
-    clear_up(world)
-    network.failing = ""
+    end_network_faults(world)
+    network.failing_path = ""
     network.down = False
-    for call_off in tuple(world.lurking):
+    for call_off in tuple(world.pending_faults):
         call_off()
     for member in world.members:
         member.process.resume()
-    full(world, held=False)
-    nodes_back(world)
+    set_nodes_full(world, held=False)
+    restore_nodes(world)
     for pod in world.pod_objects():
         if pod["metadata"].get("annotations"):
             path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}"
@@ -48,28 +48,28 @@ def end_faults(world: VPodWorld) -> None:
             world.call("PATCH", path, {"metadata": {"annotations": annotations}}, patch=True)
 
 
-def clear_up(world: VPodWorld) -> None:
+def end_network_faults(world: VPodWorld) -> None:
     """End network faults. Delayed messages may still be on their way, with all later messages of their connection."""
-    world.late_until = max(world.late_until, world.now + world.network.weather.event_delay_s)
-    world.network.weather = CALM
+    world.late_until = max(world.late_until, world.now + world.network.faults.event_delay_s)
+    world.network.faults = NO_FAULTS
 
 
-def begin_if_recovered(world: VPodWorld, watchdog: Watchdog) -> bool:
+def begin_timing_if_recovered(world: VPodWorld, watchdog: VpodWatchdog) -> bool:
     """Begin to time the promises if a leader knows the whole cluster, all pods accept and no write is being retried."""
     member = world.leader()
-    state = member.controller.placing.state if member is not None else None
+    state = member.controller.reconciler.state if member is not None else None
     if member is None or state is None or world.now <= world.late_until or state.causes[Cause.NONE] != state.replicas:
         return False
     if any(member.controller.queue.failures(key) for key in state.vpods) or not _knows_all(world, member):
         return False
-    watchdog.promises.begin(member)
+    watchdog.liveness.begin_timing(member)
     return True
 
 
 def _knows_all(world: VPodWorld, member: VPodMember) -> bool:
     """Return whether the process has seen all objects on the server and does not wait for a lost answer."""
-    watched, store, wire = member.controller.watched, world.cluster.api.store, world.wires[member.identity]
-    if wire.waiting or wire.watches < len([*watched.reflectors()]):
+    watched, store, wire = member.controller.informers, world.cluster.api.store, world.wires[member.identity]
+    if wire.pending_calls or wire.watches < len([*watched.reflectors()]):
         return False
     tables: dict[str, Reflector[Any]] = {
         "statefulsets.apps": watched.statefulset,
@@ -89,7 +89,7 @@ def _knows_all(world: VPodWorld, member: VPodMember) -> bool:
     return True
 
 
-def full(world: VPodWorld, *, held: bool) -> bool:
+def set_nodes_full(world: VPodWorld, *, held: bool) -> bool:
     """Fill all nodes for new pods, or free them. Return whether that changed anything."""
     taints = [{"key": "test/full", "effect": "NoSchedule"}] if held else None
     news = False
@@ -101,12 +101,12 @@ def full(world: VPodWorld, *, held: bool) -> bool:
     return news
 
 
-def nodes_back(world: VPodWorld) -> bool:
+def restore_nodes(world: VPodWorld) -> bool:
     """Make every node healthy and schedulable. Return whether that changed any node."""
-    news = bool(world.lost)
-    for node in sorted(world.lost):
+    news = bool(world.lost_nodes)
+    for node in sorted(world.lost_nodes):
         world.cluster.machinery.start_kubelet(f"node-{node}")
-    world.lost.clear()
+    world.lost_nodes.clear()
     for number in range(steps.NODES):
         name = f"node-{number}"
         if world.node(number)["spec"].get("unschedulable"):

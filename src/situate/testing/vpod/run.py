@@ -6,13 +6,19 @@ from collections import Counter
 
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.testing.histories.play import Played
-from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
-from situate.testing.virtual_time.processes import Stuck
-from situate.testing.vpod.history import History
-from situate.testing.vpod.invariants.rules import Breach, Watchdog, drained, satisfied, unused
+from situate.testing.histories.play import HistoryResult
+from situate.testing.virtual_time.isolation import disable_collector, suppress_logs
+from situate.testing.virtual_time.processes import ProcessesStuck
+from situate.testing.vpod.history import VpodHistory
+from situate.testing.vpod.invariants.rules import (
+    VpodBreach,
+    VpodWatchdog,
+    running_drain,
+    unsatisfied_reason,
+    unused_pod,
+)
 from situate.testing.vpod.performer import perform
-from situate.testing.vpod.recovery import begin_if_recovered, end_faults
+from situate.testing.vpod.recovery import begin_timing_if_recovered, end_faults
 from situate.testing.vpod.world.world import VPodWorld
 
 HEALING_S = 900.0
@@ -22,23 +28,23 @@ QUIET_S = 120.0
 
 __all__ = ["count_write", "perform", "play"]
 
-_FELT = frozenset({"request lost", "answer lost", "request refused", "write in conflict"})
+_FELT_FAULTS = frozenset({"request lost", "answer lost", "request refused", "write in conflict"})
 """Faults counted when a sender notices them, not when they are drawn."""
 
 
-def play(history: History) -> Played:
+def play(history: VpodHistory) -> HistoryResult:
     """Run a history from an empty cluster. Equal histories run equally."""
-    with collector_at_rest(), logs_off():
+    with disable_collector(), suppress_logs():
         return _play(history)
 
 
-def _play(history: History) -> Played:
+def _play(history: VpodHistory) -> HistoryResult:
     world = VPodWorld(history.seed, history.settings)
-    watchdog = Watchdog(world)
-    played = Played()
+    watchdog = VpodWatchdog(world)
+    played = HistoryResult()
     happened = world.happened
-    happened.update(history.settings.names())
-    world.told.append(lambda request, answer, _: count_write(happened, request, answer, watchdog))
+    happened.update(history.settings.changed_names())
+    world.request_listeners.append(lambda request, answer, _: count_write(happened, request, answer, watchdog))
     try:
         for number, step in enumerate(history.steps):
             played.at_step = number
@@ -46,25 +52,25 @@ def _play(history: History) -> Played:
             world.let_pass(step.wait)
             watchdog.check()
         _heal(world, watchdog)
-    except (Breach, Stuck) as breach:
+    except (VpodBreach, ProcessesStuck) as breach:
         played.breach = str(breach)
     finally:
-        happened.update({name: n for name, n in world.network.happened.items() if name not in _FELT})
+        happened.update({name: n for name, n in world.network.happened.items() if name not in _FELT_FAULTS})
         happened.update({f"Event {reason}": number for reason, number in world.events.items()})
         played.happened = +happened
         played.writes = watchdog.writes
         played.virtual_s = world.now
-        played.story = watchdog.story()
+        played.digest = watchdog.digest()
         world.close()
     return played
 
 
-def count_write(happened: Counter[str], request: Request, answer: Response | Watch, watchdog: Watchdog) -> None:
+def count_write(happened: Counter[str], request: Request, answer: Response | Watch, watchdog: VpodWatchdog) -> None:
     """Count an action of vpod by its kind."""
     if not isinstance(answer, Response) or answer.status >= 300:
         return
     if request.path.endswith("/scale"):
-        happened["scale raised" if watchdog.raised() else "scale cut"] += 1
+        happened["scale raised" if watchdog.was_raised() else "scale cut"] += 1
     elif request.path.endswith("/status"):
         evicted = request.headers.get("content-type") == "application/json-patch+json"
         happened["placement evicted" if evicted else "status written"] += 1
@@ -72,32 +78,32 @@ def count_write(happened: Counter[str], request: Request, answer: Response | Wat
         happened["worker written"] += 1
 
 
-def _heal(world: VPodWorld, watchdog: Watchdog) -> None:
+def _heal(world: VPodWorld, watchdog: VpodWatchdog) -> None:
     """End every fault, wait until all wanted vreplicas run, then for silence. The promises are timed meanwhile."""
-    watchdog.promises.end()
+    watchdog.liveness.end_timing()
     end_faults(world)
     end = world.now + HEALING_S
-    while (missing := _unwell(world, watchdog)) is not None:
+    while (missing := _unhealed_reason(world, watchdog)) is not None:
         world.let_pass(5.0)
         watchdog.check()
         if world.now > end:
-            raise Breach(f"L: {HEALING_S:g} s after the last fault: {missing}")
+            raise VpodBreach(f"L: {HEALING_S:g} s after the last fault: {missing}")
     while world.now < end + HEALING_S:
         before, until = watchdog.writes, world.now + QUIET_S
         while world.now < until:
             world.let_pass(QUIET_S / 8)
             watchdog.check()
-        if (missing := satisfied(watchdog)) is not None:
-            raise Breach(f"L: the state was good, and is not any more: {missing}")
-        if watchdog.writes == before and drained(watchdog) is None:
-            if (kept := unused(watchdog)) is not None:
-                raise Breach(f"L4: nothing was written for {QUIET_S:g} s and {kept}")
+        if (missing := unsatisfied_reason(watchdog)) is not None:
+            raise VpodBreach(f"L: the state was good, and is not any more: {missing}")
+        if watchdog.writes == before and running_drain(watchdog) is None:
+            if (kept := unused_pod(watchdog)) is not None:
+                raise VpodBreach(f"L4: nothing was written for {QUIET_S:g} s and {kept}")
             return
-    raise Breach(f"B5: vpod still writes {2 * HEALING_S:g} s after the last fault")
+    raise VpodBreach(f"B5: vpod still writes {2 * HEALING_S:g} s after the last fault")
 
 
-def _unwell(world: VPodWorld, watchdog: Watchdog) -> str | None:
+def _unhealed_reason(world: VPodWorld, watchdog: VpodWatchdog) -> str | None:
     """Return the reason why healing still waits, or None."""
-    if not watchdog.promises.timed and not begin_if_recovered(world, watchdog):
+    if not watchdog.liveness.is_timed and not begin_timing_if_recovered(world, watchdog):
         return "no leader has the full state, or Pods do not accept vreplicas"
-    return satisfied(watchdog) or drained(watchdog)
+    return unsatisfied_reason(watchdog) or running_drain(watchdog)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from situate.testing.histories.play import Played, Product
+from situate.testing.histories.play import HistoryResult, Product
 from situate.testing.vpod.faults import FAULTS
-from situate.testing.vpod.history import History, generate
+from situate.testing.vpod.history import VpodHistory, generate
 from situate.testing.vpod.run import play
 
 
-def play_seed(seed: int) -> Played:
+def play_seed(seed: int) -> HistoryResult:
     return play(generate(seed))
 
 
-PRODUCT = Product("situate.testing.vpod", generate, History.from_json, play, play_seed, FAULTS)
+PRODUCT = Product("situate.testing.vpod", generate, VpodHistory.from_json, play, play_seed, FAULTS)

@@ -1,7 +1,7 @@
 """Claims, hand-overs and migration times in annotations: canonical JSON text, fields in the order of B1.
 
 Amounts are as counted on the node. Times are RFC 3339 in UTC, to the microsecond. Reading a written text gives an equal
-value. Reading a broken text gives an `Unreadable` that names the error.
+value. Reading a broken text gives an `ParseError` that names the error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from situate.objects.values.timestamps import BadTime, micro_time, parse_time
-from situate.vm.api.parse_errors import Misread, Part, Place, Unreadable
+from situate.vm.api.parse_errors import ParseError, ParseFailure, Part, Place
 from situate.vm.api.quantities import cpu_value, json_text, memory_value
 from situate.vm.model.events import WrittenClaim, WrittenHandOver
 from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim
@@ -35,9 +35,9 @@ def claim_text(claim: WrittenClaim | Claim, resources: Sequence[str] = RESOURCES
     )
 
 
-def read_claim(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> WrittenClaim | Unreadable:
+def read_claim(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> WrittenClaim | ParseError:
     try:
-        part = Part.of_text(text, place)
+        part = Part.parse_json(text, place)
         part.mapping()
         beneficiary = part["beneficiary"]
         kind = BeneficiaryKind(beneficiary["kind"].choice(*(each.value for each in BeneficiaryKind)))
@@ -50,8 +50,8 @@ def read_claim(text: str, place: Place, resources: Sequence[str] = RESOURCES) ->
             amount=_amount(part["amount"], resources),
             deadline=_moment(part["deadline"]),
         )
-    except Misread as problem:
-        return problem.unreadable
+    except ParseFailure as problem:
+        return problem.error
 
 
 def amount_text(amount: Amounts, resources: Sequence[str] = RESOURCES) -> str:
@@ -59,11 +59,11 @@ def amount_text(amount: Amounts, resources: Sequence[str] = RESOURCES) -> str:
     return json_text(_amount_value(amount, resources))
 
 
-def read_amount(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> Amounts | Unreadable:
+def read_amount(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> Amounts | ParseError:
     try:
-        return _amount(Part.of_text(text, place), resources)
-    except Misread as problem:
-        return problem.unreadable
+        return _amount(Part.parse_json(text, place), resources)
+    except ParseFailure as problem:
+        return problem.error
 
 
 def handover_text(handover: WrittenHandOver, resources: Sequence[str] = RESOURCES) -> str:
@@ -77,27 +77,27 @@ def handover_text(handover: WrittenHandOver, resources: Sequence[str] = RESOURCE
     )
 
 
-def read_handover(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> WrittenHandOver | Unreadable:
+def read_handover(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> WrittenHandOver | ParseError:
     try:
-        part = Part.of_text(text, place)
+        part = Part.parse_json(text, place)
         part.mapping()
         source, beneficiary = _ref(part["source"]), _ref(part["beneficiary"])
         return WrittenHandOver(source, beneficiary, _amount(part["amount"], resources))
-    except Misread as problem:
-        return problem.unreadable
+    except ParseFailure as problem:
+        return problem.error
 
 
-def moved_text(at: Iterable[float]) -> str:
+def migration_times_text(at: Iterable[float]) -> str:
     """Return `["2026-01-31T12:00:00.000000Z"]`, oldest first (B25)."""
     return json_text([micro_time(datetime.fromtimestamp(each, UTC)) for each in sorted(at)])
 
 
-def read_moved(text: str, place: Place) -> tuple[float, ...] | Unreadable:
+def read_migration_times(text: str, place: Place) -> tuple[float, ...] | ParseError:
     """Return the times, oldest first."""
     try:
-        return tuple(sorted(_moment(each) for each in Part.of_text(text, place).items()))
-    except Misread as problem:
-        return problem.unreadable
+        return tuple(sorted(_moment(each) for each in Part.parse_json(text, place).items()))
+    except ParseFailure as problem:
+        return problem.error
 
 
 def moment_text(at: float) -> str:
@@ -105,12 +105,12 @@ def moment_text(at: float) -> str:
     return micro_time(datetime.fromtimestamp(at, UTC))
 
 
-def read_moment(text: str, place: Place) -> float | Unreadable:
+def read_moment(text: str, place: Place) -> float | ParseError:
     """Return seconds since the epoch."""
     try:
         return _moment(Part(place, text))
-    except Misread as problem:
-        return problem.unreadable
+    except ParseFailure as problem:
+        return problem.error
 
 
 def _ref_value(ref: Ref) -> dict[str, str]:
@@ -124,7 +124,7 @@ def _ref(part: Part) -> Ref:
 def _name(part: Part) -> str:
     text = part.text()
     if not text:
-        raise part.misread("non-empty text")
+        raise part.failure("non-empty text")
     return text
 
 
@@ -139,8 +139,8 @@ def _amount_value(amounts: Amounts, resources: Sequence[str]) -> dict[str, Any]:
 
 def _amount(part: Part, resources: Sequence[str]) -> Amounts:
     part.mapping()
-    further = (part[name].units() if part[name].there else 0 for name in resources[len(RESOURCES) :])
-    return Amounts.of(part["cpu"].milli(), part["mem"].units(), *further)
+    further = (part[name].units() if part[name].is_present else 0 for name in resources[len(RESOURCES) :])
+    return Amounts.from_values(part["cpu"].milli(), part["mem"].units(), *further)
 
 
 def _moment(part: Part) -> float:
@@ -148,4 +148,4 @@ def _moment(part: Part) -> float:
     try:
         return parse_time(text).timestamp()
     except BadTime as problem:
-        raise part.misread("a time such as 2024-01-31T12:00:00Z") from problem
+        raise part.failure("a time such as 2024-01-31T12:00:00Z") from problem

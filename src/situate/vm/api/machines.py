@@ -13,10 +13,18 @@ from typing import Final
 from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.values.durations import BadDuration, parse_duration
-from situate.vm.api.claims import read_moved
+from situate.vm.api.claims import read_migration_times
 from situate.vm.api.eviction_request import read_evacuation
-from situate.vm.api.parse_errors import Misread, Part, Place, Read, Unreadable
-from situate.vm.api.quantities import Bounds, Guest, guest_of, read_amounts, read_bounds, read_overcommit, read_unit
+from situate.vm.api.parse_errors import ParseError, ParseFailure, ParseResult, Part, Place
+from situate.vm.api.quantities import (
+    Bounds,
+    GuestResources,
+    parse_guest,
+    read_amounts,
+    read_bounds,
+    read_overcommit,
+    read_unit,
+)
 from situate.vm.api.well_known import (
     APPROVED,
     BOUNDS,
@@ -24,7 +32,7 @@ from situate.vm.api.well_known import (
     DOWNTIME,
     ENABLED_LABEL,
     EVACUATE,
-    MOVED,
+    MIGRATION_TIMES,
     OVERCOMMIT,
     REQUESTED,
     SCALING_UNIT,
@@ -43,7 +51,7 @@ _PHASES: Final[Mapping[str, Phase]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Notes:
+class MachineAnnotations:
     """Values of annotations that both the VM and its Pod carry."""
 
     minimum: Amounts
@@ -57,7 +65,7 @@ class Notes:
 
 
 @dataclass(frozen=True, slots=True)
-class MachineSeen:
+class ObservedMachine:
     """A VirtualMachine in its current state."""
 
     ref: Ref
@@ -68,58 +76,58 @@ class MachineSeen:
     """The use in its spec."""
     used: Amounts
     """The larger of spec and status (D23)."""
-    notes: Notes
+    notes: MachineAnnotations
     pod: str
     """Name of its runner Pod; empty before there is one."""
     approved: Amounts | None = None
     """Approved amount of an autoscaled VM; None: absent or unreadable."""
 
 
-def read_machine(vm: Unstructured, rules: Rules) -> Read[MachineSeen]:
+def read_machine(vm: Unstructured, rules: Rules) -> ParseResult[ObservedMachine]:
     """Parse a VirtualMachine. `value` is None if `spec.guest` or the sizes in `status` are unreadable."""
     metadata = vm.metadata
     about = f"VirtualMachine {metadata.namespace}/{metadata.name}"
     root = Part(Place(about, ""), vm.content)
     try:
         spec, status = root["spec"], root["status"]
-        guest = guest_of(spec["guest"], rules.resources)
+        guest = parse_guest(spec["guest"], rules.resources)
         cpus, memory = status["cpus"], status["memorySize"]
-        came_to = Amounts.of(
-            cpus.milli() if cpus.there else 0,
-            memory.units() if memory.there else 0,
+        came_to = Amounts.from_values(
+            cpus.milli() if cpus.is_present else 0,
+            memory.units() if memory.is_present else 0,
             *(0,) * (len(rules.resources) - len(RESOURCES)),
         )
         seen_as = status["phase"].text(default="")
         own = spec["schedulerName"].text(default="") == rules.scheduler_name
         pod = status["podName"].text(default="")
-    except Misread as problem:
-        return Read(None, (problem.unreadable,))
-    notes, wrong = read_notes(metadata, about, guest, rules)
-    wrong += _wrong_on_its_pod(metadata, about, rules)
-    return Read(
-        MachineSeen(
+    except ParseFailure as problem:
+        return ParseResult(None, (problem.error,))
+    notes, wrong = read_machine_annotations(metadata, about, guest, rules)
+    wrong += _errors_in_pod_copy(metadata, about, rules)
+    return ParseResult(
+        ObservedMachine(
             ref=Ref(metadata.namespace, metadata.name, metadata.uid),
             own=own,
             phase=_PHASES.get(seen_as, Phase.OTHER),
             use=guest.use,
-            used=guest.use.most(came_to),
+            used=guest.use.maximum(came_to),
             notes=notes,
             pod=pod,
-            approved=_approved(metadata, about, rules),
+            approved=_approved_amount(metadata, about, rules),
         ),
         wrong,
     )
 
 
-def _approved(metadata: ObjectMeta, about: str, rules: Rules) -> Amounts | None:
+def _approved_amount(metadata: ObjectMeta, about: str, rules: Rules) -> Amounts | None:
     text = metadata.annotations.get(APPROVED)
     if text is None or metadata.labels.get(ENABLED_LABEL) != "true":
         return None
     read = read_amounts(text, Place.annotation(about, APPROVED))
-    return read.beside(Amounts.zero(len(rules.resources))) if isinstance(read, Amounts) else None
+    return read.with_others_from(Amounts.zero(len(rules.resources))) if isinstance(read, Amounts) else None
 
 
-def _wrong_on_its_pod(metadata: ObjectMeta, about: str, rules: Rules) -> tuple[Unreadable, ...]:
+def _errors_in_pod_copy(metadata: ObjectMeta, about: str, rules: Rules) -> tuple[ParseError, ...]:
     """Return the errors in annotations that vm reads from the Pod's copy. Users write and correct them on the VM."""
     readers = {SCALING_UNIT: read_unit, APPROVED: read_amounts, REQUESTED: read_amounts, OVERCOMMIT: read_overcommit}
     found = (
@@ -127,32 +135,34 @@ def _wrong_on_its_pod(metadata: ObjectMeta, about: str, rules: Rules) -> tuple[U
         for name, reader in readers.items()
         if name in metadata.annotations
     )
-    return tuple(each for each in found if isinstance(each, Unreadable))
+    return tuple(each for each in found if isinstance(each, ParseError))
 
 
-def read_notes(metadata: ObjectMeta, about: str, guest: Guest, rules: Rules) -> tuple[Notes, tuple[Unreadable, ...]]:
+def read_machine_annotations(
+    metadata: ObjectMeta, about: str, guest: GuestResources, rules: Rules
+) -> tuple[MachineAnnotations, tuple[ParseError, ...]]:
     """Return the readable values of the annotations, and the errors. Unreadable bounds mean the hard limits."""
     annotations = metadata.annotations
-    wrong: list[Unreadable] = []
+    wrong: list[ParseError] = []
     minimum, maximum = guest.minimum, guest.maximum
     if BOUNDS in annotations:
         place = Place.annotation(about, BOUNDS)
         bounds = read_bounds(annotations[BOUNDS], place, guest.slot_size, rules.resources)
         if isinstance(bounds, Bounds):
-            minimum, maximum = minimum.most(bounds.minimum), maximum.least(bounds.maximum)
+            minimum, maximum = minimum.maximum(bounds.minimum), maximum.minimum(bounds.maximum)
         else:
             wrong += bounds
     moved_at: tuple[float, ...] = ()
-    if MOVED in annotations:
-        moves = read_moved(annotations[MOVED], Place.annotation(about, MOVED))
-        if isinstance(moves, Unreadable):
+    if MIGRATION_TIMES in annotations:
+        moves = read_migration_times(annotations[MIGRATION_TIMES], Place.annotation(about, MIGRATION_TIMES))
+        if isinstance(moves, ParseError):
             wrong.append(moves)
         else:
             moved_at = moves
     evacuation: Evacuation | None = None
     if EVACUATE in annotations:
         wish = read_evacuation(annotations[EVACUATE], Place.annotation(about, EVACUATE))
-        if isinstance(wish, Unreadable):
+        if isinstance(wish, ParseError):
             wrong.append(wish)
         else:
             evacuation = wish
@@ -162,6 +172,6 @@ def read_notes(metadata: ObjectMeta, about: str, guest: Guest, rules: Rules) -> 
             downtime_s = max(0.0, parse_duration(annotations[DOWNTIME]))
         except BadDuration as problem:
             place = Place.annotation(about, DOWNTIME)
-            wrong.append(place.unreadable(annotations[DOWNTIME], "a duration", str(problem)))
-    notes = Notes(minimum, maximum, annotations.get(CLAIM_CLOSED, ""), moved_at, evacuation, downtime_s)
+            wrong.append(place.parse_error(annotations[DOWNTIME], "a duration", str(problem)))
+    notes = MachineAnnotations(minimum, maximum, annotations.get(CLAIM_CLOSED, ""), moved_at, evacuation, downtime_s)
     return notes, tuple(wrong)

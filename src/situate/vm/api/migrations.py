@@ -8,7 +8,7 @@ from typing import Final
 from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.kinds.unstructured import Unstructured
 from situate.vm.api.claims import read_amount, read_claim, read_handover, read_moment
-from situate.vm.api.parse_errors import Misread, Part, Place, Read, Unreadable
+from situate.vm.api.parse_errors import ParseError, ParseFailure, ParseResult, Part, Place
 from situate.vm.api.well_known import (
     CLAIM,
     CREATED_BY_SCHEDULER_LABEL,
@@ -19,8 +19,8 @@ from situate.vm.api.well_known import (
     TARGET_NODE,
     TARGET_RECHOSEN,
 )
-from situate.vm.model.events import MigrationPhase, MigrationSeen, WrittenClaim, WrittenHandOver
-from situate.vm.model.migrations import Progress
+from situate.vm.model.events import MigrationObserved, MigrationPhase, WrittenClaim, WrittenHandOver
+from situate.vm.model.migrations import CopyProgress
 from situate.vm.model.pods_and_nodes import Ref
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
@@ -33,15 +33,15 @@ _PHASES: Final = {
 }
 
 
-def read_migration(vmm: Unstructured, rules: Rules, now: float) -> Read[MigrationSeen]:
+def read_migration(vmm: Unstructured, rules: Rules, now: float) -> ParseResult[MigrationObserved]:
     """Parse a VirtualMachineMigration. `now` (seconds since the epoch) is the time of the observed progress.
 
-    `value` is None if it names no VM. An unreadable claim or hand-over is left out and reported in `wrong`.
+    `value` is None if it names no VM. An unreadable claim or hand-over is left out and reported in `errors`.
     """
     metadata = vmm.metadata
     about = f"VirtualMachineMigration {metadata.namespace}/{metadata.name}"
-    written = read_written(metadata, about, rules)
-    wrong = [*written.wrong]
+    written = read_migration_annotations(metadata, about, rules)
+    wrong = [*written.errors]
     root = Part(Place(about, ""), vmm.content)
     try:
         name = root["spec"]["vmName"].text()
@@ -49,26 +49,26 @@ def read_migration(vmm: Unstructured, rules: Rules, now: float) -> Read[Migratio
         phase = _phase(status)
         source, target = status["sourcePodName"].text(default=""), status["targetPodName"].text(default="")
         source_node, target_node = status["sourceNode"].text(default=""), status["targetNode"].text(default="")
-    except Misread as problem:
-        return Read(None, (problem.unreadable, *wrong))
+    except ParseFailure as problem:
+        return ParseResult(None, (problem.error, *wrong))
     progress, downtime_s = None, None
     try:
         progress = _progress(status, now)
         downtime_s = _downtime_s(status) if phase.succeeded else None
-    except Misread as problem:
-        wrong.append(problem.unreadable)
-    seen = seen_with(metadata, written, name, phase, (source, source_node), (target, target_node))
-    return Read(replace(seen, progress=progress, downtime_s=downtime_s), tuple(wrong))
+    except ParseFailure as problem:
+        wrong.append(problem.error)
+    seen = observed_migration(metadata, written, name, phase, (source, source_node), (target, target_node))
+    return ParseResult(replace(seen, progress=progress, downtime_s=downtime_s), tuple(wrong))
 
 
-def seen_with(
+def observed_migration(
     metadata: ObjectMeta,
-    written: Written,
+    written: MigrationAnnotations,
     machine: str,
     phase: MigrationPhase,
     source: tuple[str, str],
     target: tuple[str, str],
-) -> MigrationSeen:
+) -> MigrationObserved:
     """Build the part that is the same for all VM systems. `source` and `target` are Pod and node, empty if unknown.
 
     vm names its own migrations after the source Pod (C6). That name, and the UID and the node in the claim, are used
@@ -79,7 +79,7 @@ def seen_with(
     if own and not pod and metadata.name.startswith(MIGRATION_PREFIX):
         pod = metadata.name.removeprefix(MIGRATION_PREFIX)
     created = metadata.creation_timestamp
-    return MigrationSeen(
+    return MigrationObserved(
         machine=Ref(metadata.namespace, machine),
         name=metadata.name,
         uid=metadata.uid,
@@ -101,7 +101,7 @@ def seen_with(
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class MigrationAnnotations:
     """Annotations that vm has written on a migration."""
 
     claim: WrittenClaim | None
@@ -110,54 +110,54 @@ class Written:
     for_node: bool
     amount: Amounts | None
     """Reserved on the target: more than the VM has, if the VM is to grow there (B19)."""
-    wrong: tuple[Unreadable, ...]
+    errors: tuple[ParseError, ...]
     """Unreadable annotations."""
 
 
-def read_written(metadata: ObjectMeta, about: str, rules: Rules) -> Written:
+def read_migration_annotations(metadata: ObjectMeta, about: str, rules: Rules) -> MigrationAnnotations:
     """Return the readable annotations of a migration of any backend (B2, B10, B14), and the errors."""
-    wrong: list[Unreadable] = []
+    wrong: list[ParseError] = []
     claim: WrittenClaim | None = None
     handover: WrittenHandOver | None = None
     if (text := metadata.annotations.get(CLAIM)) is not None:
         read = read_claim(text, Place.annotation(about, CLAIM), rules.resources)
         claim = read if isinstance(read, WrittenClaim) else None
-        wrong += [read] if isinstance(read, Unreadable) else []
+        wrong += [read] if isinstance(read, ParseError) else []
     if (text := metadata.annotations.get(HANDOVER)) is not None:
         begun = read_handover(text, Place.annotation(about, HANDOVER), rules.resources)
         handover = begun if isinstance(begun, WrittenHandOver) else None
-        wrong += [begun] if isinstance(begun, Unreadable) else []
+        wrong += [begun] if isinstance(begun, ParseError) else []
     amount: Amounts | None = None
     if (text := metadata.annotations.get(TARGET_AMOUNT)) is not None:
         reserved = read_amount(text, Place.annotation(about, TARGET_AMOUNT), rules.resources)
         amount = reserved if isinstance(reserved, Amounts) else None
-        wrong += [reserved] if isinstance(reserved, Unreadable) else []
+        wrong += [reserved] if isinstance(reserved, ParseError) else []
     rechosen_at: float | None = None
     if (text := metadata.annotations.get(TARGET_RECHOSEN)) is not None:
         at = read_moment(text, Place.annotation(about, TARGET_RECHOSEN))
         rechosen_at = at if isinstance(at, float) else None
-        wrong += [at] if isinstance(at, Unreadable) else []
+        wrong += [at] if isinstance(at, ParseError) else []
     for_node = metadata.annotations.get(FOR_NODE) == "true"
-    return Written(claim, handover, rechosen_at, for_node, amount, tuple(wrong))
+    return MigrationAnnotations(claim, handover, rechosen_at, for_node, amount, tuple(wrong))
 
 
 def _phase(status: Part) -> MigrationPhase:
-    phase = status["phase"].choice(*_PHASES, "Failed") if status["phase"].there else ""
+    phase = status["phase"].choice(*_PHASES, "Failed") if status["phase"].is_present else ""
     if phase != "Failed":
         return _PHASES[phase]
-    conditions = status["conditions"].items() if status["conditions"].there else ()
+    conditions = status["conditions"].items() if status["conditions"].is_present else ()
     degraded = [each for each in conditions if each["type"].value == "Degraded" and each["status"].value == "True"]
     return MigrationPhase(failed=True, reason=degraded[0]["reason"].text(default="") if degraded else "")
 
 
-def _progress(status: Part, now: float) -> Progress | None:
+def _progress(status: Part, now: float) -> CopyProgress | None:
     """None before the hypervisor has reported progress."""
     ram = status["info"]["ram"]
-    if not ram["total"].there:
+    if not ram["total"].is_present:
         return None
-    return Progress(ram["remaining"].integer(), ram["total"].integer(), now)
+    return CopyProgress(ram["remaining"].integer(), ram["total"].integer(), now)
 
 
 def _downtime_s(status: Part) -> float | None:
     told = status["info"]["downtimeMs"]
-    return told.integer() / 1000 if told.there else None
+    return told.integer() / 1000 if told.is_present else None

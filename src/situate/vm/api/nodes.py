@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from situate.framework.pod.resources import amount
 from situate.objects.kinds import nodes as objects
-from situate.vm.api.parse_errors import Read, Unreadable
+from situate.vm.api.parse_errors import ParseError, ParseResult
 from situate.vm.api.well_known import DRAIN, STATIC
 from situate.vm.model.pods_and_nodes import Node
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import RESOURCES, Amounts
 
 
-def read_node(node: objects.Node, rules: Rules) -> Read[Node]:
+def read_node(node: objects.Node, rules: Rules) -> ParseResult[Node]:
     """Parse a Node, with nothing reserved. `value` is None while its allocatable CPU or memory is unknown or zero."""
     metadata, allocatable = node.metadata, node.status.allocatable
     total = tuple(amount(name, allocatable[name]) if name in allocatable else 0 for name in rules.resources)
@@ -21,11 +21,11 @@ def read_node(node: objects.Node, rules: Rules) -> Read[Node]:
         if most <= 0:
             found = str(allocatable[name]) if name in allocatable else ""
             field, step = f"status.allocatable.{name}", "the kubelet of the node writes this field"
-            return Read(None, (Unreadable(f"node {metadata.name}", field, found, "an amount above 0", step),))
-    totals = Amounts(total).positive()
+            return ParseResult(None, (ParseError(f"node {metadata.name}", field, found, "an amount above 0", step),))
+    totals = Amounts(total).positive_part()
     ready = node.condition("Ready")
     nothing = Amounts.zero(len(rules.resources))
-    return Read(
+    return ParseResult(
         Node(
             name=metadata.name,
             total=totals,

@@ -1,6 +1,6 @@
 """Error values for unusable fields of objects, and a reader for plain data that finds them.
 
-Everyone who may patch a Pod can write its annotations. So the result for any content is a value or an `Unreadable`.
+Everyone who may patch a Pod can write its annotations. So the result for any content is a value or an `ParseError`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from situate.framework.pod.resources import MOST
-from situate.objects.settings.section import did_you_mean, shown
+from situate.framework.pod.resources import LARGEST_AMOUNT
+from situate.objects.settings.section import format_value, spelling_hint
 from situate.objects.values.quantity import BadQuantity, Quantity, decode_quantity
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ _ABSENT: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class ParseError:
     """One error in one object; `str()` is the sentence for its author."""
 
     about: str
@@ -41,12 +41,12 @@ class Unreadable:
 
 
 @dataclass(frozen=True, slots=True)
-class Read(Generic[T]):
+class ParseResult(Generic[T]):
     """Result of reading an object."""
 
     value: T | None
-    """None: no usable value. The first of `wrong` gives the reason."""
-    wrong: tuple[Unreadable, ...] = ()
+    """None: no usable value. The first of `errors` gives the reason."""
+    errors: tuple[ParseError, ...] = ()
     """With a value: the parts that were left out."""
 
 
@@ -60,22 +60,22 @@ class Place(msgspec.Struct, frozen=True):
     def annotation(cls, about: str, name: str) -> Place:
         return cls(about, f'metadata.annotations["{name}"]')
 
-    def at(self, key: str) -> Place:
+    def child(self, key: str) -> Place:
         return Place(self.about, f"{self.field}.{key}" if self.field else key)
 
-    def of(self, inner: Unreadable) -> Unreadable:
+    def locate_error(self, inner: ParseError) -> ParseError:
         """Return an error of a text that was read without its location, with this location added."""
         between = "." if self.field and inner.field and not inner.field.startswith("[") else ""
         return replace(inner, about=self.about, field=f"{self.field}{between}{inner.field}")
 
-    def unreadable(self, value: object, allowed: str, step: str = "") -> Unreadable:
-        return Unreadable(self.about, self.field, "" if value is _ABSENT else shown(value), allowed, step)
+    def parse_error(self, value: object, allowed: str, step: str = "") -> ParseError:
+        return ParseError(self.about, self.field, "" if value is _ABSENT else format_value(value), allowed, step)
 
 
-NOWHERE: Final = Place("", "")
+NO_PLACE: Final = Place("", "")
 
 
-def sayable(value: object) -> object:
+def replace_lone_surrogates(value: object) -> object:
     """Return JSON with U+FFFD for each half of a surrogate pair, `"\\ud800"`.
 
     Such text can be received, but not encoded.
@@ -84,22 +84,22 @@ def sayable(value: object) -> object:
         case str():
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         case list():
-            return [sayable(each) for each in value]
+            return [replace_lone_surrogates(each) for each in value]
         case dict():
-            return {sayable(key): sayable(each) for key, each in value.items()}
+            return {replace_lone_surrogates(key): replace_lone_surrogates(each) for key, each in value.items()}
     return value
 
 
-class Misread(Exception):
-    """Carries an `Unreadable` to the public function that returns it. No public function raises it further."""
+class ParseFailure(Exception):
+    """Carries an `ParseError` to the public function that returns it. No public function raises it further."""
 
-    def __init__(self, unreadable: Unreadable) -> None:
+    def __init__(self, unreadable: ParseError) -> None:
         super().__init__(str(unreadable))
-        self.unreadable = unreadable
+        self.error = unreadable
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A value of plain data and its location. Every method raises `Misread` for absent or wrong data.
+    """A value of plain data and its location. Every method raises `ParseFailure` for absent or wrong data.
 
     A struct, like `Place`, for speed: each field that is read creates one of both.
     """
@@ -108,63 +108,63 @@ class Part(msgspec.Struct, frozen=True):
     value: object
 
     @classmethod
-    def of_text(cls, text: str, place: Place) -> Part:
+    def parse_json(cls, text: str, place: Place) -> Part:
         """Parse JSON text."""
         try:
             return cls(place, msgspec.json.decode(text))
         except (msgspec.DecodeError, ValueError, RecursionError) as problem:
             said = "the JSON is nested too deeply" if isinstance(problem, RecursionError) else str(problem)
-            raise Misread(place.unreadable(text, "JSON", said)) from problem
+            raise ParseFailure(place.parse_error(text, "JSON", said)) from problem
 
     @property
-    def there(self) -> bool:
+    def is_present(self) -> bool:
         """Whether it is neither absent nor null."""
         return self.value is not _ABSENT and self.value is not None
 
     def __getitem__(self, key: str) -> Part:
         """Return a field, possibly absent. Null has only absent fields, as in Kubernetes."""
-        members = self.mapping() if self.there else {}
-        return Part(self.place.at(key), members.get(key, _ABSENT))
+        members = self.mapping() if self.is_present else {}
+        return Part(self.place.child(key), members.get(key, _ABSENT))
 
     def mapping(self) -> Mapping[str, object]:
         if not isinstance(self.value, Mapping):
-            raise self.misread("a mapping")
+            raise self.failure("a mapping")
         return self.value
 
-    def only(self, *known: str) -> None:
+    def check_known_keys(self, *known: str) -> None:
         """Check that the mapping has no other keys."""
         for key, value in self.mapping().items():
             if key not in known:
-                hint = did_you_mean(key, known)
-                at = self.place.at(key)
-                raise Misread(at.unreadable(value, f"only the keys {', '.join(known)}", hint))
+                hint = spelling_hint(key, known)
+                at = self.place.child(key)
+                raise ParseFailure(at.parse_error(value, f"only the keys {', '.join(known)}", hint))
 
     def items(self) -> tuple[Part, ...]:
         if not isinstance(self.value, list | tuple):
-            raise self.misread("a list")
+            raise self.failure("a list")
         return tuple(
             Part(Place(self.place.about, f"{self.place.field}[{number}]"), each)
             for number, each in enumerate(self.value)
         )
 
     def text(self, *, default: str | None = None) -> str:
-        if not self.there and default is not None:
+        if not self.is_present and default is not None:
             return default
         if not isinstance(self.value, str):
-            raise self.misread("text")
+            raise self.failure("text")
         return self.value
 
     def choice(self, *known: str) -> str:
         value = self.value
         if not isinstance(value, str) or value not in known:
-            hint = did_you_mean(value, known) if isinstance(value, str) else ""
-            raise self.misread("one of " + ", ".join(known), hint)
+            hint = spelling_hint(value, known) if isinstance(value, str) else ""
+            raise self.failure("one of " + ", ".join(known), hint)
         return value
 
-    def integer(self, least: int = 0, most: int = MOST) -> int:
+    def integer(self, least: int = 0, most: int = LARGEST_AMOUNT) -> int:
         value = self.value
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise self.misread(f"an integer from {least} to {most}")
+            raise self.failure(f"an integer from {least} to {most}")
         return value
 
     def milli(self, least: int = 0) -> int:
@@ -176,17 +176,17 @@ class Part(msgspec.Struct, frozen=True):
         return self._bounded(self.quantity().value, least, "")
 
     def quantity(self) -> Quantity:
-        if not self.there:
-            raise self.misread(_QUANTITY)
+        if not self.is_present:
+            raise self.failure(_QUANTITY)
         try:
             return decode_quantity(Quantity, self.value)
         except BadQuantity as problem:
-            raise self.misread(_QUANTITY, str(problem)) from problem
+            raise self.failure(_QUANTITY, str(problem)) from problem
 
-    def misread(self, allowed: str, step: str = "") -> Misread:
-        return Misread(self.place.unreadable(self.value, allowed, step))
+    def failure(self, allowed: str, step: str = "") -> ParseFailure:
+        return ParseFailure(self.place.parse_error(self.value, allowed, step))
 
     def _bounded(self, amount: int, least: int, unit: str) -> int:
-        if not least <= amount <= MOST:
-            raise self.misread(f"a quantity from {least}{unit if least else ''} to {MOST}{unit}")
+        if not least <= amount <= LARGEST_AMOUNT:
+            raise self.failure(f"a quantity from {least}{unit if least else ''} to {LARGEST_AMOUNT}{unit}")
         return amount

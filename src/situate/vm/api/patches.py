@@ -18,7 +18,7 @@ from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
 from situate.objects.values.quantity import Quantity
 from situate.vm.api.parse_errors import Place
-from situate.vm.api.quantities import amounts_text, read_amounts, shown_amount
+from situate.vm.api.quantities import amounts_text, format_amount, read_amounts
 from situate.vm.api.well_known import APPROVED, CLAIM_CLOSED, REQUESTED, RESIZE_REQUESTED, SCALING_UNIT
 from situate.vm.model.actions import Approve, ResizePod
 from situate.vm.model.policy import Rules
@@ -26,7 +26,7 @@ from situate.vm.model.resource_amounts import CPU, RESOURCES, Amounts
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
+class CreateObject:
     """A new object. AlreadyExists counts as success."""
 
     resource: ResourceType[Any]
@@ -35,7 +35,7 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True)
-class Remove:
+class DeleteObject:
     """Deletion of the object with this UID. NotFound counts as success.
 
     With an empty UID, it deletes the current object of that name.
@@ -48,7 +48,7 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PatchObject:
     """A patch of an object or its subresource."""
 
     resource: ResourceType[Any]
@@ -74,7 +74,7 @@ _NO_SUPPORT: Final = "Pod running on node without support for resize"
 """Error of the API server also for a Pod whose kubelet has not reported the resources of its containers yet."""
 
 
-def invalid(causes: Sequence[str]) -> str:
+def invalid_outcome(causes: Sequence[str]) -> str:
     """Return the outcome of a 422 from the messages of its causes. A failed test of the patch has no cause (B36)."""
     if not causes:
         return CONFLICT
@@ -82,7 +82,7 @@ def invalid(causes: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Moot:
+class NothingToWrite:
     """There is nothing to send."""
 
     why: str
@@ -90,7 +90,7 @@ class Moot:
     """One of the outcomes of `situate.vm.model.events.Written`."""
 
 
-Write: TypeAlias = Create | Remove | Change | Moot
+Write: TypeAlias = CreateObject | DeleteObject | PatchObject | NothingToWrite
 
 
 def annotate(
@@ -101,7 +101,7 @@ def annotate(
     `without`: an annotation to remove, if present and unchanged. If the object has no annotations, the patch writes the
     whole map and tests the resourceVersion instead (D20).
     """
-    patch = _annotate(meta, notes, tests or {}, set_with="add")
+    patch = _annotation_patch(meta, notes, tests or {}, set_with="add")
     if without not in meta.annotations:
         return patch
     gone = [
@@ -111,10 +111,10 @@ def annotate(
     return JsonPatch([*patch.body, *gone])
 
 
-def _annotate(meta: ObjectMeta, notes: Mapping[str, str], tests: Mapping[str, str], set_with: str) -> JsonPatch:
+def _annotation_patch(meta: ObjectMeta, notes: Mapping[str, str], tests: Mapping[str, str], set_with: str) -> JsonPatch:
     operations: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": meta.uid}]
     if not meta.annotations:
-        operations.append(_version(meta))
+        operations.append(_version_test(meta))
         operations.append({"op": "add", "path": "/metadata/annotations", "value": dict(notes)})
         return JsonPatch(operations)
     operations += [{"op": "test", "path": _path(key), "value": text} for key, text in tests.items()]
@@ -124,7 +124,9 @@ def _annotate(meta: ObjectMeta, notes: Mapping[str, str], tests: Mapping[str, st
     return JsonPatch(operations)
 
 
-def approval(action: Approve, machine: Unstructured, resource: ResourceType[Any], rules: Rules) -> Change | Moot:
+def approval_patch(
+    action: Approve, machine: Unstructured, resource: ResourceType[Any], rules: Rules
+) -> PatchObject | NothingToWrite:
     """Write the approved amount if unit and request are still those that were decided on (C26).
 
     The patch tests their texts as the VM has them, in any notation, and the resourceVersion. Without the latter, a late
@@ -133,9 +135,9 @@ def approval(action: Approve, machine: Unstructured, resource: ResourceType[Any]
     not count for the next one, which may be on another node.
     """
     meta = machine.metadata
-    runs_in = "" if rules.compat else _runs_in(machine)
+    runs_in = "" if rules.compat else _pod_name_in_status(machine)
     if runs_in and runs_in != action.pod.name:
-        return Moot(f"the VM now runs in {runs_in}", CONFLICT)
+        return NothingToWrite(f"the VM now runs in {runs_in}", CONFLICT)
     tests: dict[str, str] = {}
     by_version = not rules.compat
     for key, amount in ((SCALING_UNIT, action.unit), (REQUESTED, action.requested)):
@@ -144,32 +146,34 @@ def approval(action: Approve, machine: Unstructured, resource: ResourceType[Any]
             by_version = True  # no text can be tested
             continue
         said = read_amounts(text, Place.annotation(f"VirtualMachine {action.machine}", key))
-        if said != amount.compute:
-            return Moot(f"{key} is now {text}", CONFLICT)
+        if said != amount.compute_resources:
+            return NothingToWrite(f"{key} is now {text}", CONFLICT)
         tests[key] = text
     notes = {APPROVED: amounts_text(action.amount)}
     if action.closed_claim:
         notes[CLAIM_CLOSED] = action.closed_claim
-    patch = _annotate(meta, notes, tests, set_with="replace" if rules.compat else "add")
+    patch = _annotation_patch(meta, notes, tests, set_with="replace" if rules.compat else "add")
     if by_version and meta.annotations:
-        patch = JsonPatch([_version(meta), *patch.body])
+        patch = JsonPatch([_version_test(meta), *patch.body])
     if runs_in:
         patch = JsonPatch([{"op": "test", "path": "/status/podName", "value": runs_in}, *patch.body])
-    return Change(resource, meta.namespace, meta.name, patch)
+    return PatchObject(resource, meta.namespace, meta.name, patch)
 
 
-def _version(meta: ObjectMeta) -> dict[str, Any]:
+def _version_test(meta: ObjectMeta) -> dict[str, Any]:
     return {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}
 
 
-def _runs_in(machine: Unstructured) -> str:
+def _pod_name_in_status(machine: Unstructured) -> str:
     """Return the name of its Pod in its status; empty if there is none."""
     status = machine.content.get("status")
     name = status.get("podName") if isinstance(status, dict) else None
     return name if isinstance(name, str) else ""
 
 
-def resized(action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rules) -> Change | Moot:
+def resize_patch(
+    action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rules
+) -> PatchObject | NothingToWrite:
     """Patch the requests of one container so that the Pod requests the amount, and limits likewise (B34, B47).
 
     Limits change by the same difference. Only requests and limits that the container has are changed, so the QoS class
@@ -179,22 +183,22 @@ def resized(action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rul
     withdrawn and made again. So a late patch changes no amount that others rely on by then. The requests of a runner
     Pod grant nothing. There, the next patch corrects a late one, and the grant does not wait.
     """
-    if action.wish and pod.metadata.annotations.get(RESIZE_REQUESTED) != action.wish:
-        return Moot(f"the request on pod {action.pod} has changed", CONFLICT)
+    if action.request_text and pod.metadata.annotations.get(RESIZE_REQUESTED) != action.request_text:
+        return NothingToWrite(f"the request on pod {action.pod} has changed", CONFLICT)
     container = _container(action, pod)
     if container is None:
-        return Moot(f"pod {action.pod} has no container {action.container!r} with a cpu or memory request")
+        return NothingToWrite(f"pod {action.pod} has no container {action.container!r} with a cpu or memory request")
     names = rules.resources[: len(RESOURCES)]
-    own = _own(action, container, pod, names)
+    own = _container_amounts(action, container, pod, names)
     kind = "containers" if container in pod.spec.containers else "initContainers"
     place = f"/spec/{kind}/{getattr(pod.spec, _FIELDS[kind]).index(container)}"
     tests: list[dict[str, Any]] = [
         {"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid},
         {"op": "test", "path": f"{place}/name", "value": container.name},
     ]
-    if action.wish:
-        tests.append({"op": "test", "path": _path(RESIZE_REQUESTED), "value": action.wish})
-        tests.append(_version(pod.metadata))
+    if action.request_text:
+        tests.append({"op": "test", "path": _path(RESIZE_REQUESTED), "value": action.request_text})
+        tests.append(_version_test(pod.metadata))
     changes: list[dict[str, Any]] = []
     for number, name in enumerate(names):
         if name not in container.resources.requests:
@@ -204,10 +208,12 @@ def resized(action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rul
             if difference and name in amounts:
                 path = f"{place}/resources/{part}/{name}"
                 tests.append({"op": "test", "path": path, "value": str(amounts[name])})
-                changes.append({"op": "replace", "path": path, "value": _plus(amounts[name], name, difference)})
+                changes.append(
+                    {"op": "replace", "path": path, "value": _increased_text(amounts[name], name, difference)}
+                )
     if not changes:
-        return Moot(f"pod {action.pod} already has these requests", OK)
-    return Change(resource, pod.metadata.namespace, pod.metadata.name, JsonPatch([*tests, *changes]), "resize")
+        return NothingToWrite(f"pod {action.pod} already has these requests", OK)
+    return PatchObject(resource, pod.metadata.namespace, pod.metadata.name, JsonPatch([*tests, *changes]), "resize")
 
 
 _FIELDS: Final = {"containers": "containers", "initContainers": "init_containers"}
@@ -223,7 +229,7 @@ def _container(action: ResizePod, pod: Pod) -> Container | None:
     return None
 
 
-def _own(action: ResizePod, container: Container, pod: Pod, names: tuple[str, ...]) -> Amounts:
+def _container_amounts(action: ResizePod, container: Container, pod: Pod, names: tuple[str, ...]) -> Amounts:
     """Return the amounts that the container must request."""
     if action.own is not None:
         return action.own
@@ -240,8 +246,8 @@ def _amount(quantity: Quantity, name: str) -> int:
     return quantity.milli_value if name == RESOURCES[CPU] else quantity.value
 
 
-def _plus(quantity: Quantity, name: str, difference: int) -> str:
-    return shown_amount(name, _amount(quantity, name) + difference)
+def _increased_text(quantity: Quantity, name: str, difference: int) -> str:
+    return format_amount(name, _amount(quantity, name) + difference)
 
 
 def _path(key: str) -> str:

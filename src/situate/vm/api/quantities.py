@@ -16,23 +16,23 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from situate.objects.values.quantity import Quantity
-from situate.vm.api.parse_errors import NOWHERE, Misread, Part, Place, Unreadable
+from situate.vm.api.parse_errors import NO_PLACE, ParseError, ParseFailure, Part, Place
 from situate.vm.model.pods_and_nodes import NO_OVERCOMMIT
 from situate.vm.model.resource_amounts import RESOURCES, Amounts
 
 T = TypeVar("T")
 GIB: Final = 2**30
-REMEMBERED: Final = 1024
+MAX_CACHED_TEXT: Final = 1024
 """Characters. Real texts are shorter."""
-_FURTHER: Final = ("ephemeral-storage", "hugepages-")
+_OTHER_RESOURCE_PREFIXES: Final = ("ephemeral-storage", "hugepages-")
 """Beginnings of names without a domain for resources other than CPU and memory."""
-LEAST_CPU: Final = 50
-MOST_CPU: Final = 512_000
+MIN_CPU: Final = 50
+MAX_CPU: Final = 512_000
 """Limits of bounds, in milli-CPU (C5)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
+class GuestResources:
     """Content of `vm.neon.tech/resources` of a VM: its hard limits, and the use in its spec."""
 
     minimum: Amounts
@@ -51,7 +51,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeWish:
+class ContainerResizeRequest:
     """Request of a plain Pod for one of its containers (B34)."""
 
     container: str
@@ -68,7 +68,7 @@ class ResizeWish:
 
 def amounts_value(amounts: Amounts, resources: Sequence[str] = RESOURCES) -> dict[str, int | str]:
     """Return plain data in the order of the text."""
-    return {"vCPUs": cpu_value(amounts.cpu), "mem": memory_value(amounts.memory), **_further(amounts, resources)}
+    return {"vCPUs": cpu_value(amounts.cpu), "mem": memory_value(amounts.memory), **_further_values(amounts, resources)}
 
 
 def amounts_text(amounts: Amounts, resources: Sequence[str] = RESOURCES) -> str:
@@ -89,7 +89,7 @@ def json_text(value: Mapping[str, Any] | Sequence[Any]) -> str:
     return msgspec.json.encode(value).decode()
 
 
-class Reader(Generic[T]):
+class TextReader(Generic[T]):
     """Parser of texts with one value. Many objects have equal texts, so it caches the last few thousand texts.
 
     Long texts are not cached. An annotation may have 256 KiB, so their authors could fill the memory.
@@ -97,152 +97,154 @@ class Reader(Generic[T]):
 
     def __init__(self, of: Callable[[Part, tuple[str, ...]], T]) -> None:
         self._of = of
-        self._read = lru_cache(maxsize=4096)(self._fresh)
+        self._read = lru_cache(maxsize=4096)(self._parse)
 
-    def __call__(self, text: str, place: Place, resources: Sequence[str] = RESOURCES) -> T | Unreadable:
-        reading = self._read if len(text) <= REMEMBERED else self._fresh
+    def __call__(self, text: str, place: Place, resources: Sequence[str] = RESOURCES) -> T | ParseError:
+        reading = self._read if len(text) <= MAX_CACHED_TEXT else self._parse
         read = reading(text, tuple(resources))
-        return place.of(read) if isinstance(read, Unreadable) else read
+        return place.locate_error(read) if isinstance(read, ParseError) else read
 
-    def _fresh(self, text: str, resources: tuple[str, ...]) -> T | Unreadable:
+    def _parse(self, text: str, resources: tuple[str, ...]) -> T | ParseError:
         try:
-            return self._of(Part.of_text(text, NOWHERE), resources)
-        except Misread as problem:
-            return problem.unreadable
+            return self._of(Part.parse_json(text, NO_PLACE), resources)
+        except ParseFailure as problem:
+            return problem.error
 
 
-def amounts_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
-    """Parse `{vCPUs,mem}` and further resources. Raises `Misread`."""
+def parse_amounts(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
+    """Parse `{vCPUs,mem}` and further resources. Raises `ParseFailure`."""
     part.mapping()
-    further = (part[name].units() if part[name].there else 0 for name in resources[len(RESOURCES) :])
-    return Amounts.of(part["vCPUs"].milli(), part["mem"].units(), *further)
+    further = (part[name].units() if part[name].is_present else 0 for name in resources[len(RESOURCES) :])
+    return Amounts.from_values(part["vCPUs"].milli(), part["mem"].units(), *further)
 
 
-def unit_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
-    """Parse a compute unit. Neither CPU nor memory may be zero. Raises `Misread`."""
+def parse_unit(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
+    """Parse a compute unit. Neither CPU nor memory may be zero. Raises `ParseFailure`."""
     part.mapping()
     part["vCPUs"].milli(least=1)
     part["mem"].units(least=1)
-    return amounts_of(part, resources)
+    return parse_amounts(part, resources)
 
 
-def guest_of(part: Part, resources: Sequence[str] = RESOURCES) -> Guest:
-    """Parse `{cpus{min,max,use},memorySlots{min,max,use},memorySlotSize}`. Raises `Misread`.
+def parse_guest(part: Part, resources: Sequence[str] = RESOURCES) -> GuestResources:
+    """Parse `{cpus{min,max,use},memorySlots{min,max,use},memorySlotSize}`. Raises `ParseFailure`.
 
     The annotation and `spec.guest` of a VirtualMachine have the same form.
     """
     part.mapping()
     slot = part["memorySlotSize"]
-    slot_size = slot.units(least=1) if slot.there else GIB
+    slot_size = slot.units(least=1) if slot.is_present else GIB
     cpus, slots = part["cpus"], part["memorySlots"]
     further = (0,) * (len(resources) - len(RESOURCES))
 
     def amounts(key: str) -> Amounts:
-        return Amounts.of(cpus[key].milli(), slots[key].integer(most=2**20) * slot_size, *further)
+        return Amounts.from_values(cpus[key].milli(), slots[key].integer(most=2**20) * slot_size, *further)
 
-    return Guest(amounts("min"), amounts("use"), amounts("max"), slot_size)
+    return GuestResources(amounts("min"), amounts("use"), amounts("max"), slot_size)
 
 
-def usage_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
-    """Parse `{cpu,memory}`, as in the VM's status. Absent amounts are zero. Raises `Misread`."""
+def parse_usage(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
+    """Parse `{cpu,memory}`, as in the VM's status. Absent amounts are zero. Raises `ParseFailure`."""
     part.mapping()
     cpu, memory = part["cpu"], part["memory"]
     further = (0,) * (len(resources) - len(RESOURCES))
-    return Amounts.of(cpu.milli() if cpu.there else 0, memory.units() if memory.there else 0, *further)
+    return Amounts.from_values(
+        cpu.milli() if cpu.is_present else 0, memory.units() if memory.is_present else 0, *further
+    )
 
 
-def overcommit_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
-    """Parse `{cpu?,memory?}` in thousandths. Absent resources are not overcommitted. Raises `Misread`."""
+def parse_overcommit(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
+    """Parse `{cpu?,memory?}` in thousandths. Absent resources are not overcommitted. Raises `ParseFailure`."""
     part.mapping()
     names = (part[name] for name in resources)
-    return Amounts(tuple(each.milli(least=1) if each.there else NO_OVERCOMMIT for each in names))
+    return Amounts(tuple(each.milli(least=1) if each.is_present else NO_OVERCOMMIT for each in names))
 
 
 def read_bounds(
     text: str, place: Place, slot_size: int, resources: Sequence[str] = RESOURCES
-) -> Bounds | tuple[Unreadable, ...]:
+) -> Bounds | tuple[ParseError, ...]:
     """Parse `{min,max{cpu,mem}}`, or return all violations of C5."""
-    reading = _bounds if len(text) <= REMEMBERED else _bounds.__wrapped__
+    reading = _parse_bounds if len(text) <= MAX_CACHED_TEXT else _parse_bounds.__wrapped__
     read = reading(text, slot_size, tuple(resources))
-    return read if isinstance(read, Bounds) else tuple(map(place.of, read))
+    return read if isinstance(read, Bounds) else tuple(map(place.locate_error, read))
 
 
 @lru_cache(maxsize=4096)
-def _bounds(text: str, slot_size: int, resources: tuple[str, ...]) -> Bounds | tuple[Unreadable, ...]:
+def _parse_bounds(text: str, slot_size: int, resources: tuple[str, ...]) -> Bounds | tuple[ParseError, ...]:
     try:
-        part = Part.of_text(text, NOWHERE)
+        part = Part.parse_json(text, NO_PLACE)
         part.mapping()
-    except Misread as problem:
-        return (problem.unreadable,)
-    wrong: list[Unreadable] = []
+    except ParseFailure as problem:
+        return (problem.error,)
+    wrong: list[ParseError] = []
     found: dict[str, dict[str, int]] = {"min": {}, "max": {}}
     for end in ("min", "max"):
         for name in ("cpu", "mem"):
             try:
                 value = part[end][name]
-                found[end][name] = _bound(value, name, slot_size)
-            except Misread as problem:
-                wrong.append(problem.unreadable)
+                found[end][name] = _parse_bound(value, name, slot_size)
+            except ParseFailure as problem:
+                wrong.append(problem.error)
     for name in ("cpu", "mem"):
         least, most = found["min"].get(name), found["max"].get(name)
         if least is not None and most is not None and least > most:
-            step = f"max.{name} is {shown_amount(name, most)}"
-            wrong.append(part["min"][name].misread(f"at most max.{name}", step).unreadable)
+            step = f"max.{name} is {format_amount(name, most)}"
+            wrong.append(part["min"][name].failure(f"at most max.{name}", step).error)
     if wrong:
         return tuple(dict.fromkeys(wrong))  # an end that is no mapping gives the same error twice
     further = (0,) * (len(resources) - len(RESOURCES))
-    lowest, highest = (Amounts.of(found[end]["cpu"], found[end]["mem"], *further) for end in ("min", "max"))
+    lowest, highest = (Amounts.from_values(found[end]["cpu"], found[end]["mem"], *further) for end in ("min", "max"))
     return Bounds(lowest, highest)
 
 
-def shown_amount(name: str, amount: int) -> str:
+def format_amount(name: str, amount: int) -> str:
     return str(cpu_value(amount) if name == "cpu" else memory_value(amount))
 
 
-def resize_of(part: Part, resources: Sequence[str] = RESOURCES) -> ResizeWish:  # noqa: ARG001  # as all that are read
+def parse_resize(part: Part, resources: Sequence[str] = RESOURCES) -> ContainerResizeRequest:  # noqa: ARG001  # as all that are read
     """Parse `{"container":..,"cpu":..,"memory":..}`, and `"step":{"cpu":..,"memory":..}` if a part of it is useful.
 
-    At least one of the two amounts is given, or an amount of a resource that cannot be resized. Raises `Misread`.
+    At least one of the two amounts is given, or an amount of a resource that cannot be resized. Raises `ParseFailure`.
     """
     members, cpu, memory = part.mapping(), part["cpu"], part["memory"]
-    others = tuple(sorted(name for name in members if "/" in name or name.startswith(_FURTHER)))
-    if not cpu.there and not memory.there and not others:
-        raise part.misread("cpu, memory or both", "set the size that the container needs")
+    others = tuple(sorted(name for name in members if "/" in name or name.startswith(_OTHER_RESOURCE_PREFIXES)))
+    if not cpu.is_present and not memory.is_present and not others:
+        raise part.failure("cpu, memory or both", "set the size that the container needs")
     step = part["step"]
-    if step.there:
+    if step.is_present:
         step.mapping()
-    return ResizeWish(
+    return ContainerResizeRequest(
         part["container"].text(default=""),
-        cpu.milli(least=1) if cpu.there else None,
-        memory.units(least=1) if memory.there else None,
-        step["cpu"].milli(least=1) if step["cpu"].there else 0,
-        step["memory"].units(least=1) if step["memory"].there else 0,
+        cpu.milli(least=1) if cpu.is_present else None,
+        memory.units(least=1) if memory.is_present else None,
+        step["cpu"].milli(least=1) if step["cpu"].is_present else 0,
+        step["memory"].units(least=1) if step["memory"].is_present else 0,
         others,
     )
 
 
-read_amounts: Final = Reader(amounts_of)
+read_amounts: Final = TextReader(parse_amounts)
 """Reads the output of `amounts_text`, or other notations. CPU and memory must both be present."""
-read_unit: Final = Reader(unit_of)
+read_unit: Final = TextReader(parse_unit)
 """A compute unit: neither CPU nor memory is zero."""
-read_guest: Final = Reader(guest_of)
-read_usage: Final = Reader(usage_of)
-read_overcommit: Final = Reader(overcommit_of)
-read_resize: Final = Reader(resize_of)
+read_guest: Final = TextReader(parse_guest)
+read_usage: Final = TextReader(parse_usage)
+read_overcommit: Final = TextReader(parse_overcommit)
+read_resize: Final = TextReader(parse_resize)
 
 
-def _bound(value: Part, name: str, slot_size: int) -> int:
+def _parse_bound(value: Part, name: str, slot_size: int) -> int:
     if name == "cpu":
         cpu = value.milli()
-        if not LEAST_CPU <= cpu <= MOST_CPU:
-            raise value.misread("from 50m to 512")
+        if not MIN_CPU <= cpu <= MAX_CPU:
+            raise value.failure("from 50m to 512")
         return cpu
     memory = value.units(least=1)
     if memory % slot_size:
-        raise value.misread(f"a multiple of the memory slot size, {memory_value(slot_size)}")
+        raise value.failure(f"a multiple of the memory slot size, {memory_value(slot_size)}")
     return memory
 
 
-def _further(amounts: Amounts, resources: Sequence[str]) -> dict[str, int | str]:
+def _further_values(amounts: Amounts, resources: Sequence[str]) -> dict[str, int | str]:
     pairs = zip(resources[len(RESOURCES) :], amounts.values[len(RESOURCES) :], strict=False)
     return {name: memory_value(amount) for name, amount in pairs if amount}

@@ -15,8 +15,8 @@ import msgspec
 from situate.framework.pod.resources import amounts, pod_request
 from situate.objects.kinds.pods import Container, Pod, PodStatus
 from situate.objects.values.quantity import Quantity
-from situate.vm.api.parse_errors import Place, Unreadable
-from situate.vm.api.quantities import ResizeWish
+from situate.vm.api.parse_errors import ParseError, Place
+from situate.vm.api.quantities import ContainerResizeRequest
 from situate.vm.api.well_known import RESIZE_REQUESTED
 from situate.vm.model.pods_and_nodes import Refusal, Resize
 from situate.vm.model.policy import Rules
@@ -31,7 +31,7 @@ SIDECAR: Final = "Always"
 """Restart policy of a sidecar: an init container that runs next to the containers."""
 
 
-def named(pod: Pod, name: str) -> Container | Unreadable:
+def named_container(pod: Pod, name: str) -> Container | ParseError:
     """Return the named container, or the only one if none is named. Init containers must be named."""
     running = [*pod.spec.containers, *(each for each in pod.spec.init_containers if each.name == name)]
     found = [each for each in running if each.name == (name or each.name)]
@@ -40,21 +40,21 @@ def named(pod: Pod, name: str) -> Container | Unreadable:
     about = f"pod {pod.metadata.namespace}/{pod.metadata.name}"
     sidecars = (each for each in pod.spec.init_containers if each.restart_policy == SIDECAR)
     allowed = "one of " + ", ".join(each.name for each in (*pod.spec.containers, *sidecars))
-    return Place.annotation(about, RESIZE_REQUESTED).at("container").unreadable(name, allowed)
+    return Place.annotation(about, RESIZE_REQUESTED).child("container").parse_error(name, allowed)
 
 
-def resize(pod: Pod, counts: Amounts, wish: ResizeWish, rules: Rules) -> Resize | Unreadable:
+def build_resize(pod: Pod, counts: Amounts, wish: ContainerResizeRequest, rules: Rules) -> Resize | ParseError:
     """Return the request as the ledger holds it. `counts`: the amounts that the Pod counts for now."""
-    container = named(pod, wish.container)
-    if isinstance(container, Unreadable):
+    container = named_container(pod, wish.container)
+    if isinstance(container, ParseError):
         return container
     has = amounts(container.resources.requests)
     own = [has.get(name, 0) for name in rules.resources]
     for place, amount in enumerate((wish.cpu, wish.memory)):
         own[place] = own[place] if amount is None else amount
-    wanted = _with_own(pod, container, own, rules)
+    wanted = _request_with_container(pod, container, own, rules)
     steps = (wish.cpu_step, wish.memory_step)
-    missing = (wanted - counts).positive()
+    missing = (wanted - counts).positive_part()
     return Resize(
         container=container.name,
         own=Amounts(tuple(own)),
@@ -64,11 +64,11 @@ def resize(pod: Pod, counts: Amounts, wish: ResizeWish, rules: Rules) -> Resize 
         done=all(has.get(name, 0) == amount for name, amount in zip(RESOURCES, own, strict=False)),
         text=pod.metadata.annotations.get(RESIZE_REQUESTED, ""),
         guaranteed=pod.status.qos_class == GUARANTEED,
-        refusal=why_not(pod, container, wish, rules),
+        refusal=first_refusal(pod, container, wish, rules),
     )
 
 
-def _with_own(pod: Pod, container: Container, own: Sequence[int], rules: Rules) -> Amounts:
+def _request_with_container(pod: Pod, container: Container, own: Sequence[int], rules: Rules) -> Amounts:
     """Return the whole request of the Pod if the container requested `own`, from the spec alone."""
     requests = dict(container.resources.requests)
     for name, amount in zip(rules.resources, own, strict=True):
@@ -85,47 +85,52 @@ def _with_own(pod: Pod, container: Container, own: Sequence[int], rules: Rules) 
     return Amounts(tuple(max(0, asked.get(name, 0)) for name in rules.resources))
 
 
-def account(pod: Pod, rules: Rules) -> Amounts | None:
+def resizable_requests(pod: Pod, rules: Rules) -> Amounts | None:
     """Return the requests of a runner Pod if they may grow and shrink with its VM (B47), else None.
 
     They are those of its first container with a request, unless a rule forbids to resize it.
     """
     container = next((each for each in pod.spec.containers if each.resources.requests), None)
-    if container is None or rules.compat or not rules.grow_pod or next(fixed(pod, rules), None) is not None:
+    if container is None or rules.compat or not rules.grow_pod or next(pod_refusals(pod, rules), None) is not None:
         return None
     has = amounts(container.resources.requests)
-    if next(_of_container(container, RESOURCES, rules), None) is not None:
+    if next(_container_refusals(container, RESOURCES, rules), None) is not None:
         return None
     return Amounts(tuple(has.get(name, 0) for name in rules.resources))
 
 
-def why_not(pod: Pod, container: Container, wish: ResizeWish, rules: Rules) -> Refusal | None:
+def first_refusal(pod: Pod, container: Container, wish: ContainerResizeRequest, rules: Rules) -> Refusal | None:
     """Return the first reason of B36 in the Pod itself; None: the resize is attempted."""
-    return next(_reasons(pod, container, wish, rules), None)
+    return next(_refusals(pod, container, wish, rules), None)
 
 
-def _reasons(pod: Pod, container: Container, wish: ResizeWish, rules: Rules) -> Iterator[Refusal]:
-    yield from fixed(pod, rules)
-    if (once := runs_once(pod, container)) is not None:
+def _refusals(pod: Pod, container: Container, wish: ContainerResizeRequest, rules: Rules) -> Iterator[Refusal]:
+    yield from pod_refusals(pod, rules)
+    if (once := init_container_refusal(pod, container)) is not None:
         yield once
-    if (others := of_other_resources(wish)) is not None:
+    if (others := other_resources_refusal(wish)) is not None:
         yield others
     has = amounts(container.resources.requests)
     wished = {name: amount for name, amount in zip(RESOURCES, (wish.cpu, wish.memory), strict=True) if amount}
-    yield from _of_container(container, [name for name, amount in wished.items() if has.get(name) != amount], rules)
-    yield from _of_quality(pod, container, wish)
-    if all(has.get(name) == amount for name, amount in wished.items()) and (pending := infeasible(pod)) is not None:
+    yield from _container_refusals(
+        container, [name for name, amount in wished.items() if has.get(name) != amount], rules
+    )
+    yield from _qos_refusals(pod, container, wish)
+    if (
+        all(has.get(name) == amount for name, amount in wished.items())
+        and (pending := infeasible_refusal(pod)) is not None
+    ):
         yield pending
 
 
-def of_other_resources(wish: ResizeWish) -> Refusal | None:
+def other_resources_refusal(wish: ContainerResizeRequest) -> Refusal | None:
     if not wish.others:
         return None
     allowed = " and ".join(RESOURCES)
     return Refusal("OtherResource", f"{', '.join(wish.others)} cannot be resized in place; only {allowed} can")
 
 
-def runs_once(pod: Pod, container: Container) -> Refusal | None:
+def init_container_refusal(pod: Pod, container: Container) -> Refusal | None:
     """Return the refusal for an init container that is no sidecar."""
     if container.restart_policy == SIDECAR or all(each is not container for each in pod.spec.init_containers):
         return None
@@ -134,7 +139,7 @@ def runs_once(pod: Pod, container: Container) -> Refusal | None:
     )
 
 
-def fixed(pod: Pod, rules: Rules) -> Iterator[Refusal]:
+def pod_refusals(pod: Pod, rules: Rules) -> Iterator[Refusal]:
     """Yield the reasons that forbid every resize of the Pod."""
     if not rules.server_resizes:
         yield Refusal("ServerTooOld", "the API server does not support pods/resize; Kubernetes 1.33 or later does")
@@ -152,7 +157,7 @@ def fixed(pod: Pod, rules: Rules) -> Iterator[Refusal]:
         yield Refusal("PodLevelResources", "the pod has pod-level resources (spec.resources), which vm does not resize")
 
 
-def _of_container(container: Container, changed: Iterable[str], rules: Rules) -> Iterator[Refusal]:
+def _container_refusals(container: Container, changed: Iterable[str], rules: Rules) -> Iterator[Refusal]:
     for name in changed:
         if name not in container.resources.requests:
             message = f"container {container.name} has no {name} request, and only an existing request can be resized"
@@ -163,7 +168,7 @@ def _of_container(container: Container, changed: Iterable[str], rules: Rules) ->
             yield Refusal("RestartNeeded", f"{message}, and vm.resizeWithRestart does not allow this")
 
 
-def _of_quality(pod: Pod, container: Container, wish: ResizeWish) -> Iterator[Refusal]:
+def _qos_refusals(pod: Pod, container: Container, wish: ContainerResizeRequest) -> Iterator[Refusal]:
     """Yield the refusal for a changed QoS class. Limits change with requests, so only a first request causes it."""
     all_of_it = [*pod.spec.containers, *pod.spec.init_containers]
     has = [(amounts(each.resources.requests), amounts(each.resources.limits)) for each in all_of_it]
@@ -174,12 +179,12 @@ def _of_quality(pod: Pod, container: Container, wish: ResizeWish) -> Iterator[Re
             if name in limits:
                 limits[name] += amount - requests.get(name, 0)
             requests[name] = amount
-    before, after = quality(has), quality([*has[:place], (requests, limits), *has[place + 1 :]])
+    before, after = qos_class(has), qos_class([*has[:place], (requests, limits), *has[place + 1 :]])
     if before != after:
         yield Refusal("QOSClassWouldChange", f"the QoS class of the pod would change from {before} to {after}")
 
 
-def quality(containers: Sequence[tuple[Mapping[str, int], Mapping[str, int]]]) -> str:
+def qos_class(containers: Sequence[tuple[Mapping[str, int], Mapping[str, int]]]) -> str:
     """Return the QoS class by requests and limits of all containers (upstream: ComputePodQOS)."""
     asked = [[amount for name in RESOURCES for amount in (each[0].get(name), each[1].get(name))] for each in containers]
     if not any(amount for each in asked for amount in each):
@@ -188,7 +193,7 @@ def quality(containers: Sequence[tuple[Mapping[str, int], Mapping[str, int]]]) -
     return GUARANTEED if whole else "Burstable"
 
 
-def infeasible(pod: Pod) -> Refusal | None:
+def infeasible_refusal(pod: Pod) -> Refusal | None:
     """Return the refusal if the kubelet can never fulfil the current spec (B35).
 
     Conditions for an earlier spec are ignored.

@@ -9,12 +9,18 @@ from typing import ClassVar
 from situate.objects.kinds import pods as objects
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
-from situate.vm.api.parse_errors import Read
-from situate.vm.api.pods import by_requests, read_pod
-from situate.vm.backends.kubevirt_instances import InstanceSeen, read_instance
+from situate.vm.api.parse_errors import ParseResult
+from situate.vm.api.pods import pod_from_requests, read_pod
+from situate.vm.backends.kubevirt_instances import ObservedInstance, read_instance
 from situate.vm.backends.kubevirt_migrations import KubeVirtMigrations
 from situate.vm.backends.kubevirt_names import INSTANCES
-from situate.vm.backends.kubevirt_pods import instance_of, made_for, read_launcher, runner, unmoved
+from situate.vm.backends.kubevirt_pods import (
+    instance_of,
+    migration_of_target,
+    read_launcher,
+    running_pod_name,
+    without_target_constraints,
+)
 from situate.vm.backends.neonvm import Backend
 from situate.vm.model import pods_and_nodes
 from situate.vm.model.pods_and_nodes import Ref
@@ -26,7 +32,7 @@ class KubeVirtSystem:
     """VirtualMachineInstances of `kubevirt.io/v1`. They are migrated, but not resized."""
 
     machines: ClassVar[ResourceType[Unstructured]] = INSTANCES
-    install: ClassVar[str] = "install KubeVirt, or remove system: kubevirt from the vm section"
+    install_hint: ClassVar[str] = "install KubeVirt, or remove system: kubevirt from the vm section"
 
     pin_target: bool = True
     """As in `KubeVirtMigrations`."""
@@ -38,28 +44,30 @@ class KubeVirtSystem:
         return instance_of(pod)
 
     def migration_of(self, pod: objects.Pod) -> Ref | None:
-        return made_for(pod)
+        return migration_of_target(pod)
 
-    def unmoved(self, pod: objects.Pod) -> objects.Pod:
-        return unmoved(pod)
+    def without_target_constraints(self, pod: objects.Pod) -> objects.Pod:
+        return without_target_constraints(pod)
 
-    def read_machine(self, machine: Unstructured, rules: Rules) -> Read[InstanceSeen]:
+    def read_machine(self, machine: Unstructured, rules: Rules) -> ParseResult[ObservedInstance]:
         return read_instance(machine, rules)
 
-    def read_pod(self, pod: objects.Pod, rules: Rules, machine: InstanceSeen | None) -> Read[pods_and_nodes.Pod]:
-        return read_pod(pod, rules) if instance_of(pod) is None else Read(read_launcher(pod, rules, machine))
+    def read_pod(
+        self, pod: objects.Pod, rules: Rules, machine: ObservedInstance | None
+    ) -> ParseResult[pods_and_nodes.Pod]:
+        return read_pod(pod, rules) if instance_of(pod) is None else ParseResult(read_launcher(pod, rules, machine))
 
-    def by_requests(self, pod: objects.Pod, rules: Rules, machine: InstanceSeen | None) -> pods_and_nodes.Pod:
-        return by_requests(pod, rules) if instance_of(pod) is None else read_launcher(pod, rules, machine)
+    def pod_from_requests(self, pod: objects.Pod, rules: Rules, machine: ObservedInstance | None) -> pods_and_nodes.Pod:
+        return pod_from_requests(pod, rules) if instance_of(pod) is None else read_launcher(pod, rules, machine)
 
-    def kept(
+    def pod_with_known_reservation(
         self,
         known: pods_and_nodes.Pod,
         pod: objects.Pod,  # noqa: ARG002  # its pods can always be read
         rules: Rules,  # noqa: ARG002
-        machine: InstanceSeen | None,  # noqa: ARG002
+        machine: ObservedInstance | None,  # noqa: ARG002
     ) -> pods_and_nodes.Pod:
         return known
 
-    def runner(self, machine: InstanceSeen, pods: Iterable[objects.Pod]) -> str:
-        return runner(machine, pods)
+    def running_pod_name(self, machine: ObservedInstance, pods: Iterable[objects.Pod]) -> str:
+        return running_pod_name(machine, pods)

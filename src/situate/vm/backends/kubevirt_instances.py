@@ -12,9 +12,9 @@ from typing import Final
 
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.values.timestamps import BadTime, parse_time
-from situate.vm.api.claims import read_moved
-from situate.vm.api.parse_errors import Misread, Part, Place, Read, Unreadable
-from situate.vm.api.well_known import ALWAYS_MIGRATE_LABEL, AUTO_MIGRATION_LABEL, CLAIM_CLOSED, MOVED
+from situate.vm.api.claims import read_migration_times
+from situate.vm.api.parse_errors import ParseError, ParseFailure, ParseResult, Part, Place
+from situate.vm.api.well_known import ALWAYS_MIGRATE_LABEL, AUTO_MIGRATION_LABEL, CLAIM_CLOSED, MIGRATION_TIMES
 from situate.vm.backends.kubevirt_names import INSTANCE_KIND, LIVE_MIGRATABLE
 from situate.vm.model.pods_and_nodes import Phase, Ref
 from situate.vm.model.policy import Rules
@@ -37,7 +37,7 @@ class LastMigration:
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceSeen:
+class ObservedInstance:
     """A VirtualMachineInstance in its current state."""
 
     ref: Ref
@@ -55,12 +55,12 @@ class InstanceSeen:
     moved_at: tuple[float, ...]
 
     @property
-    def migrating(self) -> str:
+    def ongoing_migration(self) -> str:
         """UID of the ongoing migration; empty if there is none."""
         return "" if self.last.over else self.last.uid
 
 
-def read_instance(vmi: Unstructured, rules: Rules) -> Read[InstanceSeen]:  # noqa: ARG001  # as every system reads
+def read_instance(vmi: Unstructured, rules: Rules) -> ParseResult[ObservedInstance]:  # noqa: ARG001  # as every system reads
     """Parse a VirtualMachineInstance. `value` is None if its status is unreadable.
 
     Unreadable annotations are left out and reported in `wrong`.
@@ -70,26 +70,26 @@ def read_instance(vmi: Unstructured, rules: Rules) -> Read[InstanceSeen]:  # noq
     root = Part(Place(about, ""), vmi.content)
     try:
         status = root["status"]
-        last = _last(status["migrationState"])
+        last = _last_migration(status["migrationState"])
         node, phase = status["nodeName"].text(default=""), status["phase"].text(default="")
-        conditions = status["conditions"].items() if status["conditions"].there else ()
+        conditions = status["conditions"].items() if status["conditions"].is_present else ()
         migratable = any(
             each["type"].value == LIVE_MIGRATABLE and each["status"].value == "True" for each in conditions
         )
         guest = root["spec"]["domain"]["memory"]["guest"]
-        memory = guest.units() if guest.there else 0
-    except Misread as problem:
-        return Read(None, (problem.unreadable,))
-    wrong: tuple[Unreadable, ...] = ()
+        memory = guest.units() if guest.is_present else 0
+    except ParseFailure as problem:
+        return ParseResult(None, (problem.error,))
+    wrong: tuple[ParseError, ...] = ()
     moved_at: tuple[float, ...] = ()
-    if MOVED in metadata.annotations:
-        moves = read_moved(metadata.annotations[MOVED], Place.annotation(about, MOVED))
-        if isinstance(moves, Unreadable):
+    if MIGRATION_TIMES in metadata.annotations:
+        moves = read_migration_times(metadata.annotations[MIGRATION_TIMES], Place.annotation(about, MIGRATION_TIMES))
+        if isinstance(moves, ParseError):
             wrong = (moves,)
         else:
             moved_at = moves
-    wanted, always = allows_moving(metadata.labels)
-    seen = InstanceSeen(
+    wanted, always = allows_migration(metadata.labels)
+    seen = ObservedInstance(
         ref=Ref(metadata.namespace, metadata.name, metadata.uid),
         phase=_phase(phase, last),
         node=node,
@@ -101,10 +101,10 @@ def read_instance(vmi: Unstructured, rules: Rules) -> Read[InstanceSeen]:  # noq
         closed_claim=metadata.annotations.get(CLAIM_CLOSED, ""),
         moved_at=moved_at,
     )
-    return Read(seen, wrong)
+    return ParseResult(seen, wrong)
 
 
-def allows_moving(labels: Mapping[str, str]) -> tuple[bool, bool]:
+def allows_migration(labels: Mapping[str, str]) -> tuple[bool, bool]:
     """Return whether the labels allow migration, and whether `testing-only-always-migrate` does (C9)."""
     always = labels.get(ALWAYS_MIGRATE_LABEL) == "true"
     return always or labels.get(AUTO_MIGRATION_LABEL) == "true", always
@@ -116,20 +116,20 @@ def _phase(phase: str, last: LastMigration) -> Phase:
     return Phase.FROZEN if last.uid and not last.over else Phase.RUNNING
 
 
-def _last(state: Part) -> LastMigration:
+def _last_migration(state: Part) -> LastMigration:
     completed = state["completed"].value is True or state["failed"].value is True
     return LastMigration(
         state["migrationUid"].text(default=""),
         completed,
         state["sourcePod"].text(default=""),
-        _time(state["endTimestamp"]),
+        _optional_time(state["endTimestamp"]),
     )
 
 
-def _time(part: Part) -> float | None:
-    if not part.there:
+def _optional_time(part: Part) -> float | None:
+    if not part.is_present:
         return None
     try:
         return parse_time(part.text()).timestamp()
     except BadTime as problem:
-        raise part.misread("a time such as 2024-01-31T12:00:00Z") from problem
+        raise part.failure("a time such as 2024-01-31T12:00:00Z") from problem

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from situate.objects.kinds.unstructured import Unstructured
-from situate.vm.api.migrations import read_written, seen_with
-from situate.vm.api.parse_errors import Misread, Part, Place, Read
-from situate.vm.api.patches import Create, Remove
+from situate.vm.api.migrations import observed_migration, read_migration_annotations
+from situate.vm.api.parse_errors import ParseFailure, ParseResult, Part, Place
+from situate.vm.api.patches import CreateObject, DeleteObject
 from situate.vm.backends.kubevirt_names import HOSTNAME_LABEL, INSTANCE_MIGRATIONS
-from situate.vm.backends.neonvm import created_for
-from situate.vm.model.events import MigrationPhase, MigrationSeen
+from situate.vm.backends.neonvm import migration_object
+from situate.vm.model.events import MigrationObserved, MigrationPhase
 from situate.vm.model.migrations import Claim, Move
 from situate.vm.model.policy import Rules
 
@@ -49,38 +49,38 @@ class KubeVirtMigrations:
         self._rules = rules
         self._pin_target = pin_target
 
-    def create(self, move: Move, claim: Claim | None) -> Create:
+    def create(self, move: Move, claim: Claim | None) -> CreateObject:
         spec: dict[str, Any] = {"vmiName": move.machine.name}
         if self._pin_target and move.target_node:
             spec["addedNodeSelector"] = {HOSTNAME_LABEL: move.target_node}
-        return created_for(self.resource, move, claim, spec, self._rules)
+        return migration_object(self.resource, move, claim, spec, self._rules)
 
-    def observe(self, migration: Unstructured, now: float) -> Read[MigrationSeen]:  # noqa: ARG002  # tells no progress
+    def observe(self, migration: Unstructured, now: float) -> ParseResult[MigrationObserved]:  # noqa: ARG002  # tells no progress
         """Parse a migration. `value` is None if it names no VM or has an unknown phase."""
         metadata = migration.metadata
         about = f"{self.resource.kind} {metadata.namespace}/{metadata.name}"
-        written = read_written(metadata, about, self._rules)
+        written = read_migration_annotations(metadata, about, self._rules)
         root = Part(Place(about, ""), migration.content)
         try:
             name = root["spec"]["vmiName"].text()
             phase, state = _phase(root["status"]), root["status"]["migrationState"]
-            pinned = root["spec"]["addedNodeSelector"][HOSTNAME_LABEL].there
+            pinned = root["spec"]["addedNodeSelector"][HOSTNAME_LABEL].is_present
             source, target = state["sourcePod"].text(default=""), state["targetPod"].text(default="")
             source_node, target_node = state["sourceNode"].text(default=""), state["targetNode"].text(default="")
-        except Misread as problem:
-            return Read(None, (problem.unreadable, *written.wrong))
-        seen = seen_with(metadata, written, name, phase, (source, source_node), (target, target_node))
-        return Read(replace(seen, tells_progress=False, pinned=pinned), written.wrong)
+        except ParseFailure as problem:
+            return ParseResult(None, (problem.error, *written.errors))
+        seen = observed_migration(metadata, written, name, phase, (source, source_node), (target, target_node))
+        return ParseResult(replace(seen, reports_progress=False, pinned=pinned), written.errors)
 
-    def cancel(self, namespace: str, name: str, uid: str) -> Remove:
-        return Remove(self.resource, namespace, name, uid)
+    def cancel(self, namespace: str, name: str, uid: str) -> DeleteObject:
+        return DeleteObject(self.resource, namespace, name, uid)
 
-    def delete(self, namespace: str, name: str, uid: str) -> Remove:
-        return Remove(self.resource, namespace, name, uid)
+    def delete(self, namespace: str, name: str, uid: str) -> DeleteObject:
+        return DeleteObject(self.resource, namespace, name, uid)
 
 
 def _phase(status: Part) -> MigrationPhase:
-    phase = status["phase"].choice(*_PHASES, "Failed") if status["phase"].there else ""
+    phase = status["phase"].choice(*_PHASES, "Failed") if status["phase"].is_present else ""
     if phase != "Failed":
         return _PHASES[phase]
     return MigrationPhase(failed=True, reason=status["migrationState"]["failureReason"].text(default=""))

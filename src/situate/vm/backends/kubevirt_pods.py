@@ -12,8 +12,8 @@ from dataclasses import replace
 import msgspec
 
 from situate.objects.kinds import pods as objects
-from situate.vm.api.pods import by_requests
-from situate.vm.backends.kubevirt_instances import InstanceSeen, allows_moving
+from situate.vm.api.pods import pod_from_requests
+from situate.vm.backends.kubevirt_instances import ObservedInstance, allows_migration
 from situate.vm.backends.kubevirt_names import (
     APP_LABEL,
     GROUP,
@@ -38,7 +38,7 @@ def instance_of(pod: objects.Pod) -> Ref | None:
     return Ref(pod.metadata.namespace, owner.name, owner.uid)
 
 
-def made_for(pod: objects.Pod) -> Ref | None:
+def migration_of_target(pod: objects.Pod) -> Ref | None:
     """Return the migration that the Pod was created for, ongoing or not; None for the first Pod of a VM."""
     uid = pod.metadata.labels.get(MIGRATION_UID_LABEL, "")
     if not uid or instance_of(pod) is None:
@@ -46,23 +46,23 @@ def made_for(pod: objects.Pod) -> Ref | None:
     return Ref(pod.metadata.namespace, pod.metadata.annotations.get(MIGRATION_NAME, ""), uid)
 
 
-def role_in(pod: objects.Pod, seen: InstanceSeen | None) -> Role:
+def launcher_role(pod: objects.Pod, seen: ObservedInstance | None) -> Role:
     """Return the role that its labels give, corrected by the status of its VM, if known.
 
     A Pod that its VM has left still counts as a source: it is not migrated and does not grow.
     """
-    migration = made_for(pod)
+    migration = migration_of_target(pod)
     uid = "" if migration is None else migration.uid
     if seen is None:
         return Role.TARGET if uid else Role.IDLE
     if pod.spec.node_name and pod.spec.node_name == seen.node:
-        return Role.SOURCE if seen.migrating not in ("", uid) else Role.IDLE
-    if uid and not _left(pod, uid, seen):
+        return Role.SOURCE if seen.ongoing_migration not in ("", uid) else Role.IDLE
+    if uid and not _has_left(pod, uid, seen):
         return Role.TARGET
     return Role.SOURCE if seen.node and pod.spec.node_name else Role.IDLE
 
 
-def _left(pod: objects.Pod, uid: str, seen: InstanceSeen) -> bool:
+def _has_left(pod: objects.Pod, uid: str, seen: ObservedInstance) -> bool:
     """Return whether the VM has left this former target in a later migration."""
     last = seen.last
     if not last.over or last.uid in ("", uid):
@@ -73,12 +73,12 @@ def _left(pod: objects.Pod, uid: str, seen: InstanceSeen) -> bool:
     return created is not None and last.ended_at is not None and created.timestamp() < last.ended_at
 
 
-def unmoved(pod: objects.Pod) -> objects.Pod:
+def without_target_constraints(pod: objects.Pod) -> objects.Pod:
     """Return the Pod without the constraints that only a target has: its pinned node, and avoiding its source's node.
 
     KubeVirt makes the next target from the VM's own spec. It adds its requirement at the end of a term.
     """
-    if made_for(pod) is None:
+    if migration_of_target(pod) is None:
         return pod
     spec = pod.spec
     selector = {key: value for key, value in spec.node_selector.items() if key != HOSTNAME_LABEL}
@@ -99,20 +99,20 @@ def _without_source(term: objects.NodeSelectorTerm) -> objects.NodeSelectorTerm:
     return msgspec.structs.replace(term, match_expressions=term.match_expressions[:-1])
 
 
-def runner(seen: InstanceSeen, pods: Iterable[objects.Pod]) -> str:
+def running_pod_name(seen: ObservedInstance, pods: Iterable[objects.Pod]) -> str:
     """Return the name of the Pod on the VM's node; of several, the newest, since the VM may have been restarted."""
     here = [each for each in pods if seen.node and each.spec.node_name == seen.node and not each.finished]
     here.sort(key=lambda each: (each.metadata.creation_timestamp is not None, each.metadata.creation_timestamp))
     return here[-1].metadata.name if here else ""
 
 
-def read_launcher(pod: objects.Pod, rules: Rules, seen: InstanceSeen | None) -> pods_and_nodes.Pod:
+def read_launcher(pod: objects.Pod, rules: Rules, seen: ObservedInstance | None) -> pods_and_nodes.Pod:
     """Return the Pod with its requests as its amounts, KubeVirt's overhead included. Its VM has the same size."""
-    counted = by_requests(pod, rules)
+    counted = pod_from_requests(pod, rules)
     ref = instance_of(pod)
     assert ref is not None, f"{pod.metadata.namespace}/{pod.metadata.name} does not run a VM"
-    role = role_in(pod, seen)
-    wanted, always = allows_moving(pod.metadata.labels) if seen is None else (seen.wanted, seen.always)
+    role = launcher_role(pod, seen)
+    wanted, always = allows_migration(pod.metadata.labels) if seen is None else (seen.wanted, seen.always)
     movable = seen is not None and seen.live_migratable and wanted
     return replace(
         counted,

@@ -13,8 +13,8 @@ from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType, unstructured
 from situate.vm.api.claims import amount_text, claim_text
 from situate.vm.api.migrations import read_migration
-from situate.vm.api.parse_errors import Read
-from situate.vm.api.patches import Create, Remove
+from situate.vm.api.parse_errors import ParseResult
+from situate.vm.api.patches import CreateObject, DeleteObject
 from situate.vm.api.quantities import memory_value
 from situate.vm.api.well_known import (
     CLAIM,
@@ -26,7 +26,7 @@ from situate.vm.api.well_known import (
     TARGET_AMOUNT,
     TARGET_NODE,
 )
-from situate.vm.model.events import MigrationSeen
+from situate.vm.model.events import MigrationObserved
 from situate.vm.model.migrations import Claim, Move
 from situate.vm.model.policy import Rules
 
@@ -42,26 +42,26 @@ class Backend(Protocol):
         """The watched resource of its migrations."""
         ...
 
-    def create(self, move: Move, claim: Claim | None) -> Create:
+    def create(self, move: Move, claim: Claim | None) -> CreateObject:
         """Return the object with its claim and its target, created in one call (B2)."""
         ...
 
-    def observe(self, migration: Unstructured, now: float) -> Read[MigrationSeen]:
+    def observe(self, migration: Unstructured, now: float) -> ParseResult[MigrationObserved]:
         """Parse the state of a migration. `now` is in seconds since the epoch."""
         ...
 
-    def cancel(self, namespace: str, name: str, uid: str) -> Remove:
+    def cancel(self, namespace: str, name: str, uid: str) -> DeleteObject:
         """Stop an unfinished migration. The VM runs on where it is."""
         ...
 
-    def delete(self, namespace: str, name: str, uid: str) -> Remove:
+    def delete(self, namespace: str, name: str, uid: str) -> DeleteObject:
         """Remove a migration that has ended and has a closed claim."""
         ...
 
 
-def created_for(
+def migration_object(
     resource: ResourceType[Unstructured], move: Move, claim: Claim | None, spec: Mapping[str, Any], rules: Rules
-) -> Create:
+) -> CreateObject:
     """Return a migration with this spec, the label of vm, the claim, the target and the reserved amount (B2, C6)."""
     annotations: dict[str, str] = {}
     if claim is not None:
@@ -78,7 +78,7 @@ def created_for(
     }
     if annotations:
         metadata["annotations"] = annotations
-    return Create(resource, move.machine.namespace, {"metadata": metadata, "spec": spec})
+    return CreateObject(resource, move.machine.namespace, {"metadata": metadata, "spec": spec})
 
 
 class NeonVM:
@@ -89,8 +89,8 @@ class NeonVM:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
 
-    def create(self, move: Move, claim: Claim | None) -> Create:
-        return created_for(self.resource, move, claim, self._spec(move), self._rules)
+    def create(self, move: Move, claim: Claim | None) -> CreateObject:
+        return migration_object(self.resource, move, claim, self._spec(move), self._rules)
 
     def _spec(self, move: Move) -> Mapping[str, Any]:
         """Return the spec with all defaults written out, so that no defaults of the cluster apply."""
@@ -104,11 +104,11 @@ class NeonVM:
             "maxBandwidth": str(memory_value(move.bandwidth or self._rules.max_bandwidth)),
         }
 
-    def observe(self, migration: Unstructured, now: float) -> Read[MigrationSeen]:
+    def observe(self, migration: Unstructured, now: float) -> ParseResult[MigrationObserved]:
         return read_migration(migration, self._rules, now)
 
-    def cancel(self, namespace: str, name: str, uid: str) -> Remove:
-        return Remove(self.resource, namespace, name, uid)
+    def cancel(self, namespace: str, name: str, uid: str) -> DeleteObject:
+        return DeleteObject(self.resource, namespace, name, uid)
 
-    def delete(self, namespace: str, name: str, uid: str) -> Remove:
-        return Remove(self.resource, namespace, name, uid)
+    def delete(self, namespace: str, name: str, uid: str) -> DeleteObject:
+        return DeleteObject(self.resource, namespace, name, uid)

@@ -12,10 +12,10 @@ from typing import Any, Final, Protocol, TypeVar
 from situate.objects.kinds import pods as objects
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
-from situate.vm.api.machines import MachineSeen, read_machine
-from situate.vm.api.parse_errors import Read
-from situate.vm.api.pods import by_requests, machine_ref, read_pod, role_of
-from situate.vm.api.unreadable_pods import kept
+from situate.vm.api.machines import ObservedMachine, read_machine
+from situate.vm.api.parse_errors import ParseResult
+from situate.vm.api.pods import machine_ref, pod_from_requests, read_pod, role_of
+from situate.vm.api.unreadable_pods import pod_with_known_reservation
 from situate.vm.api.well_known import API_VERSION, MIGRATION_KIND
 from situate.vm.backends.kubevirt import KubeVirtSystem
 from situate.vm.backends.neonvm import MACHINES, Backend, NeonVM
@@ -37,7 +37,7 @@ class System(Protocol[S]):
         ...
 
     @property
-    def install(self) -> str:
+    def install_hint(self) -> str:
         """The next step if a cluster does not serve that resource."""
         ...
 
@@ -53,27 +53,29 @@ class System(Protocol[S]):
         """Return the migration that the Pod is the target of; None for any other Pod."""
         ...
 
-    def unmoved(self, pod: objects.Pod) -> objects.Pod:
+    def without_target_constraints(self, pod: objects.Pod) -> objects.Pod:
         """Return the Pod without constraints that apply to one migration only."""
         ...
 
-    def read_machine(self, machine: Unstructured, rules: Rules) -> Read[S]:
+    def read_machine(self, machine: Unstructured, rules: Rules) -> ParseResult[S]:
         """Parse a VM. `value` is None if the object is unusable."""
         ...
 
-    def read_pod(self, pod: objects.Pod, rules: Rules, machine: S | None) -> Read[pods_and_nodes.Pod]:
+    def read_pod(self, pod: objects.Pod, rules: Rules, machine: S | None) -> ParseResult[pods_and_nodes.Pod]:
         """Parse any Pod, of a VM or not; `machine` if it is known."""
         ...
 
-    def by_requests(self, pod: objects.Pod, rules: Rules, machine: S | None) -> pods_and_nodes.Pod:
+    def pod_from_requests(self, pod: objects.Pod, rules: Rules, machine: S | None) -> pods_and_nodes.Pod:
         """Return the amounts of a Pod on a node that was never readable."""
         ...
 
-    def kept(self, known: pods_and_nodes.Pod, pod: objects.Pod, rules: Rules, machine: S | None) -> pods_and_nodes.Pod:
+    def pod_with_known_reservation(
+        self, known: pods_and_nodes.Pod, pod: objects.Pod, rules: Rules, machine: S | None
+    ) -> pods_and_nodes.Pod:
         """Return the amounts of a Pod that was read before, as `known`, and is unreadable now."""
         ...
 
-    def runner(self, machine: S, pods: Iterable[objects.Pod]) -> str:
+    def running_pod_name(self, machine: S, pods: Iterable[objects.Pod]) -> str:
         """Return the name of the Pod, of all Pods of the VM, that runs it now; empty if unknown."""
         ...
 
@@ -82,7 +84,7 @@ class NeonVMSystem:
     """VirtualMachines of `vm.neon.tech/v1`: Pods carry the fields of their VM (C1), and owners show the migrations."""
 
     machines = MACHINES
-    install = "install NeonVM, or only its CRDs for a test: situate crds vm | kubectl apply --server-side -f -"
+    install_hint = "install NeonVM, or only its CRDs for a test: situate crds vm | kubectl apply --server-side -f -"
 
     def backend(self, rules: Rules) -> Backend:
         return NeonVM(rules)
@@ -98,30 +100,32 @@ class NeonVMSystem:
             return None
         return Ref(pod.metadata.namespace, owner.name, owner.uid)
 
-    def unmoved(self, pod: objects.Pod) -> objects.Pod:
+    def without_target_constraints(self, pod: objects.Pod) -> objects.Pod:
         return pod
 
-    def read_machine(self, machine: Unstructured, rules: Rules) -> Read[MachineSeen]:
+    def read_machine(self, machine: Unstructured, rules: Rules) -> ParseResult[ObservedMachine]:
         return read_machine(machine, rules)
 
-    def read_pod(self, pod: objects.Pod, rules: Rules, machine: MachineSeen | None) -> Read[pods_and_nodes.Pod]:
+    def read_pod(
+        self, pod: objects.Pod, rules: Rules, machine: ObservedMachine | None
+    ) -> ParseResult[pods_and_nodes.Pod]:
         return read_pod(pod, rules, machine)
 
-    def by_requests(self, pod: objects.Pod, rules: Rules, machine: MachineSeen | None) -> pods_and_nodes.Pod:
-        return by_requests(pod, rules, machine)
+    def pod_from_requests(self, pod: objects.Pod, rules: Rules, machine: ObservedMachine | None) -> pods_and_nodes.Pod:
+        return pod_from_requests(pod, rules, machine)
 
-    def kept(
-        self, known: pods_and_nodes.Pod, pod: objects.Pod, rules: Rules, machine: MachineSeen | None
+    def pod_with_known_reservation(
+        self, known: pods_and_nodes.Pod, pod: objects.Pod, rules: Rules, machine: ObservedMachine | None
     ) -> pods_and_nodes.Pod:
-        return kept(known, pod, rules, machine)
+        return pod_with_known_reservation(known, pod, rules, machine)
 
-    def runner(self, machine: MachineSeen, pods: Iterable[objects.Pod]) -> str:  # noqa: ARG002  # the machine says it
+    def running_pod_name(self, machine: ObservedMachine, pods: Iterable[objects.Pod]) -> str:  # noqa: ARG002  # the machine says it
         return machine.pod
 
 
 NEONVM: Final = NeonVMSystem()
 
 
-def system_of(settings: VmSettings) -> System[Any]:
+def select_system(settings: VmSettings) -> System[Any]:
     """Return the system that the settings choose."""
     return KubeVirtSystem(pin_target=settings.kubevirt.pin_target) if settings.system == "kubevirt" else NEONVM

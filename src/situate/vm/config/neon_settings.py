@@ -6,14 +6,14 @@ from typing import Annotated
 
 import msgspec
 
-from situate.objects.settings.section import Mistake, parse_section, shown
+from situate.objects.settings.section import Mistake, format_value, parse_section
 from situate.vm.config.settings import PositiveShare, ScoringSettings, Share, VmSettings
 
 Name = Annotated[str, msgspec.Meta(min_length=1)]
 PositiveInteger = Annotated[int, msgspec.Meta(ge=1)]
 
 
-class ReferenceScoring(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class NeonScoring(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Scores of upstream. Absent fields are zero or false."""
 
     min_usage_score: Share = 0.0
@@ -22,7 +22,7 @@ class ReferenceScoring(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     randomize: bool = False
 
 
-class ReferenceConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class NeonConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Content of the file. Fields without a default are required."""
 
     watermark: PositiveShare
@@ -32,7 +32,7 @@ class ReferenceConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="
     startup_event_handling_timeout_seconds: PositiveInteger
     patch_retry_wait_seconds: PositiveInteger
     k8s_crud_timeout_seconds: PositiveInteger = msgspec.field(name="k8sCRUDTimeoutSeconds")
-    scoring: ReferenceScoring = ReferenceScoring()
+    scoring: NeonScoring = NeonScoring()
     node_metric_labels: dict[Name, Name] = {}
     ignored_namespaces: tuple[Name, ...] = ()
 
@@ -55,11 +55,11 @@ class ReferenceConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="
         )
 
 
-def read_reference(text: str, beside: VmSettings) -> tuple[VmSettings | None, tuple[Mistake, ...]]:
+def read_neon_configuration(text: str, beside: VmSettings) -> tuple[VmSettings | None, tuple[Mistake, ...]]:
     """Return the section with the values of the file, or None and every mistake in the file."""
     try:
         document = msgspec.json.decode(text)
     except (msgspec.DecodeError, ValueError, RecursionError) as problem:
-        return None, (Mistake("", shown(text), "JSON", str(problem)),)
-    read, mistakes = parse_section(document, ReferenceConfiguration)
+        return None, (Mistake("", format_value(text), "JSON", str(problem)),)
+    read, mistakes = parse_section(document, NeonConfiguration)
     return None if read is None else read.settings(beside), mistakes

@@ -12,17 +12,25 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from situate.objects.settings.section import ALLOWED, FORM, Duration, Mistake, ObjectName, PositiveDuration, shown
+from situate.objects.settings.section import (
+    ALLOWED,
+    FORM,
+    Duration,
+    Mistake,
+    ObjectName,
+    PositiveDuration,
+    format_value,
+)
 from situate.objects.values.durations import format_duration
 from situate.objects.values.quantity import parse_quantity
-from situate.vm.model.policy import Calm, CostWeights, Deadlines, Rules, Scoring
+from situate.vm.model.policy import CostWeights, Deadlines, MigrationLimits, Rules, Scoring
 from situate.vm.model.resource_amounts import RESOURCES
 
 PORT: Final = 10299
 """Port for the requests of agents."""
 EVICTIONS_PORT: Final = 10298
 """Port for the eviction reviews of API servers (B48)."""
-LIFE_S: Final = 90 * 24 * 3600.0
+CERTIFICATE_LIFE_S: Final = 90 * 24 * 3600.0
 """Lifetime of a generation of certificates. The next one is in use long before its end."""
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -56,7 +64,7 @@ FileName = Annotated[
         pattern=r"^[A-Za-z0-9][-._A-Za-z0-9]*$", extra={ALLOWED: "the name of a file in the folder of this one"}
     ),
 ]
-IN_THE_FILE: Final = (
+FILE_SETTINGS: Final = (
     "scheduler_name",
     "watermark",
     "workers",
@@ -68,7 +76,7 @@ IN_THE_FILE: Final = (
     "ignored_namespaces",
 )
 """Settings that the file named by `configuration` gives instead of the section."""
-_SCORING, _WEIGHTS, _CALM, _DEADLINES, _RULES = Scoring(), CostWeights(), Calm(), Deadlines(), Rules()
+_SCORING, _WEIGHTS, _CALM, _DEADLINES, _RULES = Scoring(), CostWeights(), MigrationLimits(), Deadlines(), Rules()
 
 
 class ScoringSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -114,7 +122,7 @@ class CostSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         )
 
 
-class CalmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class MigrationLimitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Limits on the frequency of migrations (B24 to B26)."""
 
     hysteresis: Annotated[float, msgspec.Meta(ge=0, lt=1)] = _CALM.hysteresis
@@ -134,10 +142,10 @@ class CalmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             if getattr(self, longest) < getattr(self, first):
                 words = {"cool_down": "coolDown", "after_failure": "afterFailure"}
                 path = {"cool_down": "longestCoolDown", "after_failure": "longestAfterFailure"}[first]
-                yield Mistake(path, shown(getattr(self, longest)), f"at least {words[first]}")
+                yield Mistake(path, format_value(getattr(self, longest)), f"at least {words[first]}")
 
-    def rules(self) -> Calm:
-        return Calm(
+    def rules(self) -> MigrationLimits:
+        return MigrationLimits(
             hysteresis=self.hysteresis,
             cool_down_s=self.cool_down,
             most_cool_down_s=self.longest_cool_down,
@@ -200,7 +208,7 @@ class PermitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def mistakes(self) -> Iterable[Mistake]:
         if int(self.address.rpartition(":")[2]) > 65535:
-            yield Mistake("address", shown(self.address), "a port of at most 65535")
+            yield Mistake("address", format_value(self.address), "a port of at most 65535")
         if (self.certificate is None) != (self.key is None):
             missing, other = ("certificate", "key") if self.certificate is None else ("key", "certificate")
             yield Mistake(missing, "", "the name of a file", f"set it together with {other}")
@@ -211,14 +219,14 @@ class EvictionSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
     address: Address = f":{EVICTIONS_PORT}"
     """Address of the leader, read at the start."""
-    certificate_life: Annotated[float, msgspec.Meta(ge=60, extra={FORM: "duration"})] = LIFE_S
+    certificate_life: Annotated[float, msgspec.Meta(ge=60, extra={FORM: "duration"})] = CERTIFICATE_LIFE_S
     """Lifetime of each generation of certificates. The next one is created at two thirds of it."""
     timeout: Annotated[float, msgspec.Meta(ge=1, le=30, extra={FORM: "duration"})] = 2.0
     """Whole seconds that API servers wait before an eviction continues without an answer. The manifest contains it."""
 
     def mistakes(self) -> Iterable[Mistake]:
         if int(self.address.rpartition(":")[2]) > 65535:
-            yield Mistake("address", shown(self.address), "a port of at most 65535")
+            yield Mistake("address", format_value(self.address), "a port of at most 65535")
         if self.timeout != int(self.timeout):
             yield Mistake("timeout", format_duration(self.timeout), "whole seconds")
 
@@ -266,7 +274,7 @@ class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Labels on metrics of nodes, by name, and the labels of the nodes that give the values."""
     scoring: ScoringSettings = ScoringSettings()
     costs: CostSettings = CostSettings()
-    calm: CalmSettings = CalmSettings()
+    calm: MigrationLimitSettings = MigrationLimitSettings()
     deadlines: DeadlineSettings = DeadlineSettings()
     permits: PermitSettings = PermitSettings()
     evictions: EvictionSettings | None = EvictionSettings()
@@ -298,40 +306,42 @@ class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.configuration is not None:
-            yield from self._said_twice()
+            yield from self._duplicate_settings()
         seen: set[str] = set(RESOURCES)
         for number, name in enumerate(self.resources):
             if name in seen:
                 yield Mistake(
-                    f"resources[{number}]", shown(name), "each resource once; cpu and memory are always included"
+                    f"resources[{number}]", format_value(name), "each resource once; cpu and memory are always included"
                 )
             seen.add(name)
         if self.compat and self.system != "neonvm":
-            yield Mistake("system", shown(self.system), "neonvm", "compat: true supports only NeonVM")
+            yield Mistake("system", format_value(self.system), "neonvm", "compat: true supports only NeonVM")
         if self.permits.callers not in (None, "token") and not self.compat:
-            yield Mistake("permits.callers", shown(self.permits.callers), "token", "the other values need compat: true")
+            yield Mistake(
+                "permits.callers", format_value(self.permits.callers), "token", "the other values need compat: true"
+            )
 
-    def _said_twice(self) -> Iterable[Mistake]:
+    def _duplicate_settings(self) -> Iterable[Mistake]:
         for field in msgspec.structs.fields(self):
             given = getattr(self, field.name)
-            if field.name in IN_THE_FILE and given != getattr(_DEFAULTS, field.name):
+            if field.name in FILE_SETTINGS and given != getattr(_DEFAULTS, field.name):
                 allowed = "no value, because the file in configuration contains it"
-                yield Mistake(field.encode_name, shown(msgspec.to_builtins(given)), allowed)
+                yield Mistake(field.encode_name, format_value(msgspec.to_builtins(given)), allowed)
 
     @property
-    def moves_evicted(self) -> EvictionSettings | None:
+    def eviction_settings(self) -> EvictionSettings | None:
         """Settings of the webhook; None: vm does not handle evictions."""
         return None if self.compat or self.system != "neonvm" else self.evictions
 
     @property
-    def issues(self) -> bool:
+    def issues_certificate(self) -> bool:
         """Whether the permit port uses the installation's own certificate."""
         return not self.compat and self.permits.certificate is None
 
     @property
     def keeps_certificates(self) -> bool:
         """Whether the installation has certificates of its own."""
-        return self.issues or self.moves_evicted is not None
+        return self.issues_certificate or self.eviction_settings is not None
 
     def rules(self) -> Rules:
         """Return the rules of all decisions."""

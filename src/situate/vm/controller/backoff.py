@@ -19,7 +19,7 @@ class Backoff:
     stored_ns: int = 0
     """The back-off after the last failure. The next one grows from it."""
 
-    def failed(self, retry_ns: int = 0) -> tuple[Backoff, int]:
+    def after_failure(self, retry_ns: int = 0) -> tuple[Backoff, int]:
         """Return the state after another failure, and the time to wait.
 
         `retry_ns` is the retry time that the handler asked for; 0 if none.

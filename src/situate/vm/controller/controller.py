@@ -19,9 +19,9 @@ import structlog
 
 from situate.framework.engine.engine import Engine
 from situate.framework.pod.pods import PodInfo
-from situate.framework.queue.queued_pod import Place
+from situate.framework.queue.queued_pod import QueueState
 from situate.kube.client import Client
-from situate.kube.election.election import Candidacy, ElectionNews, Elector
+from situate.kube.election.election import Candidacy, ElectionEvent, Elector
 from situate.kube.election.lease_record import LeaseName
 from situate.kube.errors import KubeError
 from situate.kube.queries.server_version import server_version
@@ -31,26 +31,26 @@ from situate.objects.kinds.leases import Lease
 from situate.objects.kinds.meta import OwnerReference
 from situate.objects.resources import LEASES, PODS, REPLICASETS
 from situate.runtime.leadership.actuator import Actuator
-from situate.runtime.leadership.leader_label import Mark, keep_marked
-from situate.runtime.leadership.rollout import STANDS_ASIDE, Standing
+from situate.runtime.leadership.leader_label import LeaderLabel, maintain_leader_label
+from situate.runtime.leadership.rollout import STEP_DOWN_PERIODS, LeaseHandover
 from situate.runtime.reconcile.outcomes import BrokenInvariant
-from situate.scheduler.controller.action_writer import Extending
+from situate.scheduler.controller.action_writer import ExtenderClient
 from situate.scheduler.controller.controller import NotLeading, SchedulerController
-from situate.scheduler.controller.notify import Record
+from situate.scheduler.controller.notify import EventRecorder
 from situate.scheduler.metrics.metrics import SchedulerMetrics
 from situate.vm.api.well_known import SCHEDULER_LABEL, WANTS
-from situate.vm.config.settings import LIFE_S
-from situate.vm.controller.apply import Performing
-from situate.vm.controller.informers import VmWatched
+from situate.vm.config.settings import CERTIFICATE_LIFE_S
+from situate.vm.controller.apply import Applier
+from situate.vm.controller.informers import VmInformers
 from situate.vm.controller.metrics import VmMetrics
-from situate.vm.controller.notify import Telling
-from situate.vm.controller.observe import Observing
+from situate.vm.controller.notify import Notifier
+from situate.vm.controller.observe import Observer
 from situate.vm.controller.setup import VmSetup, scheduler_setup
 from situate.vm.ledger.ledger import Ledger
-from situate.vm.model.actions import Tell
+from situate.vm.model.actions import Notify
 from situate.vm.model.migrations import Move, Stage
 from situate.vm.placement.plugin import NAME, VirtualMachines
-from situate.vm.placement.target_filter import Fitting, planner_with
+from situate.vm.placement.target_filter import TargetFilter, planner_with_filter
 
 if TYPE_CHECKING:
     from situate.vm.server.certificates import Certificates
@@ -60,7 +60,7 @@ REVISION: Final = "deployment.kubernetes.io/revision"
 """Annotation of a ReplicaSet."""
 
 
-class TooSlow(Exception):
+class StartupTooSlow(Exception):
     """The start took too long. Raised only with `compat`; it ends the process, as in upstream (C30)."""
 
 
@@ -75,14 +75,14 @@ class VmController:
         client: Client,
         candidacy: Candidacy,
         *,
-        record: Record,
+        record: EventRecorder,
         metrics: SchedulerMetrics,
         vm_metrics: VmMetrics,
         wall: Callable[[], datetime],
         rng: random.Random,
-        extending: Extending,
+        extending: ExtenderClient,
         election_client: Client | None = None,
-        observe_election: Callable[[ElectionNews], None] = lambda _: None,
+        observe_election: Callable[[ElectionEvent], None] = lambda _: None,
         stopwatch: Callable[[], float] = time.perf_counter,
         rebuilding: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
@@ -96,29 +96,29 @@ class VmController:
         self._metrics = vm_metrics
         self._system = setup.system
         self._backend = setup.system.backend(rules)
-        self.watched = VmWatched.of(client, rng, self._system, self._backend)
+        self.informers = VmInformers.create(client, rng, self._system, self._backend)
         self.ledger = Ledger(rules, self._clock.now, self._may_write)
-        self._stirred = asyncio.Event()
-        self.ledger.listeners.append(self._stirred.set)
-        self._telling = Telling(self.watched, record)
-        self.observing = Observing(self.watched, self._system, self._backend, self.ledger, self._telling)
-        plugin = VirtualMachines(self.ledger, self._system, self.observing.read, rng.getrandbits(32))
+        self._ledger_changed = asyncio.Event()
+        self.ledger.listeners.append(self._ledger_changed.set)
+        self._notifier = Notifier(self.informers, record)
+        self.observer = Observer(self.informers, self._system, self._backend, self.ledger, self._notifier)
+        plugin = VirtualMachines(self.ledger, self._system, self.observer.read_pod, rng.getrandbits(32))
         self._engine: Engine | None = None
-        self._stir_scheduler: Callable[[], None] = lambda: None
-        self._performing: Performing | None = None
+        self._wake_scheduler: Callable[[], None] = lambda: None
+        self._applier: Applier | None = None
         self.actuator: Actuator | None = None
         """Sender of the writes of this term; None while this process does not lead."""
         self.certificates: Certificates | None = None
-        self._evicting: EvictionWebhook | None = None
-        if setup.issues or setup.evictions is not None:
+        self._eviction_webhook: EvictionWebhook | None = None
+        if setup.issues_certificate or setup.evictions is not None:
             # import the web server and cryptography only for certificates of the installation
             from situate.vm.server.certificates import Certificates
 
-            guarded = client.guarded(self._check)
+            guarded = client.with_write_check(self._require_leadership)
             self.certificates = Certificates(
                 guarded,
                 namespace=setup.namespace,
-                life_s=LIFE_S if setup.evictions is None else setup.evictions.certificate_life,
+                life_s=CERTIFICATE_LIFE_S if setup.evictions is None else setup.evictions.certificate_life,
                 for_webhook=setup.evictions is not None,
                 wall=wall,
                 rng=rng,
@@ -126,8 +126,8 @@ class VmController:
         if self.certificates is not None and setup.evictions is not None:
             from situate.vm.server.eviction_webhook import EvictionWebhook
 
-            self._evicting = EvictionWebhook(
-                setup.evictions, self, guarded, self._tell, self.certificates, call_timeout_s=setup.call_timeout_s
+            self._eviction_webhook = EvictionWebhook(
+                setup.evictions, self, guarded, self._notify, self.certificates, call_timeout_s=setup.call_timeout_s
             )
         self._elections = election_client or client
         self._times = candidacy.times
@@ -140,10 +140,10 @@ class VmController:
             namespace=lease.namespace,
             field_selector=f"metadata.name={lease.name}",
         )
-        self._standing = Standing(
+        self._standing = LeaseHandover(
             lease,
             self._leases,
-            self.watched.all.pods.store,
+            self.informers.all.pods.store,
             self._revision,
             wants=WANTS,
             pod=setup.pod,
@@ -165,24 +165,24 @@ class VmController:
             stopwatch=stopwatch,
             rebuilding=rebuilding,
             name=self.name,
-            watched=self.watched.all,
-            beside=self,
+            informers=self.informers.all,
+            embedded_product=self,
         )
-        vm_metrics.show(
+        vm_metrics.set_ledger(
             self.ledger,
             lambda: self._engine is not None,
-            lambda: 0 if self._performing is None else self._performing.failing,
+            lambda: 0 if self._applier is None else self._applier.failing_objects,
         )
         self._log = structlog.get_logger().bind(controller=self.name)
 
     async def run(self) -> None:
         """Run all tasks of the process. Raises internal errors."""
         async with asyncio.TaskGroup() as group:
-            beside = [group.create_task(self._say_if_missing(each)) for each in self.watched.all.further]
-            beside += [group.create_task(each.run(), name=each.name) for each in self._own_reflectors()]
-            beside.append(group.create_task(self._ask_for_lease(), name="asking for the lease"))
+            tasks = [group.create_task(self._warn_if_not_served(each)) for each in self.informers.all.further]
+            tasks += [group.create_task(each.run(), name=each.name) for each in self._own_reflectors()]
+            tasks.append(group.create_task(self._request_lease(), name="asking for the lease"))
             await group.create_task(self.scheduler.run())
-            for task in beside:
+            for task in tasks:
                 task.cancel()
 
     def stop(self) -> None:
@@ -214,15 +214,15 @@ class VmController:
         Grants begin later, because plans ask the plugins of the engine, and the engine has not received the objects
         yet.
         """
-        self._engine, self._stir_scheduler = engine, stir
+        self._engine, self._wake_scheduler = engine, stir
         self._clock.begin()
         began = self._stopwatch()
         self.ledger.begin()
-        self.ledger.planner = planner_with(Fitting(engine, self.ledger, self._system))
-        self.observing.take_in()
+        self.ledger.planner = planner_with_filter(TargetFilter(engine, self.ledger, self._system))
+        self.observer.load_objects()
         seconds = self._stopwatch() - began
         if seconds > self.setup.startup_s and self.setup.rules.compat:
-            raise TooSlow(
+            raise StartupTooSlow(
                 f"processing the initial list took {seconds:.1f} s, allowed: {self.setup.startup_s:g} s (vm.startup)"
             )
         state = self.ledger.state
@@ -232,33 +232,33 @@ class VmController:
 
     async def serve(self, client: Client, actuator: Actuator) -> None:
         """Carry out decisions and act on time, until cancelled."""
-        await self._know_the_server(client)
+        await self._detect_resize_support(client)
         self.actuator = actuator
-        self.observing.listed()
-        performing = self._performing = Performing(
+        self.observer.complete_listing()
+        performing = self._applier = Applier(
             client,
             actuator,
-            self.watched,
+            self.informers,
             self._backend,
             self.ledger,
-            self._telling,
+            self._notifier,
             self._metrics,
-            wake=self._wake,
+            wake=self._activate_rejected_pods,
             wall=self._wall,
             rng=self._rng,
             call_timeout_s=self.setup.call_timeout_s,
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(performing.run(self.setup.workers))
-            group.create_task(self._keep(performing))
-            group.create_task(self._keep_marked(client, actuator))
-            group.create_task(self._give_way())
+            group.create_task(self._submit_actions(performing))
+            group.create_task(self._label_leader_pod(client, actuator))
+            group.create_task(self._yield_lease())
             if self.certificates is not None:
                 group.create_task(self.certificates.run())
-            if self._evicting is not None:
-                group.create_task(self._evicting.run())
+            if self._eviction_webhook is not None:
+                group.create_task(self._eviction_webhook.run())
 
-    async def _know_the_server(self, client: Client) -> None:
+    async def _detect_resize_support(self, client: Client) -> None:
         """Find out before any grant whether the server resizes Pods (B36). Without an answer, assume that it does."""
         try:
             async with asyncio.timeout(self.setup.call_timeout_s):
@@ -266,43 +266,45 @@ class VmController:
         except (KubeError, TimeoutError) as problem:
             self._log.warning("version of the API server not known", error=str(problem))
             return
-        resizes = version.since(1, 33)
+        resizes = version.is_at_least(1, 33)
         if resizes != self.ledger.rules.server_resizes:
             self._log.info("support for in-place resize detected", resizes=resizes, server=version.git_version)
             self.ledger.rules = replace(self.ledger.rules, server_resizes=resizes)
-            self.observing.take_in()
+            self.observer.load_objects()
 
-    async def _keep_marked(self, client: Client, actuator: Actuator) -> None:
+    async def _label_leader_pod(self, client: Client, actuator: Actuator) -> None:
         """Keep the scheduler's name as a label on the leader's Pod alone (B44): agents ask that Pod (C17)."""
         namespace = self.setup.namespace
-        mark = Mark(namespace, self.setup.pod, SCHEDULER_LABEL, self.setup.rules.scheduler_name)
-        await keep_marked(mark, client, lambda pod, patch: actuator.write(client.patch(PODS, pod, patch, namespace)))
+        mark = LeaderLabel(namespace, self.setup.pod, SCHEDULER_LABEL, self.setup.rules.scheduler_name)
+        await maintain_leader_label(
+            mark, client, lambda pod, patch: actuator.write(client.patch(PODS, pod, patch, namespace))
+        )
 
-    async def _ask_for_lease(self) -> None:
+    async def _request_lease(self) -> None:
         """Ask for the Lease once caught up: a Pod of a newer revision does not wait until the old one stops (B44)."""
-        await self.watched.all.wait_synced()
+        await self.informers.all.wait_synced()
         elector = self.elector
         assert elector is not None
-        await self._standing.keep_asking(self._elections, elector.leading, self._times.retry_s)
+        await self._standing.keep_requesting_lease(self._elections, elector.is_leader, self._times.retry_s)
 
-    async def _give_way(self) -> None:
-        await self._standing.wait_asked(self._rollout)
+    async def _yield_lease(self) -> None:
+        await self._standing.wait_for_request(self._rollout)
         assert self.elector is not None
-        self.elector.give_way(STANDS_ASIDE * self._times.retry_s)
+        self.elector.step_down(STEP_DOWN_PERIODS * self._times.retry_s)
 
     def _revision(self, controller: OwnerReference, namespace: str) -> int | None:
         """Return the revision of a Deployment from its ReplicaSet."""
-        found = self.watched.all.others[REPLICASETS].store.get(controller.name, namespace)
+        found = self.informers.all.others[REPLICASETS].store.get(controller.name, namespace)
         if found is None or found.metadata.uid != controller.uid:
             return None
         text = found.metadata.annotations.get(REVISION, "")
         return int(text) if text.isdecimal() else None
 
-    def _tell(self, told: Tell) -> None:
-        self._telling.tell(told)
-        self._metrics.told(told.reason)
+    def _notify(self, told: Notify) -> None:
+        self._notifier.notify(told)
+        self._metrics.count_event(told.reason)
 
-    def _check(self) -> None:
+    def _require_leadership(self) -> None:
         """Raise unless this process leads now."""
         if self.actuator is None:
             raise NotLeading(
@@ -311,54 +313,60 @@ class VmController:
         self.actuator.check()
 
     def end(self) -> None:
-        self.observing.end()
-        self._engine = self._performing = self.actuator = None
+        self.observer.end()
+        self._engine = self._applier = self.actuator = None
 
     def _may_write(self) -> bool:
         return self.scheduler.may_write()
 
-    async def _keep(self, performing: Performing) -> None:
+    async def _submit_actions(self, performing: Applier) -> None:
         """Submit the actions of each event, and of time when it is due."""
         moves = self.ledger.state.moves
         while True:
-            self._stirred.clear()
-            self._hand_on(performing)
+            self._ledger_changed.clear()
+            self._submit_pending(performing)
             if self.ledger.wake_at is not None and self.ledger.wake_at <= self.ledger.clock():
                 # planning takes time, so submit earlier grants first
                 await asyncio.sleep(0)
-                self.ledger.beat()
-                self._hand_on(performing)
+                self.ledger.apply_timer()
+                self._submit_pending(performing)
             if self.ledger.state.moves is not moves:
                 former, moves = moves, self.ledger.state.moves
                 self._release_targets(former)
-            if self._stirred.is_set():
+            if self._ledger_changed.is_set():
                 await asyncio.sleep(0)  # events that this task causes must not starve other tasks
                 continue
             due = self.ledger.wake_at
             try:
                 async with asyncio.timeout(None if due is None else max(0.0, due - self.ledger.clock())):
-                    await self._stirred.wait()
+                    await self._ledger_changed.wait()
             except TimeoutError:
                 continue
 
-    def _hand_on(self, performing: Performing) -> None:
+    def _submit_pending(self, performing: Applier) -> None:
         if self.ledger.broken is not None:
-            self._metrics.panicked()
+            self._metrics.count_panic()
             raise BrokenInvariant("the ledger could not apply an event") from self.ledger.broken
-        performing.submit(self.ledger.taken())
+        performing.submit(self.ledger.take_actions())
 
-    def _wake(self, node: str) -> None:
+    def _activate_rejected_pods(self, node: str) -> None:
         """Retry Pods at once for which the ledger lacked capacity and now has enough on this node (D16)."""
         assert self._engine is not None
         self._activate(
             waiting.info.uid
             for waiting in self._engine.queue
-            if waiting.place is not Place.ACTIVE and NAME in waiting.rejectors and self._has_room(node, waiting.info)
+            if waiting.place is not QueueState.ACTIVE
+            and NAME in waiting.rejectors
+            and self._has_capacity(node, waiting.info)
         )
 
-    def _has_room(self, node: str, info: PodInfo) -> bool:
-        pod, state = self.observing.read(info.pod).value, self.ledger.state
-        return pod is not None and node in state.nodes and pod.counted(pod.reserved).within(state.avail(node, info.uid))
+    def _has_capacity(self, node: str, info: PodInfo) -> bool:
+        pod, state = self.observer.read_pod(info.pod).value, self.ledger.state
+        return (
+            pod is not None
+            and node in state.nodes
+            and pod.counted_amount(pod.reserved).fits_within(state.available(node, info.uid))
+        )
 
     def _release_targets(self, former: Mapping[str, Move]) -> None:
         """After changes of migrations, retry their waiting target Pods and release those that Permit holds (N24).
@@ -384,21 +392,21 @@ class VmController:
                 handle.reject(uid, "the migration of this target Pod is gone")
             else:
                 handle.allow(uid)
-            self._stir_scheduler()
+            self._wake_scheduler()
 
     def _activate(self, uids: Iterator[str]) -> None:
         found = list(uids)
         if found and self.ledger.handle is not None:
             self.ledger.handle.activate(found)
-            self._stir_scheduler()
+            self._wake_scheduler()
 
-    async def _say_if_missing(self, reflector: Reflector[Any]) -> None:
+    async def _warn_if_not_served(self, reflector: Reflector[Any]) -> None:
         """Log once that the cluster lacks a resource. Nothing can be migrated then, but plain Pods are placed."""
         await reflector.not_served.wait()
         self._log.warning(
             "resource not served by the cluster, waiting for its definition",
             resource=reflector.scope.resource.group_resource,
-            next_step=self._system.install,
+            next_step=self._system.install_hint,
         )
 
 

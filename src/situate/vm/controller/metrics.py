@@ -16,27 +16,27 @@ from prometheus_client.registry import Collector
 from situate.vm.ledger.ledger import Ledger
 from situate.vm.model.pods_and_nodes import Node
 from situate.vm.model.resource_amounts import RESOURCES, Amounts
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 
-OWN: Final = "situate_vm_"
-REFERENCE: Final = "autoscaling_plugin_"
-_FIELDS: Final[tuple[tuple[str, Callable[[Node, State], Amounts]], ...]] = (
+METRIC_PREFIX: Final = "situate_vm_"
+NEON_METRIC_PREFIX: Final = "autoscaling_plugin_"
+_FIELDS: Final[tuple[tuple[str, Callable[[Node, LedgerState], Amounts]], ...]] = (
     ("Total", lambda node, _: node.total),
     ("Watermark", lambda node, _: node.watermark),
     ("Reserved", lambda node, _: node.reserved),
     ("Committed", lambda node, _: node.committed),
     ("Migrating", lambda node, _: node.migrating),
 )
-_OWN_FIELDS: Final[tuple[tuple[str, Callable[[Node, State], Amounts]], ...]] = (
+_OWN_FIELDS: Final[tuple[tuple[str, Callable[[Node, LedgerState], Amounts]], ...]] = (
     *_FIELDS,
-    ("Held", lambda node, state: state.held(node.name, "")),
-    ("Incoming", lambda node, state: state.incoming(node.name, "")),
+    ("Held", lambda node, state: state.held_for_others(node.name, "")),
+    ("Incoming", lambda node, state: state.incoming_amount(node.name, "")),
 )
 _SHORT: Final = ("cpu", "mem")
 
 
 class VmMetrics:
-    """Counters of one process. `show` sets the ledger to show."""
+    """Counters of one process. `set_ledger` sets the ledger to show."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class VmMetrics:
         node_labels: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """`node_labels`: labels on metrics of nodes, and the labels of nodes that give the values (C31)."""
-        self._prefixes = (OWN, REFERENCE) if compat else (OWN,)
+        self._prefixes = (METRIC_PREFIX, NEON_METRIC_PREFIX) if compat else (METRIC_PREFIX,)
         self._ops = [
             Counter(
                 f"{prefix}k8s_ops",
@@ -68,42 +68,42 @@ class VmMetrics:
             Histogram(f"{prefix}reconcile_duration_seconds", "Seconds that a write took.", registry=registry)
             for prefix in self._prefixes
         ]
-        self._told = Counter(
-            f"{OWN}events", "Recorded decisions, by reason of their Event.", ("reason",), registry=registry
+        self._events = Counter(
+            f"{METRIC_PREFIX}events", "Recorded decisions, by reason of their Event.", ("reason",), registry=registry
         )
-        self._actions = Counter(f"{OWN}actions", "Decided actions, by kind.", ("kind",), registry=registry)
-        self._now = _Now(self._prefixes, node_labels)
-        registry.register(self._now)
+        self._actions = Counter(f"{METRIC_PREFIX}actions", "Decided actions, by kind.", ("kind",), registry=registry)
+        self._collector = _LedgerCollector(self._prefixes, node_labels)
+        registry.register(self._collector)
 
-    def show(self, ledger: Ledger, leads: Callable[[], bool], failing: Callable[[], int]) -> None:
-        self._now.ledger, self._now.leads, self._now.failing = ledger, leads, failing
+    def set_ledger(self, ledger: Ledger, leads: Callable[[], bool], failing: Callable[[], int]) -> None:
+        self._collector.ledger, self._collector.leads, self._collector.failing = ledger, leads, failing
 
-    def decided(self, kind: str) -> None:
+    def count_action(self, kind: str) -> None:
         self._actions.labels(kind).inc()
 
-    def told(self, reason: str) -> None:
-        self._told.labels(reason).inc()
+    def count_event(self, reason: str) -> None:
+        self._events.labels(reason).inc()
         if reason == "ClaimBroken":
-            self._now.broken += 1
+            self._collector.broken += 1
 
-    def began(self, waited_s: float) -> None:
+    def observe_queue_wait(self, waited_s: float) -> None:
         for each in self._waits:
             each.observe(waited_s)
 
-    def ended(self, seconds: float) -> None:
+    def observe_duration(self, seconds: float) -> None:
         for each in self._durations:
             each.observe(seconds)
 
-    def sent(self, op: str, kind: str, outcome: str) -> None:
+    def count_write(self, op: str, kind: str, outcome: str) -> None:
         for each in self._ops:
             each.labels(op, kind, outcome).inc()
 
-    def panicked(self) -> None:
+    def count_panic(self) -> None:
         """Count an internal error."""
-        self._now.panics += 1
+        self._collector.panics += 1
 
 
-class _Now(Collector):
+class _LedgerCollector(Collector):
     def __init__(self, prefixes: tuple[str, ...], node_labels: Mapping[str, str]) -> None:
         self._node_labels = node_labels
         self.ledger: Ledger | None = None
@@ -115,11 +115,13 @@ class _Now(Collector):
 
     def collect(self) -> Iterator[Metric]:
         for prefix in self._prefixes:
-            yield from self._nodes(prefix, _FIELDS if prefix == REFERENCE else _OWN_FIELDS)
-            yield from self._calls(prefix)
-        yield from self._ledger()
+            yield from self._node_metrics(prefix, _FIELDS if prefix == NEON_METRIC_PREFIX else _OWN_FIELDS)
+            yield from self._call_metrics(prefix)
+        yield from self._ledger_metrics()
 
-    def _nodes(self, prefix: str, fields: tuple[tuple[str, Callable[[Node, State], Amounts]], ...]) -> Iterator[Metric]:
+    def _node_metrics(
+        self, prefix: str, fields: tuple[tuple[str, Callable[[Node, LedgerState], Amounts]], ...]
+    ) -> Iterator[Metric]:
         units = {"cpu": 1000, "mem": 1}
         for resource, short in enumerate(_SHORT):
             name, what = f"{prefix}node_{short}_resources_current", RESOURCES[resource]
@@ -136,7 +138,7 @@ class _Now(Collector):
                         family.add_metric((*shown, field), of(node, state)[resource] / units[short])
             yield family
 
-    def _calls(self, prefix: str) -> Iterator[Metric]:
+    def _call_metrics(self, prefix: str) -> Iterator[Metric]:
         calls = CounterMetricFamily(
             f"{prefix}extension_calls", "Calls of the plugin, by method.", labels=("method", "ignored")
         )
@@ -160,9 +162,9 @@ class _Now(Collector):
             panics.add_metric((), self.panics)
         yield from (calls, fails, deny, failing, panics)
 
-    def _ledger(self) -> Iterator[Metric]:
-        sizes = GaugeMetricFamily(f"{OWN}ledger_entries", "Entries in the ledger, by kind.", labels=("kind",))
-        broken = CounterMetricFamily(f"{OWN}claim_broken", "Claims that lost capacity to another Pod.")
+    def _ledger_metrics(self) -> Iterator[Metric]:
+        sizes = GaugeMetricFamily(f"{METRIC_PREFIX}ledger_entries", "Entries in the ledger, by kind.", labels=("kind",))
+        broken = CounterMetricFamily(f"{METRIC_PREFIX}claim_broken", "Claims that lost capacity to another Pod.")
         broken.add_metric((), self.broken)
         if self.ledger is not None and self.leads():
             state = self.ledger.state

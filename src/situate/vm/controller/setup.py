@@ -14,11 +14,11 @@ from situate.runtime.reconcile.outcomes import BrokenInvariant
 from situate.scheduler.config.settings import ClientRate
 from situate.scheduler.config.setup import Election, Setup
 from situate.vm.api.well_known import LEASE
-from situate.vm.backends.systems import NEONVM, System, system_of
+from situate.vm.backends.systems import NEONVM, System, select_system
 from situate.vm.config.settings import EvictionSettings, VmSettings
 from situate.vm.model.policy import Rules
 from situate.vm.placement.plugin import VirtualMachines
-from situate.vm.placement.profile import configuration, with_ledger
+from situate.vm.placement.profile import configuration, registry_with_ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class VmSetup:
     """Time limit for processing the initial lists (C30)."""
     evictions: EvictionSettings | None = None
     """Settings for evictions of VMs' Pods; None: vm does not handle evictions."""
-    issues: bool = False
+    issues_certificate: bool = False
     """Whether the permit port uses the installation's own certificate."""
     node_metric_labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Labels on metrics of nodes, and the labels of nodes that give the values (C31)."""
@@ -54,13 +54,13 @@ def vm_setup(settings: VmSettings) -> VmSetup:
     """Return the setup for the `vm:` section."""
     return VmSetup(
         settings.rules(),
-        system_of(settings),
+        select_system(settings),
         settings.lease_name,
         settings.workers,
         call_timeout_s=settings.call_timeout,
         startup_s=settings.startup,
-        evictions=settings.moves_evicted,
-        issues=settings.issues,
+        evictions=settings.eviction_settings,
+        issues_certificate=settings.issues_certificate,
         node_metric_labels=settings.node_metric_labels,
     )
 
@@ -69,7 +69,7 @@ def scheduler_setup(setup: VmSetup, plugin: VirtualMachines, plugins: Registry |
     """Return the scheduler with the ledger's plugin in its only profile. `plugins`: None means the shipped ones."""
     known = registry(())[0] if plugins is None else plugins
     wire = configuration(setup.rules.scheduler_name, targets_first=setup.rules.targets_first)
-    profiles, mistakes = profiles_of(wire, with_ledger(known, plugin, setup.system))
+    profiles, mistakes = profiles_of(wire, registry_with_ledger(known, plugin, setup.system))
     if mistakes:
         raise BrokenInvariant("the profile of vm is invalid: " + "; ".join(map(str, mistakes)))
     return Setup(

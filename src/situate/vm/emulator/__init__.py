@@ -1,10 +1,10 @@
 """Emulator of NeonVM without a hypervisor: a VM controller and a migration controller that only change objects.
 
-`look` is the whole reconcile function. From the objects around one object and the time, it returns the next single
-write and the time of the next call. It has no memory. The state of a hypervisor (start of copying, planned failures) is
-on the objects, so any process can continue at any step. The same reconcile function has three hosts:
-`situate.embedded.virtual_machines` in the in-memory cluster, `controller` beside an API server (`situate vm
-machines`), and the conformance vectors.
+`reconcile_object` is the whole reconcile function. From the objects around one object and the time, it returns the next
+single write and the time of the next call. It has no memory. The state of a hypervisor (start of copying, planned
+failures) is on the objects, so any process can continue at any step. The same reconcile function has three hosts:
+`situate.embedded.virtual_machines` in the in-memory cluster, `controller` beside an API server (`situate vm machines`),
+and the conformance vectors.
 
 Contract for the source of a finished migration (B10), for schedulers that free capacity by migrations:
 
@@ -23,8 +23,8 @@ rules of the API server).
 
 from __future__ import annotations
 
-from situate.vm.emulator.decision import Create, Delete, Key, Kind, Look, Note, Patch, Write
-from situate.vm.emulator.reconcile import concerned, look
+from situate.vm.emulator.decision import Create, Delete, Key, Kind, Note, Patch, ReconcileResult, Write
+from situate.vm.emulator.reconcile import affected_keys, reconcile_object
 from situate.vm.emulator.settings import Settings
 from situate.vm.emulator.view import Objects
 
@@ -33,12 +33,12 @@ __all__ = [
     "Delete",
     "Key",
     "Kind",
-    "Look",
     "Note",
     "Objects",
     "Patch",
+    "ReconcileResult",
     "Settings",
     "Write",
-    "concerned",
-    "look",
+    "affected_keys",
+    "reconcile_object",
 ]

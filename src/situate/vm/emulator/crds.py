@@ -23,15 +23,15 @@ from situate.vm.emulator.schemas import (
     STRINGS,
     Schema,
     amounts,
+    array_of,
     conditions,
-    filled,
-    keeping,
-    listing,
+    immutable_once_set,
     mapping,
-    requiring,
+    preserve_unknown_fields,
     revision,
     rule,
-    set_once,
+    with_default,
+    with_required,
 )
 
 RELEASE: Final = "v0.49.1"
@@ -39,11 +39,11 @@ RELEASE: Final = "v0.49.1"
 MACHINES: Final = "virtualmachines"
 MIGRATIONS: Final = "virtualmachinemigrations"
 """Plural names."""
-MOST_SLOTS: Final = 512
+MAX_SLOTS: Final = 512
 SLOT_MULTIPLE: Final = 8 * 2**20
 """Bytes: the block size of virtio-mem."""
 
-_SLOTS: Schema = {**INT32, "minimum": 1, "maximum": MOST_SLOTS}
+_SLOTS: Schema = {**INT32, "minimum": 1, "maximum": MAX_SLOTS}
 _PORT: Schema = {**INT32, "minimum": 1, "maximum": 65535}
 
 
@@ -61,7 +61,7 @@ def virtual_machine() -> dict[str, Any]:
         _column("Node", ".status.node", priority=1),
         _column("Status", ".status.phase"),
         _column("Restarts", ".status.restartCount"),
-        _age(),
+        _age_column(),
     ]
     schema = _resource(spec=_machine_spec(), status=_machine_status())
     return _definition(MACHINE_KIND, MACHINES, "neonvm", schema, columns)
@@ -76,7 +76,7 @@ def virtual_machine_migration() -> dict[str, Any]:
         _column("Target", ".status.targetPodName"),
         _column("TargetIP", ".status.targetPodIP", priority=1),
         _column("Status", ".status.phase"),
-        _age(),
+        _age_column(),
     ]
     schema = _resource(spec=_migration_spec(), status=_migration_status())
     return _definition(MIGRATION_KIND, MIGRATIONS, "neonvmm", schema, columns)
@@ -87,9 +87,9 @@ def _machine_spec() -> Schema:
         schedulerName=STRING,
         nodeSelector=STRINGS,
         affinity=ANYTHING,
-        tolerations=listing(ANYTHING),
+        tolerations=array_of(ANYTHING),
         serviceAccountName=STRING,
-        terminationGracePeriodSeconds=filled(INT64, 5),
+        terminationGracePeriodSeconds=with_default(INT64, 5),
         podResources=mapping(limits=amounts(), requests=amounts(), claims=_claims()),
         restartPolicy={**STRING, "enum": ["Always", "OnFailure", "Never"], "default": "Always"},
         guest=_guest(),
@@ -97,11 +97,11 @@ def _machine_spec() -> Schema:
         targetRevision=revision(),
         cpuScalingMode={**STRING, "enum": ["QmpScaling", "SysfsScaling"]},
         targetArchitecture={**STRING, "enum": ["amd64", "arm64"]},
-        **_of_the_runner(),
+        **_runner_fields(),
     )
     rules = [
-        set_once("cpuScalingMode"),
-        set_once("targetArchitecture"),
+        immutable_once_set("cpuScalingMode"),
+        immutable_once_set("targetArchitecture"),
         rule(
             "has(self.podResources) == has(oldSelf.podResources) && "
             "(!has(self.podResources) || self.podResources == oldSelf.podResources)",
@@ -116,34 +116,36 @@ def _machine_spec() -> Schema:
             for name in ("cpu", "memory")
         ),
     ]
-    return requiring({**keeping(spec), "x-kubernetes-validations": rules}, "guest")
+    return with_required({**preserve_unknown_fields(spec), "x-kubernetes-validations": rules}, "guest")
 
 
-def _of_the_runner() -> dict[str, Schema]:
+def _runner_fields() -> dict[str, Schema]:
     """Return fields that NeonVM's controller expects with defaults: without them it finds port 0 and nil pointers."""
     return {
-        "qmp": filled(_PORT, 20183),
-        "qmpManual": filled(_PORT, 20184),
-        "runnerPort": filled(_PORT, 25183),
-        "enableAcceleration": filled(BOOLEAN, True),
-        "enableSSH": filled(BOOLEAN, True),
-        "enableNetworkMonitoring": filled(BOOLEAN, False),
-        "extraNetwork": keeping(mapping(enable=filled(BOOLEAN, False), interface=filled(STRING, "net1"))),
-        "tls": keeping(mapping(mountPath=filled(STRING, "/var/tls"))),
+        "qmp": with_default(_PORT, 20183),
+        "qmpManual": with_default(_PORT, 20184),
+        "runnerPort": with_default(_PORT, 25183),
+        "enableAcceleration": with_default(BOOLEAN, True),
+        "enableSSH": with_default(BOOLEAN, True),
+        "enableNetworkMonitoring": with_default(BOOLEAN, False),
+        "extraNetwork": preserve_unknown_fields(
+            mapping(enable=with_default(BOOLEAN, False), interface=with_default(STRING, "net1"))
+        ),
+        "tls": preserve_unknown_fields(mapping(mountPath=with_default(STRING, "/var/tls"))),
     }
 
 
 def _claims() -> Schema:
-    claim = requiring(mapping(name={**STRING, "maxLength": 63}, request=STRING), "name")
+    claim = with_required(mapping(name={**STRING, "maxLength": 63}, request=STRING), "name")
     keyed = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
-    return {**listing(claim), **keyed, "maxItems": 32}
+    return {**array_of(claim), **keyed, "maxItems": 32}
 
 
 def _guest() -> Schema:
     slot_size = "quantity(string(self.memorySlotSize))"
     guest = mapping(
         cpus={
-            **requiring(mapping(min=MILLI_CPU, max=MILLI_CPU, use=MILLI_CPU), "min", "max", "use"),
+            **with_required(mapping(min=MILLI_CPU, max=MILLI_CPU, use=MILLI_CPU), "min", "max", "use"),
             "x-kubernetes-validations": [
                 *(
                     rule(f"{_cpu(name)}.compareTo({_cpu(name, 'oldSelf')}) == 0", f"{name} is immutable")
@@ -156,22 +158,26 @@ def _guest() -> Schema:
             ],
         },
         memorySlots={
-            **requiring(mapping(min=_SLOTS, max=_SLOTS, use=_SLOTS), "min", "max", "use"),
+            **with_required(mapping(min=_SLOTS, max=_SLOTS, use=_SLOTS), "min", "max", "use"),
             "x-kubernetes-validations": [
                 *(rule(f"self.{name} == oldSelf.{name}", f"{name} is immutable") for name in _ENDS),
                 rule("self.min <= self.use && self.use <= self.max", "min <= use <= max must hold"),
             ],
         },
-        memorySlotSize=filled(QUANTITY, "1Gi"),
-        rootDisk=keeping(requiring(mapping(image=STRING, imagePullPolicy=filled(STRING, "IfNotPresent")), "image")),
-        ports=listing(requiring(mapping(name=STRING, port=_PORT, protocol=filled(STRING, "TCP")), "port")),
+        memorySlotSize=with_default(QUANTITY, "1Gi"),
+        rootDisk=preserve_unknown_fields(
+            with_required(mapping(image=STRING, imagePullPolicy=with_default(STRING, "IfNotPresent")), "image")
+        ),
+        ports=array_of(with_required(mapping(name=STRING, port=_PORT, protocol=with_default(STRING, "TCP")), "port")),
     )
     in_blocks = rule(
         f"{slot_size}.isGreaterThan(quantity('0')) && {slot_size}.isInteger() && "
         f"{slot_size}.asInteger() % {SLOT_MULTIPLE} == 0",
         "memorySlotSize must be a multiple of 8Mi",
     )
-    return requiring({**keeping(guest), "x-kubernetes-validations": [in_blocks]}, "cpus", "memorySlots")
+    return with_required(
+        {**preserve_unknown_fields(guest), "x-kubernetes-validations": [in_blocks]}, "cpus", "memorySlots"
+    )
 
 
 _ENDS: Final = ("min", "max")
@@ -194,18 +200,18 @@ def _machine_status() -> Schema:
         currentRevision=revision(),
         conditions=conditions(),
     )
-    return keeping(status)
+    return preserve_unknown_fields(status)
 
 
 def _migration_spec() -> Schema:
     spec = mapping(
         vmName={**STRING, "minLength": 1},
-        preventMigrationToSameHost=filled(BOOLEAN, True),
+        preventMigrationToSameHost=with_default(BOOLEAN, True),
         completionTimeout={**INT32, "default": 3600, "minimum": 1},
-        incremental=filled(BOOLEAN, True),
-        allowPostCopy=filled(BOOLEAN, False),
-        autoConverge=filled(BOOLEAN, True),
-        maxBandwidth=filled(QUANTITY, "1Gi"),
+        incremental=with_default(BOOLEAN, True),
+        allowPostCopy=with_default(BOOLEAN, False),
+        autoConverge=with_default(BOOLEAN, True),
+        maxBandwidth=with_default(QUANTITY, "1Gi"),
         nodeSelector=STRINGS,
         nodeAffinity=_node_affinity(),
     )
@@ -213,21 +219,21 @@ def _migration_spec() -> Schema:
         rule("self == oldSelf", "the spec of a migration is immutable"),
         rule("quantity(string(self.maxBandwidth)).isGreaterThan(quantity('0'))", "maxBandwidth must be more than 0"),
     ]
-    return {**requiring(spec, "vmName"), "x-kubernetes-validations": rules}
+    return {**with_required(spec, "vmName"), "x-kubernetes-validations": rules}
 
 
 def _node_affinity() -> Schema:
     """Return the schema of core/v1 field by field: rules do not see open fields, and the spec must be immutable."""
-    requirement = requiring(mapping(key=STRING, operator=STRING, values=listing(STRING)), "key", "operator")
-    requirements: Schema = listing(requirement)
+    requirement = with_required(mapping(key=STRING, operator=STRING, values=array_of(STRING)), "key", "operator")
+    requirements: Schema = array_of(requirement)
     term = mapping(matchExpressions=requirements, matchFields=requirements)
-    required = requiring(mapping(nodeSelectorTerms=listing(term)), "nodeSelectorTerms")
-    preferred = requiring(
+    required = with_required(mapping(nodeSelectorTerms=array_of(term)), "nodeSelectorTerms")
+    preferred = with_required(
         mapping(weight={**INT32, "minimum": 1, "maximum": 100}, preference=term), "weight", "preference"
     )
     return mapping(
         requiredDuringSchedulingIgnoredDuringExecution=required,
-        preferredDuringSchedulingIgnoredDuringExecution=listing(preferred),
+        preferredDuringSchedulingIgnoredDuringExecution=array_of(preferred),
     )
 
 
@@ -246,7 +252,7 @@ def _migration_status() -> Schema:
 
 def _resource(*, spec: Schema, status: Schema) -> Schema:
     whole = mapping(apiVersion=STRING, kind=STRING, metadata={"type": "object"}, spec=spec, status=status)
-    return requiring(whole, "spec")
+    return with_required(whole, "spec")
 
 
 def _column(name: str, path: str, *, priority: int = 0) -> dict[str, Any]:
@@ -254,7 +260,7 @@ def _column(name: str, path: str, *, priority: int = 0) -> dict[str, Any]:
     return {**column, "priority": priority} if priority else column
 
 
-def _age() -> dict[str, Any]:
+def _age_column() -> dict[str, Any]:
     return {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
 

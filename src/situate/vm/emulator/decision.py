@@ -82,12 +82,12 @@ Write: TypeAlias = Create | Patch | Delete
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReconcileResult:
     write: Write | None = None
     """It changes a watched object, which causes the next reconciliation."""
-    again_at: float | None = None
+    requeue_at: float | None = None
     """Seconds since the epoch: reconcile again then, even if nothing changes."""
 
 
-QUIET: Final = Look()
+NOTHING_TO_DO: Final = ReconcileResult()
 """Reconcile again only after a change."""

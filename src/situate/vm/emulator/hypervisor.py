@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from situate.objects.values.quantity import BadQuantity, Quantity, decode_quantity
-from situate.vm.api.parse_errors import Misread, Part, Place, Unreadable
+from situate.vm.api.parse_errors import ParseError, ParseFailure, Part, Place
 from situate.vm.api.well_known import PREFIX
 
 HYPERVISOR: Final = f"{PREFIX}/hypervisor"
@@ -33,7 +33,7 @@ COPYING_SINCE: Final = f"{PREFIX}/copying-since"
 """On a migration: the time at which its hypervisor began to copy, RFC 3339."""
 COPIED_CPUS: Final = f"{PREFIX}/copied-cpus"
 """On a migration: the CPUs that were plugged into its target before the start (QmpScaling)."""
-MOST_DIRTY: Final = 0.9
+MAX_DIRTY_SHARE: Final = 0.9
 """Share of the bandwidth to which a guest is slowed down."""
 DOWNTIME_MS: Final = 39
 """Of an idle VM of 2 GiB, as measured upstream (2025-09)."""
@@ -49,7 +49,7 @@ _MEMBERS: Final = (
     "scaleMs",
 )
 _GIB: Final = 2**30
-_MOST_MS: Final = 24 * 3600 * 1000
+_MAX_MS: Final = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,13 @@ class Behaviour:
     """Time for a change of size; None: the emulator's setting."""
 
 
-def read_behaviour(text: str | None, about: str) -> Behaviour | Unreadable:
+def read_behaviour(text: str | None, about: str) -> Behaviour | ParseError:
     """Parse the annotation. `about` is the VM, for the error."""
     if text is None:
         return Behaviour()
     try:
-        part = Part.of_text(text, Place.annotation(about, HYPERVISOR))
-        part.only(*_MEMBERS)
+        part = Part.parse_json(text, Place.annotation(about, HYPERVISOR))
+        part.check_known_keys(*_MEMBERS)
         return Behaviour(
             used=_units(part["usedMemory"]),
             dirty_rate=_units(part["dirtyRate"]) or 0,
@@ -88,10 +88,10 @@ def read_behaviour(text: str | None, about: str) -> Behaviour | Unreadable:
             stall_at=_share(part["stallAtPercent"]),
             fail_at=_share(part["failAtPercent"]),
             refuse=part["refuseStart"].text(default=""),
-            scale_s=_seconds(part["scaleMs"], 0.0) if part["scaleMs"].there else None,
+            scale_s=_seconds(part["scaleMs"], 0.0) if part["scaleMs"].is_present else None,
         )
-    except Misread as problem:
-        return problem.unreadable
+    except ParseFailure as problem:
+        return problem.error
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def amount(value: object, otherwise: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class MigrationInfo:
     """State of a migration, as a hypervisor reports it (QEMU's query-migrate)."""
 
     status: str
@@ -150,14 +150,14 @@ class Progress:
         }
 
 
-def progress(behaviour: Behaviour, terms: Terms, elapsed_s: float) -> Progress:
+def progress(behaviour: Behaviour, terms: Terms, elapsed_s: float) -> MigrationInfo:
     """Return the progress `elapsed_s` after the start. `remaining` never grows while the inputs stay the same."""
     setup_ms = round(behaviour.setup_s * 1000)
     course = _course(behaviour, terms)
     copying_s = elapsed_s - behaviour.setup_s
     if copying_s < 0:
         shown_ms = round(max(0.0, elapsed_s) * 1000)
-        return Progress("setup", shown_ms, setup_ms, 0, 0, course.total, course.total, -copying_s)
+        return MigrationInfo("setup", shown_ms, setup_ms, 0, 0, course.total, course.total, -copying_s)
     moving_s = copying_s if course.rate == 0 else min(copying_s, course.reached_s)
     copied = max(0.0, moving_s - course.begins_s) * course.rate
     transferred, left = int(moving_s * course.bandwidth), max(0, course.total - int(copied))
@@ -165,12 +165,12 @@ def progress(behaviour: Behaviour, terms: Terms, elapsed_s: float) -> Progress:
         status = "postcopy-active" if 0 < course.begins_s <= copying_s else "active"
         ends_in_s = None if course.ends_s is None else course.ends_s - copying_s
         total_ms = round(elapsed_s * 1000)
-        return Progress(status, total_ms, setup_ms, 0, transferred, left, course.total, ends_in_s)
+        return MigrationInfo(status, total_ms, setup_ms, 0, transferred, left, course.total, ends_in_s)
     total_ms = round((behaviour.setup_s + course.ends_s) * 1000)
     if course.fails:
-        return Progress("failed", total_ms, setup_ms, 0, transferred, left, course.total)
+        return MigrationInfo("failed", total_ms, setup_ms, 0, transferred, left, course.total)
     downtime_ms = round(behaviour.downtime_s * 1000)
-    return Progress("completed", total_ms, setup_ms, downtime_ms, transferred, 0, course.total)
+    return MigrationInfo("completed", total_ms, setup_ms, downtime_ms, transferred, 0, course.total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,9 @@ class _Course:
 def _course(behaviour: Behaviour, terms: Terms) -> _Course:
     total = terms.memory if behaviour.used is None else min(behaviour.used, terms.memory)
     bandwidth = min(terms.max_bandwidth, behaviour.bandwidth or terms.max_bandwidth)
-    dirty = min(behaviour.dirty_rate, MOST_DIRTY * bandwidth) if terms.auto_converge else float(behaviour.dirty_rate)
+    dirty = (
+        min(behaviour.dirty_rate, MAX_DIRTY_SHARE * bandwidth) if terms.auto_converge else float(behaviour.dirty_rate)
+    )
     begins_s, rate = 0.0, max(0.0, bandwidth - dirty)
     if rate == 0 and terms.post_copy:
         begins_s, rate = total / bandwidth, float(bandwidth)
@@ -207,12 +209,12 @@ def _course(behaviour: Behaviour, terms: Terms) -> _Course:
 
 
 def _units(part: Part, least: int = 0) -> int | None:
-    return part.units(least) if part.there else None
+    return part.units(least) if part.is_present else None
 
 
 def _seconds(part: Part, otherwise: float) -> float:
-    return part.integer(most=_MOST_MS) / 1000 if part.there else otherwise
+    return part.integer(most=_MAX_MS) / 1000 if part.is_present else otherwise
 
 
 def _share(part: Part) -> float | None:
-    return part.integer(most=100) / 100 if part.there else None
+    return part.integer(most=100) / 100 if part.is_present else None

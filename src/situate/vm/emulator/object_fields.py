@@ -13,16 +13,16 @@ from situate.vm.emulator.decision import Delete, Kind, Note, Obj, Patch
 ALIVE = frozenset({"Running", "Scaling", "PreMigrating", "Migrating"})
 FROZEN = frozenset({"PreMigrating", "Migrating"})
 """Phases of a VM (C33)."""
-AT_WORK = frozenset({"", "Pending", "Running"})
+ONGOING = frozenset({"", "Pending", "Running"})
 """Phases of a migration that has not ended."""
 
 
-def held(machine: Obj, migrations: Iterable[Obj]) -> bool:
+def is_held(machine: Obj, migrations: Iterable[Obj]) -> bool:
     """Return whether one of these live migrations explains that a VM is frozen.
 
     A migration that has not begun may have frozen the VM and continues from there, but does not copy.
     """
-    holding = AT_WORK if phase(machine) == "PreMigrating" else AT_WORK - {""}
+    holding = ONGOING if phase(machine) == "PreMigrating" else ONGOING - {""}
     return any(phase(each) in holding for each in migrations)
 
 
@@ -58,20 +58,20 @@ def annotations_of(obj: Obj) -> Mapping[str, str]:
     return obj["metadata"].get("annotations") or {}
 
 
-def deleting(obj: Obj) -> bool:
+def is_deleting(obj: Obj) -> bool:
     return obj["metadata"].get("deletionTimestamp") is not None
 
 
-def let_go(migration: Obj) -> bool:
+def is_released(migration: Obj) -> bool:
     """Return whether it is being deleted without the finalizer. Then nothing more is done for it."""
-    return deleting(migration) and FINALIZER not in (migration["metadata"].get("finalizers") or ())
+    return is_deleting(migration) and FINALIZER not in (migration["metadata"].get("finalizers") or ())
 
 
-def ended(pod: Obj) -> bool:
+def has_ended(pod: Obj) -> bool:
     return phase(pod) in ("Succeeded", "Failed")
 
 
-def ready(pod: Obj) -> bool:
+def is_ready(pod: Obj) -> bool:
     found = condition(pod, "Ready")
     return phase(pod) == "Running" and found is not None and found.get("status") == "True"
 
@@ -83,7 +83,7 @@ def condition(obj: Obj, kind: str) -> Mapping[str, Any] | None:
     return None
 
 
-def conditions(obj: Obj, kind: str, value: str, reason: str, message: str, at: str) -> list[Mapping[str, Any]]:
+def with_condition(obj: Obj, kind: str, value: str, reason: str, message: str, at: str) -> list[Mapping[str, Any]]:
     """Return all conditions, with this one set. Its time changes only with its status."""
     new = {"type": kind, "status": value, "reason": reason, "message": message, "lastTransitionTime": at}
     entries = [entry for entry in status(obj).get("conditions") or () if entry.get("type") != kind]
@@ -97,14 +97,14 @@ def owners(obj: Obj) -> list[Mapping[str, Any]]:
     return list(obj["metadata"].get("ownerReferences") or ())
 
 
-def owned_by(obj: Obj, owner: Obj, *, controller: bool | None = None) -> bool:
+def is_owned_by(obj: Obj, owner: Obj, *, controller: bool | None = None) -> bool:
     """Return whether it has this owner; with `controller`, one that does or does not control it."""
     return any(
         each.get("uid") == uid(owner) and controller in (None, bool(each.get("controller"))) for each in owners(obj)
     )
 
 
-def owned_by_machines(obj: Obj) -> bool:
+def is_owned_by_machine(obj: Obj) -> bool:
     """Return whether a VM is among its owners, even one that was replaced under its name."""
     return any((each.get("apiVersion"), each.get("kind")) == (API_VERSION, MACHINE_KIND) for each in owners(obj))
 
@@ -164,7 +164,7 @@ def timestamp(now: float) -> str:
     return micro_time(datetime.fromtimestamp(now, UTC))
 
 
-def moment(text: object, otherwise: float) -> float:
+def parse_moment(text: object, otherwise: float) -> float:
     """Return seconds since the epoch, or `otherwise` if the text is no time."""
     try:
         return parse_time(text).timestamp() if isinstance(text, str) else otherwise

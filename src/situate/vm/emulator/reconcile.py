@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from situate.vm.api.well_known import NAME_LABEL
 from situate.vm.emulator import object_fields
-from situate.vm.emulator.decision import QUIET, Key, Kind, Look, Obj
-from situate.vm.emulator.machine import look_at_machine
-from situate.vm.emulator.migration import look_at_migration
+from situate.vm.emulator.decision import NOTHING_TO_DO, Key, Kind, Obj, ReconcileResult
+from situate.vm.emulator.machine import reconcile_machine
+from situate.vm.emulator.migration import reconcile_migration
 from situate.vm.emulator.settings import Settings
-from situate.vm.emulator.view import Objects, machine_sight, migration_sight
+from situate.vm.emulator.view import Objects, machine_view, migration_view
 
 
-def concerned(objects: Objects, kind: Kind, changed: Obj) -> Iterator[Key]:
+def affected_keys(objects: Objects, kind: Kind, changed: Obj) -> Iterator[Key]:
     """Yield the keys whose reconciliation may change after this object was added, changed or deleted; the VM first."""
     namespace = object_fields.namespace(changed)
     match kind:
@@ -31,10 +31,10 @@ def concerned(objects: Objects, kind: Kind, changed: Obj) -> Iterator[Key]:
         yield Key(Kind.MIGRATION, namespace, object_fields.name(migration))
 
 
-def look(objects: Objects, key: Key, now: float, settings: Settings) -> Look:
+def reconcile_object(objects: Objects, key: Key, now: float, settings: Settings) -> ReconcileResult:
     """Return the next step for a VM or a migration; `now` in seconds since the epoch."""
     if key.kind is Kind.MACHINE:
-        machine = machine_sight(objects, key)
-        return QUIET if machine is None else look_at_machine(machine, now, settings)
-    migration = migration_sight(objects, key)
-    return QUIET if migration is None else look_at_migration(migration, now, settings)
+        machine = machine_view(objects, key)
+        return NOTHING_TO_DO if machine is None else reconcile_machine(machine, now, settings)
+    migration = migration_view(objects, key)
+    return NOTHING_TO_DO if migration is None else reconcile_migration(migration, now, settings)

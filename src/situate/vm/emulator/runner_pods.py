@@ -20,7 +20,7 @@ from situate.vm.emulator.decision import Kind, Obj, Patch
 from situate.vm.emulator.hypervisor import amount
 from situate.vm.emulator.settings import Settings
 
-COPIED: Final = f"{PREFIX}/copied"
+COPIED_KEYS: Final = f"{PREFIX}/copied"
 """On a runner Pod: the names of the labels and annotations that come from its VM."""
 CONTAINER: Final = "neonvm-runner"
 RECEIVE: Final = "RECEIVE_MIGRATION"
@@ -33,7 +33,7 @@ _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Characters of generated names, as in Kubernetes."""
 _GIB: Final = 2**30
-_MOST_NAME: Final = 63 - 6
+_MAX_NAME: Final = 63 - 6
 """Longest part of a Pod's name that also is the value of a label."""
 
 
@@ -44,7 +44,7 @@ def pod_name(machine: str, uid: str, number: int = 0) -> str:
     for _ in range(5):
         digest, index = divmod(digest, len(_LETTERS))
         letters.append(_LETTERS[index])
-    return f"{machine[:_MOST_NAME].rstrip('-.')}-{''.join(letters)}"
+    return f"{machine[:_MAX_NAME].rstrip('-.')}-{''.join(letters)}"
 
 
 def runner_pod(machine: Obj, name: str, settings: Settings) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def target_pod(machine: Obj, source: Obj, migration: Obj, name: str, settings: S
             container["resources"] = each["resources"]
     given = pod["spec"].get("affinity") or {}
     try:
-        affinity = _elsewhere(given, object_fields.name(machine), object_fields.spec(migration))
+        affinity = _target_affinity(given, object_fields.name(machine), object_fields.spec(migration))
     except (AttributeError, TypeError, ValueError):
         affinity = given  # not of core/v1's shape: the server refuses the Pod, and an Event reports that
     if affinity:
@@ -106,21 +106,21 @@ def target_pod(machine: Obj, source: Obj, migration: Obj, name: str, settings: S
     return pod
 
 
-def _elsewhere(given: Mapping[str, Any], machine: str, terms: Mapping[str, Any]) -> Mapping[str, Any]:
+def _target_affinity(given: Mapping[str, Any], machine: str, terms: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the VM's affinity, with the node constraints of the migration, and away from the VM's other Pods."""
     affinity = dict(given)
-    node_affinity = _with_constraints(affinity.get("nodeAffinity") or {}, terms)
+    node_affinity = _with_node_constraints(affinity.get("nodeAffinity") or {}, terms)
     if node_affinity:
         affinity["nodeAffinity"] = node_affinity
     if terms.get("preventMigrationToSameHost", True) is not False:
-        affinity["podAntiAffinity"] = _apart(affinity.get("podAntiAffinity") or {}, machine)
+        affinity["podAntiAffinity"] = _with_anti_affinity(affinity.get("podAntiAffinity") or {}, machine)
     return affinity
 
 
 def metadata_changes(machine: Obj, pod: Obj) -> Patch | None:
     """Return the patch that gives a Pod its VM's labels and annotations; None if it has them."""
     labels, annotations = wanted_metadata(machine)
-    copied = _copied(object_fields.annotations_of(pod).get(COPIED))
+    copied = _recorded_keys(object_fields.annotations_of(pod).get(COPIED_KEYS))
     changes: dict[str, Any] = {}
     for part, wanted, there in (
         ("labels", labels, object_fields.labels_of(pod)),
@@ -146,7 +146,7 @@ def wanted_metadata(machine: Obj) -> tuple[Mapping[str, str], Mapping[str, str]]
     overcommit = _overcommit(machine)
     if overcommit:
         annotations[OVERCOMMIT] = json_text(overcommit)
-    annotations[COPIED] = json_text({"labels": sorted(labels), "annotations": sorted(annotations)})
+    annotations[COPIED_KEYS] = json_text({"labels": sorted(labels), "annotations": sorted(annotations)})
     return labels, annotations
 
 
@@ -224,13 +224,13 @@ def _tolerations(given: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return tolerations
 
 
-def _apart(given: Mapping[str, Any], machine: str) -> dict[str, Any]:
+def _with_anti_affinity(given: Mapping[str, Any], machine: str) -> dict[str, Any]:
     """Add the rule that no other Pod of the VM may be on the node."""
     term = {"labelSelector": {"matchLabels": {NAME_LABEL: machine}}, "topologyKey": HOSTNAME}
     return {**given, _REQUIRED: [*(given.get(_REQUIRED) or ()), term]}
 
 
-def _with_constraints(own: Mapping[str, Any], terms: Mapping[str, Any]) -> dict[str, Any]:
+def _with_node_constraints(own: Mapping[str, Any], terms: Mapping[str, Any]) -> dict[str, Any]:
     """Return node affinity that satisfies both: each alternative of one combined with each of the other."""
     preferred = "preferredDuringSchedulingIgnoredDuringExecution"
     further = terms.get("nodeAffinity") or {}
@@ -238,12 +238,12 @@ def _with_constraints(own: Mapping[str, Any], terms: Mapping[str, Any]) -> dict[
         {"key": key, "operator": "In", "values": [value]}
         for key, value in sorted((terms.get("nodeSelector") or {}).items())
     ]
-    wanted = [_required(own), _required(further), [{"matchExpressions": selected}] if selected else None]
+    wanted = [_required_terms(own), _required_terms(further), [{"matchExpressions": selected}] if selected else None]
     result = dict(own)
     alternatives: list[dict[str, Any]] | None = None
     for each in wanted:
         if each is not None:
-            alternatives = each if alternatives is None else [_both(a, b) for a in alternatives for b in each]
+            alternatives = each if alternatives is None else [_merged_terms(a, b) for a in alternatives for b in each]
     if alternatives is not None:
         result[_REQUIRED] = {"nodeSelectorTerms": alternatives or [{}]}
     preferences = [*(own.get(preferred) or ()), *(further.get(preferred) or ())]
@@ -252,21 +252,21 @@ def _with_constraints(own: Mapping[str, Any], terms: Mapping[str, Any]) -> dict[
     return result
 
 
-def _required(affinity: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+def _required_terms(affinity: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Return the alternatives; None: every node fits. Empty terms are dropped, because they match no node."""
     if not affinity.get(_REQUIRED):
         return None
     return [dict(term) for term in affinity[_REQUIRED].get("nodeSelectorTerms") or () if term]
 
 
-def _both(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
+def _merged_terms(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
     joined = {
         part: [*(mine.get(part) or ()), *(theirs.get(part) or ())] for part in ("matchExpressions", "matchFields")
     }
     return {part: requirements for part, requirements in joined.items() if requirements}
 
 
-def _copied(text: str | None) -> Mapping[str, Sequence[str]]:
+def _recorded_keys(text: str | None) -> Mapping[str, Sequence[str]]:
     """Return the recorded keys; none if the record is unreadable, so that nothing is removed."""
     try:
         return {} if text is None else msgspec.json.decode(text, type=dict[str, list[str]])

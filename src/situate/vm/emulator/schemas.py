@@ -23,8 +23,8 @@ MILLI_CPU: Schema = {**QUANTITY, "pattern": r"^[0-9]+((\.[0-9]*)?|m)$"}
 
 
 def revision() -> Schema:
-    numbered = requiring(mapping(value=INT64, flags=INT64), "value", "flags")
-    return requiring(mapping(revision=numbered, updatedAt=TIME), "revision", "updatedAt")
+    numbered = with_required(mapping(value=INT64, flags=INT64), "value", "flags")
+    return with_required(mapping(revision=numbered, updatedAt=TIME), "revision", "updatedAt")
 
 
 def conditions() -> Schema:
@@ -36,7 +36,7 @@ def conditions() -> Schema:
         lastTransitionTime=TIME,
         observedGeneration=INT64,
     )
-    items = requiring(condition, "type", "status")
+    items = with_required(condition, "type", "status")
     return {"type": "array", "items": items, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
 
 
@@ -44,7 +44,7 @@ def amounts() -> Schema:
     return {"type": "object", "maxProperties": 32, "additionalProperties": QUANTITY}
 
 
-def set_once(name: str) -> Schema:
+def immutable_once_set(name: str) -> Schema:
     same = f"!has(oldSelf.{name}) || (has(self.{name}) && self.{name} == oldSelf.{name})"
     return rule(same, f"{name} is immutable after it is set")
 
@@ -57,18 +57,18 @@ def mapping(**properties: Schema) -> Schema:
     return {"type": "object", "properties": properties}
 
 
-def listing(items: Schema) -> Schema:
+def array_of(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
 
-def requiring(schema: Schema, *fields: str) -> Schema:
+def with_required(schema: Schema, *fields: str) -> Schema:
     return {**schema, "required": list(fields)}
 
 
-def keeping(schema: Schema) -> Schema:
+def preserve_unknown_fields(schema: Schema) -> Schema:
     """Preserve unknown fields."""
     return {**schema, "x-kubernetes-preserve-unknown-fields": True}
 
 
-def filled(schema: Schema, default: str | int | bool) -> Schema:
+def with_default(schema: Schema, default: str | int | bool) -> Schema:
     return {**schema, "default": default}

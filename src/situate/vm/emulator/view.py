@@ -25,7 +25,7 @@ class Objects(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class MachineSight:
+class MachineView:
     machine: Obj
     pod: Obj | None
     """The Pod named by its status, with any owners."""
@@ -36,7 +36,7 @@ class MachineSight:
 
 
 @dataclass(frozen=True, slots=True)
-class MigrationSight:
+class MigrationView:
     migration: Obj
     machine: Obj | None
     source: Obj | None
@@ -46,17 +46,17 @@ class MigrationSight:
     """Further migrations of the VM that have not ended, oldest first."""
 
 
-def machine_sight(objects: Objects, key: Key) -> MachineSight | None:
+def machine_view(objects: Objects, key: Key) -> MachineView | None:
     """Collect the objects around a VM; None: there is no such VM."""
     machine = objects.get(Kind.MACHINE, key.namespace, key.name)
     if machine is None:
         return None
     pod = _pod(objects, key.namespace, object_fields.status(machine).get("podName"))
-    strays = tuple(object_fields.age_order(_strays(objects, machine)))
-    return MachineSight(machine, pod, _at_work(objects, key.namespace, key.name), strays)
+    strays = tuple(object_fields.age_order(_stray_pods(objects, machine)))
+    return MachineView(machine, pod, _ongoing_migrations(objects, key.namespace, key.name), strays)
 
 
-def migration_sight(objects: Objects, key: Key) -> MigrationSight | None:
+def migration_view(objects: Objects, key: Key) -> MigrationView | None:
     """Collect the objects around a migration; None: there is no such migration."""
     migration = objects.get(Kind.MIGRATION, key.namespace, key.name)
     if migration is None:
@@ -69,10 +69,10 @@ def migration_sight(objects: Objects, key: Key) -> MigrationSight | None:
         source = object_fields.status(machine).get("podName")
     others = tuple(
         each
-        for each in _at_work(objects, key.namespace, vm_name)
+        for each in _ongoing_migrations(objects, key.namespace, vm_name)
         if object_fields.uid(each) != object_fields.uid(migration)
     )
-    return MigrationSight(
+    return MigrationView(
         migration,
         machine,
         _pod(objects, key.namespace, source),
@@ -81,24 +81,26 @@ def migration_sight(objects: Objects, key: Key) -> MigrationSight | None:
     )
 
 
-def _strays(objects: Objects, machine: Obj) -> Iterator[Obj]:
+def _stray_pods(objects: Objects, machine: Obj) -> Iterator[Obj]:
     namespace, vm_name = object_fields.namespace(machine), object_fields.name(machine)
     migrations = list(objects.migrations_of(namespace, vm_name))
     for pod in objects.pods_of(namespace, vm_name):
-        if object_fields.name(pod) == object_fields.status(machine).get("podName") or object_fields.deleting(pod):
+        if object_fields.name(pod) == object_fields.status(machine).get("podName") or object_fields.is_deleting(pod):
             continue
-        if object_fields.owned_by(pod, machine) and not any(object_fields.owned_by(pod, each) for each in migrations):
+        if object_fields.is_owned_by(pod, machine) and not any(
+            object_fields.is_owned_by(pod, each) for each in migrations
+        ):
             yield pod
 
 
-def _at_work(objects: Objects, namespace: str, machine: str) -> tuple[Obj, ...]:
+def _ongoing_migrations(objects: Objects, namespace: str, machine: str) -> tuple[Obj, ...]:
     """Return the live migrations. Those that are only held by foreign finalizers count as gone."""
     found = objects.migrations_of(namespace, machine)
     return tuple(
         object_fields.age_order(
             each
             for each in found
-            if object_fields.phase(each) in object_fields.AT_WORK and not object_fields.let_go(each)
+            if object_fields.phase(each) in object_fields.ONGOING and not object_fields.is_released(each)
         )
     )
 

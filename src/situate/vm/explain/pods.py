@@ -8,23 +8,23 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from situate.vm.explain.explanations import Explanation, explanation
-from situate.vm.explain.json_values import held, moment, moved, quantities
-from situate.vm.explain.would_help import told
-from situate.vm.ledger.migrations.eviction import why_it_stays
+from situate.vm.explain.explanations import Explanation, build_explanation
+from situate.vm.explain.json_values import amounts_json, format_time, held_capacity_json, migration_json
+from situate.vm.explain.would_help import describe_change
+from situate.vm.ledger.migrations.eviction import stay_message
 from situate.vm.ledger.migrations.planner import Planner
 from situate.vm.model.pods_and_nodes import Pod
 from situate.vm.model.policy import Rules
-from situate.vm.model.state import State
-from situate.vm.planning.drain import drain
-from situate.vm.planning.targets import Fits, anywhere
+from situate.vm.model.state import LedgerState
+from situate.vm.planning.drain import plan_drain
+from situate.vm.planning.targets import Fits, accept_any_node
 
-NOTHING: Final = "nothing"
+NO_CHANGE_HELPS: Final = "nothing"
 """The entry of `wouldHelp` if no change helps."""
 
 
 def explain_pod(
-    state: State, namespace: str, name: str, now: float, rules: Rules, fits: Fits = anywhere
+    state: LedgerState, namespace: str, name: str, now: float, rules: Rules, fits: Fits = accept_any_node
 ) -> dict[str, Any] | None:
     """Return the explanation of a Pod. None: no Pod of this name is on a known node.
 
@@ -39,15 +39,15 @@ def explain_pod(
     Amounts are the Pod's own. Those in `room` count as on its node, after overcommit.
     """
     uid = uid_of(state, namespace, name)
-    found = None if uid is None else explanation(state, uid, now, rules, fits)
+    found = None if uid is None else build_explanation(state, uid, now, rules, fits)
     if found is None:
         return None
-    planner = Planner(drain=partial(drain, fits=fits))
-    leaving = why_it_stays(state, found.pod, now, rules, planner)
-    return as_data(found, state, now, rules) | ({"evacuation": leaving} if leaving else {})
+    planner = Planner(drain=partial(plan_drain, fits=fits))
+    leaving = stay_message(state, found.pod, now, rules, planner)
+    return explanation_json(found, state, now, rules) | ({"evacuation": leaving} if leaving else {})
 
 
-def uid_of(state: State, namespace: str, name: str) -> str | None:
+def uid_of(state: LedgerState, namespace: str, name: str) -> str | None:
     """Return the UID of a Pod on a known node.
 
     The name of a VirtualMachine gives its runner Pod; during a migration, the source Pod before the target Pod.
@@ -65,31 +65,31 @@ def uid_of(state: State, namespace: str, name: str) -> str | None:
     return None if runner is None else runner.uid
 
 
-def as_data(found: Explanation, state: State, now: float, rules: Rules) -> dict[str, Any]:
+def explanation_json(found: Explanation, state: LedgerState, now: float, rules: Rules) -> dict[str, Any]:
     pod, node, position = found.pod, found.node, found.position
-    limit = pod.machine.limit if pod.machine is not None and pod.requested != pod.wish else None
+    limit = pod.machine.limit if pod.machine is not None and pod.requested != pod.limited_request else None
     return {
         "pod": str(pod.ref),
         "node": node.name,
-        "reserved": quantities(pod.reserved, rules),
-        "requested": quantities(pod.requested, rules),
-        **({} if limit is None else {"maximum": quantities(limit, rules)}),
-        **_not_resized(pod, rules),
-        "shortBy": quantities(found.short_by, rules),
+        "reserved": amounts_json(pod.reserved, rules),
+        "requested": amounts_json(pod.requested, rules),
+        **({} if limit is None else {"maximum": amounts_json(limit, rules)}),
+        **_resize_problems_json(pod, rules),
+        "shortBy": amounts_json(found.short_by, rules),
         "reason": found.reason.value,
-        **({"free": quantities(found.free, rules)} if found.free else {}),
+        **({"free": amounts_json(found.free, rules)} if found.free else {}),
         "queue": {
             "position": position,
             "aheadOf": [] if position is None else [str(each) for each in found.queue[position:]],
         },
         "room": {
-            "total": quantities(node.total, rules),
-            "reserved": quantities(node.reserved, rules),
-            "held": held(state, node.name, pod.uid, rules),
-            "incoming": quantities(found.incoming, rules),
+            "total": amounts_json(node.total, rules),
+            "reserved": amounts_json(node.reserved, rules),
+            "held": held_capacity_json(state, node.name, pod.uid, rules),
+            "incoming": amounts_json(found.incoming, rules),
         },
         "plan": {
-            "moves": [moved(each.move, state, now, rules) for each in found.moves],
+            "moves": [migration_json(each.move, state, now, rules) for each in found.moves],
             "alternatives": [
                 {
                     "kind": each.kind.value,
@@ -99,21 +99,21 @@ def as_data(found: Explanation, state: State, now: float, rules: Rules) -> dict[
                 for each in found.plan.alternatives
             ],
         },
-        "wouldHelp": _would_help(found, rules),
-        "eta": None if found.eta is None else moment(found.eta),
+        "wouldHelp": _would_help_json(found, rules),
+        "eta": None if found.eta is None else format_time(found.eta),
     }
 
 
-def _not_resized(pod: Pod, rules: Rules) -> dict[str, Any]:
+def _resize_problems_json(pod: Pod, rules: Rules) -> dict[str, Any]:
     said: dict[str, Any] = {}
     if pod.resize is not None and pod.resize.refusal is not None:
         said["refused"] = {"reason": pod.resize.refusal.reason, "message": pod.resize.refusal.message}
     if pod.deferred and not pod.unanswered:
-        said["putOff"] = quantities(pod.reserved - pod.used, rules)
+        said["putOff"] = amounts_json(pod.reserved - pod.used, rules)
     return said
 
 
-def _would_help(found: Explanation, rules: Rules) -> list[str]:
+def _would_help_json(found: Explanation, rules: Rules) -> list[str]:
     if found.would_help or not found.short_by or found.free:
-        return [told(change, rules.resources) for change in found.would_help]
-    return [NOTHING]
+        return [describe_change(change, rules.resources) for change in found.would_help]
+    return [NO_CHANGE_HELPS]

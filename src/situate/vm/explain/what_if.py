@@ -15,23 +15,23 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from situate.vm.api.nodes import watermark, watermark_fraction
-from situate.vm.api.parse_errors import Misread, Part, Place, Unreadable, sayable
-from situate.vm.explain.json_values import quantities
+from situate.vm.api.parse_errors import ParseError, ParseFailure, Part, Place, replace_lone_surrogates
+from situate.vm.explain.json_values import amounts_json
 from situate.vm.explain.nodes import explain_node
 from situate.vm.explain.pods import explain_pod, uid_of
 from situate.vm.ledger.migrations.planner import Planner
 from situate.vm.ledger.step import step
 from situate.vm.model.actions import Action, Approve, CancelMove, Evict, ResizePod, StartMove, Wake
-from situate.vm.model.events import Asked, Beat, Event, NodeGone, NodeSeen, PodGone
+from situate.vm.model.events import Event, NodeObserved, NodeRemoved, PodRemoved, ResourcesRequested, TimerFired
 from situate.vm.model.pods_and_nodes import Node, Pod
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.model.state import State
-from situate.vm.planning.targets import Fits, anywhere
+from situate.vm.model.state import LedgerState
+from situate.vm.planning.targets import Fits, accept_any_node
 
-MOST_CHANGES: Final = 100
-MOST_SECONDS: Final = 600
-_MOST_BEATS: Final = 32
+MAX_CHANGES: Final = 100
+MAX_SECONDS: Final = 600
+_MAX_TIMER_EVENTS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,29 +65,29 @@ class Changes:
     """
 
 
-def read_changes(body: bytes, rules: Rules) -> Changes | Unreadable:
+def read_changes(body: bytes, rules: Rules) -> Changes | ParseError:
     try:
-        part = Part(Place("the changes", ""), _decoded(body))
-        part.only("nodes", "pods", "forSeconds")
+        part = Part(Place("the changes", ""), _decode(body))
+        part.check_known_keys("nodes", "pods", "forSeconds")
         nodes, pods = part["nodes"], part["pods"]
         changes = Changes(
-            tuple(_node_change(each, rules) for each in _items(nodes)),
-            tuple(_pod_change(each, rules) for each in _items(pods)),
-            float(part["forSeconds"].integer(most=MOST_SECONDS)) if part["forSeconds"].there else None,
+            tuple(_node_change(each, rules) for each in _limited_items(nodes)),
+            tuple(_pod_change(each, rules) for each in _limited_items(pods)),
+            float(part["forSeconds"].integer(most=MAX_SECONDS)) if part["forSeconds"].is_present else None,
         )
-    except Misread as problem:
-        return problem.unreadable
+    except ParseFailure as problem:
+        return problem.error
     return changes
 
 
 def what_if(
-    state: State,
+    state: LedgerState,
     changes: Changes,
     now: float,
     rules: Rules,
     planner: Planner = Planner(),  # noqa: B008  # frozen
-    fits: Fits = anywhere,
-) -> dict[str, Any] | Unreadable:
+    fits: Fits = accept_any_node,
+) -> dict[str, Any] | ParseError:
     """Return the actions that would follow, and the explanations of the changed Pods and nodes after them.
 
     The simulation changes nothing and counts all its writes as in progress. So no migration completes in it: the answer
@@ -99,12 +99,12 @@ def what_if(
 
 
 def what_if_by_steps(
-    state: State, changes: Changes, now: float, rules: Rules, planner: Planner, fits: Fits
-) -> Iterator[dict[str, Any] | Unreadable | None]:
+    state: LedgerState, changes: Changes, now: float, rules: Rules, planner: Planner, fits: Fits
+) -> Iterator[dict[str, Any] | ParseError | None]:
     """Yield None after each decision and explanation, and then the answer. So a large question delays no other work."""
     actions: list[Action] = []
     for event in _events(state, changes, rules):
-        if isinstance(event, Unreadable):
+        if isinstance(event, ParseError):
             yield event
             return
         decision = step(state, event, now, rules, planner)
@@ -112,8 +112,8 @@ def what_if_by_steps(
         actions += decision.actions
         yield None
     until = now + (rules.demand_after_s if changes.seconds is None else changes.seconds)
-    for _ in range(_MOST_BEATS):
-        decision = step(state, Beat(), now, rules, planner)
+    for _ in range(_MAX_TIMER_EVENTS):
+        decision = step(state, TimerFired(), now, rules, planner)
         state = decision.state
         actions += decision.actions
         yield None
@@ -129,32 +129,32 @@ def what_if_by_steps(
         told = explain_pod(state, pod.namespace, pod.name, until, rules, fits)
         pods.append(told or {"pod": f"{pod.namespace}/{pod.name}", "gone": True})
         yield None
-    yield {"actions": [*_said(actions, rules)], "nodes": nodes, "pods": pods}
+    yield {"actions": [*_actions_json(actions, rules)], "nodes": nodes, "pods": pods}
 
 
-def _events(state: State, changes: Changes, rules: Rules) -> Iterable[Event | Unreadable]:
+def _events(state: LedgerState, changes: Changes, rules: Rules) -> Iterable[Event | ParseError]:
     for node in changes.nodes:
         known = state.nodes.get(node.name)
         if node.gone:
-            yield NodeGone(node.name)
+            yield NodeRemoved(node.name)
         elif known is None and any(each is None for each in node.total[:2]):
-            yield Unreadable(
+            yield ParseError(
                 "the changes", f"nodes[{node.name}]", "", "a known node, or a new node with cpu and memory"
             )
         else:
-            yield NodeSeen(_changed(known, node, rules))
+            yield NodeObserved(_changed_node(known, node, rules))
     for pod in changes.pods:
         uid = uid_of(state, pod.namespace, pod.name)
         found = None if uid is None else state.pod(uid)
         if found is None:
-            yield Unreadable("the changes", f"pods[{pod.namespace}/{pod.name}]", pod.name, "a pod on a known node")
+            yield ParseError("the changes", f"pods[{pod.namespace}/{pod.name}]", pod.name, "a pod on a known node")
         elif pod.gone:
-            yield PodGone(found.uid)
+            yield PodRemoved(found.uid)
         else:
-            yield _asked(found, pod)
+            yield _request_event(found, pod)
 
 
-def _changed(known: Node | None, change: NodeChange, rules: Rules) -> Node:
+def _changed_node(known: Node | None, change: NodeChange, rules: Rules) -> Node:
     nothing = Amounts.zero(len(rules.resources))
     if known is None:
         known = Node(change.name, nothing, nothing, nothing, nothing, nothing)
@@ -168,14 +168,14 @@ def _changed(known: Node | None, change: NodeChange, rules: Rules) -> Node:
     )
 
 
-def _asked(pod: Pod, change: PodChange) -> Asked:
+def _request_event(pod: Pod, change: PodChange) -> ResourcesRequested:
     pairs = zip(pod.requested, change.requested, strict=True)
     wanted = Amounts(tuple(old if new is None else new for old, new in pairs))
-    unit = pod.factor if any(pod.factor) else (wanted - pod.reserved).positive()
-    return Asked(pod.uid, unit, wanted, pod.reserved, lowers_at_once=True)
+    unit = pod.factor if any(pod.factor) else (wanted - pod.reserved).positive_part()
+    return ResourcesRequested(pod.uid, unit, wanted, pod.reserved, lowers_at_once=True)
 
 
-def _said(actions: Sequence[Action], rules: Rules) -> Iterator[dict[str, Any]]:
+def _actions_json(actions: Sequence[Action], rules: Rules) -> Iterator[dict[str, Any]]:
     """Yield each action once.
 
     A grant to a VM has an action for its Pod and one for the VM. Only the latter is reported.
@@ -185,16 +185,16 @@ def _said(actions: Sequence[Action], rules: Rules) -> Iterator[dict[str, Any]]:
     for action in actions:
         if isinstance(action, ResizePod) and action.pod.uid in machines:
             continue
-        told = _told(action, rules)
+        told = _action_json(action, rules)
         if told is not None and told not in said:
             said.append(told)
             yield told
 
 
-def _told(action: Action, rules: Rules) -> dict[str, Any] | None:
+def _action_json(action: Action, rules: Rules) -> dict[str, Any] | None:
     match action:
         case Approve(pod=pod, amount=amount) | ResizePod(pod=pod, amount=amount):
-            return {"action": "grant", "pod": str(pod), "amount": quantities(amount, rules)}
+            return {"action": "grant", "pod": str(pod), "amount": amounts_json(amount, rules)}
         case StartMove(move=move, claim=claim):
             return {
                 "action": "move",
@@ -212,36 +212,42 @@ def _told(action: Action, rules: Rules) -> dict[str, Any] | None:
     return None
 
 
-def _decoded(body: bytes) -> object:
+def _decode(body: bytes) -> object:
     try:
-        value = sayable(json.loads(body))
+        value = replace_lone_surrogates(json.loads(body))
     except (ValueError, RecursionError) as problem:
-        raise Misread(Unreadable("the changes", "body", "", "JSON", str(problem))) from problem
+        raise ParseFailure(ParseError("the changes", "body", "", "JSON", str(problem))) from problem
     return value
 
 
-def _items(part: Part) -> Sequence[Part]:
-    items = part.items() if part.there else ()
-    if len(items) > MOST_CHANGES:
-        raise part.misread(f"at most {MOST_CHANGES} entries")
+def _limited_items(part: Part) -> Sequence[Part]:
+    items = part.items() if part.is_present else ()
+    if len(items) > MAX_CHANGES:
+        raise part.failure(f"at most {MAX_CHANGES} entries")
     return items
 
 
 def _node_change(part: Part, rules: Rules) -> NodeChange:
-    part.only("name", *rules.resources, "schedulable", "draining", "gone")
+    part.check_known_keys("name", *rules.resources, "schedulable", "draining", "gone")
     return NodeChange(
-        _name(part["name"]), _amounts(part, rules), _flag(part["schedulable"]), _flag(part["draining"]), _gone(part)
+        _name(part["name"]),
+        _amounts(part, rules),
+        _flag(part["schedulable"]),
+        _flag(part["draining"]),
+        _gone_flag(part),
     )
 
 
 def _pod_change(part: Part, rules: Rules) -> PodChange:
-    part.only("namespace", "name", *rules.resources, "gone")
-    return PodChange(part["namespace"].text(default="default"), _name(part["name"]), _amounts(part, rules), _gone(part))
+    part.check_known_keys("namespace", "name", *rules.resources, "gone")
+    return PodChange(
+        part["namespace"].text(default="default"), _name(part["name"]), _amounts(part, rules), _gone_flag(part)
+    )
 
 
 def _amounts(part: Part, rules: Rules) -> tuple[int | None, ...]:
     return tuple(
-        None if not part[name].there else part[name].milli() if name == "cpu" else part[name].units()
+        None if not part[name].is_present else part[name].milli() if name == "cpu" else part[name].units()
         for name in rules.resources
     )
 
@@ -249,15 +255,15 @@ def _amounts(part: Part, rules: Rules) -> tuple[int | None, ...]:
 def _name(part: Part) -> str:
     text = part.text()
     if not text:
-        raise part.misread("non-empty text")
+        raise part.failure("non-empty text")
     return text
 
 
 def _flag(part: Part) -> bool | None:
-    if part.there and not isinstance(part.value, bool):
-        raise part.misread("true or false")
+    if part.is_present and not isinstance(part.value, bool):
+        raise part.failure("true or false")
     return part.value if isinstance(part.value, bool) else None
 
 
-def _gone(part: Part) -> bool:
+def _gone_flag(part: Part) -> bool:
     return _flag(part["gone"]) is True

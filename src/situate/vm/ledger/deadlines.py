@@ -12,16 +12,16 @@ import msgspec
 
 from situate.vm.ledger.grants import pod_resize
 from situate.vm.ledger.migrations import retarget
-from situate.vm.ledger.migrations.completion import close, fail, move_for
-from situate.vm.ledger.observed.migrations import ask_again
-from situate.vm.ledger.observed.write_results import account_again, write_again
+from situate.vm.ledger.migrations.completion import close_claim, fail_migration, migration_of_claim
+from situate.vm.ledger.observed.migrations import repeat_request
+from situate.vm.ledger.observed.write_results import repeat_runner_resize, repeat_write
 from situate.vm.ledger.transaction import Draft
-from situate.vm.model.migrations import Claim, ClaimState, Move, Outcome, Stage
+from situate.vm.model.migrations import Claim, ClaimOutcome, ClaimState, Move, Stage
 from situate.vm.model.policy import GIB, Rules
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 
 
-class Limit(msgspec.Struct, frozen=True):
+class TimeLimit(msgspec.Struct, frozen=True):
     """A time limit of a migration, in seconds of the epoch, and the reason for its end.
 
     A struct, because many are created on every time event.
@@ -33,76 +33,76 @@ class Limit(msgspec.Struct, frozen=True):
     """Whether only the target node is the reason, so that another target may help."""
 
 
-def look(draft: Draft) -> None:
+def handle_due_times(draft: Draft) -> None:
     """Handle all that is due, but choose at most one new target, so that a decision stays short.
 
     Another `Beat` is then due at once.
     """
     chosen = False
     for move in list(draft.state.moves.values()):
-        late = [each for each in limits(draft.state, move, draft.rules) if each.at <= draft.now]
+        late = [each for each in time_limits(draft.state, move, draft.rules) if each.at <= draft.now]
         if late and not all(each.by_node for each in late):
-            fail(draft, move, next(each for each in late if not each.by_node).why)
+            fail_migration(draft, move, next(each for each in late if not each.by_node).why)
         elif late:
             if not chosen:
-                retarget.choose(draft, move, late[0].why)
+                retarget.choose_target(draft, move, late[0].why)
             chosen = True
         elif move.refused and move.stage is not Stage.PLANNED:
             draft.put_move(replace(move, refused=""))
         elif move.retry_at is not None and move.retry_at <= draft.now:
             if move.refused:
-                fail(draft, move, move.refused)
+                fail_migration(draft, move, move.refused)
             else:
-                ask_again(draft, move)
+                repeat_request(draft, move)
     for claim in list(draft.state.claims.values()):
         if claim.deadline <= draft.now:
             _expire(draft, claim)
     for uid, write in list(draft.state.writes.items()):
         if write.retry_at is not None and write.retry_at <= draft.now:
-            write_again(draft, uid)
+            repeat_write(draft, uid)
     for uid, account in list(draft.state.accounts.items()):
         if account.retry_at is not None and account.retry_at <= draft.now:
-            account_again(draft, uid, account)
-    pod_resize.due(draft)
+            repeat_runner_resize(draft, uid, account)
+    pod_resize.retry_due_requests(draft)
 
 
 def _expire(draft: Draft, claim: Claim) -> None:
-    move = move_for(draft.state, claim.id)
+    move = migration_of_claim(draft.state, claim.id)
     if claim.state is not ClaimState.FREED and move is not None and move.alive:
-        fail(draft, move, "the claim has expired")
+        fail_migration(draft, move, "the claim has expired")
     else:
-        close(draft, claim, Outcome.FAILED)
+        close_claim(draft, claim, ClaimOutcome.FAILED)
 
 
-def limits(state: State, move: Move, rules: Rules) -> Iterator[Limit]:
+def time_limits(state: LedgerState, move: Move, rules: Rules) -> Iterator[TimeLimit]:
     """Yield the time limits of a migration, each with the reason for its end.
 
     They also apply to foreign migrations (B15).
     """
-    if rules.compat or not move.alive or (move.stage is Stage.PLANNED and move.asked_at is None):
+    if rules.compat or not move.alive or (move.stage is Stage.PLANNED and move.requested_at is None):
         return
-    deadlines, begun = rules.deadlines, move.created_at if move.uid or move.asked_at is None else move.asked_at
-    yield Limit(begun + deadlines.completion_s, f"the migration has not ended after {deadlines.completion_s:g} s")
+    deadlines, begun = rules.deadlines, move.created_at if move.uid or move.requested_at is None else move.requested_at
+    yield TimeLimit(begun + deadlines.completion_s, f"the migration has not ended after {deadlines.completion_s:g} s")
     if move.stage is not Stage.COPYING:
         if move.waits_for_its_target and move.refused:
-            yield Limit(begun, move.refused, by_node=True)
+            yield TimeLimit(begun, move.refused, by_node=True)
         if move.target_bound_at is None:
             why, since = f"the target Pod has no node after {deadlines.unbound_s:g} s", move.rechosen_at or begun
-            yield Limit(since + deadlines.unbound_s, why, by_node=move.waits_for_its_target)
-        yield Limit(
+            yield TimeLimit(since + deadlines.unbound_s, why, by_node=move.waits_for_its_target)
+        yield TimeLimit(
             begun + deadlines.not_running_s, f"the target Pod is not running after {deadlines.not_running_s:g} s"
         )
         return
     copying_at = move.copying_at or begun
-    if move.tells_progress:
+    if move.reports_progress:
         changed_at = copying_at if move.progress is None else move.progress.changed_at
         why = f"the copying made no progress for {deadlines.no_progress_s:g} s"
-        yield Limit(changed_at + deadlines.no_progress_s, why)
-    allowed = max(deadlines.total_least_s, deadlines.total_s_per_gib * _memory(state, move) / GIB)
-    yield Limit(copying_at + allowed, f"the copying takes longer than {allowed:g} s")
+        yield TimeLimit(changed_at + deadlines.no_progress_s, why)
+    allowed = max(deadlines.total_least_s, deadlines.total_s_per_gib * _memory_in_use(state, move) / GIB)
+    yield TimeLimit(copying_at + allowed, f"the copying takes longer than {allowed:g} s")
 
 
-def _memory(state: State, move: Move) -> int:
+def _memory_in_use(state: LedgerState, move: Move) -> int:
     """Return the memory in use by the VM, in bytes.
 
     If unknown, return all memory to copy, which may be all memory of the VM.
@@ -115,16 +115,16 @@ def _memory(state: State, move: Move) -> int:
     return 0 if pod is None else pod.used.memory
 
 
-def wake_at(state: State, rules: Rules) -> float | None:
+def wake_at(state: LedgerState, rules: Rules) -> float | None:
     """Return when the next `Beat` is due. A past time is due at once. None: nothing waits for time."""
-    return min(_times(state, rules), default=None)
+    return min(_due_times(state, rules), default=None)
 
 
-def _times(state: State, rules: Rules) -> Iterator[float]:
+def _due_times(state: LedgerState, rules: Rules) -> Iterator[float]:
     if not state.started:
         return
     for waiter in state.waiters.values():
-        yield waiter.look_at
+        yield waiter.next_attempt_at
     yield from state.looks.values()
     for claim in state.claims.values():
         yield claim.deadline
@@ -140,4 +140,4 @@ def _times(state: State, rules: Rules) -> Iterator[float]:
     for move in state.moves.values():
         if move.retry_at is not None:
             yield move.retry_at
-        yield from (each.at for each in limits(state, move, rules))
+        yield from (each.at for each in time_limits(state, move, rules))

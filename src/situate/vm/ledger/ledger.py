@@ -14,15 +14,15 @@ from situate.framework.cycle.handle import Handle
 from situate.vm.ledger.migrations.planner import Planner
 from situate.vm.ledger.step import PLANNER, step
 from situate.vm.model.actions import Action
-from situate.vm.model.events import Beat, Event, NodeGone, NodeSeen
-from situate.vm.model.node_fit import largest
+from situate.vm.model.events import Event, NodeObserved, NodeRemoved, TimerFired
+from situate.vm.model.node_fit import largest_total
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 
 
 @dataclass(slots=True)
-class Counts:
+class PluginCounts:
     """Counts of plugin calls since the process began, for the metrics."""
 
     calls: Counter[tuple[str, bool]] = field(default_factory=Counter)
@@ -33,7 +33,7 @@ class Counts:
     """Pods that were reserved although the node was over budget with them (C22)."""
     unplaced: int = 0
     """Scheduling cycles that found no node."""
-    unplaced_for_held_room: int = 0
+    unplaced_for_held_capacity: int = 0
     """Scheduling cycles that failed only because capacity is held for others (B4)."""
 
 
@@ -43,14 +43,14 @@ class Ledger:
     def __init__(self, rules: Rules, clock: Callable[[], float], may_write: Callable[[], bool]) -> None:
         """Create an empty ledger. `may_write` returns whether this process holds the Lease now."""
         self.rules = rules
-        self.state = State(resources=len(rules.resources))
+        self.state = LedgerState(resources=len(rules.resources))
         self.planner: Planner = PLANNER
         """Chooses the VMs to migrate and their targets."""
-        self.counts = Counts()
+        self.counts = PluginCounts()
         self.largest = Amounts.zero(len(rules.resources))
         """The largest Total of any node, for each resource. Scores are relative to it (C20, D17)."""
         self.wake_at: float | None = None
-        """When the next `Beat` is due, in seconds of the epoch. None: nothing waits for time."""
+        """When the next `TimerFired` is due, in seconds of the epoch. None: nothing waits for time."""
         self.handle: Handle | None = None
         """Handle of the engine that runs the plugin. None until the plugin runs."""
         self.paused: dict[str, str] = {}
@@ -68,7 +68,7 @@ class Ledger:
 
     def begin(self) -> None:
         """Start a term as leader: drop the state and all pending actions."""
-        self.state = State(resources=len(self.rules.resources))
+        self.state = LedgerState(resources=len(self.rules.resources))
         self.largest = Amounts.zero(len(self.rules.resources))
         self.wake_at = None
         self.paused = {}
@@ -76,41 +76,41 @@ class Ledger:
         self._actions = []
 
     def apply(self, event: Event) -> None:
-        """Apply an event. Its actions wait until `taken` returns them."""
+        """Apply an event. Its actions wait until `take_actions` returns them."""
         try:
             decision = step(self.state, event, self.clock(), self.rules, self.planner)
         except Exception as problem:
             self.broken = problem
-            self._tell()
+            self._notify_listeners()
             raise
         self.state = decision.state
         self._actions += decision.actions
         self.wake_at = decision.wake_at
-        if isinstance(event, NodeSeen | NodeGone):
-            self._measure()
-        self._tell()
+        if isinstance(event, NodeObserved | NodeRemoved):
+            self._update_largest()
+        self._notify_listeners()
 
-    def beat(self) -> None:
+    def apply_timer(self) -> None:
         """Clear `wake_at` and apply a time event."""
         self.wake_at = None
-        self.apply(Beat())
+        self.apply(TimerFired())
 
-    def taken(self) -> list[Action]:
+    def take_actions(self) -> list[Action]:
         """Return the pending actions in order and remove them from the ledger."""
         taken, self._actions = self._actions, []
         return taken
 
-    def apart(self) -> Ledger:
+    def independent_copy(self) -> Ledger:
         """Return an independent copy with the same state. Its actions are never performed."""
         twin = Ledger(self.rules, self.clock, self.may_write)
         twin.state, twin.largest, twin.planner = self.state, self.largest, self.planner
         return twin
 
-    def _tell(self) -> None:
+    def _notify_listeners(self) -> None:
         for listener in self.listeners:
             listener()
 
-    def _measure(self) -> None:
+    def _update_largest(self) -> None:
         """Update the largest Total. With `compat`, it never falls, as in neondatabase/autoscaling."""
-        now = largest(self.state.nodes.values(), self.state.resources)
-        self.largest = self.largest.most(now) if self.rules.compat else now
+        now = largest_total(self.state.nodes.values(), self.state.resources)
+        self.largest = self.largest.maximum(now) if self.rules.compat else now

@@ -19,122 +19,122 @@ from situate.vm.ledger.transaction import Draft
 from situate.vm.model.actions import Wake
 from situate.vm.model.decision import Decision
 from situate.vm.model.events import (
-    Asked,
-    Beat,
     Event,
-    Listed,
-    MigrationGone,
-    MigrationSeen,
-    NodeGone,
-    NodeSeen,
-    PodGone,
+    InitialListCompleted,
+    MigrationObserved,
+    MigrationRemoved,
+    NodeObserved,
+    NodeRemoved,
+    PodObserved,
+    PodRemoved,
     PodReserved,
-    PodSeen,
     PodUnreserved,
+    ResourcesRequested,
     TargetRefused,
-    Written,
+    TimerFired,
+    WriteResult,
 )
 from situate.vm.model.policy import Rules
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 
 PLANNER: Final = Planner()
 
 
-def step(state: State, event: Event, now: float, rules: Rules, planner: Planner = PLANNER) -> Decision:
+def step(state: LedgerState, event: Event, now: float, rules: Rules, planner: Planner = PLANNER) -> Decision:
     """Apply an event to the state. Equal arguments give equal decisions.
 
-    `now` is in seconds of the epoch. Before `Listed`, the ledger only records events: it grants, migrates and ends
-    nothing (C30).
+    `now` is in seconds of the epoch. Before `InitialListCompleted`, the ledger only records events: it grants, migrates
+    and ends nothing (C30).
     """
     draft = Draft(state, now, rules, planner)
-    _take_in(draft, event)
+    _apply_event(draft, event)
     if draft.state.started:
-        _settle(draft)
+        _settle_nodes(draft)
         draft.write_approvals()
-        _wake(state, draft)
+        _wake_rejected_pods(state, draft)
         if not rules.compat:
-            notifications.tell(state, draft)
+            notifications.add_notifications(state, draft)
     return Decision(draft.state, tuple(draft.actions), deadlines.wake_at(draft.state, rules))
 
 
-def _take_in(draft: Draft, event: Event) -> None:
+def _apply_event(draft: Draft, event: Event) -> None:
     match event:
-        case NodeSeen():
-            pods_and_nodes.node_seen(draft, event)
-        case NodeGone():
-            pods_and_nodes.node_gone(draft, event)
-        case PodSeen():
-            pods_and_nodes.pod_seen(draft, event)
+        case NodeObserved():
+            pods_and_nodes.record_node(draft, event)
+        case NodeRemoved():
+            pods_and_nodes.remove_node(draft, event)
+        case PodObserved():
+            pods_and_nodes.record_pod(draft, event)
             if draft.rules.compat:
-                as_reference.look_at_pod(draft, event.pod.uid)
-        case PodGone():
-            pods_and_nodes.pod_gone(draft, event)
+                as_reference.evaluate_pod(draft, event.pod.uid)
+        case PodRemoved():
+            pods_and_nodes.remove_pod(draft, event)
         case PodReserved():
-            pods_and_nodes.pod_reserved(draft, event)
+            pods_and_nodes.record_reservation(draft, event)
         case PodUnreserved():
-            pods_and_nodes.pod_unreserved(draft, event)
-        case MigrationSeen():
-            migrations.migration_seen(draft, event)
-        case MigrationGone():
-            migrations.migration_gone(draft, event)
+            pods_and_nodes.undo_reservation(draft, event)
+        case MigrationObserved():
+            migrations.record_migration(draft, event)
+        case MigrationRemoved():
+            migrations.remove_migration(draft, event)
         case TargetRefused():
-            retarget.target_refused(draft, event)
-        case Asked():
-            (as_reference if draft.rules.compat else resource_requests).asked(draft, event)
-        case Written():
-            write_results.written(draft, event)
-        case Listed():
-            initial_listing.listed(draft)
-        case Beat():
-            _beat(draft)
+            retarget.record_target_refusal(draft, event)
+        case ResourcesRequested():
+            (as_reference if draft.rules.compat else resource_requests).record_request(draft, event)
+        case WriteResult():
+            write_results.record_result(draft, event)
+        case InitialListCompleted():
+            initial_listing.start_granting(draft)
+        case TimerFired():
+            _handle_timer(draft)
         case _:
             assert_never(event)
 
 
-def _beat(draft: Draft) -> None:
+def _handle_timer(draft: Draft) -> None:
     if not draft.state.started:
         return
-    deadlines.look(draft)
+    deadlines.handle_due_times(draft)
     if draft.rules.compat:
-        as_reference.due(draft)
+        as_reference.evaluate_due_waiters(draft)
         return
-    _settle(draft)
-    plan_execution.look(draft)
+    _settle_nodes(draft)
+    plan_execution.make_due_plans(draft)
 
 
-def _settle(draft: Draft) -> None:
+def _settle_nodes(draft: Draft) -> None:
     """Run changed nodes until nothing follows.
 
     Every round ends a claim or a migration, so the number of rounds is finite.
     """
     while True:
-        while draft.stirred:
-            name = next(iter(draft.stirred))
-            del draft.stirred[name]
+        while draft.changed_nodes:
+            name = next(iter(draft.changed_nodes))
+            del draft.changed_nodes[name]
             if name in draft.state.nodes:
-                (as_reference.run if draft.rules.compat else _run)(draft, name)
+                (as_reference.run_node if draft.rules.compat else _run_node)(draft, name)
         if not draft.rules.compat:
-            plan_execution.start(draft)
-        if not draft.stirred:
+            plan_execution.start_migrations(draft)
+        if not draft.changed_nodes:
             return
 
 
-def _run(draft: Draft, node: str) -> None:
+def _run_node(draft: Draft, node: str) -> None:
     claims.mark_broken(draft, node)
-    claims.shrink(draft, node)
-    plan_execution.revalidate(draft, node)
-    retarget.review(draft, node)
-    wait_queue.serve(draft, node)
-    claims.shrink(draft, node)
-    claims.end_spent(draft, node)
-    completion.review(draft, node)
-    plan_execution.note_node(draft, draft.state.nodes[node])
+    claims.shrink_claims(draft, node)
+    plan_execution.drop_impossible_migrations(draft, node)
+    retarget.review_targets(draft, node)
+    wait_queue.serve_waiters(draft, node)
+    claims.shrink_claims(draft, node)
+    claims.end_spent_claims(draft, node)
+    completion.review_migrations(draft, node)
+    plan_execution.update_planned_node(draft, draft.state.nodes[node])
 
 
-def _wake(before: State, draft: Draft) -> None:
+def _wake_rejected_pods(before: LedgerState, draft: Draft) -> None:
     """Activate queued Pods for nodes that have more free capacity than before the step."""
-    for name in draft.touched:
+    for name in draft.touched_nodes:
         if name not in draft.state.nodes:
             continue
-        if name not in before.nodes or draft.state.avail(name, "").exceeds(before.avail(name, "")):
-            draft.do(Wake(name))
+        if name not in before.nodes or draft.state.available(name, "").exceeds(before.available(name, "")):
+            draft.add_action(Wake(name))

@@ -45,7 +45,7 @@ class ResizePod:
     """Name of the container. Empty: the only container of the Pod that counts."""
     own: Amounts | None = None
     """The requests of that container after the resize. None: `amount` minus the requests of the other containers."""
-    wish: str = ""
+    request_text: str = ""
     """The text of the resize request that this write serves. Empty: none."""
 
 
@@ -146,7 +146,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class Notify:
     """One structured log line and one Event on the VM or Pod."""
 
     about: Ref
@@ -177,32 +177,32 @@ Action: TypeAlias = (
     | Evict
     | NoteMoved
     | Condition
-    | Tell
+    | Notify
     | Wake
 )
 
 
-class Kind(Enum):
+class ObjectKind(Enum):
     POD = "pod"
     MACHINE = "machine"
     MIGRATION = "migration"
 
 
-def written_to(action: Action) -> tuple[Kind, str, str] | None:
+def written_object(action: Action) -> tuple[ObjectKind, str, str] | None:
     """Return kind, namespace and name of the object that an action writes.
 
     One write at a time is in progress for each object. None: the action writes no shared object.
     """
     match action:
         case Approve(pod=ref) | ResizePod(pod=ref) | Condition(pod=ref) | Evict(pod=ref):
-            return Kind.POD, ref.namespace, ref.name
+            return ObjectKind.POD, ref.namespace, ref.name
         case NoteMoved(machine):
-            return Kind.MACHINE, machine.namespace, machine.name
+            return ObjectKind.MACHINE, machine.namespace, machine.name
         case StartMove(move):
-            return Kind.MIGRATION, move.machine.namespace, move.name
+            return ObjectKind.MIGRATION, move.machine.namespace, move.name
         case CancelMove() | EndMove() | ShrinkClaim() | Retarget() | HandOver():
-            return Kind.MIGRATION, action.machine.namespace, action.name
-        case Tell() | Wake():
+            return ObjectKind.MIGRATION, action.machine.namespace, action.name
+        case Notify() | Wake():
             return None
         case _:
             assert_never(action)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from situate.vm.model.actions import Action
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The next state, and the actions that make the cluster match it."""
 
-    state: State
+    state: LedgerState
     actions: tuple[Action, ...] = ()
     wake_at: float | None = None
     """When the next `Beat` is due, in seconds of the epoch. None: nothing waits for time."""

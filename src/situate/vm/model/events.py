@@ -10,25 +10,25 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from situate.vm.model.actions import Action
-from situate.vm.model.migrations import Beneficiary, Progress
+from situate.vm.model.migrations import Beneficiary, CopyProgress
 from situate.vm.model.pods_and_nodes import Node, Pod, Ref
 from situate.vm.model.resource_amounts import Amounts
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSeen:
+class NodeObserved:
     """A node that was added or changed. Amounts and Pods of the entry are ignored."""
 
     node: Node
 
 
 @dataclass(frozen=True, slots=True)
-class NodeGone:
+class NodeRemoved:
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class PodSeen:
+class PodObserved:
     """A Pod that was added or changed, is bound to a node and has not ended."""
 
     pod: Pod
@@ -36,7 +36,7 @@ class PodSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class PodGone:
+class PodRemoved:
     """A Pod that was deleted, or ended with all its containers."""
 
     uid: str
@@ -56,7 +56,7 @@ class PodUnreserved:
 
 
 @dataclass(frozen=True, slots=True)
-class MigrationSeen:
+class MigrationObserved:
     """A migration object as it is now, vm's own or foreign, of any backend."""
 
     machine: Ref
@@ -75,8 +75,8 @@ class MigrationSeen:
     claim: WrittenClaim | None = None
     handover: WrittenHandOver | None = None
     """A hand-over that was begun. The leader continues it (B10)."""
-    progress: Progress | None = None
-    tells_progress: bool = True
+    progress: CopyProgress | None = None
+    reports_progress: bool = True
     """Whether the backend reports copying progress. If not, the backend ends a stalled migration itself."""
     deleting: bool = False
     created_at: float = 0.0
@@ -137,13 +137,13 @@ class TargetRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class MigrationGone:
+class MigrationRemoved:
     machine: Ref
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ResourcesRequested:
     """A request for a size, from an agent or a Pod's annotation."""
 
     uid: str
@@ -163,7 +163,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """The result of an action. If the result is unknown, the reserved amount stays until the object shows it."""
 
     action: Action
@@ -173,27 +173,27 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class InitialListCompleted:
     """The first listing is complete: the ledger has an event for each existing node and Pod."""
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class TimerFired:
     """A time event: the ledger checks deadlines, demand, cool-downs and expiries."""
 
 
 Event: TypeAlias = (
-    NodeSeen
-    | NodeGone
-    | PodSeen
-    | PodGone
+    NodeObserved
+    | NodeRemoved
+    | PodObserved
+    | PodRemoved
     | PodReserved
     | PodUnreserved
-    | MigrationSeen
-    | MigrationGone
+    | MigrationObserved
+    | MigrationRemoved
     | TargetRefused
-    | Asked
-    | Written
-    | Listed
-    | Beat
+    | ResourcesRequested
+    | WriteResult
+    | InitialListCompleted
+    | TimerFired
 )

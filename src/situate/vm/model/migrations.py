@@ -34,7 +34,7 @@ class ClaimState(Enum):
     """The source is gone, or ended with all its containers. Only now the amount is held (B3)."""
 
 
-class Outcome(Enum):
+class ClaimOutcome(Enum):
     """The outcome of a closed claim."""
 
     GRANTED = "granted"
@@ -67,7 +67,7 @@ class Claim:
     """
 
     @property
-    def holds(self) -> Amounts:
+    def held_amount(self) -> Amounts:
         """The amount that a freed claim holds against all but its beneficiary."""
         return self.amount if self.surplus is None else self.amount + self.surplus
 
@@ -88,7 +88,7 @@ class Stage(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class CopyProgress:
     """Progress of copying memory."""
 
     remaining: int
@@ -122,10 +122,10 @@ class Move:
     target: Ref | None = None
     """The target Pod. None: not known yet."""
     target_bound_at: float | None = None
-    target_booked: bool = False
+    target_counted: bool = False
     """Whether the target Pod is in the ledger on the target node. Then the reservation no longer counts."""
-    progress: Progress | None = None
-    tells_progress: bool = True
+    progress: CopyProgress | None = None
+    reports_progress: bool = True
     """False: the backend does not report copying progress, and ends a stalled migration itself."""
     choices: int = 1
     """Number of targets chosen so far (B14)."""
@@ -144,7 +144,7 @@ class Move:
     """Whether it was made by hand: it has no claim, but the time limits apply (B15)."""
     bandwidth: int = 0
     """Bandwidth limit in bytes a second."""
-    asked_at: float | None = None
+    requested_at: float | None = None
     """When its creation or its end was first requested. None: not requested, or the object shows that it exists."""
     retry_at: float | None = None
     """When that request is repeated. None: no repetition is needed."""
@@ -160,7 +160,7 @@ class Move:
     def waits_for_its_target(self) -> bool:
         """Whether the object exists and the target Pod has no node yet, so that the target may still change."""
         begun = self.stage is Stage.STARTING and bool(self.uid) and self.copying_at is None
-        return begun and not self.foreign and not self.target_booked and self.target_bound_at is None
+        return begun and not self.foreign and not self.target_counted and self.target_bound_at is None
 
     @property
     def alive(self) -> bool:

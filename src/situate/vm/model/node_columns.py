@@ -21,20 +21,20 @@ from situate.framework.snapshot.snapshot import Snapshot
 from situate.vm.model.migrations import Move
 from situate.vm.model.pods_and_nodes import Node, Pod, Ref
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 
 Column: TypeAlias = NDArray[np.int64]
 """(resources, nodes): milli-CPU, bytes and the other accounted resources."""
-MOST: Final = 2**56
+MAX_AMOUNT: Final = 2**56
 """Cap for all amounts: more than any node has, and sums of several still fit into 64 bits."""
 _UNCOUNTED: Final = object()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sums:
+class NodeSums:
     """Amounts of the nodes of a snapshot, in their order."""
 
-    booked: Column
+    reserved: Column
     """The reserved amounts, over the snapshot's Pods."""
     total: Column
     known: Mask
@@ -43,7 +43,7 @@ class Sums:
     """(nodes,): whether VMs should leave the node (B46)."""
 
 
-class Columns:
+class NodeColumns:
     """Amounts of nodes, cached until a node changes. Mutable; results are new arrays."""
 
     def __init__(self, read: Callable[[PodInfo], Pod]) -> None:
@@ -54,12 +54,12 @@ class Columns:
         self._position = 0
         self._entries: list[object] = []
         """By row of the table: the ledger's entry at the time when the row was counted."""
-        self._sums = _no_sums(0, 0)
+        self._sums = _zero_sums(0, 0)
         """Amounts of all rows."""
 
-    def sums(self, snapshot: Snapshot, state: State) -> Sums:
-        if not self._follows(snapshot, state):
-            found = _no_sums(state.resources, snapshot.count)
+    def sums(self, snapshot: Snapshot, state: LedgerState) -> NodeSums:
+        if not self._cache_applies(snapshot, state):
+            found = _zero_sums(state.resources, snapshot.count)
             for index in range(snapshot.count):
                 self._count(found, index, snapshot, state, index)
             return found
@@ -72,58 +72,58 @@ class Columns:
                 self._count(self._sums, row, snapshot, state, index)
         kept = self._sums
         if snapshot.chosen is None:
-            return Sums(kept.booked.copy(), kept.total.copy(), kept.known.copy(), kept.draining.copy())
+            return NodeSums(kept.reserved.copy(), kept.total.copy(), kept.known.copy(), kept.draining.copy())
         chosen = snapshot.chosen
-        return Sums(
-            kept.booked.take(chosen, axis=1),
+        return NodeSums(
+            kept.reserved.take(chosen, axis=1),
             kept.total.take(chosen, axis=1),
             kept.known.take(chosen),
             kept.draining.take(chosen),
         )
 
-    def _count(self, sums: Sums, row: int, snapshot: Snapshot, state: State, index: int) -> None:
+    def _count(self, sums: NodeSums, row: int, snapshot: Snapshot, state: LedgerState, index: int) -> None:
         entry = state.nodes.get(snapshot.name(index))
         sums.known[row], sums.draining[row] = entry is not None, entry is not None and entry.draining
         nothing = Amounts.zero(state.resources)
-        pair = (nothing, nothing) if entry is None else (self._sum(snapshot, state, index, entry), entry.total)
+        pair = (nothing, nothing) if entry is None else (self._reserved_sum(snapshot, state, index, entry), entry.total)
         amounts = column(pair, state.resources)
-        sums.booked[:, row], sums.total[:, row] = amounts[:, 0], amounts[:, 1]
+        sums.reserved[:, row], sums.total[:, row] = amounts[:, 0], amounts[:, 1]
 
-    def _follows(self, snapshot: Snapshot, state: State) -> bool:
+    def _cache_applies(self, snapshot: Snapshot, state: LedgerState) -> bool:
         """Return whether cached amounts apply. They do not for a single node cut out for a dry run."""
         if snapshot.nodes is self._nodes and snapshot.lineage is self._lineage:
-            changed = snapshot.changed_since(self._position)
+            changed = snapshot.rows_changed_since(self._position)
             for row in range(len(self._entries)) if changed is None else changed:
                 self._entries[row] = _UNCOUNTED
         elif snapshot.chosen is None:
             self._nodes, self._lineage = snapshot.nodes, snapshot.lineage
             self._entries = [_UNCOUNTED] * snapshot.count
-            self._sums = _no_sums(state.resources, snapshot.count)
+            self._sums = _zero_sums(state.resources, snapshot.count)
         else:
             return False
         self._position = snapshot.log_position
         return True
 
-    def _sum(self, snapshot: Snapshot, state: State, index: int, entry: Node) -> Amounts:
+    def _reserved_sum(self, snapshot: Snapshot, state: LedgerState, index: int, entry: Node) -> Amounts:
         proposed = {info.uid: info for info in snapshot.pods_on(index)}
         booked = entry.reserved
         for uid, pod in entry.pods.items():
             if uid not in proposed:
-                booked = booked - pod.counted(pod.reserved)
+                booked = booked - pod.counted_amount(pod.reserved)
         for uid, info in proposed.items():
             if uid not in entry.pods:
                 pod = state.pod(uid) or self._read(info)
-                booked = booked + pod.counted(pod.reserved)
+                booked = booked + pod.counted_amount(pod.reserved)
         return booked
 
 
-def _no_sums(resources: int, nodes: int) -> Sums:
+def _zero_sums(resources: int, nodes: int) -> NodeSums:
     """Return zero amounts, which the caller fills in."""
     booked, total = (np.zeros((resources, nodes), dtype=np.int64) for _ in range(2))
-    return Sums(booked, total, np.zeros(nodes, dtype=np.bool_), np.zeros(nodes, dtype=np.bool_))
+    return NodeSums(booked, total, np.zeros(nodes, dtype=np.bool_), np.zeros(nodes, dtype=np.bool_))
 
 
-def held(snapshot: Snapshot, state: State, pod: Ref, own: Move | None) -> Column:
+def held_for_others(snapshot: Snapshot, state: LedgerState, pod: Ref, own: Move | None) -> Column:
     """Return the amount of each node that is held for others than the Pod.
 
     Grants count the same amounts: claims, target reservations, and capacity held for waiters (B4). `own` is the
@@ -133,7 +133,7 @@ def held(snapshot: Snapshot, state: State, pod: Ref, own: Move | None) -> Column
     kept = np.zeros((state.resources, snapshot.count), dtype=np.int64)
     concerned = {claim.node for claim in state.claims.values()}
     concerned.update(move.target_node for move in state.moves.values())
-    concerned.update(state.where.get(each.uid, "") for each in state.waiters.values() if each.saving is not None)
+    concerned.update(state.where.get(each.uid, "") for each in state.waiters.values() if each.held_capacity is not None)
     if not concerned:
         return kept
     if own is not None:
@@ -141,18 +141,18 @@ def held(snapshot: Snapshot, state: State, pod: Ref, own: Move | None) -> Column
     for index in range(snapshot.count):
         name = snapshot.name(index)
         if name in concerned and name in state.nodes:
-            kept[:, index] = (state.held(name, pod.uid) + state.incoming(name, pod.uid)).values
+            kept[:, index] = (state.held_for_others(name, pod.uid) + state.incoming_amount(name, pod.uid)).values
     return kept
 
 
 def column(amounts: Sequence[Amounts], resources: int) -> Column:
-    """Return an array (resources, len(amounts)). Amounts above `MOST` become `MOST`."""
+    """Return an array (resources, len(amounts)). Amounts above `MAX_AMOUNT` become `MAX_AMOUNT`."""
     rows = [each.values for each in amounts]
-    if len(rows) == 1 and max(rows[0]) <= MOST:
+    if len(rows) == 1 and max(rows[0]) <= MAX_AMOUNT:
         return np.array(rows, dtype=np.int64).T
     try:
         values = np.array(rows, dtype=np.int64)
     except OverflowError:  # an absurd amount in one object must not stop the placement of other Pods
-        values = np.array([[min(value, MOST) for value in row] for row in rows], dtype=np.int64)
-    capped: Column = np.minimum(values, MOST).reshape(len(amounts), resources).T
+        values = np.array([[min(value, MAX_AMOUNT) for value in row] for row in rows], dtype=np.int64)
+    capped: Column = np.minimum(values, MAX_AMOUNT).reshape(len(amounts), resources).T
     return capped

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from situate.vm.model.node_accounting import with_exactly, with_pod
+from situate.vm.model.node_accounting import with_pod, with_pods
 from situate.vm.model.pods_and_nodes import Node, Pod
 from situate.vm.model.policy import Scoring
 from situate.vm.model.resource_amounts import RESOURCES, Amounts
@@ -43,23 +43,23 @@ def fit(node: Node, proposed: Iterable[Pod], pod: Pod, kept: Amounts | None = No
     watermark does not count.
     """
     there = {each.uid: node.pods.get(each.uid, each) for each in proposed}
-    tried = with_pod(with_exactly(node, there.values()), pod)
+    tried = with_pod(with_pods(node, there.values()), pod)
     return Fit(
-        not over_budget(tried, kept),
+        not is_over_budget(tried, kept),
         tried,
         tuple(sorted(node.pods.keys() - there.keys())),
         tuple(sorted(there.keys() - node.pods.keys())),
     )
 
 
-def over_budget(node: Node, kept: Amounts | None = None) -> bool:
+def is_over_budget(node: Node, kept: Amounts | None = None) -> bool:
     return node.over_budget if kept is None else (node.reserved + kept).exceeds(node.total)
 
 
 def score(node: Node, pod: Pod, most: Amounts, scoring: Scoring, kept: Amounts | None = None) -> Score:
-    """Return the score of the node with the Pod added. `most` is `largest` of all nodes."""
+    """Return the score of the node with the Pod added. `maximum` is `largest_total` of all nodes."""
     tried = with_pod(node, pod)
-    if over_budget(tried, kept):
+    if is_over_budget(tried, kept):
         return Score(0, None)
     used = tried.reserved if kept is None else tried.reserved + kept
     fractions = tuple(
@@ -80,9 +80,9 @@ def usage_score(x: float, scoring: Scoring) -> float:
     return high + (1 - high) / (1 - peak) * (1 - x)
 
 
-def largest(nodes: Iterable[Node], resources: int = len(RESOURCES)) -> Amounts:
+def largest_total(nodes: Iterable[Node], resources: int = len(RESOURCES)) -> Amounts:
     """Return the largest Total of each resource. It falls when large nodes leave."""
     most = Amounts.zero(resources)
     for node in nodes:
-        most = most.most(node.total)
+        most = most.maximum(node.total)
     return most

@@ -30,7 +30,7 @@ def scores(used: Column, total: Column, largest: Amounts, scoring: Scoring) -> S
     return np.where(fits, np.trunc(HIGHEST * np.where(fits, worst, 0.0)), 0).astype(np.int64)
 
 
-def randomized(raw: Scores, seed: Sequence[int]) -> Scores:
+def randomize_scores(raw: Scores, seed: Sequence[int]) -> Scores:
     """Return random scores. 0 stays 0; any other score becomes a uniform integer from 1 to itself."""
     drawn = np.random.default_rng(seed).integers(1, np.maximum(raw, 1) + 1)
     return np.where(raw > 0, drawn, 0)

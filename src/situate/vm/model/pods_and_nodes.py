@@ -62,7 +62,7 @@ class Load:
     last_downtime_s: float | None = None
     """Downtime of its last migration, in seconds. None: unknown."""
 
-    def beside(self, former: Load) -> Load:
+    def with_missing_from(self, former: Load) -> Load:
         """Return the load, with values from `former` where this report has none."""
         return Load(
             self.load1 or former.load1,
@@ -116,9 +116,9 @@ class Resize:
     refusal: Refusal | None = None
     """The reason for not attempting the resize. None: it is attempted."""
 
-    def own_of(self, amount: Amounts) -> Amounts:
+    def container_amount(self, amount: Amounts) -> Amounts:
         """Return the size of the container for a given amount of the whole Pod."""
-        return self.own - (self.wanted - amount).positive()
+        return self.own - (self.wanted - amount).positive_part()
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,15 +203,15 @@ class Pod:
         return self.ref.uid
 
     @property
-    def wish(self) -> Amounts:
+    def limited_request(self) -> Amounts:
         """The requested amount, with increases limited by the VM's `limit`."""
-        return self.limited(self.requested)
+        return self.limit_request(self.requested)
 
-    def limited(self, requested: Amounts) -> Amounts:
+    def limit_request(self, requested: Amounts) -> Amounts:
         """Return the part of a request that could ever be granted. It is never below the reserved amount."""
         if self.machine is None or self.machine.limit is None:
             return requested
-        return requested.least(self.machine.limit.most(self.reserved))
+        return requested.minimum(self.machine.limit.maximum(self.reserved))
 
     @property
     def migrating(self) -> bool:
@@ -231,7 +231,7 @@ class Pod:
         """
         return self.machine is not None and (self.machine.role is not Role.IDLE or self.machine.phase is Phase.FROZEN)
 
-    def counted(self, amount: Amounts) -> Amounts:
+    def counted_amount(self, amount: Amounts) -> Amounts:
         """Return an amount of this Pod as counted on its node, after overcommit.
 
         The division is done for each Pod and resource (C7).

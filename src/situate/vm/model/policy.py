@@ -53,7 +53,7 @@ class CostWeights:
 
 
 @dataclass(frozen=True, slots=True)
-class Calm:
+class MigrationLimits:
     """Watermark hysteresis, cool-downs and concurrency limits."""
 
     hysteresis: float = 0.05
@@ -116,7 +116,7 @@ class Rules:
     """Whether target Pods are scheduled before other Pods of equal priority (N16)."""
     scoring: Scoring = Scoring()
     weights: CostWeights = CostWeights()
-    calm: Calm = Calm()
+    calm: MigrationLimits = MigrationLimits()
     deadlines: Deadlines = Deadlines()
     demand_after_s: float = 5.0
     """How long a request must be unmet before a migration is planned (B16)."""

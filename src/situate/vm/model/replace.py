@@ -10,16 +10,16 @@ from typing import Any, Final, TypeAlias, TypeVar
 T = TypeVar("T")
 _Fields: TypeAlias = tuple[Callable[[Any], tuple[Any, ...]], Mapping[str, int]]
 """A getter for the values of all fields, and the position of each field by name."""
-_KNOWN: Final[dict[type[Any], _Fields]] = {}
+_FIELDS_BY_TYPE: Final[dict[type[Any], _Fields]] = {}
 
 
-def amended(value: T, **changes: Any) -> T:
+def replace_fields(value: T, **changes: Any) -> T:
     """Return a copy of the dataclass with these fields changed.
 
     The dataclass must take the values of all its fields as positional arguments.
     """
     kind: type[Any] = type(value)
-    read, places = _KNOWN.get(kind) or _fields(kind)
+    read, places = _FIELDS_BY_TYPE.get(kind) or _fields(kind)
     values = list(read(value))
     for name, change in changes.items():
         values[places[name]] = change
@@ -29,5 +29,5 @@ def amended(value: T, **changes: Any) -> T:
 
 def _fields(kind: type[Any]) -> _Fields:
     names = [field.name for field in fields(kind)]
-    _KNOWN[kind] = attrgetter(*names), {name: place for place, name in enumerate(names)}
-    return _KNOWN[kind]
+    _FIELDS_BY_TYPE[kind] = attrgetter(*names), {name: place for place, name in enumerate(names)}
+    return _FIELDS_BY_TYPE[kind]

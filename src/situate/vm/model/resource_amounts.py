@@ -22,7 +22,7 @@ class Amounts(msgspec.Struct, frozen=True, gc=False):
     values: tuple[int, ...]
 
     @classmethod
-    def of(cls, cpu_milli: int = 0, mem_bytes: int = 0, *further: int) -> Amounts:
+    def from_values(cls, cpu_milli: int = 0, mem_bytes: int = 0, *further: int) -> Amounts:
         return cls((cpu_milli, mem_bytes, *further))
 
     @classmethod
@@ -56,31 +56,31 @@ class Amounts(msgspec.Struct, frozen=True, gc=False):
         return Amounts(tuple([a + b for a, b in zip(self.values, other.values, strict=True)]))
 
     def __sub__(self, other: Amounts) -> Amounts:
-        """May be negative: see `positive`."""
+        """May be negative: see `positive_part`."""
         return Amounts(tuple([a - b for a, b in zip(self.values, other.values, strict=True)]))
 
-    def positive(self) -> Amounts:
+    def positive_part(self) -> Amounts:
         """Return the amounts with zero in place of negative ones."""
         return Amounts(tuple([a if a > 0 else 0 for a in self.values]))
 
     @property
-    def compute(self) -> Amounts:
+    def compute_resources(self) -> Amounts:
         """Return CPU and memory only, as agents and VM annotations have them."""
         return Amounts(self.values[: len(RESOURCES)])
 
-    def beside(self, others: Amounts) -> Amounts:
+    def with_others_from(self, others: Amounts) -> Amounts:
         """Return CPU and memory of this vector, and all other resources of `others`."""
         return Amounts((*self.values[: len(RESOURCES)], *others.values[len(RESOURCES) :]))
 
-    def least(self, other: Amounts) -> Amounts:
+    def minimum(self, other: Amounts) -> Amounts:
         """Return the smaller amount for each resource."""
         return Amounts(tuple(map(min, self.values, other.values)))
 
-    def most(self, other: Amounts) -> Amounts:
+    def maximum(self, other: Amounts) -> Amounts:
         """Return the larger amount for each resource."""
         return Amounts(tuple(map(max, self.values, other.values)))
 
-    def within(self, room: Amounts) -> bool:
+    def fits_within(self, room: Amounts) -> bool:
         """Return whether no amount is larger than in `room`."""
         for a, b in zip(self.values, room.values, strict=True):  # noqa: SIM110  # `all` takes three times as long
             if a > b:
@@ -88,8 +88,8 @@ class Amounts(msgspec.Struct, frozen=True, gc=False):
         return True
 
     def exceeds(self, other: Amounts) -> bool:
-        """Return whether any amount is larger: the opposite of `within`."""
-        return not self.within(other)
+        """Return whether any amount is larger: the opposite of `fits_within`."""
+        return not self.fits_within(other)
 
 
 def total(amounts: Iterable[Amounts], resources: int = len(RESOURCES)) -> Amounts:

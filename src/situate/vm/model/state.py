@@ -16,8 +16,8 @@ from situate.vm.model.migrations import Claim, ClaimState, Move, Stage
 from situate.vm.model.pods_and_nodes import NO_OVERCOMMIT, Node, Pod, Ref, Refusal
 from situate.vm.model.resource_amounts import RESOURCES, Amounts, total
 
-_NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
-_RELEASED: Final = (Stage.FAILED, Stage.ENDING)
+_EMPTY: Final[Mapping[Any, Any]] = MappingProxyType({})
+_STAGES_WITHOUT_RESERVATION: Final = (Stage.FAILED, Stage.ENDING)
 """Stages in which a migration has no target reservation."""
 
 
@@ -28,18 +28,18 @@ class Waiter:
     uid: str
     since: float
     """Since when it waits, in seconds of the epoch."""
-    overtaken: int = 0
+    overtaken_count: int = 0
     """How many times the ledger served others before it (B31)."""
-    saving: Amounts | None = None
+    held_capacity: Amounts | None = None
     """Free capacity held for it after too many overtakings, as counted on the node. None: nothing (B31)."""
-    look_at: float = 0.0
+    next_attempt_at: float = 0.0
     """When the next plan is due. In `compat` mode: when the next grant is tried (B16, C26)."""
     needs_node: bool = False
     """Whether the leader reported that only a bigger node helps (B50)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Failures:
+class MigrationFailures:
     """Failed migrations of one VM to one target."""
 
     count: int
@@ -68,7 +68,7 @@ class Permit:
 
 
 @dataclass(frozen=True, slots=True)
-class Unseen:
+class PendingWrite:
     """A write to a VM or Pod that the Pod does not show yet. Until the Pod shows it, the larger amount counts."""
 
     amount: Amounts
@@ -94,7 +94,7 @@ class Unseen:
 
 
 @dataclass(frozen=True, slots=True)
-class Denied:
+class DeniedResize:
     """A resize request of a plain Pod that the API server refused."""
 
     text: str
@@ -105,47 +105,47 @@ class Denied:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class RunnerResize:
     """A resize of a runner Pod that is in progress or failed."""
 
     target: Amounts
     """The requests that the Pod should have."""
     lowers_to: Amounts | None = None
     """The reserved amount after any answer. None: unchanged."""
-    told: bool = False
+    condition_set: bool = False
     """Whether the Pod has the condition `PodNotResized`."""
     retry_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class LedgerState:
     """All entries of the ledger."""
 
-    nodes: Mapping[str, Node] = field(default_factory=lambda: _NOTHING)
-    where: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    nodes: Mapping[str, Node] = field(default_factory=lambda: _EMPTY)
+    where: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     """Node name by Pod UID. The node may not exist: see `apart`."""
-    apart: Mapping[str, Pod] = field(default_factory=lambda: _NOTHING)
+    apart: Mapping[str, Pod] = field(default_factory=lambda: _EMPTY)
     """By UID: Pods on nodes that do not exist, stored until the node returns (D19)."""
-    moves: Mapping[str, Move] = field(default_factory=lambda: _NOTHING)
+    moves: Mapping[str, Move] = field(default_factory=lambda: _EMPTY)
     """By `namespace/name` of the migration object."""
-    claims: Mapping[str, Claim] = field(default_factory=lambda: _NOTHING)
+    claims: Mapping[str, Claim] = field(default_factory=lambda: _EMPTY)
     """Open claims by id."""
-    waiters: Mapping[str, Waiter] = field(default_factory=lambda: _NOTHING)
+    waiters: Mapping[str, Waiter] = field(default_factory=lambda: _EMPTY)
     """By UID of the Pod."""
-    permits: Mapping[str, Permit] = field(default_factory=lambda: _NOTHING)
+    permits: Mapping[str, Permit] = field(default_factory=lambda: _EMPTY)
     """By UID of the Pod."""
-    writes: Mapping[str, Unseen] = field(default_factory=lambda: _NOTHING)
+    writes: Mapping[str, PendingWrite] = field(default_factory=lambda: _EMPTY)
     """By UID of the Pod."""
-    looks: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
+    looks: Mapping[str, float] = field(default_factory=lambda: _EMPTY)
     """When a node is planned for next, by its name.
 
     Only nodes that are over their watermark or that VMs should leave (B24, B46, B48).
     """
-    denied: Mapping[str, Denied] = field(default_factory=lambda: _NOTHING)
+    denied: Mapping[str, DeniedResize] = field(default_factory=lambda: _EMPTY)
     """By UID of the Pod."""
-    accounts: Mapping[str, Account] = field(default_factory=lambda: _NOTHING)
+    accounts: Mapping[str, RunnerResize] = field(default_factory=lambda: _EMPTY)
     """By UID of the runner Pod."""
-    failures: Mapping[tuple[str, str], Failures] = field(default_factory=lambda: _NOTHING)
+    failures: Mapping[tuple[str, str], MigrationFailures] = field(default_factory=lambda: _EMPTY)
     """By UID of the VM and name of the target node. The name is empty if the copying itself failed (B25)."""
     started: bool = False
     """Whether the first listing is complete. No grants before (C30)."""
@@ -156,50 +156,60 @@ class State:
         node = self.nodes.get(self.where.get(uid, ""))
         return None if node is None else node.pods.get(uid)
 
-    def told_of(self, about: Ref) -> Ref:
+    def event_subject(self, about: Ref) -> Ref:
         """Return the VM of this Pod, else the Pod itself: the object that carries its Events."""
         pod = self.pod(about.uid)
         return about if pod is None or pod.machine is None else pod.machine.ref
 
-    def held(self, node: str, uid: str) -> Amounts:
+    def held_for_others(self, node: str, uid: str) -> Amounts:
         """Return the capacity on the node that is held for others than this Pod.
 
         That is freed claims, and capacity held for overtaken waiters (B4, B31).
         """
-        claims = (claim.holds for claim in self.freed(node) if claim.beneficiary.ref.uid != uid)
-        return total(claims, self.resources) + self._saved(node, uid)
+        claims = (claim.held_amount for claim in self.freed_claims(node) if claim.beneficiary.ref.uid != uid)
+        return total(claims, self.resources) + self._held_for_waiters(node, uid)
 
-    def keeps(self, node: str, uid: str) -> Iterator[tuple[str, Ref, Amounts]]:
-        """Yield the parts of `held`: claim id, beneficiary and amount.
+    def holds_for_others(self, node: str, uid: str) -> Iterator[tuple[str, Ref, Amounts]]:
+        """Yield the parts of `held_for_others`: claim id, beneficiary and amount.
 
         The claim id is empty for capacity held for an overtaken waiter.
         """
-        for claim in self.freed(node):
+        for claim in self.freed_claims(node):
             if claim.beneficiary.ref.uid != uid:
-                yield claim.id, claim.beneficiary.ref, claim.holds
+                yield claim.id, claim.beneficiary.ref, claim.held_amount
         for waiter in self.waiters.values():
-            if waiter.saving is not None and waiter.uid != uid and waiter.uid in self.nodes[node].pods:
-                yield "", self.nodes[node].pods[waiter.uid].ref, waiter.saving
+            if waiter.held_capacity is not None and waiter.uid != uid and waiter.uid in self.nodes[node].pods:
+                yield "", self.nodes[node].pods[waiter.uid].ref, waiter.held_capacity
 
-    def incoming(self, node: str, uid: str) -> Amounts:
+    def incoming_amount(self, node: str, uid: str) -> Amounts:
         """Return the target reservations on the node without a Pod in the ledger yet, except this Pod's own."""
-        return total((self._due(move) for move in self.arriving(node) if not _own(move, uid)), self.resources)
+        return total(
+            (self._uncovered_amount(move) for move in self.arriving_migrations(node) if not _is_own_target(move, uid)),
+            self.resources,
+        )
 
-    def arriving(self, node: str) -> Iterator[Move]:
+    def arriving_migrations(self, node: str) -> Iterator[Move]:
         """Yield the migrations to this node that have a target reservation or a target Pod in the ledger."""
-        return (move for move in self.moves.values() if move.target_node == node and move.stage not in _RELEASED)
+        return (
+            move
+            for move in self.moves.values()
+            if move.target_node == node and move.stage not in _STAGES_WITHOUT_RESERVATION
+        )
 
-    def avail(self, node: str, uid: str) -> Amounts:
+    def available(self, node: str, uid: str) -> Amounts:
         """Return the capacity that the Pod may use: max(0, Total - Reserved - held - incoming).
 
         All callers use this one measure (B4).
         """
-        return self.margin(node, uid).positive()
+        return self.margin(node, uid).positive_part()
 
     def margin(self, node: str, uid: str) -> Amounts:
-        """Return `avail` before the cut at zero. A negative amount must leave the node before any capacity is free."""
+        """Return `available` before the cut at zero.
+
+        A negative amount must leave the node before any capacity is free.
+        """
         entry = self.nodes[node]
-        return entry.total - entry.reserved - self.held(node, uid) - self.incoming(node, uid)
+        return entry.total - entry.reserved - self.held_for_others(node, uid) - self.incoming_amount(node, uid)
 
     def need(self, uid: str) -> Amounts:
         """Return the missing amount of a Pod in whole units, as counted on its node. Zero if it is on no node.
@@ -210,60 +220,62 @@ class State:
         if pod is None:
             return Amounts.zero(self.resources)
         if pod.deferred:
-            return self._put_off(pod)
-        rows = zip(pod.wish.most(pod.reserved) - pod.reserved, pod.factor, pod.overcommit, strict=True)
+            return self._deferred_need(pod)
+        rows = zip(pod.limited_request.maximum(pod.reserved) - pod.reserved, pod.factor, pod.overcommit, strict=True)
         return Amounts(
-            tuple(-(-_whole(short, factor) * NO_OVERCOMMIT // overcommit) for short, factor, overcommit in rows)
+            tuple(-(-_whole_units(short, factor) * NO_OVERCOMMIT // overcommit) for short, factor, overcommit in rows)
         )
 
-    def _put_off(self, pod: Pod) -> Amounts:
+    def _deferred_need(self, pod: Pod) -> Amounts:
         """Return the amount that must leave before a deferred Pod gets its increase.
 
         The ledger already counts the increase for all others (B35). A node may be overcommitted by more than all its
         deferred increases. Then that excess must leave too, before any of them is served.
         """
         node = self.where[pod.uid]
-        overdrawn = (Amounts.zero(self.resources) - self.margin(node, pod.uid)).positive()
-        wishes = total((_wished(each) for each in self.nodes[node].pods.values() if each.deferred), self.resources)
-        return overdrawn.least(_wished(pod) + (overdrawn - wishes).positive())
+        overdrawn = (Amounts.zero(self.resources) - self.margin(node, pod.uid)).positive_part()
+        wishes = total(
+            (_deferred_increase(each) for each in self.nodes[node].pods.values() if each.deferred), self.resources
+        )
+        return overdrawn.minimum(_deferred_increase(pod) + (overdrawn - wishes).positive_part())
 
     def move_of(self, machine: Ref) -> Move | None:
         """Return the unfinished migration of a VM, found by the name of the VM."""
         return next((move for move in self._moves_of(machine) if move.alive), None)
 
-    def may_leave(self, machine: Ref) -> bool:
+    def may_migrate(self, machine: Ref) -> bool:
         """Return whether a migration of the VM may still complete: it is unfinished or being cancelled."""
         return any(move.alive or move.stage is Stage.ENDING for move in self._moves_of(machine))
 
     def _moves_of(self, machine: Ref) -> Iterator[Move]:
         return (move for move in self.moves.values() if move.is_of(machine))
 
-    def freed(self, node: str) -> Iterator[Claim]:
+    def freed_claims(self, node: str) -> Iterator[Claim]:
         """Yield the claims on this node whose source is gone."""
         return (claim for claim in self.claims.values() if claim.node == node and claim.state is ClaimState.FREED)
 
-    def _due(self, move: Move) -> Amounts:
+    def _uncovered_amount(self, move: Move) -> Amounts:
         """Return the part of a target reservation that no Pod in the ledger covers.
 
         Zero once the target Pod is in the ledger, unless more was reserved for it.
         """
-        if not move.target_booked:
+        if not move.target_counted:
             return move.amount
         if move.foreign or move.target is None:
             return Amounts.zero(self.resources)
         target = self.pod(move.target.uid)
-        return move.amount if target is None else (move.amount - target.counted(target.reserved)).positive()
+        return move.amount if target is None else (move.amount - target.counted_amount(target.reserved)).positive_part()
 
-    def _saved(self, node: str, uid: str) -> Amounts:
+    def _held_for_waiters(self, node: str, uid: str) -> Amounts:
         """Return the free capacity that overtaken waiters hold against this Pod, up to their needs.
 
         It does not bind Pods of higher priority. Of Pods that hold capacity themselves, it binds only those with a
         shorter wait.
         """
         savers = [
-            (waiter, waiter.saving)
+            (waiter, waiter.held_capacity)
             for waiter in self.waiters.values()
-            if waiter.saving is not None and waiter.uid != uid and self.where.get(waiter.uid) == node
+            if waiter.held_capacity is not None and waiter.uid != uid and self.where.get(waiter.uid) == node
         ]
         if not savers:
             return Amounts.zero(self.resources)
@@ -272,26 +284,28 @@ class State:
             amount
             for waiter, amount in savers
             if self._rank(waiter.uid) < own_rank
-            or (self._rank(waiter.uid)[0] == own_rank[0] and (own is None or own.saving is None))
+            or (self._rank(waiter.uid)[0] == own_rank[0] and (own is None or own.held_capacity is None))
         ]
         entry = self.nodes[node]
-        claimed = total((claim.holds for claim in self.freed(node)), self.resources)
-        reserved = total((self._due(move) for move in self.arriving(node)), self.resources)
-        return total(binding, self.resources).least((entry.total - entry.reserved - claimed - reserved).positive())
+        claimed = total((claim.held_amount for claim in self.freed_claims(node)), self.resources)
+        reserved = total((self._uncovered_amount(move) for move in self.arriving_migrations(node)), self.resources)
+        return total(binding, self.resources).minimum(
+            (entry.total - entry.reserved - claimed - reserved).positive_part()
+        )
 
     def _rank(self, uid: str) -> tuple[int, float, str]:
         pod, waiter = self.pod(uid), self.waiters.get(uid)
         return (-pod.priority if pod else 0, waiter.since if waiter else math.inf, uid)
 
 
-def _whole(amount: int, unit: int) -> int:
+def _whole_units(amount: int, unit: int) -> int:
     return -(-amount // (unit or 1)) * (unit or 1)
 
 
-def _wished(pod: Pod) -> Amounts:
+def _deferred_increase(pod: Pod) -> Amounts:
     """Return the deferred increase of a Pod, as counted on its node."""
-    return (pod.counted(pod.reserved) - pod.counted(pod.used)).positive()
+    return (pod.counted_amount(pod.reserved) - pod.counted_amount(pod.used)).positive_part()
 
 
-def _own(move: Move, uid: str) -> bool:
+def _is_own_target(move: Move, uid: str) -> bool:
     return move.target is not None and move.target.uid == uid

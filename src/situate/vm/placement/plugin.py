@@ -32,37 +32,37 @@ from situate.framework.plugin_api.plugin import (
     Scores,
 )
 from situate.framework.pod.pods import PodInfo
-from situate.framework.results.status import SKIP, SUCCESS, Code, Status, unresolvable, unschedulable
+from situate.framework.results.status import SKIP, SUCCESS, Code, Status, unresolvable_status, unschedulable_status
 from situate.framework.results.verdict import Mask, Refusals, Verdict, refusals
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.kinds.nodes import Node as WireNode
 from situate.objects.kinds.pods import Pod as WirePod
 from situate.vm.api.nodes import is_drained
-from situate.vm.api.parse_errors import Read
+from situate.vm.api.parse_errors import ParseResult
 from situate.vm.backends.systems import System
 from situate.vm.ledger.ledger import Ledger
 from situate.vm.model.events import PodReserved, PodUnreserved, TargetRefused
 from situate.vm.model.migrations import Move, Stage
-from situate.vm.model.node_columns import Columns, Sums, column, held
-from situate.vm.model.node_score import randomized, scores
+from situate.vm.model.node_columns import NodeColumns, NodeSums, column, held_for_others
+from situate.vm.model.node_score import randomize_scores, scores
 from situate.vm.model.pods_and_nodes import Pod, Role
 from situate.vm.model.resource_amounts import Amounts
 
 NAME: Final = "VirtualMachines"
 CANCEL_S: Final = 2.0
 """How long Permit holds a Pod whose migration is being cancelled (N24)."""
-UNKNOWN: Final = "node(s) had no allocatable cpu or memory"
-HELD: Final = "node(s) had capacity reserved for others by live migration"
-EMPTIED: Final = "node(s) were being drained of VMs"
+UNKNOWN_REASON: Final = "node(s) had no allocatable cpu or memory"
+HELD_REASON: Final = "node(s) had capacity reserved for others by live migration"
+DRAINED_REASON: Final = "node(s) were being drained of VMs"
 
 
-_OVER: Final = frozenset({Stage.FAILED, Stage.DONE})
+_ENDED_STAGES: Final = frozenset({Stage.FAILED, Stage.DONE})
 """Stages in which the target Pod of a migration is not placed.
 
 Permit decides on a migration that is being cancelled.
 """
 
-ReadPod: TypeAlias = Callable[[WirePod], Read[Pod]]
+ReadPod: TypeAlias = Callable[[WirePod], ParseResult[Pod]]
 """Reads the ledger entry of a Pod from its object and that of its VM."""
 
 
@@ -74,26 +74,26 @@ class UnknownNode(Exception):
     """The framework asks about a node that the ledger does not have: an error."""
 
 
-Short: TypeAlias = NDArray[np.bool_]
+ResourceMask: TypeAlias = NDArray[np.bool_]
 """(resources, nodes)"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wanted:
+class PreFilterState:
     """The Pod as PreFilter read it."""
 
     pod: Pod
-    booking: Amounts
+    reserved: Amounts
     """The amount that it would take of a node, after overcommit."""
     move: Move | None
     """The migration whose target Pod it is. None for all other Pods."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compared:
+class PreScoreState:
     """Input of Score, the same for every node of the cycle."""
 
-    wanted: Wanted
+    pre_filter: PreFilterState
     largest: Amounts
     """The largest Total of any node, whether or not the Pod fits there. Scores are relative to it (C20)."""
 
@@ -101,7 +101,7 @@ class Compared:
 class VirtualMachines:
     """The plugin for one term of leadership.
 
-    An engine for a what-if needs `apart`, or it would change the ledger in use.
+    An engine for a what-if needs `independent_copy`, or it would change the ledger in use.
     """
 
     name = NAME
@@ -118,15 +118,15 @@ class VirtualMachines:
         self._system = system
         self._read = read
         self._seed = seed
-        self._columns = Columns(self._as_booked)
+        self._columns = NodeColumns(self._placed_pod)
 
     def with_handle(self, handle: Handle) -> VirtualMachines:
         self._ledger.handle = handle
         return self
 
-    def apart(self) -> VirtualMachines:
+    def independent_copy(self) -> VirtualMachines:
         """Return the same plugin over a copy of the ledger."""
-        return VirtualMachines(self._ledger.apart(), self._system, self._read, self._seed)
+        return VirtualMachines(self._ledger.independent_copy(), self._system, self._read, self._seed)
 
     def events(self) -> Sequence[EventHint]:
         """Return the events that may make a Pod schedulable.
@@ -136,7 +136,7 @@ class VirtualMachines:
         freed = Change.DELETE | Change.SCALE_DOWN
         return (
             EventHint(Subject.NODE, Change.ADD | Change.ALLOCATABLE),
-            EventHint(Subject.NODE, Change.ANNOTATIONS | Change.TAINTS, _after_drain),
+            EventHint(Subject.NODE, Change.ANNOTATIONS | Change.TAINTS, _hint_after_drain),
             EventHint(Subject.ASSIGNED_POD, freed),
             EventHint(Subject.POD, Change.UPDATE | Change.SCALE_DOWN),
         )
@@ -154,44 +154,46 @@ class VirtualMachines:
         read = self._read(pod.pod)
         found = read.value
         if found is None:
-            return self._refused(pod, unresolvable(str(read.wrong[0])))
-        booking = found.counted(found.reserved)
+            return self._reject(pod, unresolvable_status(str(read.errors[0])))
+        booking = found.counted_amount(found.reserved)
         arrives = found.machine is not None and found.machine.role is Role.TARGET
         if not arrives and self._system.migration_of(pod.pod) is None:  # a target whose VM is gone is one as well
-            return PreFiltered(state=Wanted(found, booking, None))
+            return PreFiltered(state=PreFilterState(found, booking, None))
         move = self._move_of(pod)
         if move is None:
-            return self._refused(pod, unresolvable("the migration of this target Pod is not known yet"))
-        if move.stage in _OVER:
-            return self._refused(pod, unresolvable(f"migration {move.name} of this target Pod has ended"))
-        state = Wanted(found, booking, move)
+            return self._reject(pod, unresolvable_status("the migration of this target Pod is not known yet"))
+        if move.stage in _ENDED_STAGES:
+            return self._reject(pod, unresolvable_status(f"migration {move.name} of this target Pod has ended"))
+        state = PreFilterState(found, booking, move)
         if not move.target_node:
-            return PreFiltered(state=state, only=~_where(snapshot, move.source_node))
+            return PreFiltered(state=state, only=~_node_mask(snapshot, move.source_node))
         if move.target_node == move.source_node:
-            return self._refused(
-                pod, unresolvable(f"migration {move.name} of this target Pod has the source node as its target")
+            return self._reject(
+                pod, unresolvable_status(f"migration {move.name} of this target Pod has the source node as its target")
             )
         return PreFiltered(
-            state=state, only=_where(snapshot, move.target_node), elsewhere=frozenset((move.target_node,))
+            state=state, only=_node_mask(snapshot, move.target_node), elsewhere=frozenset((move.target_node,))
         )
 
-    def filter(self, state: Wanted, pod: PodInfo, snapshot: Snapshot) -> Verdict:
+    def filter(self, state: PreFilterState, pod: PodInfo, snapshot: Snapshot) -> Verdict:
         """Accept nodes that stay within Total with the Pod in every resource, without use of held capacity."""
         self._count("Filter", pod)
         ledger = self._ledger.state
         sums = self._columns.sums(snapshot, ledger)
-        unknown = self._unknown(sums, snapshot)
-        kept = held(snapshot, ledger, state.pod.ref, state.move)
-        booking, total = self._booking(state), sums.total
-        over = sums.booked + booking > total
-        taken = sums.booked + kept + booking > total
-        closed = unknown | self._emptied(state, sums)
+        unknown = self._unknown_nodes(sums, snapshot)
+        kept = held_for_others(snapshot, ledger, state.pod.ref, state.move)
+        booking, total = self._reserved_column(state), sums.total
+        over = sums.reserved + booking > total
+        taken = sums.reserved + kept + booking > total
+        closed = unknown | self._draining_nodes(state, sums)
         passes = ~((over | taken).any(axis=0) | closed)
         return Verdict(
             passes, lambda: self._refusals(unknown, closed, over & ~closed, taken & ~closed, booking > total)
         )
 
-    def _refusals(self, unknown: Mask, closed: Mask, over: Short, taken: Short, never: Short) -> Refusals:
+    def _refusals(
+        self, unknown: Mask, closed: Mask, over: ResourceMask, taken: ResourceMask, never: ResourceMask
+    ) -> Refusals:
         """Return the reasons for the rejected nodes. Unresolvable: the whole node is too small, or accepts no VM."""
         short: Mask = np.asarray(over.any(axis=0))
         rules = [
@@ -199,14 +201,14 @@ class VirtualMachines:
             for name, mask in zip(self._ledger.rules.resources, over, strict=True)
         ]
         rules += [
-            (taken.any(axis=0) & ~short, HELD, Code.UNSCHEDULABLE),
-            (unknown, UNKNOWN, Code.UNRESOLVABLE),
-            (closed & ~unknown, EMPTIED, Code.UNRESOLVABLE),
+            (taken.any(axis=0) & ~short, HELD_REASON, Code.UNSCHEDULABLE),
+            (unknown, UNKNOWN_REASON, Code.UNRESOLVABLE),
+            (closed & ~unknown, DRAINED_REASON, Code.UNRESOLVABLE),
         ]
         told = refusals(len(short), *rules)
         return Refusals(np.where(never.any(axis=0), np.uint8(Code.UNRESOLVABLE), told.code), told.reasons)
 
-    def _emptied(self, wanted: Wanted, sums: Sums) -> Mask:
+    def _draining_nodes(self, wanted: PreFilterState, sums: NodeSums) -> Mask:
         """Return (nodes,): nodes that drain and accept no new VM.
 
         The target Pod of a migration is placed there anyway: its capacity was reserved before.
@@ -214,7 +216,7 @@ class VirtualMachines:
         comes = wanted.pod.machine is not None and wanted.move is None and not self._ledger.rules.compat
         return sums.draining if comes else np.zeros_like(sums.draining)
 
-    def _unknown(self, sums: Sums, snapshot: Snapshot) -> Mask:
+    def _unknown_nodes(self, sums: NodeSums, snapshot: Snapshot) -> Mask:
         """Return (nodes,): nodes that the ledger lacks, because their objects have no size.
 
         With `compat`, such a node is an error that ends the cycle (C19). Otherwise only that node is rejected.
@@ -228,7 +230,7 @@ class VirtualMachines:
     def post_filter(self, pod: PodInfo, diagnosis: Diagnosis, cycle: object) -> PostFiltered:  # noqa: ARG002
         """Count the failure and explain held capacity. Return no result, so that preemption still runs."""
         self._count("PostFilter", pod)
-        self._tell_refusal(pod, diagnosis)
+        self._report_refusal(pod, diagnosis)
         counts = self._ledger.counts
         counts.unplaced += 1
         waiting = sum(
@@ -236,16 +238,16 @@ class VirtualMachines:
             for plugin, refused, where in diagnosis.refused
             if plugin == self.name
             for text, nodes in refused.reasons
-            if text == HELD
+            if text == HELD_REASON
         )
         if not waiting:
-            return PostFiltered(unschedulable())
-        counts.unplaced_for_held_room += 1
+            return PostFiltered(unschedulable_status())
+        counts.unplaced_for_held_capacity += 1
         return PostFiltered(
-            unschedulable(f"live migration: {waiting} node(s) have capacity that is reserved for others")
+            unschedulable_status(f"live migration: {waiting} node(s) have capacity that is reserved for others")
         )
 
-    def _tell_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> None:
+    def _report_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> None:
         """Report to the ledger that the node refuses the target Pod.
 
         If preemption may help, the report is omitted. Then the time limits apply (B15).
@@ -262,25 +264,25 @@ class VirtualMachines:
         why = f"node {move.target_node} rejected the target Pod (plugins: {', '.join(by)})"
         self._ledger.apply(TargetRefused(move.key, move.target_node, why))
 
-    def pre_score(self, state: Wanted, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
+    def pre_score(self, state: PreFilterState, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
         """Compute the normalisers of Score, once for all nodes."""
         self._count("PreScore", pod)
-        return PreScored(state=Compared(state, self._ledger.largest))
+        return PreScored(state=PreScoreState(state, self._ledger.largest))
 
-    def score(self, state: Compared, pod: PodInfo, snapshot: Snapshot) -> Scores:
+    def score(self, state: PreScoreState, pod: PodInfo, snapshot: Snapshot) -> Scores:
         """Return the scores of all nodes."""
         self._count("Score", pod)
-        ledger, wanted = self._ledger.state, state.wanted
-        kept = held(snapshot, ledger, wanted.pod.ref, wanted.move)
+        ledger, wanted = self._ledger.state, state.pre_filter
+        kept = held_for_others(snapshot, ledger, wanted.pod.ref, wanted.move)
         sums = self._columns.sums(snapshot, ledger)
-        used = sums.booked + kept + self._booking(wanted)
+        used = sums.reserved + kept + self._reserved_column(wanted)
         return scores(used, sums.total, state.largest, self._ledger.rules.scoring)
 
     def normalize(self, state: object, pod: PodInfo, raw: Scores) -> Scores:  # noqa: ARG002
         """Randomise the scores, differently for each Pod, but equally for the same Pod and seed."""
         if not self._ledger.rules.scoring.randomize:
             return raw
-        return randomized(raw, (self._seed, *pod.uid.encode()))
+        return randomize_scores(raw, (self._seed, *pod.uid.encode()))
 
     def reserve(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Reserved:  # noqa: ARG002
         """Reserve the Pod in the ledger, and never deny it.
@@ -293,11 +295,11 @@ class VirtualMachines:
         known = self._ledger.state.pod(pod.uid)
         if known is not None and known.tentative:
             self._count_failure("Reserve", pod)
-            return Reserved(unresolvable("the pod already has a reservation"))
+            return Reserved(unresolvable_status("the pod already has a reservation"))
         read = self._read(pod.pod)
         if read.value is None:
             self._count_failure("Reserve", pod)
-            return Reserved(unresolvable(str(read.wrong[0])))
+            return Reserved(unresolvable_status(str(read.errors[0])))
         self._ledger.apply(PodReserved(replace(read.value, tentative=True), node))
         booked_on = self._ledger.state.nodes.get(node)
         self._ledger.counts.should_deny += booked_on is not None and booked_on.over_budget
@@ -320,7 +322,7 @@ class VirtualMachines:
         move = self._move_of(pod)
         if move is None or move.stage is Stage.FAILED:
             self._count_failure("Permit", pod)
-            return unschedulable("the migration of this target Pod is gone"), 0.0
+            return unschedulable_status("the migration of this target Pod is gone"), 0.0
         if move.stage is Stage.ENDING:
             self._ledger.paused[pod.uid] = move.key
             return Status(Code.WAIT), CANCEL_S
@@ -331,22 +333,22 @@ class VirtualMachines:
         self._count("PreBind", pod)
         if not self._ledger.may_write():
             self._count_failure("PreBind", pod)
-            return unschedulable("this process no longer holds the Lease")
+            return unschedulable_status("this process no longer holds the Lease")
         return SKIP
 
     def pre_bind(self, pod: PodInfo, node: str, snapshot: Snapshot) -> tuple[Action, ...]:  # noqa: ARG002
         return ()
 
-    def _booking(self, state: Wanted) -> NDArray[np.int64]:
+    def _reserved_column(self, state: PreFilterState) -> NDArray[np.int64]:
         """(resources, 1)"""
-        return column((state.booking,), len(state.booking))
+        return column((state.reserved,), len(state.reserved))
 
-    def _as_booked(self, info: PodInfo) -> Pod:
+    def _placed_pod(self, info: PodInfo) -> Pod:
         """Return the entry of a Pod that is placed and not in the ledger, such as one of an ignored namespace.
 
         An unreadable VM Pod counts with its requests, because it uses its node in any case.
         """
-        return self._read(info.pod).value or self._system.by_requests(info.pod, self._ledger.rules, None)
+        return self._read(info.pod).value or self._system.pod_from_requests(info.pod, self._ledger.rules, None)
 
     def _move_of(self, pod: PodInfo) -> Move | None:
         """Return the migration that created the Pod as its target."""
@@ -356,7 +358,7 @@ class VirtualMachines:
     def _ignores(self, pod: PodInfo) -> bool:
         return pod.namespace in self._ledger.rules.ignored_namespaces
 
-    def _refused(self, pod: PodInfo, status: Status) -> PreFiltered:
+    def _reject(self, pod: PodInfo, status: Status) -> PreFiltered:
         self._count_failure("PreFilter", pod)
         return PreFiltered(status)
 
@@ -367,7 +369,7 @@ class VirtualMachines:
         self._ledger.counts.failures[method, self._ignores(pod)] += 1
 
 
-def _where(snapshot: Snapshot, name: str) -> Mask:
+def _node_mask(snapshot: Snapshot, name: str) -> Mask:
     """Return (nodes,): true for the node of this name, among all nodes."""
     mask = np.zeros(snapshot.count, dtype=np.bool_)
     index = snapshot.nodes.index.get(name)
@@ -376,5 +378,5 @@ def _where(snapshot: Snapshot, name: str) -> Mask:
     return mask
 
 
-def _after_drain(pod: PodInfo, old: WireNode | None, new: WireNode) -> Hint:  # noqa: ARG001
+def _hint_after_drain(pod: PodInfo, old: WireNode | None, new: WireNode) -> Hint:  # noqa: ARG001
     return Hint.QUEUE if old is not None and is_drained(old) and not is_drained(new) else Hint.SKIP

@@ -46,7 +46,7 @@ def configuration(scheduler_name: str, *, targets_first: bool = False) -> KubeSc
     return KubeSchedulerConfiguration(percentage_of_nodes_to_score=100, profiles=(profile,))
 
 
-def with_ledger(registry: Registry, plugin: VirtualMachines, system: System[Any]) -> Registry:
+def registry_with_ledger(registry: Registry, plugin: VirtualMachines, system: System[Any]) -> Registry:
     """Return the registry with the plugins of vm added."""
     ours: dict[str, Callable[[], Plugin]] = {NAME: lambda: plugin, TargetsFirst.name: lambda: TargetsFirst(system)}
     return Registry({**registry.types, **ours}, registry.defaults)

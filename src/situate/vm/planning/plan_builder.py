@@ -13,7 +13,7 @@ from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim, Mov
 from situate.vm.model.pods_and_nodes import Pod, Ref
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.planning.candidates import Mover
+from situate.vm.planning.candidates import Candidate
 from situate.vm.planning.rules.migration_cost import bandwidth
 
 
@@ -21,7 +21,7 @@ from situate.vm.planning.rules.migration_cost import bandwidth
 class Step:
     """One VM and its target node."""
 
-    mover: Mover
+    candidate: Candidate
     target: str
     beneficiary: Beneficiary | None = None
     claimed: Amounts | None = None
@@ -40,24 +40,28 @@ def beneficiary(pod: Pod) -> Beneficiary:
     return Beneficiary(BeneficiaryKind.POD if pod.machine is None else BeneficiaryKind.VM, pod.ref)
 
 
-def migration(mover: Mover) -> Ref:
+def migration_ref(mover: Candidate) -> Ref:
     return Ref(mover.machine.ref.namespace, f"{MIGRATION_PREFIX}{mover.pod.ref.name}")
 
 
-def claiming(movers: Iterable[Mover], targets: Iterable[str], whom: Beneficiary, need: Amounts) -> list[Step]:
+def steps_with_claims(
+    movers: Iterable[Candidate], targets: Iterable[str], whom: Beneficiary, need: Amounts
+) -> list[Step]:
     """Split the need over the amounts that the VMs leave, first ones first.
 
     The amount beyond the need is not claimed (B6).
     """
     steps = []
     for mover, target in zip(movers, targets, strict=True):
-        claimed = mover.amount.least(need)
+        claimed = mover.amount.minimum(need)
         need = need - claimed
         steps.append(Step(mover, target, whom, claimed) if claimed else Step(mover, target))
     return steps
 
 
-def built(ident: str, steps: Sequence[Step], now: float, rules: Rules) -> tuple[tuple[Move, ...], tuple[Claim, ...]]:
+def build_migrations(
+    ident: str, steps: Sequence[Step], now: float, rules: Rules
+) -> tuple[tuple[Move, ...], tuple[Claim, ...]]:
     """Return migrations and claims in the order of the steps. A claim has the number of its migration, from 1."""
     moves, claims = [], []
     for number, step in enumerate(steps, start=1):
@@ -65,17 +69,17 @@ def built(ident: str, steps: Sequence[Step], now: float, rules: Rules) -> tuple[
         if step.beneficiary is not None and step.claimed is not None:
             claim = f"{ident}-{number}"
             deadline = now + rules.deadlines.completion_s + rules.deadlines.claim_s
-            source = step.mover.pod.uid
-            claims.append(Claim(claim, ident, step.mover.node, step.beneficiary, source, step.claimed, deadline))
+            source = step.candidate.pod.uid
+            claims.append(Claim(claim, ident, step.candidate.node, step.beneficiary, source, step.claimed, deadline))
         moves.append(
             Move(
-                name=migration(step.mover).name,
+                name=migration_ref(step.candidate).name,
                 plan=ident,
-                machine=step.mover.machine.ref,
-                source=step.mover.pod.ref,
-                source_node=step.mover.node,
+                machine=step.candidate.machine.ref,
+                source=step.candidate.pod.ref,
+                source_node=step.candidate.node,
                 target_node=step.target,
-                amount=step.mover.amount,
+                amount=step.candidate.amount,
                 created_at=now,
                 claim=claim,
                 bandwidth=bandwidth(rules),

@@ -6,19 +6,28 @@ from collections.abc import Callable, Iterator, Sequence
 
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts, total
-from situate.vm.model.state import State
-from situate.vm.planning.candidates import Asker, Mover
+from situate.vm.model.state import LedgerState
+from situate.vm.planning.candidates import Candidate, Requester
 from situate.vm.planning.plan import Alternative, Plan, Way
-from situate.vm.planning.plan_builder import built, plan_id
-from situate.vm.planning.rules.concurrency import under_way, unlimited
-from situate.vm.planning.rules.shortfall import need, whole_units
-from situate.vm.planning.search.chains import chain
-from situate.vm.planning.search.options import Option, Short, eviction, grown, itself, neighbours, part, waiting
-from situate.vm.planning.search.view import View, cheapest
-from situate.vm.planning.targets import Fits, anywhere
+from situate.vm.planning.plan_builder import build_migrations, plan_id
+from situate.vm.planning.rules.concurrency import is_ongoing, unlimited_rules
+from situate.vm.planning.rules.shortfall import capacity_to_free, whole_units
+from situate.vm.planning.search.chains import cheapest_chain
+from situate.vm.planning.search.options import (
+    Option,
+    Shortfall,
+    eviction_option,
+    grown_candidate,
+    neighbours_option,
+    partial_option,
+    self_migration_option,
+    waiting_option,
+)
+from situate.vm.planning.search.view import PlanningView, cheapest_candidates
+from situate.vm.planning.targets import Fits, accept_any_node
 
 
-def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere) -> Plan:
+def plan(state: LedgerState, uid: str, now: float, rules: Rules, fits: Fits = accept_any_node) -> Plan:
     """Plan the migrations that free capacity on the Pod's node or bring the Pod to a node with capacity.
 
     The caller decides whether the Pod has been short for long enough (B16). Plans of several waiters are made one after
@@ -29,18 +38,18 @@ def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere
     pod = state.pod(uid)
     if pod is None:
         return Plan(ident, reasons=(f"no pod with uid {uid} is on a known node",))
-    if pod.frozen or any(move.source.uid == uid and under_way(move) for move in state.moves.values()):
+    if pod.frozen or any(move.source.uid == uid and is_ongoing(move) for move in state.moves.values()):
         return Plan(ident, reasons=(f"{pod.ref} is being migrated, so its size does not change",))
     node, units = state.where[uid], whole_units(pod)
-    short = Short(pod, node, units, need(state, node, pod, units))
+    short = Shortfall(pod, node, units, capacity_to_free(state, node, pod, units))
     if not short.wanted:
         return Plan(ident, reasons=(f"the missing amount of {pod.ref} is free or is being freed",))
-    asker = Asker(uid, pod.priority)
-    view = View.of(state, now, rules, fits, asker)
-    waits = view.waits_for_a_place(node)
-    found = None if waits else _planned(ident, view, short)
+    asker = Requester(uid, pod.priority)
+    view = PlanningView.from_state(state, now, rules, fits, asker)
+    waits = view.limit_reason(node)
+    found = None if waits else _best_plan(ident, view, short)
     if found is None or (found.way is None and view.moves):
-        in_time = _planned(ident, View.of(state, now, unlimited(rules), fits, asker), short)
+        in_time = _best_plan(ident, PlanningView.from_state(state, now, unlimited_rules(rules), fits, asker), short)
         if in_time:
             why = waits or "all possible targets have the maximum number of incoming migrations"
             return Plan(ident, alternatives=in_time.alternatives, reasons=(why,))
@@ -48,28 +57,32 @@ def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere
     return found
 
 
-def _planned(ident: str, view: View, short: Short) -> Plan:
+def _best_plan(ident: str, view: PlanningView, short: Shortfall) -> Plan:
     """Plan the whole need in one step at least cost, else in two steps, else a part of it, else an eviction."""
-    leavers = view.free_to_go(short.node, short.wanted, but=short.pod.uid)
-    candidates = view.aimed(leavers)
-    tried = [neighbours(view, short, candidates), itself(view, short), waiting(view, short)]
+    leavers = view.movable_candidates(short.node, short.wanted, but=short.pod.uid)
+    candidates = view.with_targets(leavers)
+    tried = [
+        neighbours_option(view, short, candidates),
+        self_migration_option(view, short),
+        waiting_option(view, short),
+    ]
     further: tuple[Callable[[], Option], ...] = (
-        lambda: chain(view, short, leavers, candidates),
-        lambda: part(view, short, candidates),
-        lambda: eviction(view, short),
+        lambda: cheapest_chain(view, short, leavers, candidates),
+        lambda: partial_option(view, short, candidates),
+        lambda: eviction_option(view, short),
     )
-    best = _cheapest(tried)
+    best = _cheapest_option(tried)
     for way in further:
         if best is None:
             tried.append(way())
-            best = _cheapest(tried)
+            best = _cheapest_option(tried)
     others = tuple(Alternative(each.way, each.cost, each.why_not or "costs more") for each in tried if each is not best)
     if best is None:
-        node = _needed_node(view, short, leavers)
+        node = _needed_node_capacity(view, short, leavers)
         return Plan(
             ident, needs_node=node, alternatives=others, reasons=tuple(each.why_not for each in tried), unsolved=True
         )
-    moves, claims = built(ident, best.steps, view.now, view.rules)
+    moves, claims = build_migrations(ident, best.steps, view.now, view.rules)
     cost = best.cost or 0.0
     reasons = () if moves or best.evictions else ("migrations in progress free the missing capacity",)
     unsolved = best.way is Way.PART
@@ -78,24 +91,24 @@ def _planned(ident: str, view: View, short: Short) -> Plan:
     )
 
 
-def _cheapest(options: Sequence[Option]) -> Option | None:
+def _cheapest_option(options: Sequence[Option]) -> Option | None:
     """Return the cheapest option. Of equal ones, the first."""
     return min((each for each in options if each.cost is not None), key=lambda each: each.price, default=None)
 
 
-def _needed_node(view: View, short: Short, leavers: Sequence[Mover]) -> Amounts | None:
+def _needed_node_capacity(view: PlanningView, short: Shortfall, leavers: Sequence[Candidate]) -> Amounts | None:
     """Return the capacity that a new node would need: for the grown requester, or for the cheapest neighbours.
 
     None: no VM may migrate, so a new node does not help.
     """
-    return min(_movable(view, short, leavers), key=lambda each: each[0], default=(0, None))[1]
+    return min(_movable_sizes(view, short, leavers), key=lambda each: each[0], default=(0, None))[1]
 
 
-def _movable(view: View, short: Short, leavers: Sequence[Mover]) -> Iterator[tuple[int, Amounts]]:
+def _movable_sizes(view: PlanningView, short: Shortfall, leavers: Sequence[Candidate]) -> Iterator[tuple[int, Amounts]]:
     """Yield price and size of the VMs that could migrate to a node with capacity."""
-    chosen = cheapest(leavers, short.wanted, lambda _chosen: True)
+    chosen = cheapest_candidates(leavers, short.wanted, lambda _chosen: True)
     if chosen:
         yield sum(each.price for each in chosen), total((each.amount for each in chosen), len(short.wanted))
-    if not view.stays(short.pod):
-        own = grown(view, short)
+    if not view.stay_reason(short.pod):
+        own = grown_candidate(view, short)
         yield own.price, own.amount

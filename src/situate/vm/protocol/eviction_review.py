@@ -10,11 +10,17 @@ from typing import Final
 
 import msgspec
 
-from situate.objects.reviews.admission import UNREADABLE, NoReview, Unread, encode_response, read_admission_review
+from situate.objects.reviews.admission import (
+    UNREADABLE,
+    NoReview,
+    UnreadableReview,
+    encode_response,
+    read_admission_review,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class EvictionReview:
     """Question about one Pod. The name is empty if the request is about another object."""
 
     uid: str
@@ -25,27 +31,27 @@ class Question:
     """The answer must have no effect."""
 
 
-def read_question(body: bytes) -> Question | NoReview:
+def read_eviction_review(body: bytes) -> EvictionReview | NoReview:
     """Read an AdmissionReview. Never raises, for any bytes."""
     review = read_admission_review(body)
     match review:
         case NoReview():
             return review
-        case Unread():
-            return Question(review.uid, review.version)
+        case UnreadableReview():
+            return EvictionReview(review.uid, review.version)
     request = review.request
     resource = (request.resource.group, request.resource.resource, request.sub_resource)
     if resource != ("", "pods", "eviction") or request.operation != "CREATE":
-        return Question(request.uid, review.version)
-    dry_run = bool(request.dry_run) or _only_tried(request.object)
-    return Question(request.uid, review.version, request.namespace, request.name, dry_run)
+        return EvictionReview(request.uid, review.version)
+    dry_run = bool(request.dry_run) or _is_dry_run(request.object)
+    return EvictionReview(request.uid, review.version, request.namespace, request.name, dry_run)
 
 
-def allowed(question: Question) -> bytes:
+def allow_response(question: EvictionReview) -> bytes:
     return encode_response(question.version, {"uid": question.uid, "allowed": True})
 
 
-def refused(question: Question, message: str) -> bytes:
+def refuse_response(question: EvictionReview, message: str) -> bytes:
     """Refuse the eviction with status 429, as a PodDisruptionBudget does: the client retries."""
     status = {"code": 429, "reason": "TooManyRequests", "message": message}
     return encode_response(question.version, {"uid": question.uid, "allowed": False, "status": status})
@@ -62,7 +68,7 @@ class _Eviction(msgspec.Struct, gc=False, rename="camel"):
 _EVICTION: Final = msgspec.json.Decoder(_Eviction)
 
 
-def _only_tried(eviction: bytes) -> bool:
+def _is_dry_run(eviction: bytes) -> bool:
     """Return whether the eviction's own options ask for a dry run.
 
     kubectl sets them there; the request itself then does not say it.

@@ -28,7 +28,7 @@ MANAGED: Final[Mapping[str, str]] = {"app.kubernetes.io/managed-by": "situate-vm
 """Labels of budgets."""
 SCHEDULER: Final = f"{PREFIX}/scheduler"
 """Annotation of a budget: the scheduler that it belongs to. A cluster may have two installations."""
-HEALTHY: Final = 2
+MIN_AVAILABLE: Final = 2
 """The largest number of Pods that a VM has, during a migration: neither Pod may be evicted. It is a number, because
 `maxUnavailable: 0` would require API servers to know how many Pods a VirtualMachine wants."""
 _NAME: Final = "situate-vm"
@@ -77,7 +77,7 @@ def webhook_configuration(namespace: str, timeout_s: int = 2, labels: Mapping[st
     }
 
 
-def budgeted(machine: Unstructured, scheduler_name: str) -> bool:
+def needs_budget(machine: Unstructured, scheduler_name: str) -> bool:
     """Return whether the Pods of a VM need a budget: the VM uses this scheduler and may be migrated (C9)."""
     meta = machine.metadata
     movable = any(meta.labels.get(label) == "true" for label in (AUTO_MIGRATION_LABEL, ALWAYS_MIGRATE_LABEL))
@@ -117,5 +117,5 @@ def budget(machine: Unstructured, scheduler_name: str, configuration: ObjectMeta
             "annotations": {SCHEDULER: scheduler_name},
             "ownerReferences": [owner],
         },
-        "spec": {"minAvailable": HEALTHY, "selector": {"matchLabels": {NAME_LABEL: meta.name}}},
+        "spec": {"minAvailable": MIN_AVAILABLE, "selector": {"matchLabels": {NAME_LABEL: meta.name}}},
     }

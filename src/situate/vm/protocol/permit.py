@@ -1,8 +1,8 @@
 """Answers to agents: the permitted size, the reason for a smaller one, and the time to ask again (B28, D13).
 
-`answer` reads the state after the step of the request, or after any later step that changed the reserved amount. An
-increase may be sent only after its write is stored (`settled`). Otherwise a restart would find less than the agent uses
-(I2).
+`decide_permit` reads the state after the step of the request, or after any later step that changed the reserved amount.
+An increase may be sent only after its write is stored (`is_settled`). Otherwise a restart would find less than the
+agent uses (I2).
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from situate.vm.model.events import Asked
+from situate.vm.model.events import ResourcesRequested
 from situate.vm.model.pods_and_nodes import Pod
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 
 
-class Reason(Enum):
+class PermitReason(Enum):
     GRANTED = "granted"
     PARTIAL = "partial"
     NO_ROOM = "noRoom"
@@ -29,10 +29,10 @@ class Reason(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PermitDecision:
     permit: Amounts
     """The total, not the increase. Never above the request, unless nothing may change now (I11)."""
-    reason: Reason
+    reason: PermitReason
     retry_after_s: float | None = None
     """None: there is no reason to ask again."""
     plan: str = ""
@@ -43,41 +43,43 @@ class Answer:
     """The VM is being migrated."""
 
 
-def answer(state: State, asked: Asked, rules: Rules) -> Answer | None:
+def decide_permit(state: LedgerState, asked: ResourcesRequested, rules: Rules) -> PermitDecision | None:
     """Return the answer for an agent's request; None if the Pod is on no known node."""
     pod = state.pod(asked.uid)
     if pod is None:
         return None
     if pod.frozen or not state.started:
-        held = pod.reserved if asked.last_permit is None else asked.last_permit.least(pod.reserved)
-        reason = Reason.FROZEN if pod.frozen else Reason.STARTING
-        return Answer(held, reason, rules.retry_s, migrate=pod.frozen)
+        held = pod.reserved if asked.last_permit is None else asked.last_permit.minimum(pod.reserved)
+        reason = PermitReason.FROZEN if pod.frozen else PermitReason.STARTING
+        return PermitDecision(held, reason, rules.retry_s, migrate=pod.frozen)
     known = state.permits.get(pod.uid)
-    permit = pod.reserved.least(asked.requested) if known is None else known.amount.least(asked.requested)
-    if asked.requested.within(permit):
+    permit = pod.reserved.minimum(asked.requested) if known is None else known.amount.minimum(asked.requested)
+    if asked.requested.fits_within(permit):
         expires = known.expires if known is not None and permit.exceeds(pod.used) else None
-        return Answer(permit, Reason.GRANTED, expires=expires)
-    if pod.limited(asked.requested).within(permit):
+        return PermitDecision(permit, PermitReason.GRANTED, expires=expires)
+    if pod.limit_request(asked.requested).fits_within(permit):
         # the maximum of its VM: there is no reason to ask again
-        return Answer(permit, Reason.PARTIAL, expires=None if known is None else known.expires)
+        return PermitDecision(permit, PermitReason.PARTIAL, expires=None if known is None else known.expires)
     plan = next((claim.plan for claim in state.claims.values() if claim.beneficiary.ref.uid == pod.uid), "")
-    reason = _shortage(state, pod, asked, permit)
-    return Answer(permit, reason, rules.retry_s, plan, None if known is None else known.expires)
+    reason = _shortage_reason(state, pod, asked, permit)
+    return PermitDecision(permit, reason, rules.retry_s, plan, None if known is None else known.expires)
 
 
-def settled(state: State, uid: str) -> bool:
+def is_settled(state: LedgerState, uid: str) -> bool:
     """Return whether the last decision on the Pod is known to be written."""
     write = state.writes.get(uid)
     return write is None or write.landed
 
 
-def _shortage(state: State, pod: Pod, asked: Asked, permit: Amounts) -> Reason:
+def _shortage_reason(state: LedgerState, pod: Pod, asked: ResourcesRequested, permit: Amounts) -> PermitReason:
     before = permit if asked.last_permit is None else asked.last_permit
-    wish = pod.limited(asked.requested)
-    if permit.exceeds(before) or wish.within(pod.reserved):
-        return Reason.PARTIAL
+    wish = pod.limit_request(asked.requested)
+    if permit.exceeds(before) or wish.fits_within(pod.reserved):
+        return PermitReason.PARTIAL
     node = state.where[pod.uid]
-    kept = state.held(node, pod.uid) + state.incoming(node, pod.uid)
+    kept = state.held_for_others(node, pod.uid) + state.incoming_amount(node, pod.uid)
     room = state.nodes[node].total - state.nodes[node].reserved
-    missing = pod.counted(wish.most(pod.reserved)) - pod.counted(pod.reserved)
-    return Reason.CLAIMED_BY_OTHERS if kept and missing.within(room.positive()) else Reason.NO_ROOM
+    missing = pod.counted_amount(wish.maximum(pod.reserved)) - pod.counted_amount(pod.reserved)
+    return (
+        PermitReason.CLAIMED_BY_OTHERS if kept and missing.fits_within(room.positive_part()) else PermitReason.NO_ROOM
+    )

@@ -11,71 +11,80 @@ from dataclasses import dataclass
 from typing import Any
 
 from situate.objects.kinds import pods as objects
-from situate.vm.api.parse_errors import Misread, Part, Place, Unreadable
-from situate.vm.api.pods import ended, machine_ref
-from situate.vm.api.quantities import ResizeWish, cpu_value, json_text, memory_value, resize_of, shown_amount
-from situate.vm.api.resize_annotation import named, of_other_resources, runs_once
+from situate.vm.api.parse_errors import ParseError, ParseFailure, Part, Place
+from situate.vm.api.pods import has_ended, machine_ref
+from situate.vm.api.quantities import (
+    ContainerResizeRequest,
+    cpu_value,
+    format_amount,
+    json_text,
+    memory_value,
+    parse_resize,
+)
+from situate.vm.api.resize_annotation import init_container_refusal, named_container, other_resources_refusal
 from situate.vm.model.pods_and_nodes import Node, Ref
 from situate.vm.model.resource_amounts import RESOURCES
-from situate.vm.protocol.permit_request import MOST_BODY, Answer, NoJson, first_value
+from situate.vm.protocol.permit_request import MAX_BODY, HttpAnswer, NoJson, decode_first_value
 
 
 @dataclass(frozen=True, slots=True)
 class ResizeRequest:
     pod: Ref
-    wish: ResizeWish
+    container_request: ContainerResizeRequest
 
 
-def read_request(body: bytes) -> ResizeRequest | Answer:
+def read_request(body: bytes) -> ResizeRequest | HttpAnswer:
     """Parse the request, or return the error. Only the first KiB of the body is read."""
     try:
-        part = Part(Place("request", ""), first_value(body[:MOST_BODY]))
+        part = Part(Place("request", ""), decode_first_value(body[:MAX_BODY]))
         part.mapping()
         pod = part["pod"]
-        return ResizeRequest(Ref(pod["namespace"].text(), pod["name"].text()), resize_of(part))
+        return ResizeRequest(Ref(pod["namespace"].text(), pod["name"].text()), parse_resize(part))
     except NoJson as problem:
-        return Answer(400, text=f"the body is not JSON of at most {MOST_BODY} bytes: {problem}")
-    except Misread as problem:
-        return Answer(400, text=str(problem.unreadable))
+        return HttpAnswer(400, text=f"the body is not JSON of at most {MAX_BODY} bytes: {problem}")
+    except ParseFailure as problem:
+        return HttpAnswer(400, text=str(problem.error))
 
 
-def refused(request: ResizeRequest, pod: objects.Pod | None, node: Node | None) -> Answer | None:
+def resize_refusal(request: ResizeRequest, pod: objects.Pod | None, node: Node | None) -> HttpAnswer | None:
     """Return the refusal; None: the request is valid. `node` is the Pod's node, if known."""
     if pod is None:
-        return Answer(404, text=f"pod {request.pod} is not known or was deleted")
+        return HttpAnswer(404, text=f"pod {request.pod} is not known or was deleted")
     if not pod.spec.node_name or node is None:
-        return Answer(404, text=f"pod {request.pod} is not bound to a known node yet; ask again after it is bound")
+        return HttpAnswer(404, text=f"pod {request.pod} is not bound to a known node yet; ask again after it is bound")
     if machine_ref(pod) is not None:
-        return Answer(400, text=f"pod {request.pod} runs a VirtualMachine; its agent asks for permits instead")
+        return HttpAnswer(400, text=f"pod {request.pod} runs a VirtualMachine; its agent asks for permits instead")
     known = node.pods.get(pod.metadata.uid)
     if known is not None and known.machine is not None:
-        return Answer(400, text=f"pod {request.pod} runs a VM; the VM system decides its size")
-    if pod.metadata.deletion_timestamp is not None or ended(pod):
-        return Answer(400, text=f"pod {request.pod} is terminating or has ended, so it is not resized")
-    container = named(pod, request.wish.container)
-    if isinstance(container, Unreadable):
-        return Answer(400, text=f"container: found {request.wish.container!r}, allowed: {container.allowed}")
-    refusal = runs_once(pod, container) or of_other_resources(request.wish)
+        return HttpAnswer(400, text=f"pod {request.pod} runs a VM; the VM system decides its size")
+    if pod.metadata.deletion_timestamp is not None or has_ended(pod):
+        return HttpAnswer(400, text=f"pod {request.pod} is terminating or has ended, so it is not resized")
+    container = named_container(pod, request.container_request.container)
+    if isinstance(container, ParseError):
+        return HttpAnswer(
+            400, text=f"container: found {request.container_request.container!r}, allowed: {container.allowed}"
+        )
+    refusal = init_container_refusal(pod, container) or other_resources_refusal(request.container_request)
     if refusal is not None:
-        return Answer(400, text=f"{refusal.reason}: {refusal.message}")
-    for place, wanted in enumerate((request.wish.cpu, request.wish.memory)):
+        return HttpAnswer(400, text=f"{refusal.reason}: {refusal.message}")
+    for place, wanted in enumerate((request.container_request.cpu, request.container_request.memory)):
         if wanted is not None and wanted > node.total[place]:
             name = RESOURCES[place]
-            has = shown_amount(name, node.total[place])
-            return Answer(
-                400, text=f"{name}: found {shown_amount(name, wanted)}, allowed: at most {has}, the total of its node"
+            has = format_amount(name, node.total[place])
+            return HttpAnswer(
+                400, text=f"{name}: found {format_amount(name, wanted)}, allowed: at most {has}, the total of its node"
             )
     return None
 
 
-def note(wish: ResizeWish) -> str:
+def annotation_text(wish: ContainerResizeRequest) -> str:
     """Return the text of the annotation."""
     said: dict[str, Any] = {"container": wish.container} if wish.container else {}
-    said |= _amounts(wish.cpu, wish.memory)
-    step = _amounts(wish.cpu_step or None, wish.memory_step or None)
+    said |= _amount_fields(wish.cpu, wish.memory)
+    step = _amount_fields(wish.cpu_step or None, wish.memory_step or None)
     return json_text(said | ({"step": step} if step else {}))
 
 
-def _amounts(cpu: int | None, memory: int | None) -> dict[str, Any]:
+def _amount_fields(cpu: int | None, memory: int | None) -> dict[str, Any]:
     said = {} if cpu is None else {"cpu": cpu_value(cpu)}
     return said if memory is None else {**said, "memory": memory_value(memory)}

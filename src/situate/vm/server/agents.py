@@ -38,7 +38,7 @@ def account_of(user: UserInfo) -> str:
     return user.username.removeprefix(SERVICE_ACCOUNT).replace(":", "/", 1)
 
 
-def refusal(user: UserInfo, machine: Pod | None, rules: AgentRules, find: FindPod) -> str | None:
+def agent_refusal(user: UserInfo, machine: Pod | None, rules: AgentRules, find: FindPod) -> str | None:
     """Return why the caller gets no permit for that Pod of a VM; None: it may ask.
 
     For a Pod that is unknown or has no node, only the account is checked: it gets no permit in any case.

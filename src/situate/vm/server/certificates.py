@@ -19,9 +19,9 @@ from situate.objects.kinds.config_maps import Secret
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import SECRETS
 from situate.runtime.serving.certificates.issue import host_names
-from situate.runtime.serving.certificates.renewal_schedule import Generation, Unusable, decoded, read
-from situate.runtime.serving.certificates.secret_controller import VALIDATING, Kept, Upkeep
-from situate.runtime.serving.webhook_server import load
+from situate.runtime.serving.certificates.renewal_schedule import Generation, Unusable, decode_data, read_content
+from situate.runtime.serving.certificates.secret_controller import VALIDATING, CertificateController, CertificateTarget
+from situate.runtime.serving.webhook_server import load_generation
 from situate.vm.protocol.eviction_webhook_objects import CERTIFICATES, SERVICE, WEBHOOK, configuration_name
 
 
@@ -46,10 +46,10 @@ class Certificates:
         """Context with the current certificate of the Secret, for new connections."""
         self.context.set_alpn_protocols(["http/1.1"])
         self.configuration = configuration_name(namespace)
-        self.kept: Generation | None = None
+        self.current_generation: Generation | None = None
         """Certificates of the leader in this term; None before there are some, and while this process follows."""
-        self.on_kept: Callable[[Generation], None] = lambda _: None
-        self._shown: Generation | None = None
+        self.on_generation: Callable[[Generation], None] = lambda _: None
+        self._loaded: Generation | None = None
         self._issued = asyncio.Event()
         self._changed = asyncio.Event()
         self.secrets: Reflector[Secret] = Reflector(
@@ -69,29 +69,29 @@ class Certificates:
                 rng=rng,
                 field_selector=f"metadata.name={self.configuration}",
             )
-        self._upkeep = Upkeep(
-            Kept(VALIDATING, self.configuration, WEBHOOK, CERTIFICATES, namespace),
+        self._upkeep = CertificateController(
+            CertificateTarget(VALIDATING, self.configuration, WEBHOOK, CERTIFICATES, namespace),
             client,
             self.secrets,
             self.configurations,
             names=self._names,
             life_s=lambda: life_s,
             wall=lambda: wall().timestamp(),
-            serve=self._keep,
+            serve=self._store_generation,
         )
         for each in self.reflectors():
-            each.store.on_change(lambda _, __: self._look())
+            each.store.on_change(lambda _, __: self._load_certificate())
 
     def reflectors(self) -> Iterator[Reflector[Any]]:
         yield self.secrets
         if self.configurations is not None:
             yield self.configurations
 
-    async def installed(self) -> bool:
+    async def wait_installation_known(self) -> bool:
         """Return whether the Secret or the webhook is installed, as soon as that is known."""
         for each in self.reflectors():
             await each.store.wait_synced()
-        return self._installed()
+        return self._is_installed()
 
     async def wait_issued(self) -> None:
         """Wait until `context` has a certificate."""
@@ -99,12 +99,12 @@ class Certificates:
 
     async def run(self) -> None:
         """Maintain the certificates: a task of the leader, until cancelled, and again in its next term."""
-        await self.installed()
+        await self.wait_installation_known()
         try:
             while True:
-                await self._wait(installed=True)
+                await self._wait_installed(installed=True)
                 upkeep = asyncio.ensure_future(self._upkeep.run())
-                gone = asyncio.ensure_future(self._wait(installed=False))
+                gone = asyncio.ensure_future(self._wait_installed(installed=False))
                 try:
                     await asyncio.wait((upkeep, gone), return_when=asyncio.FIRST_COMPLETED)
                 finally:
@@ -114,28 +114,28 @@ class Certificates:
                 if not upkeep.cancelled():
                     upkeep.result()
         finally:
-            self.kept = None  # it may have expired by the next term
+            self.current_generation = None  # it may have expired by the next term
 
-    def _keep(self, generation: Generation) -> None:
-        self.kept = generation
-        self.on_kept(generation)
+    def _store_generation(self, generation: Generation) -> None:
+        self.current_generation = generation
+        self.on_generation(generation)
 
-    def _installed(self) -> bool:
+    def _is_installed(self) -> bool:
         secret = self.secrets.store.get(CERTIFICATES, self._namespace)
         known = self.configurations is not None and self.configurations.store.get(self.configuration) is not None
         return secret is not None or known
 
-    async def _wait(self, *, installed: bool) -> None:
-        while self._installed() != installed:
+    async def _wait_installed(self, *, installed: bool) -> None:
+        while self._is_installed() != installed:
             self._changed.clear()
             await self._changed.wait()
 
-    def _look(self) -> None:
+    def _load_certificate(self) -> None:
         self._changed.set()
         secret = self.secrets.store.get(CERTIFICATES, self._namespace)
-        held = read(decoded({} if secret is None else secret.data), self._names, self._wall().timestamp())
-        if isinstance(held, Unusable) or held.current == self._shown:
+        held = read_content(decode_data({} if secret is None else secret.data), self._names, self._wall().timestamp())
+        if isinstance(held, Unusable) or held.current == self._loaded:
             return  # an unusable Secret changes nothing: the old certificate stays in use
-        load(self.context, held.current)
-        self._shown = held.current
+        load_generation(self.context, held.current)
+        self._loaded = held.current
         self._issued.set()

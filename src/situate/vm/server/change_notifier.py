@@ -8,18 +8,18 @@ from operator import is_
 from typing import Final, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
-_ROUND_S: Final = 0.005
+_MIN_INTERVAL_S: Final = 0.005
 """Least time between two rounds."""
 
 
-class Rounds:
+class ChangeNotifier:
     """Rounds of one process. `run` is a task of the process, until cancelled."""
 
     def __init__(self) -> None:
-        self._waiting: dict[_Looking, None] = {}
+        self._waiting: dict[_Check, None] = {}
         self._changed = asyncio.Event()
 
-    def changed(self) -> None:
+    def notify_change(self) -> None:
         """Start a round: a change may complete an answer."""
         self._changed.set()
 
@@ -28,13 +28,13 @@ class Rounds:
             await self._changed.wait()
             self._changed.clear()
             for each in list(self._waiting):
-                each.look()
-            await asyncio.sleep(_ROUND_S)
+                each.check()
+            await asyncio.sleep(_MIN_INTERVAL_S)
 
     async def wait(
         self, look: Callable[[float], T | None], seen: Callable[[], tuple[object, ...]], within_s: float
     ) -> T | None:
-        """Return the first result of `look` that is not None. `look` receives the seconds waited so far.
+        """Return the first result of `check` that is not None. `check` receives the seconds waited so far.
 
         It is called at once, whenever one of the objects from `seen` has been replaced, and at the end.
         """
@@ -53,8 +53,8 @@ class Rounds:
             del self._waiting[waiter]
 
 
-class _Looking(Protocol):
-    def look(self) -> None: ...
+class _Check(Protocol):
+    def check(self) -> None: ...
 
 
 class _Waiter(Generic[T]):
@@ -63,7 +63,7 @@ class _Waiter(Generic[T]):
         self._last = seen()
         self.answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
-    def look(self) -> None:
+    def check(self) -> None:
         now = self._seen()
         if self.answer.done() or all(map(is_, now, self._last)):
             return

@@ -18,13 +18,13 @@ from situate.runtime.serving.certificates.webhook_presence import WebhookPresenc
 from situate.runtime.serving.webhook_server import Webhook
 from situate.vm.config.settings import EvictionSettings
 from situate.vm.controller.budgets import Budgets
-from situate.vm.model.actions import Tell
+from situate.vm.model.actions import Notify
 from situate.vm.protocol.eviction_webhook_objects import PATH, WEBHOOK
 from situate.vm.server.certificates import Certificates
-from situate.vm.server.eviction_handler import Evictions
-from situate.vm.server.request_context import Desk, Leading
+from situate.vm.server.eviction_handler import EvictionHandler
+from situate.vm.server.request_context import Replica, RequestContext
 
-MOST_REVIEW: Final = 2**20
+MAX_REVIEW: Final = 2**20
 """Bytes. An Eviction is a name and a few options."""
 
 
@@ -34,9 +34,9 @@ class EvictionWebhook:
     def __init__(
         self,
         settings: EvictionSettings,
-        leading: Leading,
+        leading: Replica,
         client: Client,
-        tell: Callable[[Tell], None],
+        tell: Callable[[Notify], None],
         certificates: Certificates,
         *,
         call_timeout_s: float,
@@ -46,12 +46,12 @@ class EvictionWebhook:
         self._client = client
         self._certificates = certificates
         self._presence = WebhookPresence(certificates.configurations, certificates.configuration, WEBHOOK)
-        self.evictions = Evictions(Desk(leading, client, call_timeout_s), tell)
+        self.evictions = EvictionHandler(RequestContext(leading, client, call_timeout_s), tell)
         self.listener = Webhook(
-            settings.address, self.evictions.answer, path=PATH, setting="vm.evictions.address", largest=MOST_REVIEW
+            settings.address, self.evictions.answer, path=PATH, setting="vm.evictions.address", largest=MAX_REVIEW
         )
-        certificates.on_kept = self.listener.serve_with
-        watched = leading.watched
+        certificates.on_generation = self.listener.serve_with
+        watched = leading.informers
         budgets = watched.all.others[PODDISRUPTIONBUDGETS]
         self._budgets = Budgets(watched.machines, budgets, leading.ledger.rules)
         self._log = structlog.get_logger()
@@ -59,14 +59,14 @@ class EvictionWebhook:
     async def run(self) -> None:
         await self._presence.wait_synced()
         while True:
-            installed = self._presence.installed()
+            installed = self._presence.installed_metadata()
             if installed is None:
                 self._log.info(
                     "webhook not installed, evictions start no migrations",
                     configuration=self._presence.configuration,
                 )
             work = self._budgets.run(self._client, None) if installed is None else self._serve(installed)
-            tasks = asyncio.ensure_future(work), asyncio.ensure_future(self._presence.wait_other(installed))
+            tasks = asyncio.ensure_future(work), asyncio.ensure_future(self._presence.wait_change(installed))
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -77,8 +77,8 @@ class EvictionWebhook:
                 tasks[0].result()
 
     async def _serve(self, configuration: ObjectMeta) -> None:
-        if self._certificates.kept is not None:
-            self.listener.serve_with(self._certificates.kept)
+        if self._certificates.current_generation is not None:
+            self.listener.serve_with(self._certificates.current_generation)
         async with asyncio.TaskGroup() as group:
             group.create_task(self.listener.run())
             await self.listener.wait_listening()

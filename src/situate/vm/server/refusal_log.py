@@ -9,8 +9,8 @@ import structlog
 
 from situate.runtime.serving.status_answers import Declined
 
-_AGAIN_S: Final = 600.0
-_MOST: Final = 256
+_REPEAT_AFTER_S: Final = 600.0
+_MAX_REFUSALS: Final = 256
 """Number of remembered refusals. Above it, the oldest are dropped."""
 
 
@@ -24,7 +24,7 @@ class RefusalLog:
         """Log time of each refusal, the oldest first."""
         self._log = structlog.get_logger()
 
-    def tell(self, path: str, peer: str, declined: Declined) -> None:
+    def log_refusal(self, path: str, peer: str, declined: Declined) -> None:
         """Log a refusal, unless the same one of that address was logged in the last ten minutes.
 
         Only 401 and 403 are logged: other errors do not concern the identity of the caller.
@@ -32,10 +32,10 @@ class RefusalLog:
         if declined.code not in (401, 403):
             return
         key, now = (path, peer, str(declined)), self._clock()
-        if now - self._logged.get(key, -_AGAIN_S) < _AGAIN_S:
+        if now - self._logged.get(key, -_REPEAT_AFTER_S) < _REPEAT_AFTER_S:
             return
         self._logged.pop(key, None)
-        if len(self._logged) >= _MOST:
+        if len(self._logged) >= _MAX_REFUSALS:
             del self._logged[next(iter(self._logged))]
         self._logged[key] = now
         self._log.warning("caller refused", path=path, address=peer, status=declined.code, why=str(declined))

@@ -14,19 +14,19 @@ from situate.objects.kinds.meta import KubernetesObject
 from situate.objects.resources import ResourceType
 from situate.runtime.leadership.actuator import Actuator
 from situate.runtime.reconcile.outcomes import Retriable
-from situate.vm.controller.informers import VmWatched
+from situate.vm.controller.informers import VmInformers
 from situate.vm.ledger.ledger import Ledger
 
 T = TypeVar("T", bound=KubernetesObject)
-_AT_ONCE: Final = 48
+_MAX_CONCURRENT_WRITES: Final = 48
 """Number of requests with ongoing writes. With more, each would take too long, and all would fail."""
 
 
-class Leading(Protocol):
+class Replica(Protocol):
     """A process that leads or waits: `situate.vm.controller.controller.VmController`."""
 
     ledger: Ledger
-    watched: VmWatched
+    informers: VmInformers
     actuator: Actuator | None
     """None while it does not lead."""
 
@@ -43,15 +43,15 @@ class NotInTime(NotWritten):
     """The API server is slow, or reports overload."""
 
 
-class Desk:
+class RequestContext:
     """Basis of the answers of one process."""
 
-    def __init__(self, leading: Leading, client: Client, call_timeout_s: float) -> None:
+    def __init__(self, leading: Replica, client: Client, call_timeout_s: float) -> None:
         """`client`: for writes before an answer. `call_timeout_s`: their time limit."""
         self._leading = leading
         self._client = client
         self._call_timeout_s = call_timeout_s
-        self.lane = asyncio.Semaphore(_AT_ONCE)
+        self.lane = asyncio.Semaphore(_MAX_CONCURRENT_WRITES)
         """Limits requests between the write before the answer and the resulting write."""
 
     @property
@@ -59,13 +59,13 @@ class Desk:
         return self._leading.ledger
 
     @property
-    def watched(self) -> VmWatched:
-        return self._leading.watched
+    def informers(self) -> VmInformers:
+        return self._leading.informers
 
-    def leads(self) -> bool:
+    def is_leading(self) -> bool:
         """Return whether this process leads now (B44)."""
         actuator = self._leading.actuator
-        return actuator is not None and actuator.allowed()
+        return actuator is not None and actuator.may_write()
 
     async def patch(self, reflector: Reflector[T], resource: ResourceType[T], target: T, patch: Patch) -> None:
         """Patch an object, and put the answer into the store at once. Raises `NotLeading` and `NotWritten`."""

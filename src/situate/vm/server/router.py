@@ -16,54 +16,54 @@ from situate.kube.errors import KubeError
 from situate.objects.kinds.pods import Pod
 from situate.objects.messages import Request, Response
 from situate.runtime.serving.status_answers import Declined
-from situate.vm.api.parse_errors import Unreadable
+from situate.vm.api.parse_errors import ParseError
 from situate.vm.api.quantities import json_text
 from situate.vm.explain.nodes import explain_node
 from situate.vm.explain.pods import explain_pod
 from situate.vm.explain.what_if import Changes, read_changes, what_if_by_steps
-from situate.vm.placement.target_filter import planner_with
+from situate.vm.placement.target_filter import planner_with_filter
 from situate.vm.planning.targets import Fits
 from situate.vm.protocol import permit_request, resize_request
-from situate.vm.protocol.permit_request import MOST_BODY, Answer
-from situate.vm.server.authorization import Callers
+from situate.vm.protocol.permit_request import MAX_BODY, HttpAnswer
+from situate.vm.server.authorization import CallerAuthorizer
 from situate.vm.server.metrics import PermitMetrics
-from situate.vm.server.permit_handler import NOT_LEADING, Permits
+from situate.vm.server.permit_handler import NOT_LEADING, PermitHandler
 from situate.vm.server.refusal_log import RefusalLog
-from situate.vm.server.request_context import Desk
-from situate.vm.server.resize_handler import Resizing
+from situate.vm.server.request_context import RequestContext
+from situate.vm.server.resize_handler import ResizeHandler
 
 RESIZE: Final = "/resize"
 WHAT_IF: Final = "/whatif"
 EXPLAIN: Final = "/explain"
 PERMIT: Final = "permit"
-MOST_CHANGES: Final = 256 * 1024
+MAX_CHANGES_BODY: Final = 256 * 1024
 """Bytes of `/whatif`."""
 _JSON: Final = {"content-type": "application/json"}
 
 
-def most_body(path: str) -> int:
+def max_body(path: str) -> int:
     """Return the number of bytes to read."""
-    return 0 if _is_explain(path) else MOST_CHANGES if path == WHAT_IF else MOST_BODY
+    return 0 if _is_explain(path) else MAX_CHANGES_BODY if path == WHAT_IF else MAX_BODY
 
 
-class Answering:
+class RequestRouter:
     """Router of one process."""
 
     def __init__(
         self,
-        desk: Desk,
-        callers: Callers,
-        permits: Permits,
-        resizing: Resizing,
+        desk: RequestContext,
+        callers: CallerAuthorizer,
+        permits: PermitHandler,
+        resizing: ResizeHandler,
         metrics: PermitMetrics,
         stopwatch: Callable[[], float],
         wait_s: float,
     ) -> None:
         """`wait_s`: how long the API server may take to identify the caller."""
-        self._desk = desk
+        self._context = desk
         self._callers = callers
         self._permits = permits
-        self._resizing = resizing
+        self._resize_handler = resizing
         self._metrics = metrics
         self._stopwatch = stopwatch
         self._wait_s = wait_s
@@ -73,102 +73,104 @@ class Answering:
 
     async def answer(self, request: Request, peer: str) -> Response:
         """Answer a request. Raises only when cancelled."""
-        path = _kind(request.path)
+        path = _path_kind(request.path)
         began = self._stopwatch()
         try:
-            return await self._ways[path](self, request, peer)
+            return await self._routes[path](self, request, peer)
         except Declined as declined:
             more = {"www-authenticate": 'Bearer realm="situate"'} if declined.code == 401 else {}
-            self._refusals.tell(path, peer, declined)
-            return self._refused(path, Answer(declined.code, text=str(declined)), more)
+            self._refusals.log_refusal(path, peer, declined)
+            return self._error_response(path, HttpAnswer(declined.code, text=str(declined)), more)
         except KubeError as problem:
             self._log.warning("review of a caller failed", error=str(problem))
             said = "the API server could not check your identity and permissions; try again"
-            return self._refused(path, Answer(503, text=said), {"retry-after": "1"})
+            return self._error_response(path, HttpAnswer(503, text=said), {"retry-after": "1"})
         except Exception as defect:
             self._log.error("request failed", path=path, exc_info=defect)
-            return self._refused(path, Answer(500, text="the server failed on this request; see its log"))
+            return self._error_response(path, HttpAnswer(500, text="the server failed on this request; see its log"))
         finally:
-            self._metrics.answered(path, self._stopwatch() - began)
+            self._metrics.observe_answer(path, self._stopwatch() - began)
 
     async def _permit(self, request: Request, peer: str) -> Response:
         """Answer a permit request. The checks for leader and caller precede the order of C15."""
-        if not self._desk.leads():
-            return self._told(NOT_LEADING)
+        if not self._context.is_leading():
+            return self._permit_response(NOT_LEADING)
         began = asyncio.get_running_loop().time()
         read = permit_request.read_request(request.method, request.body)
-        pod = None if isinstance(read, Answer) else self._pods().get(read.pod.name, read.pod.namespace)
-        await self._known(self._callers.check_agent(request.headers, peer, pod))
-        answer = read if isinstance(read, Answer) else await self._permits.answer(read, began)
-        return self._told(answer, "" if pod is None else pod.spec.node_name)
+        pod = None if isinstance(read, HttpAnswer) else self._pods().get(read.pod.name, read.pod.namespace)
+        await self._check_caller(self._callers.check_agent(request.headers, peer, pod))
+        answer = read if isinstance(read, HttpAnswer) else await self._permits.answer(read, began)
+        return self._permit_response(answer, "" if pod is None else pod.spec.node_name)
 
-    def _told(self, answer: Answer, node: str = "") -> Response:
-        self._metrics.permitted(answer.status, node, "" if answer.told is None else answer.told.reason.value)
+    def _permit_response(self, answer: HttpAnswer, node: str = "") -> Response:
+        self._metrics.count_permit(answer.status, node, "" if answer.decision is None else answer.decision.reason.value)
         return self._response(answer)
 
     async def _resize(self, request: Request, _: str) -> Response:
-        self._expect(request, "POST")
+        self._require(request, "POST")
         read = resize_request.read_request(request.body)
-        if isinstance(read, Answer):
-            await self._known(self._callers.account(request.headers))
+        if isinstance(read, HttpAnswer):
+            await self._check_caller(self._callers.account(request.headers))
             return self._response(read)
-        await self._known(self._callers.may(request.headers, "patch", "resize", (read.pod.namespace,)))
-        return self._response(await self._resizing.answer(read))
+        await self._check_caller(
+            self._callers.check_permission(request.headers, "patch", "resize", (read.pod.namespace,))
+        )
+        return self._response(await self._resize_handler.answer(read))
 
     async def _what_if(self, request: Request, _: str) -> Response:
-        self._expect(request, "POST")
-        read = read_changes(request.body, self._desk.ledger.rules)
-        if isinstance(read, Unreadable):
-            await self._known(self._callers.account(request.headers))
-            return self._response(Answer(400, text=str(read)))
-        await self._known(self._callers.may(request.headers, "list", "", _namespaces(read)))
+        self._require(request, "POST")
+        read = read_changes(request.body, self._context.ledger.rules)
+        if isinstance(read, ParseError):
+            await self._check_caller(self._callers.account(request.headers))
+            return self._response(HttpAnswer(400, text=str(read)))
+        await self._check_caller(self._callers.check_permission(request.headers, "list", "", _namespaces(read)))
         async with self._reading:
-            ledger = self._desk.ledger
+            ledger = self._context.ledger
             state, fits = ledger.state, _with_new_nodes(ledger.planner.fits, set(ledger.state.nodes))
-            found: dict[str, Any] | Unreadable | None = None
-            for each in what_if_by_steps(state, read, ledger.clock(), ledger.rules, planner_with(fits), fits):
+            found: dict[str, Any] | ParseError | None = None
+            for each in what_if_by_steps(state, read, ledger.clock(), ledger.rules, planner_with_filter(fits), fits):
                 found = each
                 await asyncio.sleep(0)  # permits run between two steps
         assert found is not None, "the last value is the answer"
-        if isinstance(found, Unreadable):
-            return self._response(Answer(400, text=str(found)))
-        return _data(found)
+        if isinstance(found, ParseError):
+            return self._response(HttpAnswer(400, text=str(found)))
+        return _json_response(found)
 
     async def _explain(self, request: Request, peer: str) -> Response:
-        self._expect(request, "GET")
+        self._require(request, "GET")
         match [unquote(step) for step in request.path.split("/") if step][1:]:
             case ["pod", namespace, name]:
                 pod = self._pods().get(name, namespace)
-                await self._known(self._callers.check(request.headers, peer, () if pod is None else (pod,)))
-                return await self._explained(
+                await self._check_caller(self._callers.check(request.headers, peer, () if pod is None else (pod,)))
+                return await self._explanation_response(
                     lambda: explain_pod(
-                        self._desk.ledger.state,
+                        self._context.ledger.state,
                         namespace,
                         name,
-                        self._desk.ledger.clock(),
-                        self._desk.ledger.rules,
-                        self._desk.ledger.planner.fits,
+                        self._context.ledger.clock(),
+                        self._context.ledger.rules,
+                        self._context.ledger.planner.fits,
                     ),
                     f"no pod {namespace}/{name} is on a known node, and no VirtualMachine of that name has a pod there",
                 )
             case ["node", name]:
-                await self._known(self._callers.check(request.headers, peer, self._on(name)))
-                ledger = self._desk.ledger
-                return await self._explained(
+                await self._check_caller(self._callers.check(request.headers, peer, self._pods_on_node(name)))
+                ledger = self._context.ledger
+                return await self._explanation_response(
                     lambda: explain_node(ledger.state, name, ledger.clock(), ledger.rules, ledger.planner),
                     f"node {name} is not known",
                 )
-        await self._known(self._callers.check(request.headers, peer, ()))
+        await self._check_caller(self._callers.check(request.headers, peer, ()))
         said = f"no such path, allowed: {EXPLAIN}/pod/NAMESPACE/NAME or {EXPLAIN}/node/NAME"
-        return self._response(Answer(404, text=said))
+        return self._response(HttpAnswer(404, text=said))
 
-    async def _explained(self, explain: Callable[[], dict[str, Any] | None], absent: str) -> Response:
+    async def _explanation_response(self, explain: Callable[[], dict[str, Any] | None], absent: str) -> Response:
         async with self._reading:
             await asyncio.sleep(0)
             found = explain()
-        return self._response(Answer(404, text=absent)) if found is None else _data(found)
+        return self._response(HttpAnswer(404, text=absent)) if found is None else _json_response(found)
 
-    async def _known(self, asking: Awaitable[object]) -> None:
+    async def _check_caller(self, asking: Awaitable[object]) -> None:
         """Run a check of the caller. Raises its errors, and `Declined` if the API server takes too long (C39).
 
         A review continues in the background, so a later request finds its result.
@@ -180,33 +182,33 @@ class Answering:
             said = f"the API server did not check your identity and permissions within {self._wait_s:g} s; try again"
             raise Declined(503, "ServiceUnavailable", said) from None
 
-    def _expect(self, request: Request, method: str) -> None:
+    def _require(self, request: Request, method: str) -> None:
         """Check method and leadership. Raises `Declined`."""
         if request.method != method:
             raise Declined(
                 405, "MethodNotAllowed", f"method {request.method[:20]!r} is not supported, allowed: {method}"
             )
-        if not self._desk.leads():
+        if not self._context.is_leading():
             raise Declined(503, "ServiceUnavailable", NOT_LEADING.text)
 
     def _pods(self) -> Any:
-        return self._desk.watched.all.pods.store
+        return self._context.informers.all.pods.store
 
-    def _on(self, node: str) -> Iterable[Pod]:
-        entry = self._desk.ledger.state.nodes.get(node)
+    def _pods_on_node(self, node: str) -> Iterable[Pod]:
+        entry = self._context.ledger.state.nodes.get(node)
         refs = () if entry is None else (pod.ref for pod in entry.pods.values())
         return [pod for ref in refs if (pod := self._pods().get(ref.name, ref.namespace)) is not None]
 
-    def _refused(self, path: str, answer: Answer, more: dict[str, str] | None = None) -> Response:
+    def _error_response(self, path: str, answer: HttpAnswer, more: dict[str, str] | None = None) -> Response:
         if path == PERMIT:
-            self._metrics.permitted(answer.status, "", "")
+            self._metrics.count_permit(answer.status, "", "")
         return self._response(answer, more)
 
-    def _response(self, answer: Answer, more: dict[str, str] | None = None) -> Response:
+    def _response(self, answer: HttpAnswer, more: dict[str, str] | None = None) -> Response:
         headers = {"content-type": answer.content_type} | (more or {})
-        return Response(answer.status, answer.body(self._desk.ledger.rules), headers)
+        return Response(answer.status, answer.body(self._context.ledger.rules), headers)
 
-    _ways: Final[dict[str, Callable[[Answering, Request, str], Awaitable[Response]]]] = {
+    _routes: Final[dict[str, Callable[[RequestRouter, Request, str], Awaitable[Response]]]] = {
         PERMIT: _permit,
         RESIZE: _resize,
         WHAT_IF: _what_if,
@@ -214,7 +216,7 @@ class Answering:
     }
 
 
-def _kind(path: str) -> str:
+def _path_kind(path: str) -> str:
     if _is_explain(path):
         return EXPLAIN
     return path if path in (RESIZE, WHAT_IF) else PERMIT
@@ -234,5 +236,5 @@ def _with_new_nodes(fits: Fits, known: set[str]) -> Fits:
     return lambda uid, node: node not in known or fits(uid, node)
 
 
-def _data(value: dict[str, Any]) -> Response:
+def _json_response(value: dict[str, Any]) -> Response:
     return Response(200, json_text(value).encode(), _JSON)

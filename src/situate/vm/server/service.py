@@ -18,13 +18,13 @@ from situate.runtime.serving.listener import Certificate, Listener
 from situate.vm.api.well_known import AGENT
 from situate.vm.config.settings import PermitSettings
 from situate.vm.server.agents import AgentRules
-from situate.vm.server.authorization import Callers, How
-from situate.vm.server.change_notifier import Rounds
+from situate.vm.server.authorization import CallerAuthorizer, CallerCheck
+from situate.vm.server.change_notifier import ChangeNotifier
 from situate.vm.server.metrics import PermitMetrics
-from situate.vm.server.permit_handler import Permits
-from situate.vm.server.request_context import Desk, Leading
-from situate.vm.server.resize_handler import Resizing
-from situate.vm.server.router import Answering, most_body
+from situate.vm.server.permit_handler import PermitHandler
+from situate.vm.server.request_context import Replica, RequestContext
+from situate.vm.server.resize_handler import ResizeHandler
+from situate.vm.server.router import RequestRouter, max_body
 
 if TYPE_CHECKING:
     from situate.vm.server.certificates import Certificates
@@ -39,7 +39,7 @@ class PermitServer:
 
     def __init__(
         self,
-        leading: Leading,
+        leading: Replica,
         settings: PermitSettings,
         writing: Client,
         reviewing: Client,
@@ -60,18 +60,18 @@ class PermitServer:
         """
         compat = leading.ledger.rules.compat
         self._settings = settings
-        self._rounds = Rounds()
+        self._rounds = ChangeNotifier()
         self._leading = leading
-        desk = Desk(leading, writing, call_timeout_s)
-        how: How = settings.callers or ("node" if compat else "token")
+        desk = RequestContext(leading, writing, call_timeout_s)
+        how: CallerCheck = settings.callers or ("node" if compat else "token")
         accounts = (f"{namespace}/{AGENT}",) if settings.agent_accounts is None else settings.agent_accounts
         agents = AgentRules(frozenset(accounts), settings.agent_node == "same")
         access = Access(reviewing, lambda: asyncio.get_running_loop().time(), for_known=for_known)
-        self.answering = Answering(
+        self.router = RequestRouter(
             desk,
-            Callers(access, how, agents, leading.watched.all.pods.store.get),
-            Permits(desk, self._rounds, settings.wait),
-            Resizing(desk, self._rounds, settings.wait),
+            CallerAuthorizer(access, how, agents, leading.informers.all.pods.store.get),
+            PermitHandler(desk, self._rounds, settings.wait),
+            ResizeHandler(desk, self._rounds, settings.wait),
             PermitMetrics(registry, compat=compat),
             stopwatch,
             settings.wait,
@@ -86,16 +86,16 @@ class PermitServer:
                 NAME,
                 settings.address,
                 certificate,
-                self.answering.answer,
+                self.router.answer,
                 setting="vm.permits.address",
-                most_body=most_body,
+                most_body=max_body,
             )
-        leading.ledger.listeners.append(self._rounds.changed)
-        leading.watched.all.pods.store.on_change(lambda _, __: self._rounds.changed())
+        leading.ledger.listeners.append(self._rounds.notify_change)
+        leading.informers.all.pods.store.on_change(lambda _, __: self._rounds.notify_change())
 
     async def run(self) -> None:
         """Serve until cancelled. Raises `CannotServe`."""
-        if self._certificates is not None and not await self._certificates.installed():
+        if self._certificates is not None and not await self._certificates.wait_installation_known():
             structlog.get_logger().warning(
                 "permit port not served: no certificate",
                 next_step="apply the output of situate manifests, or set vm.permits.certificate and vm.permits.key",
@@ -107,7 +107,7 @@ class PermitServer:
             group.create_task(self._rounds.run())
             group.create_task(self._listener.run())
 
-    async def listening(self) -> int:
+    async def wait_listening(self) -> int:
         """Wait until requests are answered, and return the port."""
         assert self._listener is not None, "requests are answered only with a certificate"
         await self._listener.wait_listening()

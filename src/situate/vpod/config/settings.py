@@ -20,7 +20,7 @@ from situate.objects.settings.section import (
     NamespaceName,
     ObjectName,
     PositiveDuration,
-    shown,
+    format_value,
 )
 from situate.objects.values.durations import format_duration
 from situate.vpod.model.options import (
@@ -192,21 +192,23 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def mistakes(self) -> Iterable[Mistake]:
         known = KNOWN_SOURCES.get(self.kind)
-        for name, value in _address(self).items():
+        for name, value in _api_address(self).items():
             if not value and known is None:
-                yield Mistake(name, "", f"a value if kind is {shown(self.kind)}", "only Knative's kinds have a default")
+                yield Mistake(
+                    name, "", f"a value if kind is {format_value(self.kind)}", "only Knative's kinds have a default"
+                )
 
     @property
     def condition(self) -> str:
         return self.condition_type or ("ConsumersScheduled" if self.kind == "ConsumerGroup" else "Scheduled")
 
-    def completed(self, statefulset_name: str) -> SourceSettings:
+    def with_defaults(self, statefulset_name: str) -> SourceSettings:
         """Return a copy with all fields filled in that the kind and the StatefulSet imply."""
         known = KNOWN_SOURCES.get(self.kind)
         if known is None:
             return self
-        implied = {name: value for name, value in _address(known, python=True).items() if value}
-        given = {name: value for name, value in _address(self, python=True).items() if value}
+        implied = {name: value for name, value in _api_address(known, python=True).items() if value}
+        given = {name: value for name, value in _api_address(self, python=True).items() if value}
         source_kind = self.source_kind or KINDS_OF_STATEFULSETS.get(statefulset_name)
         return msgspec.structs.replace(
             self,
@@ -216,7 +218,7 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         )
 
 
-def _address(source: SourceSettings, *, python: bool = False) -> dict[str, Any]:
+def _api_address(source: SourceSettings, *, python: bool = False) -> dict[str, Any]:
     """Return the API address and the field paths of a source, keyed by the file's names or by Python's names."""
     fields = ("group", "version", "resource", "vreplicas_path", "placements_path")
     written = {} if python else {each.name: each.encode_name for each in msgspec.structs.fields(SourceSettings)}
@@ -442,7 +444,7 @@ class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="cam
 
     def completed_sources(self) -> tuple[SourceSettings, ...]:
         """Return the sources with all fields filled in that their kinds and the StatefulSet's name imply."""
-        return tuple(source.completed(self.stateful_set_name) for source in self.sources)
+        return tuple(source.with_defaults(self.stateful_set_name) for source in self.sources)
 
 
 ENVIRONMENT: Mapping[str, str] = {

@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from situate.kube.client import Client
-from situate.kube.election.election import Candidacy, ElectionNews, Elector, Leadership
+from situate.kube.election.election import Candidacy, ElectionEvent, Elector, Leadership
 from situate.kube.election.lease_record import LeaseName
 from situate.kube.errors import KubeError
 from situate.runtime.leadership.actuator import Actuator
@@ -23,11 +23,11 @@ from situate.runtime.reconcile.outcomes import Retriable
 from situate.runtime.reconcile.reconciler import Reconciler
 from situate.runtime.reconcile.workqueue import WorkQueue
 from situate.vpod.config.settings import StatefulSetSettings
-from situate.vpod.controller.apply import SHORTAGE_RETRY_S, Audit, Placing, no_audit
-from situate.vpod.controller.informers import Watched
-from situate.vpod.controller.notify import Record, Reporter, VPodMetrics
+from situate.vpod.controller.apply import SHORTAGE_RETRY_S, DecisionAudit, PlacementReconciler, no_audit
+from situate.vpod.controller.informers import Informers
+from situate.vpod.controller.notify import EventRecorder, Notifier, VPodMetrics
 from situate.vpod.controller.policies import Policies
-from situate.vpod.controller.scaler import Scaling
+from situate.vpod.controller.scaler import Scaler
 from situate.vpod.model.options import Options
 from situate.vpod.model.vpod import Key
 from situate.vpod.state.knative_json import differences
@@ -50,52 +50,53 @@ class VPodController:
         client: Client,
         candidacy: Candidacy,
         *,
-        record: Record,
+        record: EventRecorder,
         metrics: VPodMetrics,
         wall: Callable[[], datetime],
         rng: random.Random,
         election_client: Client | None = None,
         workers: int = 16,
-        observe_election: Callable[[ElectionNews], None] = lambda _: None,
-        audit: Audit = no_audit,
+        observe_election: Callable[[ElectionEvent], None] = lambda _: None,
+        audit: DecisionAudit = no_audit,
         served: Container[str] | None = None,
     ) -> None:
         """Create the service without starting it.
 
         `election_client`: a client whose rate limit the other requests cannot exhaust; None means `client`.
 
-        `workers`: the largest number of vpods that are reconciled at the same time. `served`: as for `Placing`.
+        `workers`: the largest number of vpods that are reconciled at the same time. `served`: as for
+        `PlacementReconciler`.
         """
         self.settings = settings
         self.name = f"vpod {settings.stateful_set_namespace}/{settings.stateful_set_name}"
-        self.watched = Watched.of(settings, client, rng)
+        self.informers = Informers.create(settings, client, rng)
         self._options = settings.options()
         self._workers = workers
         self._leadership: Leadership | None = None
-        self._reporter = Reporter(self._options, metrics, record)
+        self._notifier = Notifier(self._options, metrics, record)
         self.queue: WorkQueue[Key] = WorkQueue(rng=rng)
         self._actuator = Actuator(self._may_write)
-        self.placing = Placing(
-            self.watched,
+        self.reconciler = PlacementReconciler(
+            self.informers,
             client,
             self.queue,
-            self._reporter,
+            self._notifier,
             actuator=self._actuator,
             wall=wall,
             wake_autoscaler=self._wake_autoscaler,
-            drained=self._drained,
+            drained=self._on_drained,
             audit=audit,
             served=served,
         )
-        self.scaling = Scaling(
-            self.placing,
+        self.scaler = Scaler(
+            self.reconciler,
             client,
-            self._reporter,
+            self._notifier,
             lambda: self._options,
             actuator=self._actuator,
-            evict=self.placing.evict,
+            evict=self.reconciler.evict,
         )
-        self._policies = Policies(self.watched, settings, record, self._policies_changed)
+        self._policies = Policies(self.informers, settings, record, self._on_policies_change)
         self._rng = rng
         self.elector = Elector(
             election_client or client,
@@ -112,7 +113,7 @@ class VPodController:
     async def run(self) -> None:
         """Watch, and take part in the election. Programming errors are raised."""
         async with asyncio.TaskGroup() as group:
-            watches = [group.create_task(each.run(), name=each.name) for each in self.watched.reflectors()]
+            watches = [group.create_task(each.run(), name=each.name) for each in self.informers.reflectors()]
             await group.create_task(self.elector.run(), name=self.elector.name)
             for watch in watches:
                 watch.cancel()
@@ -123,7 +124,7 @@ class VPodController:
 
     def not_ready(self) -> str | None:
         """Return the reason why this process is not ready, or None. A standby with synced stores is ready."""
-        return self.watched.not_ready()
+        return self.informers.not_ready()
 
     def reconfigure(self, settings: StatefulSetSettings) -> None:
         """Apply new settings without a restart.
@@ -132,16 +133,18 @@ class VPodController:
         """
         self.settings = settings
         self._policies.reconfigure(settings)
-        self._take(replace(settings.options(), placing=self._policies.placing, removing=self._policies.removing))
+        self._apply_options(
+            replace(settings.options(), placing=self._policies.placing, removing=self._policies.removing)
+        )
 
-    def _take(self, options: Options) -> None:
+    def _apply_options(self, options: Options) -> None:
         self._options = options
-        self.placing.reconfigure(options)
-        self.scaling.wake()
+        self.reconciler.reconfigure(options)
+        self.scaler.wake()
 
-    def _policies_changed(self) -> None:
+    def _on_policies_change(self) -> None:
         placing, removing = self._policies.placing, self._policies.removing
-        self._take(replace(self._options, placing=placing, removing=removing))
+        self._apply_options(replace(self._options, placing=placing, removing=removing))
 
     async def _lead(self, leadership: Leadership) -> None:
         """Run one term as leader.
@@ -151,67 +154,67 @@ class VPodController:
         self._leadership = leadership
         try:
             await self._promote()
-            reconciler = Reconciler("vpod", self.queue, self.placing.reconcile, workers=self._workers)
+            reconciler = Reconciler("vpod", self.queue, self.reconciler.reconcile, workers=self._workers)
             async with asyncio.TaskGroup() as group:
                 group.create_task(reconciler.run())
-                group.create_task(self.scaling.run())
-                group.create_task(self._check())
-                group.create_task(self._retry_short())
-                group.create_task(self._rebalance())
+                group.create_task(self.scaler.run())
+                group.create_task(self._check_state())
+                group.create_task(self._retry_shortages())
+                group.create_task(self._rebalance_periodically())
         finally:
-            self.placing.demote()
-            await self._actuator.finish()
+            self.reconciler.demote()
+            await self._actuator.wait_answers()
             self._leadership = None
 
     async def _promote(self) -> None:
-        await self.watched.wait_synced()
+        await self.informers.wait_synced()
         while True:
             try:
-                await self.watched.relist()
+                await self.informers.relist()
                 break
             except KubeError as problem:
                 self._log.warning("initial list failed, retrying", error=str(problem))
             await asyncio.sleep(_PROMOTION_RETRY_S)
-        self.placing.promote(self._options)
-        self._log.info("state rebuilt", vpods=len(self.placing.state.vpods) if self.placing.state else 0)
+        self.reconciler.promote(self._options)
+        self._log.info("state rebuilt", vpods=len(self.reconciler.state.vpods) if self.reconciler.state else 0)
 
-    async def _check(self) -> None:
+    async def _check_state(self) -> None:
         """Compare the state with fresh listings at intervals; the listings win."""
         while True:
             await asyncio.sleep(_CHECKS_EVERY_REFRESHES * self._options.refresh_period)
             try:
-                await self.watched.relist()
+                await self.informers.relist()
             except KubeError as problem:
                 self._log.warning("comparison with a listing failed", error=str(problem))
                 continue
-            state = self.placing.state
+            state = self.reconciler.state
             if state is None:
                 return
-            rebuilt = self.placing.rebuilt(self._options, asyncio.get_running_loop().time())
+            rebuilt = self.reconciler.rebuild_state(self._options, asyncio.get_running_loop().time())
             found = differences(state, rebuilt)
             if found:
-                self._reporter.repaired(found)
-                self.placing.replace_state(rebuilt)
+                self._notifier.log_repair(found)
+                self.reconciler.replace_state(rebuilt)
 
-    async def _retry_short(self) -> None:
+    async def _retry_shortages(self) -> None:
         """Retry vpods with a shortage in order, at intervals."""
         while True:
             await asyncio.sleep(SHORTAGE_RETRY_S)
-            self.placing.report_blocking()
-            self.placing.retry_short_again()
+            self.reconciler.report_blocking()
+            self.reconciler.retry_changed_shortages()
 
-    async def _rebalance(self) -> None:
+    async def _rebalance_periodically(self) -> None:
         while True:
             await asyncio.sleep(self._options.rebalance.interval)
-            await self.placing.rebalance()
+            await self.reconciler.rebalance()
 
     def _may_write(self) -> None:
         """Raise NotLeading unless this process leads now, by its own clock."""
-        if self._leadership is None or not self._leadership.valid_now():
+        if self._leadership is None or not self._leadership.is_valid():
             raise NotLeading(f"{self.name}: another process may lead now, so nothing is written", after_s=1.0)
 
     def _wake_autoscaler(self) -> None:
-        self.scaling.wake()
+        self.scaler.wake()
 
-    def _drained(self, when: float) -> None:
-        self.scaling.hasten(when)
+    def _on_drained(self, when: float) -> None:
+        self.scaler.schedule_round(when)

@@ -32,7 +32,7 @@ from situate.vpod.model.vpod import (
 from situate.vpod.placement import rebalance
 from situate.vpod.placement.decide import Decision, MoveCause, commit, schedule_all
 from situate.vpod.scaling import autoscaler, drain
-from situate.vpod.scaling.autoscaler import Beat, Memory
+from situate.vpod.scaling.autoscaler import AutoscalerMemory, RoundDecision
 from situate.vpod.scaling.scale_cache import ScaleCacheConfig
 from situate.vpod.state.state import State
 
@@ -72,7 +72,7 @@ class StatefulSetScheduler:
         )
         self._clock = clock
         self._state = State(config.options, now=clock())
-        self._memory = Memory()
+        self._memory = AutoscalerMemory()
         self._rebalanced_at: float | None = None
         self._lock = asyncio.Lock()
         self._triggered = asyncio.Event()
@@ -87,26 +87,26 @@ class StatefulSetScheduler:
 
         Raises NotEnoughReplicas with the partial placements. Rule D3.
         """
-        return self._run(self._schedule(vpod))
+        return self._run_steps(self._schedule(vpod))
 
     def schedule_all(self, wanted: Iterable[tuple[VPod, int]]) -> dict[Key, Decision] | Awaitable[dict[Key, Decision]]:
         """Place each source with its number of vreplicas, and return the decisions.
 
         A shortage is no exception. Rule V4.
         """
-        return self._run(self._schedule_all(list(wanted)))
+        return self._run_steps(self._schedule_all(list(wanted)))
 
     def promote(self) -> Awaitable[None] | None:
         """Begin to lead: forget cached scales and reserve the placements of the statuses.
 
         A second promotion has the same result as the first (B2). Rule D1.
         """
-        return self._run(self._promote())
+        return self._run_steps(self._promote())
 
     def demote(self) -> None:
         """Stop leading. The reservations stay until the next promotion replaces them."""
         self.is_leader = False
-        self._memory = Memory()
+        self._memory = AutoscalerMemory()
 
     def reserved(self) -> dict[Key, dict[str, int]]:
         """Return a copy of the reservations: vreplicas by Pod name, by vpod."""
@@ -116,20 +116,20 @@ class StatefulSetScheduler:
             for key, places in self._state.reservations().items()
         }
 
-    def autoscale(self, may_shrink: bool) -> Beat | Awaitable[Beat | None] | None:
+    def autoscale(self, may_shrink: bool) -> RoundDecision | Awaitable[RoundDecision | None] | None:
         """Run one round of the autoscaler and write its result. A follower changes nothing and returns None."""
-        return self._run(self._autoscale(may_shrink))
+        return self._run_steps(self._autoscale(may_shrink))
 
     def rebalance(self) -> dict[Key, list[Placement]] | Awaitable[dict[Key, list[Placement]]]:
         """Reserve the opt-in moves of one interval, and return the placements for the consumer to write, by vpod."""
-        return self._run(self._rebalance())
+        return self._run_steps(self._rebalance())
 
     def resync(self) -> Awaitable[None] | None:
         """Drop the reservations of vpods that are gone.
 
         Call this every three refresh periods. Rule D24.
         """
-        return self._run(self._resync())
+        return self._run_steps(self._resync())
 
     async def run(self) -> None:
         """Run rounds until cancelled: one that may shrink after every refresh period, one that may not after a
@@ -147,7 +147,7 @@ class StatefulSetScheduler:
             if may_shrink:
                 due = self._clock() + options.refresh_period
             try:
-                beat = await _awaited(self.autoscale(may_shrink))
+                beat = await _resolve_answer(self.autoscale(may_shrink))
             except Exception:
                 # the next round may succeed, whatever the client raised; the caller's client can log the error
                 await asyncio.sleep(options.retry_period)
@@ -160,7 +160,7 @@ class StatefulSetScheduler:
         now = self._clock()
         yield from self._observe(now)
         self._state.observe_vpod(vpod, now)
-        decision = drain.place(self._state, vpod, now)
+        decision = drain.schedule_during_drain(self._state, vpod, now)
         commit(self._state, decision)
         if decision.wakes_autoscaler:
             self._triggered.set()
@@ -186,8 +186,8 @@ class StatefulSetScheduler:
             return moved
         self._rebalanced_at = now
         allowed = rebalance.moves_allowed(self._state)
-        for key in rebalance.candidates(self._state):
-            decision = rebalance.rebalanced(self._state, key, now, allowed)
+        for key in rebalance.rebalance_candidates(self._state):
+            decision = rebalance.rebalance_vpod(self._state, key, now, allowed)
             if decision is not None:
                 commit(self._state, decision)
                 allowed -= decision.moves[MoveCause.REBALANCE]
@@ -198,13 +198,13 @@ class StatefulSetScheduler:
         if self.is_leader:
             return
         self.scales.reset()
-        self._memory = Memory()
+        self._memory = AutoscalerMemory()
         yield from self._resync()
         self._state.reserve_from_status()
         self.is_leader = True
         self._triggered.set()
 
-    def _autoscale(self, may_shrink: bool) -> Steps[Beat | None]:
+    def _autoscale(self, may_shrink: bool) -> Steps[RoundDecision | None]:
         if not self.is_leader:
             return None
         now = self._clock()
@@ -216,14 +216,14 @@ class StatefulSetScheduler:
         else:
             scale = yield self.scales.get_scale(name)
         self._state.drop_unlisted((yield from self._observe(now, scale)), now)
-        beat = autoscaler.beat(self._state, self._memory, now, may_shrink)
-        self._memory = autoscaler.apply(self._state, beat)
+        beat = autoscaler.decide_round(self._state, self._memory, now, may_shrink)
+        self._memory = autoscaler.apply_drain(self._state, beat)
         if beat.replicas != scale.spec_replicas:
             changed = Scale(scale.namespace, name, beat.replicas, scale.status_replicas, scale.resource_version)
             yield self.scales.update_scale(name, changed)
             self._state.observe_replicas(beat.replicas, now, ours=True)
         if self.config.evictor is not None:
-            yield from self._evict((*beat.evictions, *drain.evictions(self._state)))
+            yield from self._evict((*beat.evictions, *drain.drain_evictions(self._state)))
         return beat
 
     def _evict(self, evictions: Iterable[drain.Eviction]) -> Steps[None]:
@@ -237,7 +237,7 @@ class StatefulSetScheduler:
             pod = slot.pod if slot is not None else None
             yield self.config.evictor(pod, entry.as_vpod(), eviction.placement)
             if self.config.options.safe:
-                drain.evicted(self._state, eviction)
+                drain.record_eviction(self._state, eviction)
 
     def _observe(self, now: float, scale: Scale | None = None) -> Steps[list[Key]]:
         """Return the keys of the listed vpods.
@@ -251,31 +251,31 @@ class StatefulSetScheduler:
         pods: Iterable[PodFacts] = yield config.pod_lister()
         nodes: Iterable[NodeFacts] | None = (yield config.node_lister()) if config.node_lister is not None else None
         vpods: Iterable[VPod] = yield config.vpod_lister()
-        return self._remember(scale, list(pods), None if nodes is None else list(nodes), list(vpods), now)
+        return self._update_state(scale, list(pods), None if nodes is None else list(nodes), list(vpods), now)
 
-    def _remember(
+    def _update_state(
         self, scale: Scale, pods: list[PodFacts], nodes: list[NodeFacts] | None, vpods: list[VPod], now: float
     ) -> list[Key]:
         state = self._state
         state.observe_replicas(scale.spec_replicas, now)
         if nodes is not None:
             for gone in state.nodes.keys() - {node.name for node in nodes}:
-                state.node_gone(gone, now)
+                state.remove_node(gone, now)
             for node in nodes:
                 state.observe_node(node, now)
         names = {pod.name for pod in pods}
         for lost in [s.name for s in state.slots.values() if s.pod is not None and s.name not in names]:
-            state.pod_gone(lost, now)
+            state.remove_pod(lost, now)
         for pod in pods:
             state.observe_pod(pod, now)
         for vpod in vpods:
             state.observe_vpod(vpod, now)
         return [vpod.key for vpod in vpods]
 
-    def _run(self, steps: Steps[T]) -> T | Awaitable[T]:
+    def _run_steps(self, steps: Steps[T]) -> T | Awaitable[T]:
         """Run to the end if nothing is awaitable. Otherwise return an awaitable, which runs after the earlier calls."""
         if self._lock.locked():
-            return self._after(steps, None)
+            return self._run_after_earlier(steps, None)
         answer: Any = None
         while True:
             try:
@@ -284,9 +284,9 @@ class StatefulSetScheduler:
                 result: T = end.value
                 return result
             if inspect.isawaitable(answer):
-                return self._after(steps, answer)
+                return self._run_after_earlier(steps, answer)
 
-    async def _after(self, steps: Steps[T], answer: Awaitable[Any] | None) -> T:
+    async def _run_after_earlier(self, steps: Steps[T], answer: Awaitable[Any] | None) -> T:
         async with self._lock:
             value: Any = None if answer is None else await answer
             while True:
@@ -300,7 +300,7 @@ class StatefulSetScheduler:
 
 
 @dataclass(frozen=True, slots=True)
-class _Function:
+class _FunctionScheduler:
     """A Scheduler that calls a plain function."""
 
     function: SchedulerFunc
@@ -311,8 +311,8 @@ class _Function:
 
 def as_scheduler(function: SchedulerFunc) -> Scheduler:
     """Adapt a function to the Scheduler protocol. Each schedule calls the function exactly once."""
-    return _Function(function)
+    return _FunctionScheduler(function)
 
 
-async def _awaited(answer: T | Awaitable[T]) -> T:
+async def _resolve_answer(answer: T | Awaitable[T]) -> T:
     return await answer if inspect.isawaitable(answer) else answer

@@ -29,7 +29,7 @@ BY_OWNER = "owner"
 
 
 @dataclass(frozen=True, slots=True)
-class WatchedSource:
+class SourceInformer:
     """One kind of vpods, with its watch."""
 
     settings: SourceSettings
@@ -40,20 +40,20 @@ class WatchedSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class Informers:
     """Reflectors and their stores. They follow the server whether or not this process leads."""
 
     statefulset: Reflector[StatefulSet]
     pods: Reflector[Pod]
     nodes: Reflector[Node]
-    sources: tuple[WatchedSource, ...]
+    sources: tuple[SourceInformer, ...]
     workers: Reflector[Unstructured] | None
     """None if no source has workers."""
     policies: Reflector[ConfigMap] | None = field(default=None)
     """None unless a policy is configured by ConfigMaps."""
 
     @classmethod
-    def of(cls, settings: StatefulSetSettings, client: Client, rng: random.Random) -> Watched:
+    def create(cls, settings: StatefulSetSettings, client: Client, rng: random.Random) -> Informers:
         namespace = settings.stateful_set_namespace
 
         def reflector(
@@ -68,13 +68,13 @@ class Watched:
         for number, source in enumerate(settings.completed_sources()):
             resource = unstructured(source.group, source.version, source.kind, source.resource)
             watch = reflector(resource, source.namespace, source.label_selector)
-            sources.append(WatchedSource(source, resource, watch, f"{source.resource}/" if number else ""))
+            sources.append(SourceInformer(source, resource, watch, f"{source.resource}/" if number else ""))
         workers = None
         with_workers = [source.settings for source in sources if has_workers(source.settings)]
         if with_workers:
             namespaces = {source.namespace for source in with_workers}
             workers = reflector(CONSUMERS, namespaces.pop() if len(namespaces) == 1 else None)
-            workers.store.add_index(BY_OWNER, _owners)
+            workers.store.add_index(BY_OWNER, _consumer_group_keys)
         policies = reflector(CONFIGMAPS, namespace) if settings.policy == "policy" else None
         by_name = f"metadata.name={settings.stateful_set_name}"
         return cls(
@@ -118,7 +118,7 @@ def has_workers(source: SourceSettings) -> bool:
     return source.kind == "ConsumerGroup" and source.workers
 
 
-def _owners(worker: Unstructured) -> Iterator[tuple[str, str]]:
+def _consumer_group_keys(worker: Unstructured) -> Iterator[tuple[str, str]]:
     owner = worker.metadata.controller
     if owner is not None and owner.kind == "ConsumerGroup":
         yield worker.metadata.namespace, owner.name

@@ -10,8 +10,8 @@ from situate.kube.events import WARNING, reference
 from situate.objects.kinds.config_maps import ConfigMap
 from situate.objects.resources import CONFIGMAPS
 from situate.vpod.config.settings import StatefulSetSettings
-from situate.vpod.controller.informers import Watched
-from situate.vpod.controller.notify import Record
+from situate.vpod.controller.informers import Informers
+from situate.vpod.controller.notify import EventRecorder
 from situate.vpod.model.options import Options
 from situate.vpod.policy.configmap import parse_policy
 
@@ -20,7 +20,7 @@ class Policies:
     """The policies of the two ConfigMaps; Knative's defaults until a ConfigMap has been valid once."""
 
     def __init__(
-        self, watched: Watched, settings: StatefulSetSettings, record: Record, changed: Callable[[], None]
+        self, watched: Informers, settings: StatefulSetSettings, record: EventRecorder, changed: Callable[[], None]
     ) -> None:
         """Watch the ConfigMaps. `changed` is called after a policy is applied."""
         options: Options = settings.options()
@@ -28,11 +28,11 @@ class Policies:
         self.removing = options.removing
         self._settings = settings
         self._record = record
-        self._changed = changed
+        self._on_change = changed
         self._log = structlog.get_logger().bind(controller="vpod", statefulset=options.statefulset)
         self._store = watched.policies.store if watched.policies is not None else None
         if self._store is not None:
-            self._store.on_change(lambda _, new: self._seen(new))
+            self._store.on_change(lambda _, new: self._apply_config_map(new))
 
     def reconfigure(self, settings: StatefulSetSettings) -> None:
         """Apply settings that possibly name other ConfigMaps.
@@ -51,14 +51,14 @@ class Policies:
         if self._store is not None:
             for found in self._store.list():
                 if found.metadata.name in changed:
-                    self._seen(found)
+                    self._apply_config_map(found)
         elif settings.policy == "policy" and (settings.scheduler_config or settings.descheduler_config):
             self._log.warning(
                 "ConfigMaps of the policy not watched, Knative's defaults apply",
                 next_step="restart the process, because `policy` had another value at the start",
             )
 
-    def _seen(self, found: ConfigMap | None) -> None:
+    def _apply_config_map(self, found: ConfigMap | None) -> None:
         """Apply a changed ConfigMap. After a deletion, the last policy stays in force."""
         if found is None or found.metadata.name not in (
             self._settings.scheduler_config,
@@ -80,4 +80,4 @@ class Policies:
             self.placing = parsed.policy
         if found.metadata.name == self._settings.descheduler_config:
             self.removing = parsed.policy
-        self._changed()
+        self._on_change()

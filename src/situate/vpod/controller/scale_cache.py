@@ -47,7 +47,7 @@ class ScaleCache:
             self._entries.put(answer)
             return answer
         reading = self._reading[name] = asyncio.ensure_future(self._read(name, answer, self._resets))
-        reading.add_done_callback(_retrieved)
+        reading.add_done_callback(_mark_retrieved)
         # a reader that is cancelled must not cancel the read for the other readers
         return asyncio.shield(reading)
 
@@ -85,7 +85,7 @@ class ScaleCache:
         return scale
 
 
-def _retrieved(reading: asyncio.Future[Scale]) -> None:
+def _mark_retrieved(reading: asyncio.Future[Scale]) -> None:
     """Mark the exception of a read as retrieved: the remaining readers have received it, if there are any."""
     if not reading.cancelled():
         reading.exception()

@@ -11,16 +11,16 @@ from collections.abc import Iterable
 from typing import Final
 
 from situate.runtime.reconcile.workqueue import WorkQueue
-from situate.vpod.model.records import Entry
+from situate.vpod.model.records import VPodEntry
 from situate.vpod.model.vpod import Key
-from situate.vpod.placement.decide import turn
+from situate.vpod.placement.decide import retry_sort_key
 from situate.vpod.state.state import State
 
-GIVES_WAY_S: Final = 1.0
+LONGEST_WAIT_S: Final = 1.0
 """Seconds; the longest wait for earlier vpods. A lost write takes longer and must not delay all vpods."""
 
 
-class Turns:
+class ShortageQueue:
     """One round of retries: the vpods that are due, in order, and the vpods that came too early."""
 
     def __init__(self, queue: WorkQueue[Key]) -> None:
@@ -29,25 +29,25 @@ class Turns:
         self._until = 0.0
         self._waiting: dict[Key, None] = {}
 
-    def begin(self, keys: Iterable[Key]) -> None:
+    def start_round(self, keys: Iterable[Key]) -> None:
         """Start a round in the given order. Each key is in the work queue already, or the caller adds it."""
         self._due = dict.fromkeys(keys)
-        self._until = asyncio.get_running_loop().time() + GIVES_WAY_S
+        self._until = asyncio.get_running_loop().time() + LONGEST_WAIT_S
 
-    def gives_way(self, state: State, key: Key) -> bool:
+    def must_wait(self, state: State, key: Key) -> bool:
         """Return whether there is capacity and another vpod comes first. If so, the key is queued again after that
         vpod.
         """
         entry = state.vpods.get(key)
         if entry is None or entry.short_since is None or not state.open:
             return False
-        first = self._first(state)
-        if first is None or turn(first) >= turn(entry):
+        first = self._next_due(state)
+        if first is None or retry_sort_key(first) >= retry_sort_key(entry):
             return False
         self._waiting[key] = None
         return True
 
-    def tried(self, key: Key) -> None:
+    def mark_decided(self, key: Key) -> None:
         """Note that the vpod has been decided. The remaining capacity is for the next vpod."""
         self._due.pop(key, None)
         self._waiting.pop(key, None)
@@ -56,14 +56,14 @@ class Turns:
                 self._queue.add(each)
             self._waiting.clear()
 
-    def _first(self, state: State) -> Entry | None:
+    def _next_due(self, state: State) -> VPodEntry | None:
         """Return the first vpod that is due, or None if the round is over."""
         if asyncio.get_running_loop().time() >= self._until:
             self._due.clear()
         while self._due:
             key = next(iter(self._due))
             entry = state.vpods.get(key)
-            if entry is not None and entry.short_since is not None and not entry.ruled_out:
+            if entry is not None and entry.short_since is not None and not entry.is_limited_by_rule:
                 return entry
             del self._due[key]
         return None

@@ -9,15 +9,15 @@ import msgspec
 from situate.kube.events import reference
 from situate.objects.kinds.events import ObjectReference
 from situate.objects.kinds.unstructured import Unstructured
-from situate.vpod.controller.informers import WatchedSource
+from situate.vpod.controller.informers import SourceInformer
 from situate.vpod.model.vpod import Key, PlainVPod
 from situate.vpod.sources.adapters import read_vpod
 
 
-class Found(msgspec.Struct, frozen=True):
+class SourceObject(msgspec.Struct, frozen=True):
     """An object of a source, and the watch that found it."""
 
-    source: WatchedSource
+    source: SourceInformer
     object: Unstructured
 
     @property
@@ -32,15 +32,15 @@ class Found(msgspec.Struct, frozen=True):
 class Sources:
     """The vpods of the watched sources, by key. Each version of an object is read once, because reading is slow."""
 
-    def __init__(self, watched: Sequence[WatchedSource]) -> None:
-        self._watched = watched
+    def __init__(self, watched: Sequence[SourceInformer]) -> None:
+        self._informers = watched
         self._read_before: dict[Key, tuple[Unstructured, PlainVPod | None]] = {}
 
-    def objects(self) -> Iterator[Found]:
+    def objects(self) -> Iterator[SourceObject]:
         """Yield every watched object, including the objects that are no vpods of this StatefulSet."""
-        for source in self._watched:
+        for source in self._informers:
             for each in source.reflector.store.list():
-                yield Found(source, each)
+                yield SourceObject(source, each)
 
     def vpods(self) -> Iterator[PlainVPod]:
         for found in self.objects():
@@ -48,22 +48,22 @@ class Sources:
             if vpod is not None:
                 yield vpod
 
-    def find(self, key: Key) -> Found | None:
+    def find(self, key: Key) -> SourceObject | None:
         """Return the object of a vpod of this StatefulSet, or None if there is none with this key."""
-        for found in self.named(key):
+        for found in self.objects_with_key(key):
             if self.read(found) is not None:
                 return found
         return None
 
-    def named(self, key: Key) -> Iterator[Found]:
+    def objects_with_key(self, key: Key) -> Iterator[SourceObject]:
         """Yield the objects with this key, including the objects that are no vpods of this StatefulSet."""
-        for source in self._watched:
+        for source in self._informers:
             if key.name.startswith(source.prefix) if source.prefix else "/" not in key.name:
                 found = source.reflector.store.get(key.name.removeprefix(source.prefix), key.namespace)
                 if found is not None:
-                    yield Found(source, found)
+                    yield SourceObject(source, found)
 
-    def read(self, found: Found) -> PlainVPod | None:
+    def read(self, found: SourceObject) -> PlainVPod | None:
         """Return the vpod, or None if the object belongs to another StatefulSet."""
         known = self._read_before.get(found.key)
         if known is None or known[0] is not found.object:

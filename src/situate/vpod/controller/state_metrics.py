@@ -34,15 +34,15 @@ class StateGauges(Collector):
 
     def __init__(self) -> None:
         self._states: dict[str, Callable[[], State | None]] = {}
-        self._needed: dict[str, int] = {}
+        self._needed_pods: dict[str, int] = {}
 
-    def follow(self, name: str, state: Callable[[], State | None]) -> None:
+    def set_state_source(self, name: str, state: Callable[[], State | None]) -> None:
         """Set the source of a StatefulSet's gauges: `state` returns the State while this process leads, else None."""
         self._states[name] = state
 
-    def needed(self, name: str, pods: int) -> None:
+    def set_needed_pods(self, name: str, pods: int) -> None:
         """Set the number of Pods that the last round of the autoscaler found necessary."""
-        self._needed[name] = pods
+        self._needed_pods[name] = pods
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Return no metrics, because the metrics depend on leadership."""
@@ -55,16 +55,16 @@ class StateGauges(Collector):
             state = present()
             if state is None:
                 continue
-            classes = _classes(state)
+            classes = _count_by_class(state)
             for pod_class, number in classes.items():
                 pods.add_metric((name, str(pod_class)), number)
-            for gauge, value in _values(state, classes, self._needed.get(name, state.replicas)).items():
+            for gauge, value in _gauge_values(state, classes, self._needed_pods.get(name, state.replicas)).items():
                 gauges[gauge].add_metric((name,), value)
         yield pods
         yield from gauges.values()
 
 
-def _classes(state: State) -> Mapping[PodClass, int]:
+def _count_by_class(state: State) -> Mapping[PodClass, int]:
     """Count the known ordinals below R by class."""
     classes = dict.fromkeys(PodClass, 0)
     for slot in state.slots.values():
@@ -73,7 +73,7 @@ def _classes(state: State) -> Mapping[PodClass, int]:
     return classes
 
 
-def _values(state: State, classes: Mapping[PodClass, int], needed: int) -> Mapping[str, float]:
+def _gauge_values(state: State, classes: Mapping[PodClass, int], needed: int) -> Mapping[str, float]:
     capacity = state.options.capacity
     listed = [entry for entry in state.vpods.values() if entry.listed]
     return {

@@ -15,54 +15,56 @@ from situate.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, Not
 from situate.kube.patches import JsonPatch, MergePatch, Patch
 from situate.objects.kinds.unstructured import Unstructured
 from situate.runtime.leadership.actuator import Actuator
-from situate.vpod.controller.informers import BY_OWNER, CONSUMERS, Watched
-from situate.vpod.controller.sources import Found
+from situate.vpod.controller.informers import BY_OWNER, CONSUMERS, Informers
+from situate.vpod.controller.sources import SourceObject
 from situate.vpod.model.vpod import Key, Placements
 from situate.vpod.placement.decide import Decision
 from situate.vpod.scaling.drain import Eviction
 from situate.vpod.sources.evictor import eviction_patch, may_evict
-from situate.vpod.sources.status_patch import Verdict, condition_status, status_patch
+from situate.vpod.sources.status_patch import ScheduledCondition, condition_status, status_patch
 from situate.vpod.sources.workers import CreateWorker, DeleteWorker, ResizeWorker, worker_changes, worker_of
 
-REWORD_S = 5.0
+MESSAGE_UPDATE_S = 5.0
 """Seconds between two changes of the numbers in a shortage message. With many short vpods, every Pod event would
 otherwise rewrite all of them.
 """
 FIELD_MANAGER = "situate-vpod"
 
 
-class Writing:
+class StatusWriter:
     """The writes of one StatefulSet's scheduler. Methods that await raise the client's errors."""
 
-    def __init__(self, watched: Watched, client: Client, actuator: Actuator, wall: Callable[[], datetime]) -> None:
-        self._watched = watched
+    def __init__(self, watched: Informers, client: Client, actuator: Actuator, wall: Callable[[], datetime]) -> None:
+        self._informers = watched
         self._client = client
         self._actuator = actuator
         self._wall = wall
-        self._under_way: set[Key] = set()
-        self._doubtful: set[Key] = set()  # a write failed, so the server's object may differ from the known one
-        self._reworded: dict[Key, float] = {}
-        self._said: dict[Key, tuple[Unstructured, Placements, Verdict]] = {}  # the object already says this
-        self.held_back = False
+        self._in_progress: set[Key] = set()
+        self._unknown_results: set[Key] = set()  # a write failed, so the server's object may differ from the known one
+        self._message_times: dict[Key, float] = {}
+        self._known_statuses: dict[
+            Key, tuple[Unstructured, Placements, ScheduledCondition]
+        ] = {}  # the object already says this
+        self.message_update_pending = False
         """Whether the numbers of a shortage message still have to be updated; the caller that retries clears it."""
 
-    def is_under_way(self, key: Key) -> bool:
-        return key in self._under_way
+    def is_write_in_progress(self, key: Key) -> bool:
+        return key in self._in_progress
 
-    def is_doubtful(self, key: Key) -> bool:
-        return key in self._doubtful
+    def is_result_unknown(self, key: Key) -> bool:
+        return key in self._unknown_results
 
-    def trust(self) -> None:
+    def reset(self) -> None:
         """Forget the doubtful writes and the known statuses, because no more decisions follow."""
-        self._doubtful.clear()
-        self._said.clear()
+        self._unknown_results.clear()
+        self._known_statuses.clear()
 
     def forget(self, key: Key) -> None:
         """Forget a vpod that no longer exists."""
-        self._reworded.pop(key, None)
-        self._said.pop(key, None)
+        self._message_times.pop(key, None)
+        self._known_statuses.pop(key, None)
 
-    async def look(self, key: Key, found: Found | None) -> None:
+    async def read_after_failure(self, key: Key, found: SourceObject | None) -> None:
         """Read a vpod whose last write failed, before the next decision for it.
 
         The write may have succeeded without an answer, or the object may differ from the known one. A decision on the
@@ -77,60 +79,60 @@ class Writing:
                 pass  # the watch reports the deletion, and then the reservation goes
             else:
                 found.source.reflector.learn(seen)
-        self._doubtful.discard(key)
+        self._unknown_results.discard(key)
 
-    async def status(self, found: Found, decision: Decision, why_short: str, now: float) -> bool:
+    async def write_status(self, found: SourceObject, decision: Decision, why_short: str, now: float) -> bool:
         """Write placements and condition unless they are up to date, and return whether anything was written.
 
         `why_short` is empty if `left` is 0.
         """
         settings = found.source.settings
-        verdict = Verdict(
+        verdict = ScheduledCondition(
             settings.condition,
             scheduled=decision.left == 0,
             reason="Schedule" if decision.left else "",
             message=why_short,
         )
         said = (found.object, decision.placements, verdict)
-        if self._said.get(decision.key) == said:
+        if self._known_statuses.get(decision.key) == said:
             return False
         path = settings.placements_path or ""
         patch = status_patch(found.object.content, path, decision.placements, verdict, self._wall())
         if patch is None:
-            self._said[decision.key] = said
+            self._known_statuses[decision.key] = said
             return False
-        if _rewords(patch, found, settings.condition) and not self._may_reword(decision.key, now):
+        if _changes_only_message(patch, found, settings.condition) and not self._may_update_message(decision.key, now):
             return False
-        self._under_way.add(decision.key)
+        self._in_progress.add(decision.key)
         try:
             await self._patch_status(found, MergePatch(patch))
         except NotFound:
             return False  # deleted meanwhile: the watch reports it, and then the reservation goes
         except KubeError:
-            self._doubtful.add(decision.key)
+            self._unknown_results.add(decision.key)
             raise
         finally:
-            self._under_way.discard(decision.key)
+            self._in_progress.discard(decision.key)
         return True
 
-    async def condition(self, found: Found, verdict: Verdict) -> None:
+    async def write_condition(self, found: SourceObject, verdict: ScheduledCondition) -> None:
         """Write only the condition, to an object that is no vpod of this StatefulSet and lacks this condition."""
         patch = status_patch(found.object.content, "", None, verdict, self._wall())
         assert patch is not None
         await self._patch_status(found, MergePatch(patch))
 
-    async def evict(self, found: Found, eviction: Eviction) -> bool:
+    async def evict(self, found: SourceObject, eviction: Eviction) -> bool:
         """Remove a placement from the status, and return whether it is gone now. This is the consumer side's evictor.
 
         A vpod whose schedule is in progress is not touched. A vpod that no longer exists counts as evicted.
         """
         content, settings = found.object.content, found.source.settings
-        if eviction.key in self._under_way or not may_evict(content, settings.condition):
+        if eviction.key in self._in_progress or not may_evict(content, settings.condition):
             return False
         patch = eviction_patch(content, eviction.placement.pod_name, settings.placements_path or "")
         if not patch:
             return True
-        self._under_way.add(eviction.key)
+        self._in_progress.add(eviction.key)
         try:
             await self._patch_status(found, JsonPatch(patch))
         except NotFound:
@@ -138,19 +140,19 @@ class Writing:
         except (Conflict, Invalid):
             return False  # the status has changed: the next round decides again
         except KubeError:
-            self._doubtful.add(eviction.key)
+            self._unknown_results.add(eviction.key)
             raise
         finally:
-            self._under_way.discard(eviction.key)
+            self._in_progress.discard(eviction.key)
         return True
 
-    async def workers(self, found: Found, decision: Decision) -> None:
+    async def write_workers(self, found: SourceObject, decision: Decision) -> None:
         """Write one worker for each placement, with its vreplicas."""
-        workers = self._watched.workers
+        workers = self._informers.workers
         assert workers is not None
         meta = found.object.metadata
         existing = [worker_of(each.content) for each in workers.store.by_index(BY_OWNER, (meta.namespace, meta.name))]
-        pods = self._watched.pods.scope.namespace or ""
+        pods = self._informers.pods.scope.namespace or ""
         for change in worker_changes(found.object.content, decision.placements, existing, pods):
             match change:
                 case CreateWorker(_, content):
@@ -171,22 +173,22 @@ class Writing:
                     except NotFound:
                         continue
 
-    async def _patch_status(self, found: Found, patch: Patch) -> None:
+    async def _patch_status(self, found: SourceObject, patch: Patch) -> None:
         meta, resource = found.object.metadata, found.source.resource
         written = await self._actuator.write(
             self._client.patch_status(resource, meta.name, patch, meta.namespace, field_manager=FIELD_MANAGER)
         )
         found.source.reflector.learn(written)
 
-    def _may_reword(self, key: Key, now: float) -> bool:
-        if now < self._reworded.get(key, float("-inf")) + REWORD_S:
-            self.held_back = True  # a retry by then writes the numbers of that time
+    def _may_update_message(self, key: Key, now: float) -> bool:
+        if now < self._message_times.get(key, float("-inf")) + MESSAGE_UPDATE_S:
+            self.message_update_pending = True  # a retry by then writes the numbers of that time
             return False
-        self._reworded[key] = now
+        self._message_times[key] = now
         return True
 
 
-def _rewords(patch: Mapping[str, Any], found: Found, condition: str) -> bool:
+def _changes_only_message(patch: Mapping[str, Any], found: SourceObject, condition: str) -> bool:
     """Return whether a patch changes only the message of a shortage that the object already shows."""
     only_conditions = patch.keys() <= {"metadata", "status"} and patch.get("status", {}).keys() == {"conditions"}
     if not only_conditions or condition_status(found.object.content, condition) != "False":

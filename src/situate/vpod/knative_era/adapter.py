@@ -18,13 +18,13 @@ from situate.vpod.model.vpod import Key, Placement, Placements, VPod, pod_name
 from situate.vpod.state.state import State
 
 
-def answers(state: State) -> bool:
+def reproduces_knative(state: State) -> bool:
     """Return whether this profile and policy reproduce v0.43.0."""
     return not state.options.safe and state.options.policy is not PolicyName.SPREAD
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EraAnswer:
     """Placements, vreplicas left over, and the reservations afterwards by ordinal."""
 
     placements: Placements
@@ -34,40 +34,42 @@ class Answer:
     """Reservations of other vpods that the call changes: committed ones and those of unlisted vpods go."""
 
 
-def schedule(state: State, vpod: VPod) -> Answer:
-    before = _reserved(state)
-    decided = era_decision(_cluster(state), _vpods(state), before, vpod, _mode(state))
+def schedule_vpod(state: State, vpod: VPod) -> EraAnswer:
+    before = _reservations(state)
+    decided = era_decision(_era_cluster(state), _listed_vpods(state), before, vpod, _era_mode(state))
     others = {
-        key: _by_ordinal(state, decided.reserved.get(key, {}))
+        key: _reservations_by_ordinal(state, decided.reserved.get(key, {}))
         for key, by_pod in before.items()
         if key != vpod.key and decided.reserved.get(key) != by_pod
     }
-    return Answer(decided.placements, decided.left, _by_ordinal(state, decided.reserved.get(vpod.key, {})), others)
+    return EraAnswer(
+        decided.placements, decided.left, _reservations_by_ordinal(state, decided.reserved.get(vpod.key, {})), others
+    )
 
 
-def _by_ordinal(state: State, reserved: Mapping[str, int]) -> dict[int, int]:
+def _reservations_by_ordinal(state: State, reserved: Mapping[str, int]) -> dict[int, int]:
     found = ((state.ordinal(name), vreplicas) for name, vreplicas in reserved.items())
     return dict(sorted((ordinal, vreplicas) for ordinal, vreplicas in found if ordinal is not None))
 
 
-def replicas(state: State, may_shrink: bool) -> int:
+def era_replica_count(state: State, may_shrink: bool) -> int:
     """Return the replicas that one round of the autoscaler asks for."""
-    return era_replicas(_era_state(state), _mode(state), may_shrink)
+    return era_replicas(_era_state(state), _era_mode(state), may_shrink)
 
 
-def evictions(state: State) -> list[tuple[Key, Placement]]:
+def compaction_evictions(state: State) -> list[tuple[Key, Placement]]:
     """Return the placements that compaction evicts, in order."""
-    return era_compaction(_era_state(state), _vpods(state), _mode(state))
+    return era_compaction(_era_state(state), _listed_vpods(state), _era_mode(state))
 
 
-def _mode(state: State) -> MaxFillUp | PredicatesAndPriorities:
+def _era_mode(state: State) -> MaxFillUp | PredicatesAndPriorities:
     options = state.options
     if options.policy is PolicyName.PACK:
         return MaxFillUp()
     return PredicatesAndPriorities(options.placing, options.removing)
 
 
-def _cluster(state: State) -> EraCluster:
+def _era_cluster(state: State) -> EraCluster:
     options = state.options
     pods = tuple(slot.pod for _, slot in sorted(state.slots.items()) if slot.pod is not None)
     nodes = tuple(node for _, node in sorted(state.nodes.items()))
@@ -76,11 +78,11 @@ def _cluster(state: State) -> EraCluster:
     return EraCluster(options.statefulset_name, state.replicas, options.capacity, pods, nodes)
 
 
-def _vpods(state: State) -> list[VPod]:
+def _listed_vpods(state: State) -> list[VPod]:
     return [entry.as_vpod() for entry in state.vpods.values() if entry.listed]
 
 
-def _reserved(state: State) -> dict[Key, dict[str, int]]:
+def _reservations(state: State) -> dict[Key, dict[str, int]]:
     name = state.options.statefulset_name
     return {
         entry.key: {pod_name(name, ordinal): vreplicas for ordinal, vreplicas in entry.reserved.items()}
@@ -90,4 +92,4 @@ def _reserved(state: State) -> dict[Key, dict[str, int]]:
 
 
 def _era_state(state: State) -> EraState:
-    return era_state(_cluster(state), _vpods(state), _reserved(state))[0]
+    return era_state(_era_cluster(state), _listed_vpods(state), _reservations(state))[0]

@@ -30,11 +30,11 @@ def era_replicas(state: EraState, mode: MaxFillUp | PredicatesAndPriorities, may
         wanted = _ceil_div(sum(state.expected.values()), capacity)
     else:
         # at least one above the last ordinal in use, so upstream's lower bound of the last ordinal never applies
-        wanted = state.last_ordinal + 1 + _more_pods(state, mode.placing)
+        wanted = state.last_ordinal + 1 + _pods_for_pending(state, mode.placing)
     return wanted if may_shrink else max(wanted, state.cluster.replicas)
 
 
-def _more_pods(state: EraState, placing: Policy | None) -> int:
+def _pods_for_pending(state: EraState, placing: Policy | None) -> int:
     """Return the Pods that the pending vreplicas need, rounded up to whole factors."""
     pending = sum(state.pending.values())
     factor = scale_factor(state, placing)

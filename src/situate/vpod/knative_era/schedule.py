@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from situate.vpod.knative_era.state import EraBuilder, EraCluster, EraState, Reservations, built, era_state
+from situate.vpod.knative_era.state import EraBuilder, EraCluster, EraState, Reservations, build_era_state, era_state
 from situate.vpod.model.vpod import Key, Placement, VPod, ordinal_of, pod_name, total_vreplicas
 from situate.vpod.policy.choose import Arithmetic, best_pod, feasible_pods
-from situate.vpod.policy.registry import CompiledPolicy, Policy, compiled
+from situate.vpod.policy.registry import CompiledPolicy, Policy, compile_policy
 from situate.vpod.policy.scores import Direction
-from situate.vpod.policy.view import Domains, View
+from situate.vpod.policy.view import Domains, PolicyView
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,10 @@ def era_decision(
     mode: MaxFillUp | PredicatesAndPriorities,
 ) -> EraDecision:
     """Schedule one vpod. `vpods` are all vpods that the lister knows, usually including this one."""
-    return _Call(cluster, tuple(vpods), vpod, reserved).run(mode)
+    return _ScheduleCall(cluster, tuple(vpods), vpod, reserved).run(mode)
 
 
-def with_reserved(reserved: Mapping[str, int], placements: Iterable[Placement]) -> dict[str, int]:
+def updated_reservations(reserved: Mapping[str, int], placements: Iterable[Placement]) -> dict[str, int]:
     """Return a vpod's reservations after reserving. Pods that are not named stay reserved.
 
     Without placements the result is empty.
@@ -65,7 +65,7 @@ def with_reserved(reserved: Mapping[str, int], placements: Iterable[Placement]) 
     return {**reserved, **by_pod} if by_pod else {}
 
 
-class _Call:
+class _ScheduleCall:
     """One call of schedule, with its changing reservations."""
 
     def __init__(self, cluster: EraCluster, vpods: tuple[VPod, ...], vpod: VPod, reserved: Reservations) -> None:
@@ -84,24 +84,24 @@ class _Call:
 
     def run(self, mode: MaxFillUp | PredicatesAndPriorities) -> EraDecision:
         wanted = self._vpod.vreplicas
-        placements = self._trimmed()
+        placements = self._trim_placements()
         surplus = total_vreplicas(placements) - wanted
         if surplus == 0:
-            return self._decision(placements)
+            return self._reserve_and_decide(placements)
         match mode:
             case MaxFillUp() if surplus > 0:
-                return self._decision(_without_last(placements, surplus))
+                return self._reserve_and_decide(_remove_from_end(placements, surplus))
             case MaxFillUp():
-                return self._decision(*self._filled_up(placements, -surplus))
+                return self._reserve_and_decide(*self._fill_pods(placements, -surplus))
             case PredicatesAndPriorities(removing=Policy() as removing) if surplus > 0:
-                return self._decision(self._removed(placements, surplus, compiled(removing)))
+                return self._reserve_and_decide(self._remove_surplus(placements, surplus, compile_policy(removing)))
             case PredicatesAndPriorities(placing=Policy() as placing):
-                result, left = self._replaced(placements, compiled(placing))
-                return self._decision(list(self._vpod.placements) if left > 0 else result, left)
+                result, left = self._place_again(placements, compile_policy(placing))
+                return self._reserve_and_decide(list(self._vpod.placements) if left > 0 else result, left)
             case _:
-                return self._decision(placements)
+                return self._reserve_and_decide(placements)
 
-    def _decision(self, placements: list[Placement], left: int = 0) -> EraDecision:
+    def _reserve_and_decide(self, placements: list[Placement], left: int = 0) -> EraDecision:
         self._reserve(placements)
         statefulset = self._cluster.statefulset
 
@@ -113,9 +113,9 @@ class _Call:
 
     def _reserve(self, placements: Iterable[Placement]) -> None:
         key = self._vpod.key
-        self._reserved[key] = with_reserved(self._reserved.get(key, {}), placements)
+        self._reserved[key] = updated_reservations(self._reserved.get(key, {}), placements)
 
-    def _trimmed(self) -> list[Placement]:
+    def _trim_placements(self) -> list[Placement]:
         """Return the status placements without unschedulable Pods and without the overcommitted vreplicas."""
         state = self._state
         kept: list[Placement] = []
@@ -129,7 +129,7 @@ class _Call:
                 kept.append(Placement(placement.pod_name, placement.vreplicas - cut))
         return kept
 
-    def _filled_up(self, placements: list[Placement], missing: int) -> tuple[list[Placement], int]:
+    def _fill_pods(self, placements: list[Placement], missing: int) -> tuple[list[Placement], int]:
         """Fill every ordinal below R, including unschedulable Pods, as upstream does."""
         state = self._state
         statefulset = self._cluster.statefulset
@@ -142,7 +142,9 @@ class _Call:
             return amount
 
         result = [
-            Placement(placement.pod_name, placement.vreplicas + allocated(_ordinal(placement, statefulset)))
+            Placement(
+                placement.pod_name, placement.vreplicas + allocated(_ordinal_of_placement(placement, statefulset))
+            )
             for placement in placements
         ]
         for ordinal in range(self._cluster.replicas):
@@ -153,30 +155,30 @@ class _Call:
                 result.append(Placement(pod_name(statefulset, ordinal), amount))
         return result, missing
 
-    def _replaced(self, placements: list[Placement], policy: CompiledPolicy) -> tuple[list[Placement], int]:
+    def _place_again(self, placements: list[Placement], policy: CompiledPolicy) -> tuple[list[Placement], int]:
         """Place all wanted vreplicas again, one by one. The second value is the number that found no place."""
         self._reserve([Placement(placement.pod_name, 0) for placement in placements])
         result: dict[str, int] = {}
         statefulset = self._cluster.statefulset
         for left in range(self._vpod.vreplicas, 0, -1):
-            view = self._view()
+            view = self._current_view()
             pod, _ = best_pod(view, feasible_pods(view, policy.filters), policy, Direction.PLACE, Arithmetic.WRAPPING)
             if pod is None:
-                return _as_placements(result), left
+                return _to_placements(result), left
             name = pod_name(statefulset, int(view.ordinals[pod]))
             result[name] = result.get(name, 0) + 1
-            self._reserve(_as_placements(result))
-        return _as_placements(result), 0
+            self._reserve(_to_placements(result))
+        return _to_placements(result), 0
 
-    def _removed(self, placements: list[Placement], surplus: int, policy: CompiledPolicy) -> list[Placement]:
+    def _remove_surplus(self, placements: list[Placement], surplus: int, policy: CompiledPolicy) -> list[Placement]:
         """Remove the surplus one by one from Pods that still hold vreplicas.
 
         Stop if no Pod may lose one. Rule D14.
         """
         statefulset = self._cluster.statefulset
         for _ in range(surplus):
-            view = self._view()
-            holding = [_ordinal(placement, statefulset) for placement in placements]
+            view = self._current_view()
+            holding = [_ordinal_of_placement(placement, statefulset) for placement in placements]
             candidates = feasible_pods(view, policy.filters) & np.isin(view.ordinals, holding)
             if int(candidates.sum()) == 1:
                 pod: int | None = int(np.flatnonzero(candidates)[0])
@@ -184,16 +186,16 @@ class _Call:
                 pod, _ = best_pod(view, candidates, policy, Direction.REMOVE, Arithmetic.WRAPPING)
             if pod is None:
                 break
-            placements = _with_one_less(placements, pod_name(statefulset, int(view.ordinals[pod])))
+            placements = _remove_one(placements, pod_name(statefulset, int(view.ordinals[pod])))
             self._reserve(placements)
         return placements
 
-    def _view(self) -> View:
+    def _current_view(self) -> PolicyView:
         """Return the state of this moment, with all reservations so far."""
         key = self._vpod.key
         if self._base is None:
             others = {other: by_pod for other, by_pod in self._reserved.items() if other != key}
-            self._base, waiting = built(self._cluster, self._others, others)
+            self._base, waiting = build_era_state(self._cluster, self._others, others)
             own = {key: self._reserved[key]} if key in self._reserved else {}
             self._reserved = {other: dict(by_pod) for other, by_pod in waiting.items()} | own
         builder = self._base.copy()
@@ -204,7 +206,7 @@ class _Call:
         return view_of(builder.state(), key)
 
 
-def view_of(state: EraState, key: Key) -> View:
+def view_of(state: EraState, key: Key) -> PolicyView:
     """Return the part of the state that a vpod sees: its schedulable Pods."""
     ordinals = state.schedulable_pods
     spread = state.pod_spread.get(key, {})
@@ -213,7 +215,7 @@ def view_of(state: EraState, key: Key) -> View:
     own_nodes = state.node_spread(key)
     own_zones = state.zone_spread(key)
     pod_nodes = [state.node_of_pod[ordinal] for ordinal in ordinals]
-    return View(
+    return PolicyView(
         replicas=state.cluster.replicas,
         ordinals=np.array(ordinals, dtype=np.int64),
         schedulable=np.ones(len(ordinals), dtype=np.bool_),
@@ -233,18 +235,18 @@ def _domains(of_pod: list[int], names: Iterable[str], own: dict[str, int]) -> Do
     )
 
 
-def _ordinal(placement: Placement, statefulset: str) -> int:
+def _ordinal_of_placement(placement: Placement, statefulset: str) -> int:
     """Return the ordinal of a trimmed placement; trimming leaves only Pods of the StatefulSet."""
     ordinal = ordinal_of(placement.pod_name, statefulset)
     assert ordinal is not None
     return ordinal
 
 
-def _as_placements(by_pod: dict[str, int]) -> list[Placement]:
+def _to_placements(by_pod: dict[str, int]) -> list[Placement]:
     return [Placement(name, vreplicas) for name, vreplicas in by_pod.items()]
 
 
-def _with_one_less(placements: list[Placement], name: str) -> list[Placement]:
+def _remove_one(placements: list[Placement], name: str) -> list[Placement]:
     """Remove one vreplica from the last entry of that Pod. An entry that reaches zero is dropped."""
     result = list(placements)
     index = max(i for i, placement in enumerate(result) if placement.pod_name == name)
@@ -253,7 +255,7 @@ def _with_one_less(placements: list[Placement], name: str) -> list[Placement]:
     return result
 
 
-def _without_last(placements: list[Placement], surplus: int) -> list[Placement]:
+def _remove_from_end(placements: list[Placement], surplus: int) -> list[Placement]:
     """Drop whole placements from the end of the list while the surplus covers them, and cut the next by the rest."""
     kept: list[Placement] = []
     for placement in reversed(placements):

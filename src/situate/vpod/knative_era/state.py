@@ -88,14 +88,14 @@ class EraState:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedPlacements:
     """One vpod's placements as they count: in status order, then the reservations without a status entry."""
 
     charges: Placements
     reserved: Mapping[str, int] = field(default_factory=dict)  # not committed yet
 
 
-def merged_with_reservations(placements: Iterable[Placement], reserved: Mapping[str, int]) -> Merged:
+def merge_reservations(placements: Iterable[Placement], reserved: Mapping[str, int]) -> MergedPlacements:
     """Merge a status with reservations. A reserved value replaces the status value; an equal reservation is dropped."""
     waiting = dict(reserved)
     charges: list[Placement] = []
@@ -107,7 +107,7 @@ def merged_with_reservations(placements: Iterable[Placement], reserved: Mapping[
             del waiting[name]
         charges.append(Placement(name, waiting.get(name, placement.vreplicas)))
     charges.extend(Placement(name, vreplicas) for name, vreplicas in waiting.items() if name not in named)
-    return Merged(tuple(charges), waiting)
+    return MergedPlacements(tuple(charges), waiting)
 
 
 class EraBuilder:
@@ -131,11 +131,11 @@ class EraBuilder:
 
     def add(self, vpod: VPod, reserved: Mapping[str, int]) -> Mapping[str, int]:
         """Count a listed vpod, and return its reservations that are not committed yet."""
-        merged = merged_with_reservations(vpod.placements, reserved)
+        merged = merge_reservations(vpod.placements, reserved)
         self._state.pending[vpod.key] = max(0, vpod.vreplicas - total_vreplicas(vpod.placements))
         self._state.expected[vpod.key] = vpod.vreplicas
         spread: dict[int, int] = {}
-        for ordinal, vreplicas in self._charged(merged.charges):
+        for ordinal, vreplicas in self._subtract_placements(merged.charges):
             if ordinal in self._state.node_of_pod:
                 spread[ordinal] = spread.get(ordinal, 0) + vreplicas
         self._state.pod_spread[vpod.key] = spread
@@ -143,12 +143,12 @@ class EraBuilder:
 
     def add_unlisted(self, reserved: Mapping[str, int]) -> None:
         """Count the reservations of an unlisted vpod. They only use capacity."""
-        self._charged(tuple(Placement(name, vreplicas) for name, vreplicas in reserved.items()))
+        self._subtract_placements(tuple(Placement(name, vreplicas) for name, vreplicas in reserved.items()))
 
     def state(self) -> EraState:
         return self._state
 
-    def _charged(self, placements: Placements) -> list[tuple[int, int]]:
+    def _subtract_placements(self, placements: Placements) -> list[tuple[int, int]]:
         """Subtract the placements from the free capacity.
 
         Return (ordinal, vreplicas) for the StatefulSet's Pods. Rules D10 and D12.
@@ -166,11 +166,11 @@ def era_state(
     cluster: EraCluster, vpods: Iterable[VPod], reserved: Reservations
 ) -> tuple[EraState, dict[Key, Mapping[str, int]]]:
     """Return the state, and the reservations that are not committed yet."""
-    builder, waiting = built(cluster, vpods, reserved)
+    builder, waiting = build_era_state(cluster, vpods, reserved)
     return builder.state(), waiting
 
 
-def built(
+def build_era_state(
     cluster: EraCluster, vpods: Iterable[VPod], reserved: Reservations
 ) -> tuple[EraBuilder, dict[Key, Mapping[str, int]]]:
     """Return the same as `era_state`, but as a builder that can take more vpods."""

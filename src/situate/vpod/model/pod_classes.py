@@ -89,7 +89,7 @@ def is_true(annotation: str | None) -> bool:
     return annotation in _GO_TRUE
 
 
-def trouble(pod: PodFacts | None, node: NodeFacts | None, nodes_known: bool, options: Options) -> Cause:
+def hold_cause(pod: PodFacts | None, node: NodeFacts | None, nodes_known: bool, options: Options) -> Cause:
     """Return the cause that holds a Pod and rejects it after `pod_grace`; NONE if there is none."""
     if pod is None:
         return Cause.MISSING

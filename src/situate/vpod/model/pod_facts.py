@@ -8,7 +8,7 @@ from situate.vpod.model.pod_classes import NodeFacts, PodFacts
 from situate.vpod.model.vpod import DRAINED_BY_ANNOTATION_KEY, POD_ANNOTATION_KEY, ZONE_LABEL
 
 UNREACHABLE_TAINT = "node.kubernetes.io/unreachable"
-_KEEPS_AWAY = frozenset({"NoExecute", "NoSchedule"})
+_REPELLING_EFFECTS = frozenset({"NoExecute", "NoSchedule"})
 
 
 def pod_facts(pod: Pod) -> PodFacts:
@@ -34,5 +34,7 @@ def node_facts(node: Node) -> NodeFacts:
         zone=node.metadata.labels.get(ZONE_LABEL),
         unschedulable=node.spec.unschedulable,
         ready=node.ready,
-        unreachable=any(taint.key == UNREACHABLE_TAINT and taint.effect in _KEEPS_AWAY for taint in node.spec.taints),
+        unreachable=any(
+            taint.key == UNREACHABLE_TAINT and taint.effect in _REPELLING_EFFECTS for taint in node.spec.taints
+        ),
     )

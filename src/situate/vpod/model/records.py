@@ -51,7 +51,7 @@ class Slot:
         self.counted: Cause | None = None  # its cause in the counts of Pods below R; None: not counted
 
 
-class Entry:
+class VPodEntry:
     """One vpod in the state. Only `State` changes it, and its mappings are replaced, never edited."""
 
     __slots__ = (
@@ -96,7 +96,7 @@ class Entry:
         self.surge_since = 0.0
 
     @property
-    def ruled_out(self) -> bool:
+    def is_limited_by_rule(self) -> bool:
         """Whether the last shortage came from a rule, not from missing capacity."""
         return bool(self.rule)
 
@@ -121,7 +121,7 @@ class DrainGoal:
     since: float
 
 
-def differing(old: Places, new: Places) -> Iterable[int]:
+def changed_ordinals(old: Places, new: Places) -> Iterable[int]:
     """Return the ordinals whose vreplicas differ."""
     if old is new:
         return ()
@@ -132,7 +132,7 @@ def differing(old: Places, new: Places) -> Iterable[int]:
     return {ordinal for ordinal, _ in old.items() ^ new.items()}
 
 
-def add(counter: Counter[T], name: T, amount: int) -> None:
+def add_count(counter: Counter[T], name: T, amount: int) -> None:
     """Add to a counter, and drop a count of zero."""
     if amount:
         counter[name] += amount

@@ -14,17 +14,17 @@ from enum import StrEnum
 
 import msgspec
 
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 from situate.vpod.knative_era import adapter
 from situate.vpod.model.options import PolicyName, ReferenceVersion
 from situate.vpod.model.pod_classes import Cause, PodClass
-from situate.vpod.model.records import NO_PLACES, Entry, Places
+from situate.vpod.model.records import NO_PLACES, Places, VPodEntry
 from situate.vpod.model.vpod import Key, NotEnoughReplicas, Placements, VPod, priority_of
 from situate.vpod.placement import fill, resize_by_policy, shrink, spare_copies
-from situate.vpod.placement.shortage import Shortage, shortage
-from situate.vpod.state.fairness_limits import Limit, Rule, limit
+from situate.vpod.placement.shortage import Shortage, describe_shortage
+from situate.vpod.state.fairness_limits import Limit, Rule, strictest_limit
 from situate.vpod.state.state import State
-from situate.vpod.state.vpod_view import Situation
+from situate.vpod.state.vpod_view import VPodView
 
 
 class MoveCause(StrEnum):
@@ -92,42 +92,44 @@ def decide(state: State, vpod: VPod, now: float, leave_draining: bool = False) -
     vreplicas away from Pods that a drain empties. Equal inputs give equal decisions (S9).
     """
     state.advance(now)
-    situation = Situation.of(state, vpod)
+    situation = VPodView.from_state(state, vpod)
     wanted = 0 if vpod.deletion_timestamp is not None else max(0, vpod.vreplicas)
-    if adapter.answers(state):
+    if adapter.reproduces_knative(state):
         return _era_decision(situation, vpod, wanted)
-    raised = effective_target(state, wanted, _pods_taking_part(situation))
-    target = spare_copies.aim(situation, vpod.key, wanted, raised, situation.start)
+    raised = effective_target(state, wanted, _participating_pod_count(situation))
+    target = spare_copies.vreplicas_to_hold(situation, vpod.key, wanted, raised, situation.start)
     surge = situation.entry.surge if situation.entry is not None else 0
     if not leave_draining and _is_settled(situation, target, target + surge):
         entry = situation.entry
         assert entry is not None
-        return _decision(situation, vpod, wanted, target, entry.reserved or NO_PLACES, Counter(), None, 0)
+        return _make_decision(situation, vpod, wanted, target, entry.reserved or NO_PLACES, Counter(), None, 0)
     moves: Counter[MoveCause] = Counter()
-    own, emptied, drained = _trimmed(situation, moves, leave_draining)
-    target = spare_copies.aim(situation, vpod.key, wanted, raised, own)
+    own, emptied, drained = _trim_places(situation, moves, leave_draining)
+    target = spare_copies.vreplicas_to_hold(situation, vpod.key, wanted, raised, own)
     placed = sum(own.values())
     limited: Limit | None = None
     if placed > target + surge:
-        own = _shrunk(situation, own, placed - target - surge, returns=target < raised)
+        own = _remove_surplus(situation, own, placed - target - surge, returns=target < raised)
     elif placed < target + surge:
         missing = target + surge - placed
-        limited = limit(situation, vpod.key.namespace, priority_of(vpod), placed)
+        limited = strictest_limit(situation, vpod.key.namespace, priority_of(vpod), placed)
         allowed = missing if limited is None else min(missing, limited.vreplicas)
-        before, own = own, _grown(situation, own, emptied, allowed)
+        before, own = own, _add_missing(situation, own, emptied, allowed)
         if moved := sum(max(0, held - own.get(ordinal, 0)) for ordinal, held in before.items()):
             moves[MoveCause.REBALANCE] += moved
-        limited = _binding(situation, own, limited, missing, allowed, sum(own.values()) - placed)
-        own = _given_back(own, drained, target + surge, moves)
-    own = _covering(situation, own, target, moves)
-    return _decision(situation, vpod, wanted, target, own, moves, limited, _left(state, wanted, target, own))
+        limited = _limiting_rule(situation, own, limited, missing, allowed, sum(own.values()) - placed)
+        own = _return_to_drained_pods(own, drained, target + surge, moves)
+    own = _spread_to_cover(situation, own, target, moves)
+    return _make_decision(
+        situation, vpod, wanted, target, own, moves, limited, _unplaced_count(state, wanted, target, own)
+    )
 
 
-def resettled(situation: Situation, vpod: VPod, own: Places, moves: Counter[MoveCause]) -> Decision:
+def decision_with_places(situation: VPodView, vpod: VPod, own: Places, moves: Counter[MoveCause]) -> Decision:
     """Return a decision with the given places, for moves that no schedule asks for."""
     target = effective_target(situation.state, vpod.vreplicas)
-    left = _left(situation.state, vpod.vreplicas, target, own)
-    return _decision(situation, vpod, vpod.vreplicas, target, own, moves, None, left)
+    left = _unplaced_count(situation.state, vpod.vreplicas, target, own)
+    return _make_decision(situation, vpod, vpod.vreplicas, target, own, moves, None, left)
 
 
 def commit(state: State, decision: Decision) -> None:
@@ -151,14 +153,14 @@ def schedule_all(state: State, wanted: Iterable[tuple[VPod, int]], now: float) -
     """Schedule each (vpod, vreplicas) and commit the decisions, the same as one call after the other in this order."""
     decisions: dict[Key, Decision] = {}
     for vpod, vreplicas in wanted:
-        decision = decide(state, Resized(vpod, vreplicas), now)
+        decision = decide(state, ResizedVPod(vpod, vreplicas), now)
         commit(state, decision)
         decisions[vpod.key] = decision
     return decisions
 
 
 @dataclass(frozen=True, slots=True)
-class Resized:
+class ResizedVPod:
     """A vpod with another number of vreplicas; all other attributes are the original's."""
 
     vpod: VPod
@@ -191,10 +193,10 @@ class Resized:
 
 def retry_order(state: State) -> list[Key]:
     """Return the vpods with a shortage in the order of retries: by priority, then by age."""
-    return [entry.key for entry in sorted(state.short.values(), key=turn)]
+    return [entry.key for entry in sorted(state.short.values(), key=retry_sort_key)]
 
 
-def turn(entry: Entry) -> tuple[int, float, Key]:
+def retry_sort_key(entry: VPodEntry) -> tuple[int, float, Key]:
     """Return the sort key of a vpod with a shortage; the smallest is tried first."""
     return -entry.priority, entry.short_since or 0.0, entry.key
 
@@ -216,7 +218,7 @@ def effective_target(state: State, wanted: int, pods: int | None = None) -> int:
     return max(wanted, min(options.min_replicas, accepting))
 
 
-def _pods_taking_part(situation: Situation) -> int:
+def _participating_pod_count(situation: VPodView) -> int:
     """Count the accepting Pods, and the Pods on hold where the vpod runs.
 
     A short absence removes nothing. Rules V23 and B3.
@@ -228,13 +230,13 @@ def _pods_taking_part(situation: Situation) -> int:
     return accepting + sum(state.verdict(ordinal).pod_class is PodClass.HOLD for ordinal in situation.start)
 
 
-def lacking_spare_copies(state: State) -> list[Key]:
+def vpods_lacking_spare_copies(state: State) -> list[Key]:
     """Return satisfied vpods for whose `minReplicas` copies there is free capacity."""
     options = state.options
     if not options.safe or options.policy is not PolicyName.SPREAD or not options.min_replicas:
         return []
     targets = ((each, effective_target(state, each.wanted)) for each in state.vpods.values() if each.listed)
-    return spare_copies.takers(state, targets)
+    return spare_copies.spare_copy_takers(state, targets)
 
 
 def pods_to_cover(state: State, target: int) -> int:
@@ -245,7 +247,7 @@ def pods_to_cover(state: State, target: int) -> int:
     return min(options.min_replicas, target, state.causes[Cause.NONE])
 
 
-def _is_settled(situation: Situation, target: int, aim: int) -> bool:
+def _is_settled(situation: VPodView, target: int, aim: int) -> bool:
     """Return whether the vpod holds its target and none of its Pods rejects or is overcommitted."""
     entry, state = situation.entry, situation.state
     return (
@@ -257,8 +259,8 @@ def _is_settled(situation: Situation, target: int, aim: int) -> bool:
     )
 
 
-def _trimmed(
-    situation: Situation, moves: Counter[MoveCause], leave_draining: bool
+def _trim_places(
+    situation: VPodView, moves: Counter[MoveCause], leave_draining: bool
 ) -> tuple[dict[int, int], list[int], dict[int, int]]:
     """Trim the vpod's places (step 4 of "Spread"), and return three parts, each ascending.
 
@@ -277,7 +279,7 @@ def _trimmed(
             moves[MoveCause.DRAIN] += held
             drained[ordinal] = held
             continue
-        over = situation.overcommit(ordinal, held)
+        over = situation.overcommitted_units(ordinal, held)
         if over > 0:
             cut = min(held, -(-over // weight))
             moves[MoveCause.OVERCOMMIT] += cut
@@ -289,7 +291,9 @@ def _trimmed(
     return own, emptied, drained
 
 
-def _given_back(own: dict[int, int], drained: Places, aim: int, moves: Counter[MoveCause]) -> dict[int, int]:
+def _return_to_drained_pods(
+    own: dict[int, int], drained: Places, aim: int, moves: Counter[MoveCause]
+) -> dict[int, int]:
     """Give vreplicas without another place back to the drained Pods, lowest ordinal first, so that they still run."""
     homeless = aim - sum(own.values())
     for ordinal, held in drained.items():
@@ -301,17 +305,17 @@ def _given_back(own: dict[int, int], drained: Places, aim: int, moves: Counter[M
     return own
 
 
-def _shrunk(situation: Situation, own: dict[int, int], surplus: int, *, returns: bool) -> dict[int, int]:
+def _remove_surplus(situation: VPodView, own: dict[int, int], surplus: int, *, returns: bool) -> dict[int, int]:
     """Remove the surplus as `shrink` says (step 6 of "Spread"), first from Pods that a drain empties.
 
     `returns`: the surplus frees capacity for other vpods, so it leaves accepting Pods first. Rule B4.
     """
     state = situation.state
-    remove = shrink.from_fullest if state.options.shrinks_evenly else shrink.from_highest
+    remove = shrink.remove_from_fullest if state.options.shrinks_evenly else shrink.remove_from_highest
     if returns:
-        first, remove_first = spare_copies.returnable(situation, own), remove
+        first, remove_first = spare_copies.returnable_places(situation, own), remove
     else:
-        first, remove_first = {o: n for o, n in own.items() if state.is_drained(o)}, shrink.from_highest
+        first, remove_first = {o: n for o, n in own.items() if state.is_drained(o)}, shrink.remove_from_highest
     cut = min(surplus, sum(first.values()))
     if cut:
         kept = remove_first(first, cut)
@@ -319,17 +323,17 @@ def _shrunk(situation: Situation, own: dict[int, int], surplus: int, *, returns:
         own = {o: n for o, n in own.items() if n}
         surplus -= cut
     if state.options.policy is PolicyName.POLICY:
-        return resize_by_policy.shrunk(situation, own, surplus)
+        return resize_by_policy.remove_by_policy(situation, own, surplus)
     return remove(own, surplus)
 
 
-def _grown(situation: Situation, own: dict[int, int], emptied: list[int], missing: int) -> dict[int, int]:
+def _add_missing(situation: VPodView, own: dict[int, int], emptied: list[int], missing: int) -> dict[int, int]:
     """Add the missing vreplicas with the configured policy (step 7 of "Spread")."""
     if missing <= 0:
         return own
     match situation.state.options.policy:
         case PolicyName.POLICY:
-            return resize_by_policy.grown(situation, own, missing)
+            return resize_by_policy.add_by_policy(situation, own, missing)
         case PolicyName.PACK:
             added = fill.pack(situation, own, missing)
         case PolicyName.SPREAD:
@@ -337,24 +341,28 @@ def _grown(situation: Situation, own: dict[int, int], emptied: list[int], missin
     return {ordinal: own.get(ordinal, 0) + added.get(ordinal, 0) for ordinal in (*own, *(added.keys() - own.keys()))}
 
 
-def _binding(
-    situation: Situation, own: Places, limited: Limit | None, missing: int, allowed: int, added: int
+def _limiting_rule(
+    situation: VPodView, own: Places, limited: Limit | None, missing: int, allowed: int, added: int
 ) -> Limit | None:
     """Return the rule that prevented placing vreplicas, if there is one."""
     if added == missing:
         return None
     if added == allowed and allowed < missing:
         return limited
-    if situation.state.options.topology_required and situation.has_room(own):
+    if situation.state.options.topology_required and situation.has_free_capacity(own):
         return Limit(
             0, Rule.TOPOLOGY, f"a {situation.state.options.topology} with fewer vreplicas has no free capacity"
         )
-    if situation.state.options.policy is PolicyName.POLICY and (refusal := resize_by_policy.refusal(situation, own)):
+    if situation.state.options.policy is PolicyName.POLICY and (
+        refusal := resize_by_policy.refusal_summary(situation, own)
+    ):
         return Limit(0, Rule.PREDICATES, refusal)
     return None
 
 
-def _covering(situation: Situation, own: dict[int, int], target: int, moves: Counter[MoveCause]) -> dict[int, int]:
+def _spread_to_cover(
+    situation: VPodView, own: dict[int, int], target: int, moves: Counter[MoveCause]
+) -> dict[int, int]:
     """Spread over more Pods while fewer than required are covered and others have free capacity.
 
     Each of these Pods takes one vreplica from the fullest own Pod (ties: the highest ordinal). Pods of the vpod's
@@ -365,10 +373,10 @@ def _covering(situation: Situation, own: dict[int, int], target: int, moves: Cou
         return own
     own = dict(own)
     before = [ordinal for ordinal in sorted(situation.start) if ordinal not in own]
-    for ordinal in (*before, *situation.fresh(own, set(before))):
+    for ordinal in (*before, *situation.unused_ordinals(own, set(before))):
         if len(own) >= needed:
             break
-        if ordinal in own or situation.room(ordinal, 0) == 0:
+        if ordinal in own or situation.free_vreplicas(ordinal, 0) == 0:
             continue
         fullest = max(own, key=lambda o: (own[o], o))
         if own[fullest] < 2:
@@ -380,7 +388,7 @@ def _covering(situation: Situation, own: dict[int, int], target: int, moves: Cou
     return own
 
 
-def _left(state: State, wanted: int, target: int, own: Places) -> int:
+def _unplaced_count(state: State, wanted: int, target: int, own: Places) -> int:
     """Return the vreplicas without a place.
 
     In `safe`, vreplicas that `minReplicas` adds do not count. Rule D6.
@@ -388,8 +396,8 @@ def _left(state: State, wanted: int, target: int, own: Places) -> int:
     return max(0, (wanted if state.options.safe else target) - sum(own.values()))
 
 
-def _decision(
-    situation: Situation,
+def _make_decision(
+    situation: VPodView,
     vpod: VPod,
     wanted: int,
     target: int,
@@ -407,7 +415,7 @@ def _decision(
         own = dict(sorted(own.items()))
         delta = _delta(base or NO_PLACES, own)
         placements = state.placements_of(own) if delta or base is None or entry is None else entry.result
-    short = shortage(situation, own, left, limited) if left else None
+    short = describe_shortage(situation, own, left, limited) if left else None
     return Decision(
         key=vpod.key,
         wanted=wanted,
@@ -425,10 +433,10 @@ def _decision(
     )
 
 
-def _era_decision(situation: Situation, vpod: VPod, wanted: int) -> Decision:
+def _era_decision(situation: VPodView, vpod: VPod, wanted: int) -> Decision:
     """Decide as v0.43.0 does: a shortage returns the old placements, whatever is reserved by then."""
     state = situation.state
-    answer = adapter.schedule(state, vpod)
+    answer = adapter.schedule_vpod(state, vpod)
     base = situation.entry.reserved if situation.entry is not None else None
     return Decision(
         key=vpod.key,
@@ -443,7 +451,7 @@ def _era_decision(situation: Situation, vpod: VPod, wanted: int) -> Decision:
         resource_version=vpod.resource_version,
         changed=vpod.placements != answer.placements,
         notices=_notices(situation, vpod),
-        shortage=shortage(situation, answer.reservation, answer.left, None) if answer.left else None,
+        shortage=describe_shortage(situation, answer.reservation, answer.left, None) if answer.left else None,
     )
 
 
@@ -454,7 +462,7 @@ def _delta(old: Places, new: Places) -> dict[int, int]:
     return {ordinal: new.get(ordinal, 0) - old.get(ordinal, 0) for ordinal in changed}
 
 
-def _notices(situation: Situation, vpod: VPod) -> tuple[Notice, ...]:
+def _notices(situation: VPodView, vpod: VPod) -> tuple[Notice, ...]:
     entry = situation.entry
     faults = getattr(vpod, "faults", ())
     notices = [Notice("InvalidObject", "; ".join(faults))] if faults else []
@@ -463,7 +471,8 @@ def _notices(situation: Situation, vpod: VPod) -> tuple[Notice, ...]:
         notices.append(
             Notice(
                 "InvalidPlacement",
-                f"status.placements has {counted(len(entry.invalid), 'invalid entry', 'invalid entries')} (no pod of "
+                f"status.placements has {format_count(len(entry.invalid), 'invalid entry', 'invalid entries')} (no pod "
+                "of "
                 f"{situation.state.options.statefulset}, or a negative number), such as {first.pod_name[:253]!r} with "
                 f"{first.vreplicas}; vpod ignores them and removes them with its next write",
             )

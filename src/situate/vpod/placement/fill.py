@@ -1,6 +1,6 @@
 """Choose Pods for missing vreplicas: round robin (Spread), zones or nodes first, or the lowest Pods (Pack).
 
-Each function returns the added vreplicas by ordinal: at most `n`, fewer if the free capacity ends. The `Situation` says
+Each function returns the added vreplicas by ordinal: at most `n`, fewer if the free capacity ends. The `VPodView` says
 which Pods accept, and how many vreplicas. The policy era's plugins are in `policy`.
 """
 
@@ -14,50 +14,50 @@ from situate.vpod.model.options import PackOrder, Topology
 from situate.vpod.model.pod_classes import PodClass
 from situate.vpod.model.records import Places
 from situate.vpod.model.vpod import UNKNOWN_ZONE
-from situate.vpod.state.vpod_view import Situation
+from situate.vpod.state.vpod_view import VPodView
 
-Added = dict[int, int]
+AddedVreplicas = dict[int, int]
 
 
-def spread(situation: Situation, own: Places, emptied: list[int], n: int) -> Added:
+def spread(situation: VPodView, own: Places, emptied: list[int], n: int) -> AddedVreplicas:
     """Place one vreplica per Pod and pass, on Pods without own vreplicas first (step 7 of "Spread").
 
     `emptied` are the accepting Pods that lost all own vreplicas in the trim; they come first.
     """
     options = situation.state.options
     if options.topology is not Topology.NONE and options.safe:
-        return _over_domains(situation, own, emptied, n)
+        return _spread_over_domains(situation, own, emptied, n)
     if not own and situation.weight == 1 and not situation.known_places():
         pods = situation.state.open.get("", [])
         if n <= len(pods):  # one pass is enough, and every Pod in it has capacity for one
             return dict.fromkeys(pods[:n], 1)
-    candidates = chain(emptied, situation.fresh(own, set(emptied)), sorted(own))
-    return _round_robin(situation, own, candidates, n)
+    candidates = chain(emptied, situation.unused_ordinals(own, set(emptied)), sorted(own))
+    return _fill_round_robin(situation, own, candidates, n)
 
 
-def pack(situation: Situation, own: Places, n: int) -> Added:
+def pack(situation: VPodView, own: Places, n: int) -> AddedVreplicas:
     """Fill the own Pods up to their free capacity, then all Pods from ordinal 0. `lowest` skips the first part."""
-    ascending: Iterable[int] = merge(situation.fresh(own, set()), sorted(own))
+    ascending: Iterable[int] = merge(situation.unused_ordinals(own, set()), sorted(own))
     if situation.state.options.pack_order is PackOrder.OWN:
         ascending = chain(sorted(own), ascending)
-    added: Added = {}
+    added: AddedVreplicas = {}
     for ordinal in ascending:
         if n == 0:
             break
-        fits = min(n, situation.room(ordinal, own.get(ordinal, 0) + added.get(ordinal, 0)))
+        fits = min(n, situation.free_vreplicas(ordinal, own.get(ordinal, 0) + added.get(ordinal, 0)))
         if fits:
             added[ordinal] = added.get(ordinal, 0) + fits
             n -= fits
     return added
 
 
-def _round_robin(situation: Situation, own: Places, candidates: Iterable[int], n: int) -> Added:
-    added: Added = {}
+def _fill_round_robin(situation: VPodView, own: Places, candidates: Iterable[int], n: int) -> AddedVreplicas:
+    added: AddedVreplicas = {}
     again: list[tuple[int, int]] = []  # Pods with capacity for more than their first vreplica, and for how many more
     if n == 0:
         return added
     for ordinal in candidates:
-        room = situation.room(ordinal, own.get(ordinal, 0))
+        room = situation.free_vreplicas(ordinal, own.get(ordinal, 0))
         if room:
             added[ordinal] = 1
             n -= 1
@@ -82,50 +82,51 @@ def _round_robin(situation: Situation, own: Places, candidates: Iterable[int], n
 class _Domain:
     """One zone or node: its Pods that may take a vreplica, best first."""
 
-    __slots__ = ("_emptied", "_fresh", "_held", "_next", "_situation", "name", "own")
+    __slots__ = ("_emptied", "_next", "_situation", "_unused_pods", "_used_pods", "name", "own")
 
-    def __init__(self, name: str, own: int, situation: Situation, emptied: list[int], fresh: Iterator[int]) -> None:
+    def __init__(self, name: str, own: int, situation: VPodView, emptied: list[int], fresh: Iterator[int]) -> None:
         self.name = name
         self.own = own  # vreplicas of the vpod in the domain, including those on held Pods
         self._situation = situation
-        self._held: list[tuple[int, int, int]] = []  # heap of own vreplicas, ordinal, free capacity: Pods with own ones
-        self._fresh = chain(emptied, fresh)
+        # heap of own vreplicas, ordinal, free capacity: Pods with own ones
+        self._used_pods: list[tuple[int, int, int]] = []
+        self._unused_pods = chain(emptied, fresh)
         self._emptied = set(emptied)
         self._next: tuple[int, int, int, int] | None = None  # own, group of step 7 of "Spread", ordinal, free capacity
 
-    def hold(self, ordinal: int, own: int, room: int) -> None:
+    def add_pod(self, ordinal: int, own: int, room: int) -> None:
         if room:
-            heappush(self._held, (own, ordinal, room))
+            heappush(self._used_pods, (own, ordinal, room))
 
-    def best(self) -> tuple[int, int, int] | None:
+    def best_pod(self) -> tuple[int, int, int] | None:
         """Return own vreplicas, group and ordinal of the best Pod; None if no Pod has free capacity."""
         if self._next is None:
-            for ordinal in self._fresh:
-                room = self._situation.room(ordinal, 0)
+            for ordinal in self._unused_pods:
+                room = self._situation.free_vreplicas(ordinal, 0)
                 if room:
                     self._next = (0, 0 if ordinal in self._emptied else 1, ordinal, room)
                     break
         if self._next is not None:
             return self._next[:3]
-        if self._held:
-            own, ordinal, _ = self._held[0]
+        if self._used_pods:
+            own, ordinal, _ = self._used_pods[0]
             return own, 2, ordinal
         return None
 
-    def take(self) -> int:
+    def take_best(self) -> int:
         """Place one vreplica on the best Pod and return the Pod's ordinal."""
         self.own += 1
         if self._next is not None:
             _, _, ordinal, room = self._next
             self._next = None
-            self.hold(ordinal, 1, room - 1)
+            self.add_pod(ordinal, 1, room - 1)
             return ordinal
-        own, ordinal, room = heappop(self._held)
-        self.hold(ordinal, own + 1, room - 1)
+        own, ordinal, room = heappop(self._used_pods)
+        self.add_pod(ordinal, own + 1, room - 1)
         return ordinal
 
 
-def _over_domains(situation: Situation, own: Places, emptied: list[int], n: int) -> Added:
+def _spread_over_domains(situation: VPodView, own: Places, emptied: list[int], n: int) -> AddedVreplicas:
     """Place by fewest own vreplicas in the domain, then on the Pod, then in the order of "Spread".
 
     With `topology_required`, other domains may not get further ahead of a domain without free capacity. Rule B8.
@@ -134,31 +135,31 @@ def _over_domains(situation: Situation, own: Places, emptied: list[int], n: int)
     by_domain = own_by_domain(situation, own)
     domains: dict[str, _Domain] = {}
     for name in sorted({*state.open, *by_domain, *(state.slots[o].domain for o in emptied)}):
-        fresh = situation.fresh(own, set(emptied), name)
+        fresh = situation.unused_ordinals(own, set(emptied), name)
         here = [o for o in emptied if state.slots[o].domain == name]
         domains[name] = _Domain(name, by_domain.get(name, 0), situation, here, fresh)
     for ordinal, held in own.items():
         slot = state.slots.get(ordinal)
         if slot is not None and slot.domain in domains:
-            domains[slot.domain].hold(ordinal, held, situation.room(ordinal, held))
+            domains[slot.domain].add_pod(ordinal, held, situation.free_vreplicas(ordinal, held))
     for ordinal in situation.known_places() - own.keys():  # Pods that are full for others, but not for this vpod
         slot = state.slots.get(ordinal)
-        if slot is not None and slot.domain not in domains and situation.room(ordinal, 0):
-            fresh = situation.fresh(own, set(emptied), slot.domain)
+        if slot is not None and slot.domain not in domains and situation.free_vreplicas(ordinal, 0):
+            fresh = situation.unused_ordinals(own, set(emptied), slot.domain)
             domains[slot.domain] = _Domain(slot.domain, 0, situation, [], fresh)
-    lagging = _lagging(situation, domains, by_domain) if state.options.topology_required else None
-    queue = [((d.own, *best), d.name) for d in domains.values() if (best := d.best()) is not None]
+    lagging = _fewest_in_full_domains(situation, domains, by_domain) if state.options.topology_required else None
+    queue = [((d.own, *best), d.name) for d in domains.values() if (best := d.best_pod()) is not None]
     heapify(queue)
-    added: Added = {}
+    added: AddedVreplicas = {}
     while n and queue:
         _, name = heappop(queue)
         domain = domains[name]
         if lagging is not None and domain.own > lagging:
             break
-        ordinal = domain.take()
+        ordinal = domain.take_best()
         added[ordinal] = added.get(ordinal, 0) + 1
         n -= 1
-        best = domain.best()
+        best = domain.best_pod()
         if best is not None:
             heappush(queue, ((domain.own, *best), name))
         elif lagging is not None:
@@ -166,7 +167,7 @@ def _over_domains(situation: Situation, own: Places, emptied: list[int], n: int)
     return added
 
 
-def own_by_domain(situation: Situation, own: Places) -> Mapping[str, int]:
+def own_by_domain(situation: VPodView, own: Places) -> Mapping[str, int]:
     """Return the vpod's vreplicas by zone or node. Vreplicas on Pods without a domain do not count."""
     totals: dict[str, int] = {}
     for ordinal, held in own.items():
@@ -176,10 +177,12 @@ def own_by_domain(situation: Situation, own: Places) -> Mapping[str, int]:
     return totals
 
 
-def _lagging(situation: Situation, domains: Mapping[str, _Domain], own: Mapping[str, int]) -> float:
+def _fewest_in_full_domains(situation: VPodView, domains: Mapping[str, _Domain], own: Mapping[str, int]) -> float:
     """Return the fewest own vreplicas in a domain that counts and has no free capacity; infinite if there is none."""
     state = situation.state
-    blocked = [float(d.own) for d in domains.values() if d.name and d.best() is None and _counts(situation, d.name)]
+    blocked = [
+        float(d.own) for d in domains.values() if d.name and d.best_pod() is None and _domain_counts(situation, d.name)
+    ]
     if state.options.topology is Topology.ZONE:
         expected = usable_zones(situation)
     else:  # a node without a Pod of the StatefulSet does not count
@@ -188,7 +191,7 @@ def _lagging(situation: Situation, domains: Mapping[str, _Domain], own: Mapping[
     return min(blocked, default=float("inf"))
 
 
-def _counts(situation: Situation, domain: str) -> bool:
+def _domain_counts(situation: VPodView, domain: str) -> bool:
     """Return whether a domain counts: a zone needs a usable node, and a node must be usable."""
     state = situation.state
     if not state.nodes_known:
@@ -199,7 +202,7 @@ def _counts(situation: Situation, domain: str) -> bool:
     return node is not None and not node.unschedulable and node.ready and not node.unreachable
 
 
-def usable_zones(situation: Situation) -> set[str]:
+def usable_zones(situation: VPodView) -> set[str]:
     """Return the zones with at least one node that can run Pods."""
     nodes = situation.state.nodes.values()
     return {n.zone or UNKNOWN_ZONE for n in nodes if not n.unschedulable and n.ready and not n.unreachable}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 from situate.vpod.model.vpod import Placements, total_vreplicas
 from situate.vpod.placement.decide import MoveCause
 
@@ -52,12 +52,12 @@ class PlacementChange:
     def __str__(self) -> str:
         """Describe the change: `8 vreplicas (web-0: 4, web-1: 4) became 12 (web-0: 6, web-1: 6): 12 wanted`."""
         held, holds = total_vreplicas(self.before), total_vreplicas(self.after)
-        before, after = (f" ({listed(each)})" if each else "" for each in (self.before, self.after))
-        return f"{counted(held, 'vreplica')}{before} became {holds}{after}: {self.reason}"
+        before, after = (f" ({placements_text(each)})" if each else "" for each in (self.before, self.after))
+        return f"{format_count(held, 'vreplica')}{before} became {holds}{after}: {self.reason}"
 
 
-def listed(placements: Placements) -> str:
+def placements_text(placements: Placements) -> str:
     """List placements as `web-0: 4, web-1: 4`; after the first ones, the rest is summed up."""
     text = ", ".join(f"{each.pod_name[:253]}: {each.vreplicas}" for each in placements[:_MOST_PODS])
     rest = placements[_MOST_PODS:]
-    return f"{text} and {counted(len(rest), 'more pod')}: {total_vreplicas(rest)}" if rest else text
+    return f"{text} and {format_count(len(rest), 'more pod')}: {total_vreplicas(rest)}" if rest else text

@@ -16,9 +16,9 @@ from situate.vpod.model.options import PolicyName, Topology
 from situate.vpod.model.pod_classes import PodClass
 from situate.vpod.model.vpod import Key
 from situate.vpod.placement import resize_by_policy
-from situate.vpod.placement.decide import Decision, MoveCause, resettled
+from situate.vpod.placement.decide import Decision, MoveCause, decision_with_places
 from situate.vpod.state.state import State
-from situate.vpod.state.vpod_view import Situation
+from situate.vpod.state.vpod_view import VPodView
 
 
 def is_due(state: State, last: float | None, now: float, rollout: bool) -> bool:
@@ -41,7 +41,7 @@ def moves_allowed(state: State) -> int:
     return max(1, int(options.max_moves_share * sum(entry.reserved_total for entry in state.vpods.values())))
 
 
-def candidates(state: State) -> list[Key]:
+def rebalance_candidates(state: State) -> list[Key]:
     """Return the vpods that may be evened out, in lister order."""
     return [key for key in state.vpods if is_settled(state, key)]
 
@@ -54,7 +54,7 @@ def is_settled(state: State, key: Key) -> bool:
     return entry.reserved_total == entry.wanted and entry.status == entry.reserved
 
 
-def rebalanced(state: State, key: Key, now: float, allowed: int) -> Decision | None:
+def rebalance_vpod(state: State, key: Key, now: float, allowed: int) -> Decision | None:
     """Make up to `allowed` moves of one vpod, at most `maxMovesPerVPod`. The caller commits the decision.
 
     Return None if the vpod is even. Return None too if one of its Pods rejects it or is overcommitted: such a vpod has
@@ -65,7 +65,7 @@ def rebalanced(state: State, key: Key, now: float, allowed: int) -> Decision | N
     if not state.ousted.isdisjoint(entry.reserved or ()):
         return None
     vpod = entry.as_vpod()
-    situation = Situation.of(state, vpod)
+    situation = VPodView.from_state(state, vpod)
     own = dict(situation.start)
     moved = 0
     for _ in range(min(allowed, state.options.rebalance.max_moves_per_vpod)):
@@ -78,19 +78,21 @@ def rebalanced(state: State, key: Key, now: float, allowed: int) -> Decision | N
             del own[giver]
         own[taker] = own.get(taker, 0) + 1
         moved += 1
-    return resettled(situation, vpod, own, Counter({MoveCause.REBALANCE: moved})) if moved else None
+    return decision_with_places(situation, vpod, own, Counter({MoveCause.REBALANCE: moved})) if moved else None
 
 
-def _next_move(situation: Situation, own: dict[int, int]) -> tuple[int, int] | None:
+def _next_move(situation: VPodView, own: dict[int, int]) -> tuple[int, int] | None:
     """Return the next move, from the fullest Pod to the emptiest Pod with free capacity; None if the vpod is even.
 
     Ties: the highest ordinal gives, and the lowest ordinal takes.
     """
     state = situation.state
     if state.options.topology is Topology.NONE:
-        return _between(situation, own, list(_accepting(state, own)), situation.fresh(own, set()))
+        return _move_between_pods(
+            situation, own, list(_accepting_ordinals(state, own)), situation.unused_ordinals(own, set())
+        )
     domains: dict[str, list[int]] = {name: [] for name in state.open}
-    for ordinal in _accepting(state, own):
+    for ordinal in _accepting_ordinals(state, own):
         domains.setdefault(state.slots[ordinal].domain, []).append(ordinal)
     totals = {name: sum(own[o] for o in ordinals) for name, ordinals in domains.items()}
     if totals:
@@ -99,18 +101,18 @@ def _next_move(situation: Situation, own: dict[int, int]) -> tuple[int, int] | N
             if totals[fullest] - totals[name] < 2:
                 break
             giver = max(domains[fullest], key=lambda o: (own[o], o))
-            taker = _emptiest(situation, own, giver, domains[name], situation.fresh(own, set(), name))
+            taker = _emptiest_taker(situation, own, giver, domains[name], situation.unused_ordinals(own, set(), name))
             if taker is not None:
                 return giver, taker
     for name in sorted(domains):
-        move = _between(situation, own, domains[name], situation.fresh(own, set(), name))
+        move = _move_between_pods(situation, own, domains[name], situation.unused_ordinals(own, set(), name))
         if move is not None:
             return move
     return None
 
 
-def _between(
-    situation: Situation, own: dict[int, int], holding: list[int], fresh: Iterator[int]
+def _move_between_pods(
+    situation: VPodView, own: dict[int, int], holding: list[int], fresh: Iterator[int]
 ) -> tuple[int, int] | None:
     if not holding:
         return None
@@ -118,22 +120,22 @@ def _between(
     if own[giver] < 2:
         return None
     emptier = (ordinal for ordinal in holding if own[giver] - own[ordinal] >= 2)
-    taker = _emptiest(situation, own, giver, emptier, fresh)
+    taker = _emptiest_taker(situation, own, giver, emptier, fresh)
     return (giver, taker) if taker is not None else None
 
 
-def _emptiest(
-    situation: Situation, own: dict[int, int], giver: int, holding: Iterable[int], fresh: Iterator[int]
+def _emptiest_taker(
+    situation: VPodView, own: dict[int, int], giver: int, holding: Iterable[int], fresh: Iterator[int]
 ) -> int | None:
     """Return the Pod with free capacity and the fewest own vreplicas that may take one from the giver by the policy."""
     by_load = sorted(holding, key=lambda o: (own[o], o))
-    takers = (o for o in chain(fresh, by_load) if situation.room(o, own.get(o, 0)))
+    takers = (o for o in chain(fresh, by_load) if situation.free_vreplicas(o, own.get(o, 0)))
     first = next(takers, None)
     if first is None or situation.state.options.policy is not PolicyName.POLICY:
         return first
-    refused = resize_by_policy.refusals(situation, own | {giver: own[giver] - 1})
+    refused = resize_by_policy.refusals_by_ordinal(situation, own | {giver: own[giver] - 1})
     return next((ordinal for ordinal in chain((first,), takers) if ordinal not in refused), None)
 
 
-def _accepting(state: State, own: dict[int, int]) -> Iterator[int]:
+def _accepting_ordinals(state: State, own: dict[int, int]) -> Iterator[int]:
     return (o for o in own if state.verdict(o).pod_class is PodClass.ACCEPT)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 from situate.vpod.model.pod_classes import Cause
 from situate.vpod.model.records import Places
 from situate.vpod.state.fairness_limits import Limit, Rule
-from situate.vpod.state.vpod_view import Situation
+from situate.vpod.state.vpod_view import VPodView
 
 FULL = "full"
 TOO_SMALL = "too small"
@@ -52,25 +52,25 @@ class Shortage(msgspec.Struct, frozen=True):
         return sentence if self.limit is None else f"{sentence}; {self.limit.rule}: {self.limit.message}"
 
 
-def missing_statefulset(name: str) -> str:
+def missing_statefulset_message(name: str) -> str:
     """Return the message about a missing StatefulSet, for the Event and for the condition of vpods with a shortage."""
     return f"StatefulSet {name} does not exist: create it, or correct the configuration of vpod"
 
 
-def shortage(situation: Situation, own: Places, left: int, limit: Limit | None) -> Shortage:
+def describe_shortage(situation: VPodView, own: Places, left: int, limit: Limit | None) -> Shortage:
     """Describe the shortage of a vpod that holds `own` after the decision.
 
     O(reasons + own entries) for vreplicas of weight 1; with a higher weight, each Pod with free capacity is checked.
     """
     state = situation.state
     ours = situation.known_places() | own.keys()
-    fit = sum(situation.room(ordinal, own.get(ordinal, 0)) > 0 for ordinal in ours)
+    fit = sum(situation.free_vreplicas(ordinal, own.get(ordinal, 0)) > 0 for ordinal in ours)
     if situation.weight == 1:
         slots = state.slots
         fit += sum(map(len, state.open.values())) - sum(o in slots and slots[o].open for o in ours)
     else:
         fit += sum(
-            ordinal not in ours and situation.room(ordinal, 0) > 0
+            ordinal not in ours and situation.free_vreplicas(ordinal, 0) > 0
             for ordinals in state.open.values()
             for ordinal in ordinals
         )
@@ -81,16 +81,16 @@ def shortage(situation: Situation, own: Places, left: int, limit: Limit | None) 
     missing = state.replicas - state.causes.total()
     if missing:
         counts[str(Cause.MISSING)] = counts.get(str(Cause.MISSING), 0) + missing
-    ceiling = "" if limit is not None else _ceiling(situation, left + sum(own.values()))
+    ceiling = "" if limit is not None else _ceiling_text(situation, left + sum(own.values()))
     return Shortage(left, state.replicas, fit, counts, limit, ceiling)
 
 
-def _ceiling(situation: Situation, wanted: int) -> str:
+def _ceiling_text(situation: VPodView, wanted: int) -> str:
     options, replicas = situation.state.options, situation.state.replicas
     most, each = options.max_replicas, options.capacity // situation.weight
     if most is None or not options.safe or not each:
         return ""
     alone = -(-wanted // each)
     if alone > most:
-        return f"{wanted} vreplicas need {counted(alone, 'pod')}, but maxReplicas is {most}"
+        return f"{wanted} vreplicas need {format_count(alone, 'pod')}, but maxReplicas is {most}"
     return f"maxReplicas is {most}, so no pods are added" if replicas >= most else ""

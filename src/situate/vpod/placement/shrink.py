@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from situate.vpod.model.records import Places
 
-Own = dict[int, int]
+OwnPlaces = dict[int, int]
 
 
-def from_highest(own: Places, surplus: int) -> Own:
+def remove_from_highest(own: Places, surplus: int) -> OwnPlaces:
     """Drop whole placements from the highest ordinal down, and cut the last one (step 6 of "Spread")."""
     left = dict(own)
     for ordinal in sorted(own, reverse=True):
@@ -24,7 +24,7 @@ def from_highest(own: Places, surplus: int) -> Own:
     return left
 
 
-def from_fullest(own: Places, surplus: int) -> Own:
+def remove_from_fullest(own: Places, surplus: int) -> OwnPlaces:
     """Remove each time from the fullest Pod, in a tie from the highest ordinal.
 
     Never increases max - min. Rule B9.

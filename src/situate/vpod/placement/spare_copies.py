@@ -14,15 +14,15 @@ from math import inf
 
 from situate.vpod.model.options import PolicyName
 from situate.vpod.model.pod_classes import PodClass
-from situate.vpod.model.records import NO_PLACES, Entry, Places
+from situate.vpod.model.records import NO_PLACES, Places, VPodEntry
 from situate.vpod.model.vpod import Key
-from situate.vpod.state.fairness_limits import Rule, namespace_room
+from situate.vpod.state.fairness_limits import Rule, namespace_free_units
 from situate.vpod.state.state import State
-from situate.vpod.state.vpod_view import Situation
+from situate.vpod.state.vpod_view import VPodView
 
 
 @dataclass(slots=True)
-class Due:
+class UnitsOwed:
     """Units that spare copies have to free: on any Pod, and in the quota of one namespace."""
 
     anywhere: float = 0.0
@@ -32,7 +32,7 @@ class Due:
     def units(self, namespace: str) -> float:
         return max(self.anywhere, self.by_namespace.get(namespace, 0.0), 0.0)
 
-    def pay(self, namespace: str, units: int) -> None:
+    def reduce(self, namespace: str, units: int) -> None:
         self.anywhere -= units
         if namespace in self.by_namespace:
             self.by_namespace[namespace] -= units
@@ -41,27 +41,27 @@ class Due:
         return self.anywhere > 0 or any(units > 0 for units in self.by_namespace.values())
 
 
-def aim(situation: Situation, key: Key, wanted: int, target: int, own: Places) -> int:
+def vreplicas_to_hold(situation: VPodView, key: Key, wanted: int, target: int, own: Places) -> int:
     """Return the number of vreplicas, from `wanted` to `target`, that a vpod with places `own` should hold."""
     state, held = situation.state, sum(own.values())
     if target <= wanted or not state.options.safe:
         return target
     if len(state.short) > (key in state.short):
-        owed = due(state, key)
+        owed = units_owed(state, key)
         units = owed.units(key.namespace)
         if units or key.namespace in owed.by_namespace:
-            return max(wanted, min(held, target) - _returned(situation, own, wanted, units))
+            return max(wanted, min(held, target) - _copies_to_return(situation, own, wanted, units))
     if held < target:
-        return min(target, max(wanted, held) + _units_to_spare(situation, wanted - held) // situation.weight)
+        return min(target, max(wanted, held) + _spare_units(situation, wanted - held) // situation.weight)
     return target
 
 
-def due(state: State, apart: Key | None = None) -> Due:
+def units_owed(state: State, apart: Key | None = None) -> UnitsOwed:
     """Return the units that vpods with a shortage lack, minus the units that no reservation takes.
 
     `apart` is left out, because a vpod returns no copies to itself.
     """
-    found = Due()
+    found = UnitsOwed()
     lacking: Counter[str] = Counter()
     heavy: set[str] = set()
     for entry in state.short.values():
@@ -80,33 +80,35 @@ def due(state: State, apart: Key | None = None) -> Due:
     if found.anywhere:
         found.anywhere -= _unreserved_units(state)
     for namespace, units in lacking.items():
-        room = namespace_room(state, namespace)
+        room = namespace_free_units(state, namespace)
         found.by_namespace[namespace] = inf if namespace in heavy else units - max(0, room or 0)
     return found
 
 
-def givers(state: State) -> list[Key]:
+def spare_copy_givers(state: State) -> list[Key]:
     """Return the fewest vpods whose next decision returns enough spare copies to the vpods with a shortage.
 
     Vpods with the most spare copies come first.
     """
     if not state.spare or not state.short:
         return []
-    owed = due(state)
+    owed = units_owed(state)
     found = []
-    holders = [entry for entry in state.vpods.values() if _spare(entry) > 0]
-    for entry in sorted(holders, key=lambda each: (-_spare(each), each.key)):
+    holders = [entry for entry in state.vpods.values() if _spare_count(entry) > 0]
+    for entry in sorted(holders, key=lambda each: (-_spare_count(each), each.key)):
         if not owed:
             break
-        situation = Situation.of(state, entry.as_vpod())
-        returned = _returned(situation, entry.reserved or NO_PLACES, entry.wanted, owed.units(entry.key.namespace))
+        situation = VPodView.from_state(state, entry.as_vpod())
+        returned = _copies_to_return(
+            situation, entry.reserved or NO_PLACES, entry.wanted, owed.units(entry.key.namespace)
+        )
         if returned:
             found.append(entry.key)
-            owed.pay(entry.key.namespace, returned * entry.weight)
+            owed.reduce(entry.key.namespace, returned * entry.weight)
     return found
 
 
-def takers(state: State, targets: Iterable[tuple[Entry, int]]) -> list[Key]:
+def spare_copy_takers(state: State, targets: Iterable[tuple[VPodEntry, int]]) -> list[Key]:
     """Return the vpods that lack spare copies and for which there is free capacity, in the order of `targets`."""
     room = _unreserved_units(state) - state.pending.total()
     found = []
@@ -120,17 +122,21 @@ def takers(state: State, targets: Iterable[tuple[Entry, int]]) -> list[Key]:
     return found
 
 
-def returnable(situation: Situation, own: Mapping[int, int]) -> dict[int, int]:
+def returnable_places(situation: VPodView, own: Mapping[int, int]) -> dict[int, int]:
     """Return the vreplicas whose removal frees capacity: those on accepting Pods within their capacity."""
     verdict = situation.state.verdict
-    return {o: n for o, n in own.items() if verdict(o).pod_class is PodClass.ACCEPT and situation.overcommit(o, n) <= 0}
+    return {
+        o: n
+        for o, n in own.items()
+        if verdict(o).pod_class is PodClass.ACCEPT and situation.overcommitted_units(o, n) <= 0
+    }
 
 
-def _spare(entry: Entry) -> int:
+def _spare_count(entry: VPodEntry) -> int:
     return entry.reserved_total - entry.wanted if entry.listed else 0
 
 
-def _returned(situation: Situation, own: Places, wanted: int, units: float) -> int:
+def _copies_to_return(situation: VPodView, own: Places, wanted: int, units: float) -> int:
     """Return the number of copies to return, to free up to `units` units.
 
     As many vreplicas as wanted stay on Pods that are not about to reject them.
@@ -139,11 +145,11 @@ def _returned(situation: Situation, own: Places, wanted: int, units: float) -> i
         return 0
     state = situation.state
     lasting = sum(n for o, n in own.items() if state.verdict(o).until is None)
-    most = max(0, min(sum(returnable(situation, own).values()), lasting - wanted))
+    most = max(0, min(sum(returnable_places(situation, own).values()), lasting - wanted))
     return most if units == inf else min(most, -(-int(units) // situation.weight))
 
 
-def _units_to_spare(situation: Situation, still_wanted: int) -> int:
+def _spare_units(situation: VPodView, still_wanted: int) -> int:
     """Return the units for which no other vpod waits, after the vpod's own missing vreplicas are deducted."""
     state, entry = situation.state, situation.entry
     waiting = state.pending.total()

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.cycle.node_sampling import best
+from situate.framework.cycle.node_sampling import index_of_best
 from situate.framework.results.verdict import first_refusals, refuse
 from situate.vpod.policy.filters import Filter
 from situate.vpod.policy.registry import CompiledPolicy
 from situate.vpod.policy.scores import Direction
 from situate.vpod.policy.status import SUCCESS, Code, Status
-from situate.vpod.policy.view import Bools, View
+from situate.vpod.policy.view import Bools, PolicyView
 
 
 class Arithmetic(enum.Enum):
@@ -28,7 +28,7 @@ class Arithmetic(enum.Enum):
     WRAPPING = "wrapping"  # modulo 2**64, as v0.43.0 does
 
 
-def feasible_pods(view: View, filters: Iterable[Filter]) -> Bools:
+def feasible_pods(view: PolicyView, filters: Iterable[Filter]) -> Bools:
     """Return the schedulable Pods that pass every filter."""
     passing = view.schedulable.copy()
     for plugin in filters:
@@ -36,7 +36,7 @@ def feasible_pods(view: View, filters: Iterable[Filter]) -> Bools:
     return passing
 
 
-def filter_reasons(view: View, filters: Iterable[Filter]) -> list[str]:
+def filter_reasons(view: PolicyView, filters: Iterable[Filter]) -> list[str]:
     """Return for each Pod the reason of the first filter that it fails; empty if it may take one more."""
     reasons = [""] * len(view.ordinals)
     verdicts = ((plugin.reason, refuse(~plugin.passes(view), plugin.reason)) for plugin in filters)
@@ -46,13 +46,13 @@ def filter_reasons(view: View, filters: Iterable[Filter]) -> list[str]:
     return reasons
 
 
-def refusal_of(view: View, pod: int, filters: Iterable[Filter]) -> str:
+def refusal_of(view: PolicyView, pod: int, filters: Iterable[Filter]) -> str:
     """Return the reason of the first filter that the Pod at this index fails, as `filter_reasons`; empty if none."""
     return next((plugin.reason for plugin in filters if not plugin.passes(view)[pod]), "")
 
 
 def weighted_sums(
-    view: View, candidates: Bools, policy: CompiledPolicy, arithmetic: Arithmetic
+    view: PolicyView, candidates: Bools, policy: CompiledPolicy, arithmetic: Arithmetic
 ) -> tuple[NDArray[np.int64] | NDArray[np.uint64], Status]:
     """Return the sum of each Pod, shape (pods,); only the sums of candidates are valid.
 
@@ -73,7 +73,7 @@ def weighted_sums(
 
 
 def best_pod(
-    view: View, candidates: Bools, policy: CompiledPolicy, direction: Direction, arithmetic: Arithmetic
+    view: PolicyView, candidates: Bools, policy: CompiledPolicy, direction: Direction, arithmetic: Arithmetic
 ) -> tuple[int | None, Status]:
     """Return the index of the candidate with the highest sum; None without candidates or after a score error.
 
@@ -87,4 +87,4 @@ def best_pod(
         return None, status
     if direction is Direction.REMOVE:
         indices = indices[::-1]
-    return int(indices[best(sums[indices])]), SUCCESS
+    return int(indices[index_of_best(sums[indices])]), SUCCESS

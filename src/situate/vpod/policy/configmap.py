@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from situate.objects.settings.section import Mistake, did_you_mean, shown
+from situate.objects.settings.section import Mistake, format_value, spelling_hint
 from situate.vpod.policy.arguments import InvalidArguments
 from situate.vpod.policy.registry import FILTERS, MAX_WEIGHT, MIN_WEIGHT, SCORES, Policy, Predicate, Priority
 
@@ -30,15 +30,15 @@ class _Findings:
     mistakes: list[Mistake] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def wrong(self, path: str, found: object, allowed: str) -> None:
-        self.mistakes.append(Mistake(path, "" if found is None else shown(found), allowed))
+    def add_mistake(self, path: str, found: object, allowed: str) -> None:
+        self.mistakes.append(Mistake(path, "" if found is None else format_value(found), allowed))
 
 
 def parse_policy(data: object) -> ParsedPolicy:
     """Parse the policy in a ConfigMap's `data`, or return all mistakes. Never raises, for any `data`."""
     findings = _Findings()
     if not isinstance(data, Mapping):
-        findings.wrong("data", data, "an object with the keys predicates and priorities")
+        findings.add_mistake("data", data, "an object with the keys predicates and priorities")
         return ParsedPolicy(None, tuple(findings.mistakes))
     predicates = tuple(_predicates(data, findings))
     priorities = tuple(_priorities(data, findings))
@@ -50,7 +50,7 @@ def _predicates(data: Mapping[object, object], findings: _Findings) -> Iterator[
     for path, entry in _entries(data, "predicates", findings):
         fields = _fields(path, entry, ("name", "args"), findings)
         name = _plugin_name(path, fields, FILTERS, findings)
-        args = _args(path, fields, FILTERS.get(name), findings)
+        args = _parse_args(path, fields, FILTERS.get(name), findings)
         yield Predicate(name, args)
 
 
@@ -58,8 +58,8 @@ def _priorities(data: Mapping[object, object], findings: _Findings) -> Iterator[
     for path, entry in _entries(data, "priorities", findings):
         fields = _fields(path, entry, ("name", "weight", "args"), findings)
         name = _plugin_name(path, fields, SCORES, findings)
-        weight = _weight(path, fields, findings)
-        args = _args(path, fields, SCORES.get(name), findings)
+        weight = _parse_weight(path, fields, findings)
+        args = _parse_args(path, fields, SCORES.get(name), findings)
         yield Priority(name, weight, args)
 
 
@@ -69,25 +69,25 @@ def _entries(
     path = f"data.{key}"
     allowed = 'a JSON array in a string, such as [{"Name": "PodFitsResources"}] or []'
     if key not in data:
-        findings.wrong(path, None, allowed)
+        findings.add_mistake(path, None, allowed)
         return
     text = data[key]
     if not isinstance(text, str):
-        findings.wrong(path, text, allowed)
+        findings.add_mistake(path, text, allowed)
         return
     try:
         array = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        findings.wrong(path, text, f"{allowed} ({error})")
+        findings.add_mistake(path, text, f"{allowed} ({error})")
         return
     if array is not None and not isinstance(array, list):
-        findings.wrong(path, text, allowed)
+        findings.add_mistake(path, text, allowed)
         return
     for index, entry in enumerate(array or ()):
         if isinstance(entry, dict):
             yield f"{path}[{index}]", entry
         else:
-            findings.wrong(f"{path}[{index}]", entry, 'an object such as {"Name": "PodFitsResources"}')
+            findings.add_mistake(f"{path}[{index}]", entry, 'an object such as {"Name": "PodFitsResources"}')
 
 
 def _fields(
@@ -100,7 +100,7 @@ def _fields(
         if folded in known:
             fields[folded] = value
         else:
-            findings.notes.append(f"{path}: field {shown(name)} is ignored; known fields are {', '.join(known)}")
+            findings.notes.append(f"{path}: field {format_value(name)} is ignored; known fields are {', '.join(known)}")
     return fields
 
 
@@ -108,34 +108,34 @@ def _plugin_name(path: str, fields: Mapping[str, object], known: Mapping[str, ob
     """Return the name as written. An unknown name stays in the policy, which skips it, and gets a note."""
     name = fields.get("name")
     if not isinstance(name, str):
-        findings.wrong(f"{path}.name", name, f"the name of a plugin: {', '.join(sorted(known))}")
+        findings.add_mistake(f"{path}.name", name, f"the name of a plugin: {', '.join(sorted(known))}")
         return ""
     if name not in known:
-        hint = did_you_mean(name[:80], known) or f"known plugins are {', '.join(sorted(known))}"
-        findings.notes.append(f"{path}: no plugin is named {shown(name)}, so vpod skips it; {hint}")
+        hint = spelling_hint(name[:80], known) or f"known plugins are {', '.join(sorted(known))}"
+        findings.notes.append(f"{path}: no plugin is named {format_value(name)}, so vpod skips it; {hint}")
     return name
 
 
-def _weight(path: str, fields: Mapping[str, object], findings: _Findings) -> int:
+def _parse_weight(path: str, fields: Mapping[str, object], findings: _Findings) -> int:
     weight = fields.get("weight")
     if weight is None:
         return 0
     if isinstance(weight, int) and not isinstance(weight, bool) and MIN_WEIGHT <= weight <= MAX_WEIGHT:
         return weight
-    findings.wrong(f"{path}.weight", weight, f"an integer from {MIN_WEIGHT} to {MAX_WEIGHT}")
+    findings.add_mistake(f"{path}.weight", weight, f"an integer from {MIN_WEIGHT} to {MAX_WEIGHT}")
     return 0
 
 
-def _args(
+def _parse_args(
     path: str, fields: Mapping[str, object], plugin: Callable[[str | None], object] | None, findings: _Findings
 ) -> str | None:
     args = fields.get("args")
     if args is not None and not isinstance(args, str):
-        findings.wrong(f"{path}.args", args, 'JSON inside a string, such as "{\\"MaxSkew\\": 2}"')
+        findings.add_mistake(f"{path}.args", args, 'JSON inside a string, such as "{\\"MaxSkew\\": 2}"')
         return None
     if plugin is not None:
         try:
             plugin(args)
         except InvalidArguments as error:
-            findings.wrong(f"{path}.args", error.found, error.allowed)
+            findings.add_mistake(f"{path}.args", error.found, error.allowed)
     return args

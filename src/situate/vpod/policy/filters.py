@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from situate.vpod.policy.spread import widest_gap
-from situate.vpod.policy.view import Bools, View
+from situate.vpod.policy.view import Bools, PolicyView
 
 INVALID_ARGUMENTS = "invalid arguments"
 FULL = "pod at full capacity"
@@ -25,7 +25,7 @@ class PodFitsResources:
 
     reason: str = FULL
 
-    def passes(self, view: View) -> Bools:
+    def passes(self, view: PolicyView) -> Bools:
         if not view.free_known:
             return np.ones(len(view.ordinals), dtype=np.bool_)
         return view.free >= view.weight
@@ -38,7 +38,7 @@ class NoMaxResourceCount:
     num_partitions: int
     reason: str = TOO_MANY_PODS
 
-    def passes(self, view: View) -> Bools:
+    def passes(self, view: PolicyView) -> Bools:
         if int(view.in_spread.sum()) + 1 <= self.num_partitions:
             return np.ones(len(view.ordinals), dtype=np.bool_)
         return view.in_spread.copy()
@@ -54,7 +54,7 @@ class EvenPodSpread:
     max_skew: int
     reason: str = UNEVEN
 
-    def passes(self, view: View) -> Bools:
+    def passes(self, view: PolicyView) -> Bools:
         if view.replicas == 0:
             return np.ones(len(view.ordinals), dtype=np.bool_)
         compared = view.schedulable & ((view.own != 0) | (view.free > 0))
@@ -67,7 +67,7 @@ class RefusesAll:
 
     reason: str = INVALID_ARGUMENTS
 
-    def passes(self, view: View) -> Bools:
+    def passes(self, view: PolicyView) -> Bools:
         return np.zeros(len(view.ordinals), dtype=np.bool_)
 
 

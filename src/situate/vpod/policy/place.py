@@ -14,12 +14,12 @@ from situate.vpod.policy.filters import NoMaxResourceCount, PodFitsResources
 from situate.vpod.policy.registry import CompiledPolicy
 from situate.vpod.policy.scores import Direction
 from situate.vpod.policy.status import SUCCESS, Status
-from situate.vpod.policy.view import View
+from situate.vpod.policy.view import PolicyView
 
-ROOM = PodFitsResources()
+CAPACITY_FILTER = PodFitsResources()
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class PlacementOutcome(msgspec.Struct, frozen=True):
     """The change: `changes` maps ordinals to the positive number of vreplicas added or removed."""
 
     changes: dict[int, int]
@@ -27,23 +27,23 @@ class Outcome(msgspec.Struct, frozen=True):
     status: Status = SUCCESS  # an error if a plugin could not score, which ended the loop
 
 
-def placed(view: View, policy: CompiledPolicy, vreplicas: int) -> Outcome:
+def place_vreplicas(view: PolicyView, policy: CompiledPolicy, vreplicas: int) -> PlacementOutcome:
     """Place more vreplicas one by one, each on the best Pod with free capacity that passes every predicate then."""
     work = view.copy()
     changes: dict[int, int] = {}
-    filters = (ROOM, *policy.filters)
+    filters = (CAPACITY_FILTER, *policy.filters)
     for left in range(vreplicas, 0, -1):
         candidates = feasible_pods(work, filters)
         pod, status = best_pod(work, candidates, policy, Direction.PLACE, Arithmetic.EXACT)
         if pod is None:
-            return Outcome(changes, left, status)
+            return PlacementOutcome(changes, left, status)
         work.add(pod, 1)
         ordinal = int(work.ordinals[pod])
         changes[ordinal] = changes.get(ordinal, 0) + 1
-    return Outcome(changes, 0)
+    return PlacementOutcome(changes, 0)
 
 
-def most_that_fit(view: View, policy: CompiledPolicy) -> int:
+def capacity_upper_bound(view: PolicyView, policy: CompiledPolicy) -> int:
     """Return an upper bound of the vreplicas that fit on the view, from the free capacity and the number of Pods."""
     rooms = np.sort(np.maximum(view.free[view.schedulable] // view.weight, 0))[::-1]
     limits = [plugin.num_partitions for plugin in policy.filters if isinstance(plugin, NoMaxResourceCount)]
@@ -52,7 +52,7 @@ def most_that_fit(view: View, policy: CompiledPolicy) -> int:
     return int(rooms[:pods].sum())
 
 
-def removed(view: View, policy: CompiledPolicy, vreplicas: int) -> Outcome:
+def remove_vreplicas(view: PolicyView, policy: CompiledPolicy, vreplicas: int) -> PlacementOutcome:
     """Remove vreplicas one by one, each from the best Pod that still holds some.
 
     Predicates choose among these Pods. If they refuse all Pods, or a Pod cannot be scored, the highest ordinal loses a
@@ -63,7 +63,7 @@ def removed(view: View, policy: CompiledPolicy, vreplicas: int) -> Outcome:
     for left in range(vreplicas, 0, -1):
         holding = work.schedulable & (work.own > 0)
         if not holding.any():
-            return Outcome(changes, left)
+            return PlacementOutcome(changes, left)
         candidates = holding & feasible_pods(work, policy.filters)
         pod, _ = best_pod(work, candidates, policy, Direction.REMOVE, Arithmetic.EXACT)
         if pod is None:
@@ -71,4 +71,4 @@ def removed(view: View, policy: CompiledPolicy, vreplicas: int) -> Outcome:
         work.add(pod, -1)
         ordinal = int(work.ordinals[pod])
         changes[ordinal] = changes.get(ordinal, 0) + 1
-    return Outcome(changes, 0)
+    return PlacementOutcome(changes, 0)

@@ -1,6 +1,6 @@
 """Plugins by name, and compiled policies.
 
-A `Policy` is the configured text. `compiled` looks up its plugins once, so that a decision parses nothing.
+A `Policy` is the configured text. `compile_policy` looks up its plugins once, so that a decision parses nothing.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def score_plugin(priority: Priority) -> Score:
         return NoScore()
 
 
-def compiled(policy: Policy) -> CompiledPolicy:
+def compile_policy(policy: Policy) -> CompiledPolicy:
     """Return the plugins to run. As upstream keys scores by name, the last of several equal priorities counts."""
     priorities = {priority.name: priority for priority in policy.priorities if priority.name in SCORES}
     return CompiledPolicy(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from situate.vpod.policy.filters import INVALID_ARGUMENTS
 from situate.vpod.policy.spread import unevenness
 from situate.vpod.policy.status import Code
-from situate.vpod.policy.view import UNKNOWN_DOMAIN, Bools, Domains, Ints, View
+from situate.vpod.policy.view import UNKNOWN_DOMAIN, Bools, Domains, Ints, PolicyView
 
 
 class Scores(msgspec.Struct, frozen=True):
@@ -49,34 +49,34 @@ class PodSpreadScore:
 
     direction: Direction
 
-    def scores(self, view: View) -> Scores:
+    def scores(self, view: PolicyView) -> Scores:
         if view.replicas == 0:
-            return _no_opinion(view)
+            return _zero_scores(view)
         if self.direction is Direction.PLACE:
             compared = view.schedulable & ((view.own != 0) | (view.free != 0))
         else:
             compared = view.schedulable & view.in_spread
-        return Scores(-unevenness(view.own, compared, self.direction), True, _none(view))
+        return Scores(-unevenness(view.own, compared, self.direction), True, _no_pods(view))
 
 
 @dataclass(frozen=True, slots=True)
 class DomainSpreadScore:
     """AvailabilityNodePriority, AvailabilityZonePriority, and the two that remove."""
 
-    over: Literal["node", "zone"]
+    domain_kind: Literal["node", "zone"]
     direction: Direction
 
-    def scores(self, view: View) -> Scores:
+    def scores(self, view: PolicyView) -> Scores:
         if view.replicas == 0:
-            return _no_opinion(view)
-        domains = view.nodes if self.over == "node" else view.zones
+            return _zero_scores(view)
+        domains = view.nodes if self.domain_kind == "node" else view.zones
         failed = domains.of_pod == UNKNOWN_DOMAIN
         return Scores(
             -np.where(failed, 0, self._penalties(domains)),
             True,
             failed,
             Code.ERROR,
-            f"{self.over} does not exist",
+            f"{self.domain_kind} does not exist",
         )
 
     def _penalties(self, domains: Domains) -> Ints:
@@ -92,17 +92,17 @@ class OrdinalScore:
 
     direction: Direction
 
-    def scores(self, view: View) -> Scores:
+    def scores(self, view: PolicyView) -> Scores:
         if self.direction is Direction.PLACE:
-            return Scores(-view.ordinals, True, _none(view))
-        return Scores(view.ordinals, False, _none(view))
+            return Scores(-view.ordinals, True, _no_pods(view))
+        return Scores(view.ordinals, False, _no_pods(view))
 
 
 @dataclass(frozen=True, slots=True)
 class NoScore:
     """Replaces a priority with invalid arguments. Upstream scores nothing in this case."""
 
-    def scores(self, view: View) -> Scores:
+    def scores(self, view: PolicyView) -> Scores:
         every = np.ones(len(view.ordinals), dtype=np.bool_)
         return Scores(np.zeros_like(view.ordinals), False, every, Code.UNSCHEDULABLE, INVALID_ARGUMENTS)
 
@@ -110,10 +110,10 @@ class NoScore:
 Score = PodSpreadScore | DomainSpreadScore | OrdinalScore | NoScore
 
 
-def _none(view: View) -> Bools:
+def _no_pods(view: PolicyView) -> Bools:
     return np.zeros(len(view.ordinals), dtype=np.bool_)
 
 
-def _no_opinion(view: View) -> Scores:
+def _zero_scores(view: PolicyView) -> Scores:
     """Return score 0 for all Pods, as upstream does without replicas."""
-    return Scores(np.zeros_like(view.ordinals), False, _none(view))
+    return Scores(np.zeros_like(view.ordinals), False, _no_pods(view))

@@ -46,7 +46,7 @@ class Status(msgspec.Struct, frozen=True):
 SUCCESS = Status()
 
 
-def merged(statuses: Iterable[Status]) -> Status:
+def merge_statuses(statuses: Iterable[Status]) -> Status:
     """Merge statuses: error over unschedulable over success, with the reasons of all failures in order."""
     answers = tuple(statuses)
     return Status(

@@ -36,7 +36,7 @@ class Domains(msgspec.Struct, frozen=True):
             self.in_spread[domain] = self.own[domain] > 0
 
 
-class View(msgspec.Struct, frozen=True):
+class PolicyView(msgspec.Struct, frozen=True):
     """The Pods in ascending order of ordinal. All arrays except the domains' have one entry for each Pod."""
 
     replicas: int  # spec.replicas, the `R` of docs/spec/vpod.md
@@ -50,9 +50,9 @@ class View(msgspec.Struct, frozen=True):
     weight: int = 1  # units that one vreplica costs
     free_known: bool = True  # False: no Pod was ever seen, so the free capacity is unknown
 
-    def copy(self) -> View:
+    def copy(self) -> PolicyView:
         """Copy the view with writable counts. Arrays that never change during a decision are shared."""
-        return View(
+        return PolicyView(
             self.replicas,
             self.ordinals,
             self.schedulable,
@@ -65,7 +65,7 @@ class View(msgspec.Struct, frozen=True):
             self.free_known,
         )
 
-    def with_empty_pod(self, capacity: int) -> View:
+    def with_empty_pod(self, capacity: int) -> PolicyView:
         """Return the view with one more, empty Pod at the end. Its node and zone are a guess: the first ones."""
         ordinal = int(self.ordinals[-1]) + 1 if len(self.ordinals) else 0
         return msgspec.structs.replace(

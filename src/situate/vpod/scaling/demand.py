@@ -10,32 +10,32 @@ from collections.abc import Iterable
 
 from situate.vpod.model.options import Options, PolicyName, Topology
 from situate.vpod.model.pod_classes import Cause, PodClass
-from situate.vpod.model.records import Entry
+from situate.vpod.model.records import VPodEntry
 from situate.vpod.placement import resize_by_policy
 from situate.vpod.placement.decide import effective_target
 from situate.vpod.policy.registry import EVEN_POD_SPREAD
-from situate.vpod.state.fairness_limits import limit, namespace_quota
+from situate.vpod.state.fairness_limits import namespace_quota, strictest_limit
 from situate.vpod.state.state import State
-from situate.vpod.state.vpod_view import Situation
+from situate.vpod.state.vpod_view import VPodView
 
-_ABSENT = (Cause.MISSING, Cause.PENDING)
+_ABSENT_CAUSES = (Cause.MISSING, Cause.PENDING)
 
 
-def target_of(state: State, entry: Entry) -> int:
+def demand_target(state: State, entry: VPodEntry) -> int:
     """Return the target of step 5 that counts as demand, with the Pods that `minReplicas` will bring."""
     options = state.options
     coming = options.min_replicas if options.max_replicas is None else min(options.min_replicas, options.max_replicas)
     return effective_target(state, entry.wanted, max(coming, state.causes[Cause.NONE]))
 
 
-def items(state: State) -> Counter[int]:
+def demand_by_weight(state: State) -> Counter[int]:
     """Return the vreplicas by weight that count as demand: no vreplica above a Pod's capacity or a namespace's quota.
 
     Running vreplicas above a quota count. They are never removed, and other namespaces lack the capacity that they use.
     """
     counts: Counter[int] = Counter()
     asked = [
-        (entry, target_of(state, entry))
+        (entry, demand_target(state, entry))
         for entry in state.vpods.values()
         if entry.listed and entry.weight <= state.options.capacity
     ]
@@ -72,13 +72,13 @@ def wasted_ordinals(state: State) -> list[int]:
 
 def pods_needed(state: State) -> int:
     """Return the least R' for which ordinals 0..R'-1 hold the demand, before any limit on replicas."""
-    wanted = items(state)
+    wanted = demand_by_weight(state)
     capacity = state.options.capacity
     bins = bins_needed(wanted, capacity)
     if len(wanted) > 1 or (wanted and 1 not in wanted):
-        bins = max(bins, _with_what_lies(state))
-    if _rules_may_want_more(state.options):
-        bins = max(bins, _one_more(state))
+        bins = max(bins, _pods_without_repacking(state))
+    if _rules_may_need_pods(state.options):
+        bins = max(bins, _extra_pod_for_rules(state))
     for ordinal in wasted_ordinals(state):
         if ordinal >= bins:
             break
@@ -101,16 +101,16 @@ def bins_needed(wanted: Counter[int], capacity: int, rooms: Iterable[tuple[int, 
         left = wanted[weight]
         after: list[tuple[int, int]] = []
         for room, pods in runs:
-            filled, left = _run_filled(room, pods, weight, left)
+            filled, left = _fill_run(room, pods, weight, left)
             after += filled
         new = -(-left // (capacity // weight))
         opened += new
-        after += _run_filled(capacity, new, weight, left)[0]
+        after += _fill_run(capacity, new, weight, left)[0]
         runs = after
     return opened
 
 
-def _run_filled(room: int, pods: int, weight: int, wanted: int) -> tuple[list[tuple[int, int]], int]:
+def _fill_run(room: int, pods: int, weight: int, wanted: int) -> tuple[list[tuple[int, int]], int]:
     """Fill a run of equal Pods from its beginning. Return the resulting runs and the vreplicas left over."""
     each = room // weight
     if not each or not wanted or not pods:
@@ -126,7 +126,7 @@ def _run_filled(room: int, pods: int, weight: int, wanted: int) -> tuple[list[tu
     return runs, wanted
 
 
-def _with_what_lies(state: State) -> int:
+def _pods_without_repacking(state: State) -> int:
     """Return the Pods needed if existing vreplicas stay: the present ones, and new ones for vreplicas that fit nowhere.
 
     Placing never repacks other vpods, so first-fit-decreasing from nothing may assume capacity that does not exist.
@@ -134,17 +134,17 @@ def _with_what_lies(state: State) -> int:
     capacity = state.options.capacity
     wasted = set(wasted_ordinals(state))
     # free capacities of at most R Pods; ordinals without a slot are empty
-    known = {o: max(0, state.free(o)) for o in state.slots if o < state.replicas and o not in wasted}
+    known = {o: max(0, state.free_units(o)) for o in state.slots if o < state.replicas and o not in wasted}
     bare = state.replicas - len(wasted) - len(known)
     pending: Counter[int] = Counter()
     short = False
     for entry in state.vpods.values():
         # Capacity does not help a vpod that a rule limits. A quota even grows with the Pods, and falls with them.
-        if not entry.listed or entry.ruled_out or entry.weight > capacity:
+        if not entry.listed or entry.is_limited_by_rule or entry.weight > capacity:
             continue
         short = short or (entry.short_since is not None and entry.wanted > entry.reserved_total)
         # copies that `minReplicas` adds are no shortage, but they use new capacity (D6)
-        pending[entry.weight] += max(0, target_of(state, entry) - entry.reserved_total)
+        pending[entry.weight] += max(0, demand_target(state, entry) - entry.reserved_total)
     pending = +pending
     if not short or not pending:
         return 0
@@ -153,16 +153,16 @@ def _with_what_lies(state: State) -> int:
     return state.replicas - len(wasted) + more
 
 
-def _rules_may_want_more(options: Options) -> bool:
+def _rules_may_need_pods(options: Options) -> bool:
     """Return whether a rule can cause a shortage despite free capacity that another Pod may end."""
     if options.policy is PolicyName.POLICY:
         return options.placing.has_predicate(EVEN_POD_SPREAD)
     return options.topology is not Topology.NONE and options.topology_required
 
 
-def _one_more(state: State) -> int:
+def _extra_pod_for_rules(state: State) -> int:
     """Return one Pod above the present ones if that helps a vpod limited by a rule, and no Pod is about to start."""
-    if any(state.causes[cause] for cause in _ABSENT) or state.causes.total() < state.replicas:
+    if any(state.causes[cause] for cause in _ABSENT_CAUSES) or state.causes.total() < state.replicas:
         return 0
     if any(slot.verdict.until is not None for o, slot in state.slots.items() if o < state.replicas):
         return 0  # it terminates or is not ready: it will either accept again or reject
@@ -170,17 +170,17 @@ def _one_more(state: State) -> int:
         return 0  # one Pod for each vreplica did not help, so one more will not
     return (
         state.replicas - len(wasted_ordinals(state)) + 1
-        if any(_is_helped(state, e) for e in state.vpods.values())
+        if any(_is_helped_by_pod(state, e) for e in state.vpods.values())
         else 0
     )
 
 
-def _is_helped(state: State, entry: Entry) -> bool:
+def _is_helped_by_pod(state: State, entry: VPodEntry) -> bool:
     """Return whether the vpod has a shortage that another Pod reduces. As the shortage falls, this ends."""
     if entry.short_since is None or entry.wanted <= entry.reserved_total or entry.weight > state.options.capacity:
         return False
-    situation = Situation.of(state, entry.as_vpod())
-    limited = limit(situation, entry.key.namespace, entry.priority, entry.reserved_total)
+    situation = VPodView.from_state(state, entry.as_vpod())
+    limited = strictest_limit(situation, entry.key.namespace, entry.priority, entry.reserved_total)
     if limited is not None and limited.vreplicas == 0:
         return False  # for example a quota causes the shortage, whatever the free capacity
     if state.options.policy is not PolicyName.POLICY:

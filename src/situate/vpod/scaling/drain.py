@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from situate.vpod.model.records import DrainGoal, Entry, Places
+from situate.vpod.model.records import DrainGoal, Places, VPodEntry
 from situate.vpod.model.vpod import Key, Placement, VPod
 from situate.vpod.placement.decide import Decision, decide
 from situate.vpod.state.state import State
 
-LOOK_AGAIN_S: Final = 5.0
+RETRY_S: Final = 5.0
 """Seconds until the next search for another place."""
 
 
@@ -29,21 +29,23 @@ class Eviction:
     ordinal: int
 
 
-def leaving(state: State) -> list[Key]:
+def vpods_on_drained_pods(state: State) -> list[Key]:
     """Return the vpods with vreplicas on drained ordinals, in lister order."""
     if state.drain is None:
         return []
     target = state.drain.target
-    return [key for key, entry in state.vpods.items() if _lies_from(entry, target)]
+    return [key for key, entry in state.vpods.items() if _has_places_from(entry, target)]
 
 
-def place(state: State, vpod: VPod, now: float, ready: Callable[[Key, str], bool] | None = None) -> Decision:
+def schedule_during_drain(
+    state: State, vpod: VPod, now: float, ready: Callable[[Key, str], bool] | None = None
+) -> Decision:
     """Schedule a vpod, and move it off the Pods of a drain, if there is one. The caller commits the decision.
 
     Without `drain.surge`, every vreplica that finds another place leaves in one write. With `drain.surge`, up to
-    `surge` vreplicas are added first. As many old ones go once every Pod is `ready`, or after `settle`; see `retry_at`.
-    If a rule such as a full quota forbids any addition, the vpod moves as without surge. This respects the rule, and
-    unused Pods still go (L4).
+    `surge` vreplicas are added first. As many old ones go once every Pod is `ready`, or after `settle`; see
+    `next_retry_time`. If a rule such as a full quota forbids any addition, the vpod moves as without surge. This
+    respects the rule, and unused Pods still go (L4).
     """
     state.advance(now)
     entry = state.vpods.get(vpod.key)
@@ -58,7 +60,7 @@ def place(state: State, vpod: VPod, now: float, ready: Callable[[Key, str], bool
         if settled or (ready is not None and all(ready(vpod.key, p.pod_name) for p in entry.result)):
             state.set_surge(vpod.key, 0)
             return decide(state, vpod, now)
-    elif amount := _amount_from(entry, state):
+    elif amount := _vreplicas_from(entry, state):
         state.set_surge(vpod.key, min(state.options.drain.surge, amount))
         decision = decide(state, vpod, now)
         if any(change > 0 for change in decision.delta.values()):
@@ -68,7 +70,7 @@ def place(state: State, vpod: VPod, now: float, ready: Callable[[Key, str], bool
     return decide(state, vpod, now)
 
 
-def retry_at(state: State, key: Key) -> float | None:
+def next_retry_time(state: State, key: Key) -> float | None:
     """Return when to schedule a vpod again because of its drain; None: only after an event.
 
     A vreplica without another place may find one after other vpods move, and no event of this vpod reports that.
@@ -78,15 +80,15 @@ def retry_at(state: State, key: Key) -> float | None:
         return None
     if entry.surge:
         return entry.surge_since + state.options.drain.settle
-    return state.now + LOOK_AGAIN_S if _amount_from(entry, state) else None
+    return state.now + RETRY_S if _vreplicas_from(entry, state) else None
 
 
-def evictions(state: State) -> list[Eviction]:
+def drain_evictions(state: State) -> list[Eviction]:
     """Return all status placements on drained ordinals, for a controller with an evictor."""
-    return [] if state.drain is None else placed_from(state, state.drain.target)
+    return [] if state.drain is None else evictions_from(state, state.drain.target)
 
 
-def placed_from(state: State, target: int) -> list[Eviction]:
+def evictions_from(state: State, target: int) -> list[Eviction]:
     """Return the status placements on ordinals from `target` on: vpods in lister order, last placement first."""
     found = []
     for entry in state.vpods.values():
@@ -97,14 +99,14 @@ def placed_from(state: State, target: int) -> list[Eviction]:
     return found
 
 
-def evicted(state: State, eviction: Eviction) -> None:
+def record_eviction(state: State, eviction: Eviction) -> None:
     """Remove the reservation of an evicted placement, so that the next schedule places the vreplicas again."""
     entry = state.vpods.get(eviction.key)
     if entry is not None and entry.reserved is not None and eviction.ordinal in entry.reserved:
         state.reserve(eviction.key, {o: n for o, n in entry.reserved.items() if o != eviction.ordinal})
 
 
-def fits(state: State, goal: DrainGoal, now: float) -> bool:
+def drain_fits(state: State, goal: DrainGoal, now: float) -> bool:
     """Return whether all vreplicas on the ordinals from the goal on find places on the other ordinals.
 
     The test runs the later decisions on the state itself and reverts them. Each decision counts as written, so capacity
@@ -114,7 +116,7 @@ def fits(state: State, goal: DrainGoal, now: float) -> bool:
     state.set_drain(goal)
     undo: list[tuple[Key, dict[int, int] | None, Places, int]] = []
     try:
-        for key in leaving(state):
+        for key in vpods_on_drained_pods(state):
             entry = state.vpods[key]
             short = max(0, entry.wanted - entry.reserved_total)
             undo.append((key, None if entry.reserved is None else dict(entry.reserved), entry.status, entry.surge))
@@ -132,15 +134,15 @@ def fits(state: State, goal: DrainGoal, now: float) -> bool:
         state.drain_moved_at = moved_at
 
 
-def occupied(state: State, below: int | None = None) -> int:
+def occupied_pod_count(state: State, below: int | None = None) -> int:
     """Return the number of Pods from ordinal 0 up to the highest one in use, below R or `below`."""
     end = state.replicas if below is None else below
     return 1 + max((o for o, slot in state.slots.items() if o < end and slot.adding > 0), default=-1)
 
 
-def may_cut(state: State, target: int, now: float) -> bool:
+def may_lower_scale(state: State, target: int, now: float) -> bool:
     """Return whether the scale may be written: the ordinals are empty, and the last move has settled."""
-    if state.holds_from(target):
+    if state.is_used_from(target):
         return False
     return state.drain_moved_at is None or now >= state.drain_moved_at + state.options.drain.settle
 
@@ -150,18 +152,18 @@ def quiet_since(state: State, goal: DrainGoal) -> float:
     return goal.since if state.drain_moved_at is None else max(goal.since, state.drain_moved_at)
 
 
-def stands_still(state: State, goal: DrainGoal, now: float) -> bool:
+def is_stalled(state: State, goal: DrainGoal, now: float) -> bool:
     """Return whether vreplicas are left on the drained Pods, and nothing has moved for `settle` seconds."""
-    return state.holds_from(goal.target) and now >= quiet_since(state, goal) + state.options.drain.settle
+    return state.is_used_from(goal.target) and now >= quiet_since(state, goal) + state.options.drain.settle
 
 
-def _lies_from(entry: Entry, target: int) -> bool:
+def _has_places_from(entry: VPodEntry, target: int) -> bool:
     if entry.reserved and next(reversed(entry.reserved)) >= target:  # reservations are sorted by ordinal
         return True
     return any(ordinal >= target for ordinal, vreplicas in entry.status.items() if vreplicas)
 
 
-def _amount_from(entry: Entry, state: State) -> int:
+def _vreplicas_from(entry: VPodEntry, state: State) -> int:
     assert state.drain is not None
     target = state.drain.target
     return sum(vreplicas for ordinal, vreplicas in (entry.reserved or {}).items() if ordinal >= target)

@@ -36,7 +36,7 @@ class ScaleCacheConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedScale:
     scale: Scale
     expires: float
 
@@ -47,16 +47,16 @@ class ScaleEntries:
     def __init__(self, config: ScaleCacheConfig, clock: Callable[[], float]) -> None:
         self._period = config.refresh_period
         self._clock = clock
-        self._kept: dict[str, _Kept] = {}
+        self._scales: dict[str, _CachedScale] = {}
 
     def get(self, name: str) -> Scale | None:
         """Return namespace, name and both numbers of replicas without resourceVersion; None without a valid entry."""
-        kept = self._kept.get(name)
+        kept = self._scales.get(name)
         return kept.scale if kept is not None and self._clock() < kept.expires else None
 
     def put(self, scale: Scale) -> None:
         known = Scale(scale.namespace, scale.name, scale.spec_replicas, scale.status_replicas)
-        self._kept[scale.name] = _Kept(known, self._clock() + self._period)
+        self._scales[scale.name] = _CachedScale(known, self._clock() + self._period)
 
     def reset(self) -> None:
-        self._kept.clear()
+        self._scales.clear()

@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from situate.objects.kinds.unstructured import Unstructured
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 from situate.vpod.config.settings import KIND_LABEL, KINDS_OF_STATEFULSETS, SourceSettings
 from situate.vpod.model.vpod import (
     INT32_MAX,
@@ -32,7 +32,7 @@ class NoSchedulerFoundError(Exception):
 
     def __init__(self, kind: object) -> None:
         super().__init__(
-            f"no scheduler found for {_shown(kind)} in label {KIND_LABEL}; correct the label (known kinds: "
+            f"no scheduler found for {_shorten(kind)} in label {KIND_LABEL}; correct the label (known kinds: "
             f"{', '.join(sorted(KINDS_OF_STATEFULSETS.values()))}), or set sourceKind in the sources of an entry to "
             "this kind"
         )
@@ -47,20 +47,20 @@ def statefulset_for(labels: object) -> str:
     raise NoSchedulerFoundError(kind)
 
 
-def nobodys(settings: SourceSettings, found: Unstructured, served: Container[str]) -> str:
+def unserved_message(settings: SourceSettings, found: Unstructured, served: Container[str]) -> str:
     """Return the message for an object of a kind without a scheduler; empty if its kind is in `served` (lower case)."""
-    metadata = _mapping(found.content.get("metadata"))
-    kind = _mapping(metadata.get("labels")).get(KIND_LABEL)
+    metadata = _as_mapping(found.content.get("metadata"))
+    kind = _as_mapping(metadata.get("labels")).get(KIND_LABEL)
     if settings.source_kind is None or (isinstance(kind, str) and kind.lower() in served):
         return ""
     return str(NoSchedulerFoundError(kind))
 
 
-def elsewhere(settings: SourceSettings, found: Unstructured) -> str:
+def foreign_object_message(settings: SourceSettings, found: Unstructured) -> str:
     """Explain in a sentence why an object is no vpod of `settings`. Raises NoSchedulerFoundError for unknown kinds."""
-    labels = _mapping(_mapping(found.content.get("metadata")).get("labels"))
+    labels = _as_mapping(_as_mapping(found.content.get("metadata")).get("labels"))
     kind = labels.get(KIND_LABEL)
-    told = f"label {KIND_LABEL} is {_shown(kind)}, but this StatefulSet runs {_shown(settings.source_kind)}"
+    told = f"label {KIND_LABEL} is {_shorten(kind)}, but this StatefulSet runs {_shorten(settings.source_kind)}"
     return f"{told}; StatefulSet {statefulset_for(labels)} runs that kind, and the configuration has no entry for it"
 
 
@@ -71,22 +71,24 @@ def read_vpod(settings: SourceSettings, found: Unstructured, prefix: str = "") -
 
 def vpod_of(settings: SourceSettings, content: Mapping[str, Any], prefix: str = "") -> PlainVPod | None:
     """Do the same as `read_vpod` for plain data. `prefix` precedes the name in the key."""
-    metadata = _mapping(content.get("metadata"))
-    labels = _mapping(metadata.get("labels"))
+    metadata = _as_mapping(content.get("metadata"))
+    labels = _as_mapping(metadata.get("labels"))
     if settings.source_kind is not None and str(labels.get(KIND_LABEL, "")).lower() != settings.source_kind:
         return None
     faults: list[str] = []
-    placements = read_placements(at_path(content, settings.placements_path), settings.placements_path or "", faults)
-    annotations = _mapping(metadata.get("annotations"))
+    placements = read_placements(
+        value_at_path(content, settings.placements_path), settings.placements_path or "", faults
+    )
+    annotations = _as_mapping(metadata.get("annotations"))
     deleted = metadata.get("deletionTimestamp")
     return PlainVPod(
-        key=Key(_text(metadata.get("namespace")), prefix + _text(metadata.get("name"))),
-        vreplicas=_wanted(settings, content, placements, faults),
+        key=Key(_as_text(metadata.get("namespace")), prefix + _as_text(metadata.get("name"))),
+        vreplicas=_wanted_vreplicas(settings, content, placements, faults),
         placements=placements,
-        resource_version=_text(metadata.get("resourceVersion")),
-        deletion_timestamp=None if deleted is None else _text(deleted) or "deleted",
-        weight=_annotated(annotations, WEIGHT_ANNOTATION_KEY, 1, 1, faults),
-        priority=_annotated(annotations, PRIORITY_ANNOTATION_KEY, 0, -INT32_MAX - 1, faults),
+        resource_version=_as_text(metadata.get("resourceVersion")),
+        deletion_timestamp=None if deleted is None else _as_text(deleted) or "deleted",
+        weight=_annotation_integer(annotations, WEIGHT_ANNOTATION_KEY, 1, 1, faults),
+        priority=_annotation_integer(annotations, PRIORITY_ANNOTATION_KEY, 0, -INT32_MAX - 1, faults),
         faults=tuple(faults),
     )
 
@@ -102,13 +104,13 @@ def read_placements(value: object, path: str, faults: list[str]) -> Placements:
     if value is None:
         return ()
     if not isinstance(value, list):
-        faults.append(f"{path} is {_shown(value)}, allowed: a list of entries with podName and vreplicas")
+        faults.append(f"{path} is {_shorten(value)}, allowed: a list of entries with podName and vreplicas")
         return ()
     placements = []
     unreadable: list[int] = []
     for index, entry in enumerate(value):
         name = entry.get("podName") if isinstance(entry, Mapping) else None
-        vreplicas = _integer(entry.get("vreplicas", 0)) if isinstance(entry, Mapping) else None
+        vreplicas = _json_integer(entry.get("vreplicas", 0)) if isinstance(entry, Mapping) else None
         if not isinstance(name, str) or vreplicas is None or abs(vreplicas) > INT32_MAX:
             unreadable.append(index)
         else:
@@ -116,13 +118,14 @@ def read_placements(value: object, path: str, faults: list[str]) -> Placements:
     if unreadable:
         first = unreadable[0]
         faults.append(
-            f"{counted(len(unreadable), 'entry', 'entries')} of {path} cannot be read, such as {path}[{first}], which "
-            f"is {_shown(value[first])}, allowed: a podName and 32-bit vreplicas"
+            f"{format_count(len(unreadable), 'entry', 'entries')} of {path} cannot be read, such as {path}[{first}], "
+            "which "
+            f"is {_shorten(value[first])}, allowed: a podName and 32-bit vreplicas"
         )
     return tuple(placements)
 
 
-def at_path(content: object, path: str | None) -> Any:
+def value_at_path(content: object, path: str | None) -> Any:
     """Return the value at a path such as `spec.replicas`; None if a step is missing or no mapping."""
     for name in path.split(".") if path else ():
         if not isinstance(content, Mapping):
@@ -131,28 +134,30 @@ def at_path(content: object, path: str | None) -> Any:
     return content if path else None
 
 
-def _wanted(settings: SourceSettings, content: Mapping[str, Any], placements: Placements, faults: list[str]) -> int:
-    value = at_path(content, settings.vreplicas_path)
-    wanted = _count(value, settings.vreplicas_path or "", faults)
+def _wanted_vreplicas(
+    settings: SourceSettings, content: Mapping[str, Any], placements: Placements, faults: list[str]
+) -> int:
+    value = value_at_path(content, settings.vreplicas_path)
+    wanted = _read_count(value, settings.vreplicas_path or "", faults)
     if wanted is None and value is not None:
         # unreadable: continue with the running vreplicas, neither stop them nor start one
         return max(0, min(INT32_MAX, total_vreplicas(p for p in placements if p.vreplicas > 0)))
-    most = _count(at_path(content, settings.max_vreplicas_path), settings.max_vreplicas_path or "", faults)
+    most = _read_count(value_at_path(content, settings.max_vreplicas_path), settings.max_vreplicas_path or "", faults)
     return vreplicas_wanted(wanted, most, settings.default_vreplicas)
 
 
-def _count(value: object, path: str, faults: list[str]) -> int | None:
+def _read_count(value: object, path: str, faults: list[str]) -> int | None:
     """Return a number of vreplicas, or None if it is absent or unreadable."""
     if value is None:
         return None
-    number = _integer(value)
+    number = _json_integer(value)
     if number is None or not 0 <= number <= INT32_MAX:
-        faults.append(f"{path} is {_shown(value)}, allowed: integers from 0 to {INT32_MAX}")
+        faults.append(f"{path} is {_shorten(value)}, allowed: integers from 0 to {INT32_MAX}")
         return None
     return number
 
 
-def _annotated(annotations: Mapping[str, Any], name: str, default: int, least: int, faults: list[str]) -> int:
+def _annotation_integer(annotations: Mapping[str, Any], name: str, default: int, least: int, faults: list[str]) -> int:
     """Return the integer in an annotation, or the default."""
     text = annotations.get(name)
     if text is None:
@@ -163,11 +168,11 @@ def _annotated(annotations: Mapping[str, Any], name: str, default: int, least: i
         number = int(text)
         if least <= number <= INT32_MAX:
             return number
-    faults.append(f"annotation {name} is {_shown(text)}, allowed: integers from {least} to {INT32_MAX}")
+    faults.append(f"annotation {name} is {_shorten(text)}, allowed: integers from {least} to {INT32_MAX}")
     return default
 
 
-def _integer(value: object) -> int | None:
+def _json_integer(value: object) -> int | None:
     """Return a JSON number without a fraction; None for any other value, also for true and false."""
     if isinstance(value, bool):
         return None
@@ -176,15 +181,15 @@ def _integer(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _as_mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _text(value: object) -> str:
+def _as_text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     """Shorten a wrong value of any kind for a message."""
     if isinstance(value, int) and value.bit_length() > 128:
         return "a number of more than 38 digits"  # repr() refuses numbers of thousands of digits

@@ -42,7 +42,7 @@ def consumer_group() -> dict[str, Any]:
         ),
         status=_object(
             **_duck_status(),
-            **_placeable(),
+            **_placement_fields(),
             **_subscriber_status(),
             replicas=_INT32,
             selector=_STRING,
@@ -105,13 +105,13 @@ def _kafka_source_spec(*, aws_sasl: bool) -> Schema:
         sink=_destination(),
         topics=_array(_STRING),
     )
-    return _requiring(spec, "bootstrapServers", "topics")
+    return _with_required(spec, "bootstrapServers", "topics")
 
 
 def _kafka_source_status() -> Schema:
     return _object(
         **_duck_status(),
-        **_placeable(),
+        **_placement_fields(),
         auth=_object(serviceAccountName=_STRING),
         ceAttributes=_array(_object(source=_STRING, type=_STRING)),
         claims=_STRING,
@@ -154,7 +154,7 @@ def _worker() -> Schema:
 def _net(*, aws_sasl: bool) -> Schema:
     secret = _object(
         secretKeyRef={
-            **_requiring(_object(key=_STRING, name=_STRING, optional=_BOOLEAN), "key"),
+            **_with_required(_object(key=_STRING, name=_STRING, optional=_BOOLEAN), "key"),
             "x-kubernetes-map-type": "atomic",
         }
     )
@@ -185,7 +185,7 @@ def _destination() -> Schema:
         name=_STRING,
         namespace=_STRING,
     )
-    return _object(CACerts=_STRING, audience=_STRING, ref=_requiring(reference, "kind", "name"), uri=_STRING)
+    return _object(CACerts=_STRING, audience=_STRING, ref=_with_required(reference, "kind", "name"), uri=_STRING)
 
 
 def _object_reference() -> Schema:
@@ -204,12 +204,12 @@ def _duck_status() -> dict[str, Schema]:
     )
     return {
         "annotations": _STRINGS,
-        "conditions": _array(_requiring(condition, "status", "type")),
+        "conditions": _array(_with_required(condition, "status", "type")),
         "observedGeneration": _INT64,
     }
 
 
-def _placeable() -> dict[str, Schema]:
+def _placement_fields() -> dict[str, Schema]:
     return {
         "maxAllowedVReplicas": _INT32,
         "placements": _array(_object(podName=_STRING, vreplicas=_INT32)),
@@ -232,7 +232,7 @@ def _object(**properties: Schema) -> Schema:
     return {"type": "object", "properties": properties}
 
 
-def _requiring(schema: Schema, *fields: str) -> Schema:
+def _with_required(schema: Schema, *fields: str) -> Schema:
     return {**schema, "required": list(fields)}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from situate.vpod.sources.adapters import at_path
+from situate.vpod.sources.adapters import value_at_path
 from situate.vpod.sources.status_patch import condition_status
 
 SCHEDULED_CONDITION = "ConsumersScheduled"
@@ -28,7 +28,7 @@ def eviction_patch(content: Mapping[str, Any], pod: str, placements_path: str = 
     Each removal first tests that the entry is unchanged. The order is from the last entry to the first, so that indexes
     stay valid.
     """
-    placements = at_path(content, placements_path)
+    placements = value_at_path(content, placements_path)
     if not isinstance(placements, list):
         return []
     pointer = "/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in placements_path.split("."))

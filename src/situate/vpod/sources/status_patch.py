@@ -14,7 +14,7 @@ import msgspec
 from situate.vpod.model.vpod import Placement
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ScheduledCondition(msgspec.Struct, frozen=True):
     """The content of the condition."""
 
     type: str
@@ -28,7 +28,7 @@ def status_patch(
     content: Mapping[str, Any],
     placements_path: str,
     placements: Iterable[Placement] | None,
-    verdict: Verdict | None,
+    verdict: ScheduledCondition | None,
     now: datetime,
 ) -> dict[str, Any] | None:
     """Return the merge patch (RFC 7386) for the status subresource, or None if the object is up to date.
@@ -41,14 +41,14 @@ def status_patch(
     if placements is not None:
         wanted = [placement.to_json() for placement in placements]
         *parents, last = placements_path.split(".")
-        present = _at(content, [*parents, last])
+        present = _value_at(content, [*parents, last])
         if present != wanted and not (not wanted and not present):
-            _put(changes, parents, last, wanted)
+            _put_value(changes, parents, last, wanted)
     if verdict is not None:
-        conditions = _at(content, ["status", "conditions"])
-        updated = _with_verdict(conditions if isinstance(conditions, list) else [], verdict, now)
+        conditions = _value_at(content, ["status", "conditions"])
+        updated = _with_condition(conditions if isinstance(conditions, list) else [], verdict, now)
         if updated != conditions:
-            _put(changes, ["status"], "conditions", updated)
+            _put_value(changes, ["status"], "conditions", updated)
     if not changes:
         return None
     metadata = content.get("metadata")
@@ -58,7 +58,7 @@ def status_patch(
 
 def condition_status(content: Mapping[str, Any], type_: str) -> str:
     """Return `True`, `False` or `Unknown`; an absent condition is Unknown."""
-    conditions = _at(content, ["status", "conditions"])
+    conditions = _value_at(content, ["status", "conditions"])
     for condition in conditions if isinstance(conditions, list) else []:
         if isinstance(condition, Mapping) and condition.get("type") == type_:
             status = condition.get("status")
@@ -66,7 +66,7 @@ def condition_status(content: Mapping[str, Any], type_: str) -> str:
     return "Unknown"
 
 
-def _with_verdict(conditions: list[Any], verdict: Verdict, now: datetime) -> list[Any]:
+def _with_condition(conditions: list[Any], verdict: ScheduledCondition, now: datetime) -> list[Any]:
     status = "True" if verdict.scheduled else "False"
     updated: list[Any] = []
     found = False
@@ -75,13 +75,15 @@ def _with_verdict(conditions: list[Any], verdict: Verdict, now: datetime) -> lis
             updated.append(condition)
         elif not found:
             found = True
-            updated.append(_condition(verdict, status, condition, now))
+            updated.append(_condition_content(verdict, status, condition, now))
     if not found:
-        updated.append(_condition(verdict, status, {}, now))
+        updated.append(_condition_content(verdict, status, {}, now))
     return updated
 
 
-def _condition(verdict: Verdict, status: str, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def _condition_content(
+    verdict: ScheduledCondition, status: str, before: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
     since = before.get("lastTransitionTime") if before.get("status") == status else None
     condition = {
         "type": verdict.type,
@@ -92,7 +94,7 @@ def _condition(verdict: Verdict, status: str, before: Mapping[str, Any], now: da
     return condition | {key: value for key, value in texts.items() if value}
 
 
-def _at(content: object, path: list[str]) -> Any:
+def _value_at(content: object, path: list[str]) -> Any:
     for name in path:
         if type(content) is not dict and not isinstance(content, Mapping):  # the common case needs no abstract class
             return None
@@ -100,7 +102,7 @@ def _at(content: object, path: list[str]) -> Any:
     return content
 
 
-def _put(changes: dict[str, Any], parents: list[str], name: str, value: Any) -> None:
+def _put_value(changes: dict[str, Any], parents: list[str], name: str, value: Any) -> None:
     for parent in parents:
         changes = changes.setdefault(parent, {})
     changes[name] = value

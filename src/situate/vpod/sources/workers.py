@@ -58,11 +58,11 @@ WorkerChange: TypeAlias = CreateWorker | ResizeWorker | DeleteWorker
 
 def worker_of(content: Mapping[str, Any]) -> Worker:
     """Read a Consumer with any content."""
-    spec = _mapping(content.get("spec"))
-    pod = _mapping(spec.get("podBind")).get("podName")
+    spec = _as_mapping(content.get("spec"))
+    pod = _as_mapping(spec.get("podBind")).get("podName")
     vreplicas = spec.get("vReplicas")
     return Worker(
-        name=str(_mapping(content.get("metadata")).get("name", "")),
+        name=str(_as_mapping(content.get("metadata")).get("name", "")),
         pod=pod if isinstance(pod, str) else "",
         vreplicas=vreplicas if isinstance(vreplicas, int) and not isinstance(vreplicas, bool) else None,
     )
@@ -94,9 +94,9 @@ def worker_changes(
 
 
 def _consumer(group: Mapping[str, Any], pod: str, pod_namespace: str, vreplicas: int) -> dict[str, Any]:
-    metadata = _mapping(group.get("metadata"))
-    template = _mapping(_mapping(group.get("spec")).get("template"))
-    template_metadata = _mapping(template.get("metadata"))
+    metadata = _as_mapping(group.get("metadata"))
+    template = _as_mapping(_as_mapping(group.get("spec")).get("template"))
+    template_metadata = _as_mapping(template.get("metadata"))
     owner = {
         "apiVersion": f"{INTERNAL_GROUP}/v1alpha1",
         "kind": "ConsumerGroup",
@@ -107,21 +107,21 @@ def _consumer(group: Mapping[str, Any], pod: str, pod_namespace: str, vreplicas:
     }
     return {
         "metadata": {
-            "name": _name(str(metadata.get("name", "")), pod),
+            "name": _worker_name(str(metadata.get("name", "")), pod),
             "namespace": metadata.get("namespace"),
-            "labels": dict(_mapping(template_metadata.get("labels"))),
-            "annotations": dict(_mapping(template_metadata.get("annotations"))),
+            "labels": dict(_as_mapping(template_metadata.get("labels"))),
+            "annotations": dict(_as_mapping(template_metadata.get("annotations"))),
             "ownerReferences": [owner],
         },
         "spec": {
-            **_mapping(template.get("spec")),
+            **_as_mapping(template.get("spec")),
             "vReplicas": vreplicas,
             "podBind": {"podName": pod, "podNamespace": pod_namespace},
         },
     }
 
 
-def _name(group: str, pod: str) -> str:
+def _worker_name(group: str, pod: str) -> str:
     name = f"{group}-{pod}"
     if len(name) <= LONGEST_NAME:
         return name
@@ -129,5 +129,5 @@ def _name(group: str, pod: str) -> str:
     return f"{name[: LONGEST_NAME - len(digest) - 1]}-{digest}"
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _as_mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 from situate.vpod.model.options import Fairness
 from situate.vpod.model.pod_classes import Cause
 from situate.vpod.state.state import State
-from situate.vpod.state.vpod_view import Situation
+from situate.vpod.state.vpod_view import VPodView
 
 
 class Rule(StrEnum):
@@ -36,7 +36,7 @@ class Limit:
     message: str
 
 
-def limit(situation: Situation, namespace: str, priority: int, held: int) -> Limit | None:
+def strictest_limit(situation: VPodView, namespace: str, priority: int, held: int) -> Limit | None:
     """Return the strictest limit for a vpod that already holds `held` vreplicas; None if no rule limits it."""
     state, weight = situation.state, situation.weight
     options = state.options
@@ -51,22 +51,22 @@ def limit(situation: Situation, namespace: str, priority: int, held: int) -> Lim
     if options.namespace_max_share is not None:
         quota = namespace_quota(state)
         room = max(0, quota - others - held * weight) // weight
-        limits.append(Limit(room, Rule.QUOTA, f"namespace {namespace} may take {counted(quota, 'unit')}"))
+        limits.append(Limit(room, Rule.QUOTA, f"namespace {namespace} may take {format_count(quota, 'unit')}"))
     if options.fairness is Fairness.MAXMIN:
         share = fair_shares(state).get(namespace)
         if share is not None:
             room = max(0, share - others - held * weight) // weight
             limits.append(
-                Limit(room, Rule.FAIRNESS, f"the fair share of namespace {namespace} is {counted(share, 'unit')}")
+                Limit(room, Rule.FAIRNESS, f"the fair share of namespace {namespace} is {format_count(share, 'unit')}")
             )
     if state.pending and max(state.pending) > priority:
         waiting = sum(units for other, units in state.pending.items() if other > priority)
         room = max(0, free_units(state) - waiting) // weight
-        limits.append(Limit(room, Rule.PRIORITY, f"vpods of higher priority wait for {counted(waiting, 'unit')}"))
+        limits.append(Limit(room, Rule.PRIORITY, f"vpods of higher priority wait for {format_count(waiting, 'unit')}"))
     return min(limits, key=lambda each: each.vreplicas, default=None)
 
 
-def namespace_room(state: State, namespace: str) -> int | None:
+def namespace_free_units(state: State, namespace: str) -> int | None:
     """Return the units that quota and fair share leave to a namespace, negative above them; None: no limit."""
     limits = []
     if state.options.namespace_max_share is not None:
@@ -78,7 +78,7 @@ def namespace_room(state: State, namespace: str) -> int | None:
 
 def free_units(state: State) -> int:
     """Return the units that may still be added on accepting Pods."""
-    return sum(state.free(ordinal) for ordinals in state.open.values() for ordinal in ordinals)
+    return sum(state.free_units(ordinal) for ordinals in state.open.values() for ordinal in ordinals)
 
 
 def namespace_quota(state: State) -> int:
@@ -97,7 +97,7 @@ def namespace_quota(state: State) -> int:
     return int(total * options.namespace_max_share)
 
 
-def granted_wants(state: State) -> Mapping[str, int]:
+def demand_within_quotas(state: State) -> Mapping[str, int]:
     """Return the units that each namespace asks for, cut to its quota."""
     if state.options.namespace_max_share is None:
         return state.wants
@@ -110,7 +110,7 @@ def fair_shares(state: State) -> Mapping[str, int]:
 
     No namespace gets more than it asks for. The rest is divided equally; single units left over go in name order.
     """
-    wants = granted_wants(state)
+    wants = demand_within_quotas(state)
     room = state.causes[Cause.NONE] * state.options.capacity
     if sum(wants.values()) <= room:
         return {}

@@ -9,7 +9,7 @@ from typing import Any
 
 from situate.vpod.model.options import PolicyName
 from situate.vpod.model.pod_classes import PodClass
-from situate.vpod.model.records import Entry, Slot
+from situate.vpod.model.records import Slot, VPodEntry
 from situate.vpod.model.vpod import UNKNOWN_ZONE
 from situate.vpod.policy.registry import Policy
 from situate.vpod.state.state import State
@@ -33,7 +33,7 @@ def free_by_ordinal(state: State) -> dict[int, int]:
     """Return capacity minus statuses, for ordinals that accept or that a status names, even with 0 vreplicas."""
     capacity = state.options.capacity
     named = {ordinal: capacity for entry in state.vpods.values() for ordinal in entry.status}
-    seen = {ordinal: capacity - slot.committed for ordinal, slot in state.slots.items() if _is_seen(slot)}
+    seen = {ordinal: capacity - slot.committed for ordinal, slot in state.slots.items() if _is_used(slot)}
     return dict(sorted((named | seen).items()))
 
 
@@ -44,7 +44,7 @@ def free_capacity(state: State) -> int:
 
 
 def total_pending(state: State) -> int:
-    return sum(_pending(entry) for entry in state.vpods.values() if entry.listed)
+    return sum(_pending_vreplicas(entry) for entry in state.vpods.values() if entry.listed)
 
 
 def total_expected_vreplicas(state: State) -> int:
@@ -81,7 +81,7 @@ def to_json(state: State) -> dict[str, Any]:
         "replicas": state.replicas,
         "statefulSetName": state.options.statefulset_name,
         "podSpread": pod_spread(state),
-        "pending": {str(entry.key): _pending(entry) for entry in listed},
+        "pending": {str(entry.key): _pending_vreplicas(entry) for entry in listed},
         "expectedVReplicaByVPod": {str(entry.key): entry.wanted for entry in listed},
         "lastOrdinal": ordinals[-1] if ordinals else -1,
     }
@@ -92,8 +92,8 @@ def to_json(state: State) -> dict[str, Any]:
     if state.options.policy is PolicyName.PACK:
         document["schedulerPolicy"] = "MAXFILLUP"
     if state.options.policy is PolicyName.POLICY:
-        document["schedPolicy"] = _policy(state.options.placing)
-        document["deschedPolicy"] = _policy(state.options.removing)
+        document["schedPolicy"] = _policy_content(state.options.placing)
+        document["deschedPolicy"] = _policy_content(state.options.removing)
     return document
 
 
@@ -115,22 +115,22 @@ def differences(kept: State, rebuilt: State) -> list[str]:
     return found
 
 
-def _policy(policy: Policy) -> dict[str, Any]:
+def _policy_content(policy: Policy) -> dict[str, Any]:
     return {
         "predicates": [{"Name": each.name, "Args": each.args} for each in policy.predicates],
         "priorities": [{"Name": each.name, "Weight": each.weight, "Args": each.args} for each in policy.priorities],
     }
 
 
-def _is_seen(slot: Slot) -> bool:
+def _is_used(slot: Slot) -> bool:
     return slot.committed != 0 or slot.verdict.pod_class is PodClass.ACCEPT
 
 
-def _pending(entry: Entry) -> int:
+def _pending_vreplicas(entry: VPodEntry) -> int:
     return max(0, entry.wanted - entry.status_total)
 
 
-def _topology(state: State, listed: list[Entry]) -> dict[str, Any]:
+def _topology(state: State, listed: list[VPodEntry]) -> dict[str, Any]:
     zone_of_node = {
         name: node.zone or UNKNOWN_ZONE
         for name, node in sorted(state.nodes.items())
@@ -173,7 +173,7 @@ def _slot_facts(slot: Slot | None) -> tuple[object, ...] | None:
     )
 
 
-def _entry_facts(entry: Entry | None) -> tuple[object, ...] | None:
+def _entry_facts(entry: VPodEntry | None) -> tuple[object, ...] | None:
     if entry is None:
         return None
     return (

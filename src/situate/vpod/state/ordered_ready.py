@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 from situate.vpod.model.pod_classes import Cause, PodFacts
 from situate.vpod.model.vpod import pod_name
 from situate.vpod.state.state import State
 
 
 @dataclass(frozen=True, slots=True)
-class Blocked:
+class BlockingPod:
     """A Pod that is not ready, and the number of Pods above it that are missing because of it."""
 
     ordinal: int
@@ -24,31 +24,31 @@ class Blocked:
     missing: int
 
     def __str__(self) -> str:
-        blocked = counted(self.missing, "pod above it", "pods above it")
+        blocked = format_count(self.missing, "pod above it", "pods above it")
         return (
             f"pod {self.pod} is {self.cause} and blocks the creation of {blocked} (podManagementPolicy OrderedReady): "
             "find out why the pod is not ready, or use Parallel"
         )
 
 
-def blocking_ordinal(state: State) -> Blocked | None:
+def find_blocking_pod(state: State) -> BlockingPod | None:
     """Return the lowest Pod that is not running and ready, if a Pod above it is missing."""
     running = {o: slot.pod for o, slot in state.slots.items() if o < state.replicas and slot.pod is not None}
     first = 0
-    while first in running and _in_order(running[first]):
+    while first in running and _is_running_and_ready(running[first]):
         first += 1
     missing = state.replicas - first - 1 - sum(ordinal > first for ordinal in running)
     if missing <= 0:
         return None
     name = pod_name(state.options.statefulset_name, first)
-    return Blocked(first, name, _cause(running.get(first)), missing)
+    return BlockingPod(first, name, _blocking_cause(running.get(first)), missing)
 
 
-def _in_order(pod: PodFacts) -> bool:
+def _is_running_and_ready(pod: PodFacts) -> bool:
     return pod.phase == "Running" and pod.ready is True and not pod.deleting
 
 
-def _cause(pod: PodFacts | None) -> Cause:
+def _blocking_cause(pod: PodFacts | None) -> Cause:
     if pod is None:
         return Cause.MISSING
     if pod.deleting:

@@ -13,12 +13,12 @@ from bisect import bisect_left, insort
 from collections import Counter
 
 from situate.vpod.model.options import Options, Topology
-from situate.vpod.model.pod_classes import ACCEPTED, Cause, NodeFacts, PodClass, PodFacts, Verdict, is_true, trouble
-from situate.vpod.model.records import DrainGoal, Slot, add
+from situate.vpod.model.pod_classes import ACCEPTED, Cause, NodeFacts, PodClass, PodFacts, Verdict, hold_cause, is_true
+from situate.vpod.model.records import DrainGoal, Slot, add_count
 from situate.vpod.model.vpod import UNKNOWN_ZONE, ordinal_of, pod_name
 
 
-class JudgedPods:
+class PodTable:
     """Pods by ordinal, with the class of each."""
 
     def __init__(self, options: Options, replicas: int, now: float) -> None:
@@ -51,18 +51,18 @@ class JudgedPods:
             self.reset_from = None
             self.version += 1
         for ordinal in sorted(o for o, deadline in self._deadlines.items() if deadline <= now):
-            self._judge(self.slots[ordinal])
+            self._classify(self.slots[ordinal])
         self._next_deadline = min(self._deadlines.values(), default=float("inf"))
 
     def next_deadline(self) -> float | None:
         """Return when the next hold ends if nothing changes before."""
         return None if self._next_deadline == float("inf") else self._next_deadline
 
-    def judge_all(self, now: float) -> None:
+    def classify_all(self, now: float) -> None:
         """Compute the class of every Pod again from the facts."""
         self.now = max(self.now, now)
         for slot in list(self.slots.values()):
-            self._judge(slot)
+            self._classify(slot)
 
     def observe_pod(self, pod: PodFacts, now: float) -> None:
         """Update the facts about a Pod.
@@ -73,22 +73,22 @@ class JudgedPods:
         ordinal = self.ordinal(pod.name)
         if ordinal is None:
             return
-        slot = self._slot(ordinal)
+        slot = self._get_or_add_slot(ordinal)
         if slot.pod == pod:
             return
-        self._unlink(slot)
+        self._unlink_node(slot)
         self._replace_pod(slot, pod)
-        self._judge(slot)
+        self._classify(slot)
 
-    def pod_gone(self, name: str, now: float) -> None:
+    def remove_pod(self, name: str, now: float) -> None:
         """Record that a Pod no longer exists."""
         self.advance(now)
         slot = self.slots.get(self._ordinals.get(name, -1))
         if slot is None or slot.pod is None:
             return
-        self._unlink(slot)
+        self._unlink_node(slot)
         self._replace_pod(slot, None)
-        self._judge(slot)
+        self._classify(slot)
         self._drop_if_idle(slot)
 
     def observe_node(self, node: NodeFacts, now: float) -> None:
@@ -99,21 +99,21 @@ class JudgedPods:
         before = self.nodes.get(node.name)
         self.nodes[node.name] = node
         if first:
-            self.judge_all(now)
+            self.classify_all(now)
         elif before != node:
             self.version += 1  # a zone counts even without a Pod
-            self._judge_node(node.name)
+            self._classify_node(node.name)
 
-    def node_gone(self, name: str, now: float) -> None:
+    def remove_node(self, name: str, now: float) -> None:
         self.advance(now)
         if self.nodes.pop(name, None) is not None:
             self.version += 1
-            self._judge_node(name)
+            self._classify_node(name)
 
     def verdict(self, ordinal: int) -> Verdict:
         """Return the class of a Pod, whether or not the Pod exists."""
         slot = self.slots.get(ordinal)
-        return slot.verdict if slot is not None else self._verdict(None, ordinal, self.now)
+        return slot.verdict if slot is not None else self._compute_verdict(None, ordinal, self.now)
 
     def is_drained(self, ordinal: int) -> bool:
         """Return whether a drain empties this ordinal, even if another cause also holds its Pod."""
@@ -133,7 +133,7 @@ class JudgedPods:
         node = self.nodes.get(slot.pod.node)
         return (node.zone if node is not None else None) or UNKNOWN_ZONE
 
-    def _list_pod(self, pod: PodFacts) -> None:
+    def _add_listed_pod(self, pod: PodFacts) -> None:
         """Add a Pod without computing its class; used by `rebuilt`."""
         ordinal = self.ordinal(pod.name)
         if ordinal is None:
@@ -142,17 +142,17 @@ class JudgedPods:
         if slot is None:
             slot = self.slots[ordinal] = Slot(ordinal, pod.name)
             self._ordinals[slot.name] = ordinal
-        self._unlink(slot)
+        self._unlink_node(slot)
         self._replace_pod(slot, pod)
 
-    def _slot(self, ordinal: int) -> Slot:
+    def _get_or_add_slot(self, ordinal: int) -> Slot:
         slot = self.slots.get(ordinal)
         if slot is None:
             slot = self.slots[ordinal] = Slot(ordinal, pod_name(self.options.statefulset_name, ordinal))
             self._ordinals[slot.name] = ordinal
             # without a slot there is no Pod, so the ordinal is on hold or rejected from now on
-            slot.verdict = self._verdict(slot, ordinal, self.now)
-            self._remember_deadline(slot)
+            slot.verdict = self._compute_verdict(slot, ordinal, self.now)
+            self._store_deadline(slot)
         return slot
 
     def _drop_if_idle(self, slot: Slot) -> None:
@@ -168,32 +168,32 @@ class JudgedPods:
         if pod is not None and pod.node:
             self._on_node.setdefault(pod.node, set()).add(slot.ordinal)
 
-    def _unlink(self, slot: Slot) -> None:
+    def _unlink_node(self, slot: Slot) -> None:
         if slot.pod is not None and slot.pod.node:
             there = self._on_node[slot.pod.node]
             there.discard(slot.ordinal)
             if not there:
                 del self._on_node[slot.pod.node]
 
-    def _judge_node(self, name: str) -> None:
+    def _classify_node(self, name: str) -> None:
         for ordinal in sorted(self._on_node.get(name, ())):
-            self._judge(self.slots[ordinal])
+            self._classify(self.slots[ordinal])
 
-    def _judge(self, slot: Slot) -> None:
+    def _classify(self, slot: Slot) -> None:
         """Compute the class of a slot again, and update everything that depends on it."""
         self.version += 1
-        slot.verdict = self._verdict(slot, slot.ordinal, self.now)
+        slot.verdict = self._compute_verdict(slot, slot.ordinal, self.now)
         domain = (self.domain(slot) or "") if self.options.topology is not Topology.NONE else ""
         if domain != slot.domain:
             if slot.open:
-                self._close(slot)
+                self._remove_from_open(slot)
                 slot.open = False
             slot.domain = domain
-        self._remember_deadline(slot)
+        self._store_deadline(slot)
         self._count_cause(slot)
-        self._refresh(slot)
+        self._refresh_slot(slot)
 
-    def _remember_deadline(self, slot: Slot) -> None:
+    def _store_deadline(self, slot: Slot) -> None:
         until = slot.verdict.until
         if until is None:
             self._deadlines.pop(slot.ordinal, None)
@@ -201,14 +201,14 @@ class JudgedPods:
             self._deadlines[slot.ordinal] = until
             self._next_deadline = min(self._next_deadline, until)
 
-    def _verdict(self, slot: Slot | None, ordinal: int, now: float) -> Verdict:
+    def _compute_verdict(self, slot: Slot | None, ordinal: int, now: float) -> Verdict:
         """Return the first match of the list in "Pod classes" of `docs/spec/vpod.md`. Updates the slot's `since`."""
         options = self.options
         pod = slot.pod if slot is not None else None
         if not options.safe:
             return self._reference_verdict(pod, ordinal)
         node = self.nodes.get(pod.node) if pod is not None and pod.node else None
-        cause = trouble(pod, node, self.nodes_known, options)
+        cause = hold_cause(pod, node, self.nodes_known, options)
         since = now if slot is None or slot.since is None else slot.since
         if slot is not None:
             slot.since = None if cause is Cause.NONE else since
@@ -240,12 +240,12 @@ class JudgedPods:
     def _count_cause(self, slot: Slot) -> None:
         """Count an existing Pod below R by its cause; an accepting Pod counts under `Cause.NONE`."""
         if slot.counted is not None:
-            add(self.causes, slot.counted, -1)
+            add_count(self.causes, slot.counted, -1)
         slot.counted = slot.verdict.cause if slot.pod is not None and slot.ordinal < self.replicas else None
         if slot.counted is not None:
-            add(self.causes, slot.counted, 1)
+            add_count(self.causes, slot.counted, 1)
 
-    def _refresh(self, slot: Slot) -> None:
+    def _refresh_slot(self, slot: Slot) -> None:
         """Update `open` and `ousted` from a slot's counts and class."""
         capacity = self.options.capacity
         pod_class = slot.verdict.pod_class
@@ -255,7 +255,7 @@ class JudgedPods:
             if is_open:
                 insort(self.open.setdefault(slot.domain, []), slot.ordinal)
             else:
-                self._close(slot)
+                self._remove_from_open(slot)
         if pod_class is PodClass.REJECT or slot.trimming > capacity:
             self.ousted.add(slot.ordinal)
         elif self.ousted:
@@ -263,7 +263,7 @@ class JudgedPods:
         if slot.pod is None:
             self._drop_if_idle(slot)
 
-    def _close(self, slot: Slot) -> None:
+    def _remove_from_open(self, slot: Slot) -> None:
         ordinals = self.open[slot.domain]
         del ordinals[bisect_left(ordinals, slot.ordinal)]
         if not ordinals:

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 
 from situate.vpod.model.options import Options
 from situate.vpod.model.pod_classes import NodeFacts, PodFacts
-from situate.vpod.model.records import NO_PLACES, DrainGoal, Entry, Places
+from situate.vpod.model.records import NO_PLACES, DrainGoal, Places, VPodEntry
 from situate.vpod.model.vpod import Key, Placements, VPod, priority_of, weight_of
-from situate.vpod.state.counts import CountedPlaces
+from situate.vpod.state.counts import PlacementCounts
 
 
-class State(CountedPlaces):
+class State(PlacementCounts):
     """One StatefulSet's Pods, vpods, placements and reservations.
 
     Equal histories give equal states. Rule S9.
@@ -25,7 +25,7 @@ class State(CountedPlaces):
         super().__init__(options, replicas, now)
 
     @classmethod
-    def rebuilt(
+    def rebuild(
         cls,
         options: Options,
         replicas: int,
@@ -51,20 +51,22 @@ class State(CountedPlaces):
             state.nodes_known = True
             state.nodes = {node.name: node for node in nodes}
         for pod in pods:
-            state._list_pod(pod)
+            state._add_listed_pod(pod)
         for vpod in vpods:
-            state._list_vpod(vpod, None if previous is None else previous.vpods.get(vpod.key))
+            state._add_listed_vpod(vpod, None if previous is None else previous.vpods.get(vpod.key))
         for key, places in (reserved or {}).items():
             if places:
-                state._list_reserved(state.vpods.get(key) or state.vpods.setdefault(key, Entry(key)), places)
+                state._add_listed_reservation(
+                    state.vpods.get(key) or state.vpods.setdefault(key, VPodEntry(key)), places
+                )
         for entry in state.vpods.values():
-            state._charge(entry)
-            state._count(entry)
+            state._count_listed_places(entry)
+            state._count_vpod(entry)
         for ordinal, slot in state.slots.items():
             old = previous.slots.get(ordinal) if previous is not None else None
             if old is not None and old.since is not None:
                 slot.since = min(now, old.since)  # cleared if the Pod is healthy now
-        state.judge_all(now)
+        state.classify_all(now)
         if reserved is None:
             state.reserve_from_status()
         return state
@@ -84,15 +86,15 @@ class State(CountedPlaces):
         if self.drain is not None and self.drain.target >= replicas:
             self._end_drain()
         for ordinal in [o for o in self.slots if o >= min(before, replicas, self.reset_from or replicas)]:
-            self._judge(self.slots[ordinal])
+            self._classify(self.slots[ordinal])
         return reset
 
-    def observe_vpod(self, vpod: VPod, now: float) -> Entry:
+    def observe_vpod(self, vpod: VPod, now: float) -> VPodEntry:
         """Update a vpod; its reservation stays."""
         self.advance(now)
         entry = self.vpods.get(vpod.key)
         if entry is None:
-            entry = self.vpods[vpod.key] = Entry(vpod.key)
+            entry = self.vpods[vpod.key] = VPodEntry(vpod.key)
         deleting = vpod.deletion_timestamp is not None
         wanted = 0 if deleting else max(0, vpod.vreplicas)
         weight, priority = weight_of(vpod), priority_of(vpod)
@@ -104,7 +106,7 @@ class State(CountedPlaces):
         ):
             return entry
         self.version += 1
-        self._count(entry, -1)
+        self._count_vpod(entry, -1)
         entry.listed = True
         entry.wanted, entry.priority, entry.deleting = wanted, priority, deleting
         if weight != entry.weight:
@@ -115,20 +117,20 @@ class State(CountedPlaces):
         if entry.placements is not vpod.placements:
             if entry.placements != vpod.placements:
                 status, entry.invalid = self.places_of(vpod.placements, entry)
-                self._note_drain_move(entry.status)
+                self._record_drain_move(entry.status)
                 self._set_places(entry, status, entry.reserved)
             entry.placements = vpod.placements
-        self._count(entry)
+        self._count_vpod(entry)
         return entry
 
-    def vpod_gone(self, key: Key, now: float) -> None:
+    def remove_vpod(self, key: Key, now: float) -> None:
         """Release the status and the reservation of a vpod that no longer exists."""
         self.advance(now)
         entry = self.vpods.pop(key, None)
         self.short.pop(key, None)
         if entry is not None:
             self.version += 1
-            self._count(entry, -1)
+            self._count_vpod(entry, -1)
             self._set_places(entry, NO_PLACES, None)
 
     def drop_unlisted(self, listed: Iterable[Key], now: float) -> list[Key]:
@@ -136,7 +138,7 @@ class State(CountedPlaces):
         alive = set(listed)
         gone = [key for key in self.vpods if key not in alive]
         for key in gone:
-            self.vpod_gone(key, now)
+            self.remove_vpod(key, now)
         return gone
 
     def reserve(self, key: Key, places: Places | None, status: Places | None = None) -> None:
@@ -147,14 +149,14 @@ class State(CountedPlaces):
         if entry is None:
             if not places:
                 return
-            entry = self.vpods[key] = Entry(key)
+            entry = self.vpods[key] = VPodEntry(key)
         self.version += 1
-        self._count(entry, -1)
+        self._count_vpod(entry, -1)
         self._set_places(
             entry, entry.status if status is None else status, dict(sorted(places.items())) if places else None
         )
         entry.result = self.placements_of(entry.reserved or NO_PLACES)
-        self._count(entry)
+        self._count_vpod(entry)
         self._drop_unknown(entry)
 
     def reserve_from_status(self) -> None:
@@ -181,28 +183,28 @@ class State(CountedPlaces):
         """
         entry = self.vpods.get(key)
         if entry is None:
-            entry = self.vpods[key] = Entry(key)
-        self._set_short(entry, None if left == 0 else self.now if entry.short_since is None else entry.short_since)
+            entry = self.vpods[key] = VPodEntry(key)
+        self._set_shortage(entry, None if left == 0 else self.now if entry.short_since is None else entry.short_since)
         entry.result = result
         current = entry.reserved is base
         if rule != entry.rule:
             self.version += 1
-            self._count(entry, -1)
+            self._count_vpod(entry, -1)
             entry.rule = rule
-            self._count(entry)
+            self._count_vpod(entry)
         if current and not delta and (base is not None or not reservation):
             return
         self.version += 1
-        self._note_drain_move(delta)
-        self._count(entry, -1)
+        self._record_drain_move(delta)
+        self._count_vpod(entry, -1)
         if current:
-            self._shift(entry, delta, base, reservation or None)
+            self._apply_delta(entry, delta, base, reservation or None)
         else:
             self._set_places(entry, entry.status, reservation or None)
-        self._count(entry)
+        self._count_vpod(entry)
         self._drop_unknown(entry)
 
-    def _drop_unknown(self, entry: Entry) -> None:
+    def _drop_unknown(self, entry: VPodEntry) -> None:
         """Drop a vpod that no listing shows and that has no reservation."""
         if not entry.listed and entry.reserved is None:
             del self.vpods[entry.key]
@@ -216,7 +218,7 @@ class State(CountedPlaces):
         if goal is None:
             self._end_drain()
         for ordinal in [o for o in self.slots if o >= lowest]:
-            self._judge(self.slots[ordinal])
+            self._classify(self.slots[ordinal])
 
     def _end_drain(self) -> None:
         """End the drain and all surges. From now on, extra vreplicas are surplus."""
@@ -239,7 +241,7 @@ class State(CountedPlaces):
         self.version += 1
         self.advance(now)
         for entry in self.vpods.values():
-            self._count(entry, -1)
+            self._count_vpod(entry, -1)
         recount = options.profile is not self.options.profile
         self.options = options
         if recount:
@@ -250,12 +252,12 @@ class State(CountedPlaces):
                 entry.status, entry.reserved = NO_PLACES, None
                 self._set_places(entry, status, reserved)
         for entry in self.vpods.values():
-            self._count(entry)
-        self.judge_all(now)
+            self._count_vpod(entry)
+        self.classify_all(now)
 
-    def _list_vpod(self, vpod: VPod, before: Entry | None) -> None:
-        """Add a vpod without counting it; `before` provides the values that no listing shows. Used by `rebuilt`."""
-        entry = self.vpods[vpod.key] = Entry(vpod.key)
+    def _add_listed_vpod(self, vpod: VPod, before: VPodEntry | None) -> None:
+        """Add a vpod without counting it; `before` provides the values that no listing shows. Used by `rebuild`."""
+        entry = self.vpods[vpod.key] = VPodEntry(vpod.key)
         entry.listed = True
         entry.deleting = vpod.deletion_timestamp is not None
         entry.wanted = 0 if entry.deleting else max(0, vpod.vreplicas)
@@ -267,11 +269,11 @@ class State(CountedPlaces):
             entry.status_total = sum(entry.status.values())
         if before is not None:
             entry.rule = before.rule
-            self._set_short(entry, before.short_since)
+            self._set_shortage(entry, before.short_since)
             entry.surge, entry.surge_since = before.surge, before.surge_since
 
-    def _list_reserved(self, entry: Entry, places: Places) -> None:
-        """Add a reservation without counting it; used by `rebuilt`."""
+    def _add_listed_reservation(self, entry: VPodEntry, places: Places) -> None:
+        """Add a reservation without counting it; used by `rebuild`."""
         entry.reserved = dict(sorted(places.items()))
         entry.reserved_total = sum(places.values())
         entry.result = self.placements_of(entry.reserved)

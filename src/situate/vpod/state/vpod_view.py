@@ -11,16 +11,16 @@ from heapq import merge
 import msgspec
 
 from situate.vpod.model.pod_classes import PodClass
-from situate.vpod.model.records import NO_PLACES, Entry, Places, Slot
+from situate.vpod.model.records import NO_PLACES, Places, Slot, VPodEntry
 from situate.vpod.model.vpod import VPod, weight_of
 from situate.vpod.state.state import State
 
 
-class Situation(msgspec.Struct, frozen=True):
+class VPodView(msgspec.Struct, frozen=True):
     """A vpod at the moment of a decision."""
 
     state: State
-    entry: Entry | None
+    entry: VPodEntry | None
     """None: the vpod is not in the state."""
     weight: int
     start: Places
@@ -29,7 +29,7 @@ class Situation(msgspec.Struct, frozen=True):
     """The status placements of the given vpod, by ordinal."""
 
     @classmethod
-    def of(cls, state: State, vpod: VPod) -> Situation:
+    def from_state(cls, state: State, vpod: VPod) -> VPodView:
         entry = state.vpods.get(vpod.key)
         if entry is not None and (entry.placements is vpod.placements or entry.placements == vpod.placements):
             status = entry.status
@@ -41,7 +41,7 @@ class Situation(msgspec.Struct, frozen=True):
         return cls(state, entry, weight_of(vpod), reserved, status)
 
     @property
-    def counted(self) -> Places:
+    def counted_places(self) -> Places:
         """The vreplicas that the state counts for this vpod as trimming."""
         if self.entry is None:
             return NO_PLACES
@@ -49,23 +49,23 @@ class Situation(msgspec.Struct, frozen=True):
             return self.entry.reserved
         return self.entry.status if self.state.options.safe else NO_PLACES
 
-    def overcommit(self, ordinal: int, held: int) -> int:
+    def overcommitted_units(self, ordinal: int, held: int) -> int:
         """Return the units above the Pod's capacity if this vpod holds `held` vreplicas there; negative below it."""
         slot = self.state.slots.get(ordinal)
         if slot is None:
             return held * self.weight - self.state.options.capacity
-        others = slot.trimming - self.counted.get(ordinal, 0) * (self.entry.weight if self.entry else 0)
+        others = slot.trimming - self.counted_places.get(ordinal, 0) * (self.entry.weight if self.entry else 0)
         return others + held * self.weight - self.state.options.capacity
 
-    def room(self, ordinal: int, held: int) -> int:
+    def free_vreplicas(self, ordinal: int, held: int) -> int:
         """Return how many more vreplicas a Pod takes if the vpod holds `held` there; 0 unless the Pod accepts."""
         slot = self.state.slots.get(ordinal)
         if slot is None or slot.verdict.pod_class is not PodClass.ACCEPT:
             return 0
-        free = self.free(slot, held)
+        free = self.free_units(slot, held)
         return free // self.weight if free > 0 else 0
 
-    def free(self, slot: Slot, held: int) -> int:
+    def free_units(self, slot: Slot, held: int) -> int:
         """Return the units left on a Pod of any class if the vpod holds `held` vreplicas there; negative:
         overcommitted.
         """
@@ -91,14 +91,14 @@ class Situation(msgspec.Struct, frozen=True):
             known.update(self.entry.status, self.entry.reserved or NO_PLACES)
         return known
 
-    def has_room(self, own: Places) -> bool:
+    def has_free_capacity(self, own: Places) -> bool:
         """Return whether any Pod takes one more vreplica if the vpod holds `own`.
 
         A Pod that is full for other vpods may have capacity for this vpod alone, because its status still counts there.
         """
-        return bool(self.state.open) or any(self.room(o, own.get(o, 0)) for o in self.known_places())
+        return bool(self.state.open) or any(self.free_vreplicas(o, own.get(o, 0)) for o in self.known_places())
 
-    def fresh(self, own: Mapping[int, int], apart: set[int], domain: str | None = None) -> Iterator[int]:
+    def unused_ordinals(self, own: Mapping[int, int], apart: set[int], domain: str | None = None) -> Iterator[int]:
         """Return the accepting Pods of a domain (None: all) without vreplicas of the vpod, ascending, except `apart`.
 
         Pods that are full for all vpods are left out. A returned Pod may still lack capacity for this vpod's weight.
@@ -114,11 +114,11 @@ class Situation(msgspec.Struct, frozen=True):
         if not known:
             return iter(others)
         ours = sorted(
-            o for o in known if not own.get(o) and o not in apart and (domain is None or self._domain(o) == domain)
+            o for o in known if not own.get(o) and o not in apart and (domain is None or self._domain_of(o) == domain)
         )
         rest = (o for o in others if o not in known)
         return merge(ours, rest) if ours else rest
 
-    def _domain(self, ordinal: int) -> str | None:
+    def _domain_of(self, ordinal: int) -> str | None:
         slot = self.state.slots.get(ordinal)
         return slot.domain if slot is not None else None

@@ -26,7 +26,7 @@ from situate.archive.protocol import (
 )
 from situate.archive.records.query import Query
 from situate.archive.records.record import ByName, ByUid, encode_record
-from situate.archive.stores.folder.archiver import FilesystemArchiver, _told
+from situate.archive.stores.folder.archiver import FilesystemArchiver, _translate_errors
 from situate.archive.stores.folder.files import RecordFolder
 from tests.archive.calls import counted
 from tests.archive.killed_writer import AFTER, BEFORE
@@ -430,7 +430,7 @@ async def test_a_disk_that_hangs_holds_up_nothing_else(archiver: FilesystemArchi
 def test_errors_of_the_system_say_whether_trying_again_helps(
     code: int, expected: type[ArchiveError], advice: str
 ) -> None:
-    with pytest.raises(expected, match=f"the archive in /a: .*{advice}") as caught, _told(Path("/a")):
+    with pytest.raises(expected, match=f"the archive in /a: .*{advice}") as caught, _translate_errors(Path("/a")):
         raise OSError(code, os.strerror(code))
     assert type(caught.value) is expected
 
@@ -448,7 +448,10 @@ async def test_a_disk_without_room_is_unavailable_and_empties_by_itself(root: Pa
             RecordFolder(root, 0.0).put(archived())
 
     await archiver.check()
-    with pytest.raises(ArchiveUnavailable, match="No space left on device; free some space there"), _told(root):
+    with (
+        pytest.raises(ArchiveUnavailable, match="No space left on device; free some space there"),
+        _translate_errors(root),
+    ):
         await asyncio.to_thread(full)
     assert os.listdir(root / ".partial") == []
     with pytest.raises(NotArchived):

@@ -11,7 +11,7 @@ import pytest
 
 from situate.archive.records.query import Query
 from situate.archive.records.record import BadRecord
-from situate.archive.stores.mongodb.documents import document_of, filter_of, record_in, replaceable
+from situate.archive.stores.mongodb.documents import document_of, filter_of, record_in, replaceable_filter
 from situate.objects.kinds.selectors import LabelSelectorRequirement
 from tests.archive.reports import KIND, archived, report
 
@@ -85,5 +85,5 @@ def test_times_are_kept_to_the_microsecond() -> None:
 
 @pytest.mark.rule("sharding:B9")
 def test_an_older_version_finds_nothing_to_replace() -> None:
-    assert replaceable(archived(report(version=10)))["$or"] == [{"version": None}, {"version": {"$lte": 10}}]
-    assert "$or" not in replaceable(archived(report(version="opaque")))
+    assert replaceable_filter(archived(report(version=10)))["$or"] == [{"version": None}, {"version": {"$lte": 10}}]
+    assert "$or" not in replaceable_filter(archived(report(version="opaque")))

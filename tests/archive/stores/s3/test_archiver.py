@@ -30,8 +30,8 @@ from situate.archive.stores.s3.archiver import S3Archiver
 from situate.archive.stores.s3.keys import record_key, uid_key
 from situate.archive.stores.s3.objects import _failure
 from situate.archive.stores.s3.settings import S3Settings, keys_for, region_of, settings_of
-from situate.archive.stores.s3.signing import Keys
-from situate.archive.stores.s3.uploads import ABANDONED, NotSwept, Uploads
+from situate.archive.stores.s3.signing import AccessKeys
+from situate.archive.stores.s3.uploads import ABANDONED, SweepUnsupported, Uploads
 from tests.archive.reports import KIND, archived, report
 from tests.archive.servers.s3 import REGION, SECRET_KEY, S3Server
 from tests.archive.store_fixtures_s3 import S3
@@ -246,9 +246,9 @@ async def test_where_uploads_cannot_be_swept_nobody_is_bothered(status: int, bod
 
     async with serving(answer) as endpoint:
         settings = S3Settings("archive", "kept", endpoint)
-        with pytest.raises(NotSwept):
-            await Uploads(settings, lambda: Keys("a", "b"), REGION, 30.0).sweep(datetime.now(UTC))
-        with pytest.raises(NotSwept):
+        with pytest.raises(SweepUnsupported):
+            await Uploads(settings, lambda: AccessKeys("a", "b"), REGION, 30.0).sweep(datetime.now(UTC))
+        with pytest.raises(SweepUnsupported):
             await Uploads(settings, lambda: None, REGION, 30.0).sweep(datetime.now(UTC))
 
 
@@ -259,7 +259,7 @@ async def test_a_server_that_is_away_is_unavailable_to_a_sweep() -> None:
     async with serving(answer) as endpoint:
         settings = S3Settings("archive", "", endpoint)
         with pytest.raises(ArchiveUnavailable):
-            await Uploads(settings, lambda: Keys("a", "b"), REGION, 30.0).sweep(datetime.now(UTC))
+            await Uploads(settings, lambda: AccessKeys("a", "b"), REGION, 30.0).sweep(datetime.now(UTC))
 
 
 async def test_a_search_reads_only_what_keys_let_through(bucket: S3) -> None:

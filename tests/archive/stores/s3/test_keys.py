@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from situate.archive.records.query import Query, matches
 from situate.archive.records.record import GroupKind
-from situate.archive.stores.s3.keys import leads_to, narrowed, record_key, uid_key
+from situate.archive.stores.s3.keys import candidate_keys, pointer_target, record_key, uid_key
 from tests.archive.reports import KIND, archived, report
 
 FOLDER = "batch.example.com_Report"
@@ -33,7 +33,7 @@ def test_the_key_is_the_place_and_the_uid() -> None:
     ],
 )
 def test_what_leads_elsewhere_is_not_followed(content: str, want: str | None) -> None:
-    assert leads_to(content.encode(), KIND, "u-1") == want
+    assert pointer_target(content.encode(), KIND, "u-1") == want
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_leads_elsewhere_is_not_followed(content: str, want: str | None) ->
     ],
 )
 def test_listings(query: Query, want: tuple[str, ...]) -> None:
-    assert narrowed(query).prefixes == want
+    assert candidate_keys(query).prefixes == want
 
 
 @given(
@@ -74,6 +74,6 @@ def test_listings(query: Query, want: tuple[str, ...]) -> None:
 )
 def test_no_record_that_matches_is_left_out(name: str, namespace: str, query: Query) -> None:
     record = archived(report(name, namespace, "u"))
-    key, which = record_key(record.subject), narrowed(query)
+    key, which = record_key(record.subject), candidate_keys(query)
     found = which.wanted(key) and any(not prefix or key.startswith(f"{prefix}/") for prefix in which.prefixes)
     assert found or not matches(record, query)

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from situate.archive.stores.s3.signing import Keys, keys_of, signed
+from situate.archive.stores.s3.signing import AccessKeys, keys_of, sign_request
 
-EXAMPLE = Keys("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
+EXAMPLE = AccessKeys("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 MOMENT = datetime(2013, 5, 24, tzinfo=UTC)
 URL = "https://examplebucket.s3.amazonaws.com/"
 
@@ -29,7 +29,7 @@ URL = "https://examplebucket.s3.amazonaws.com/"
     ],
 )
 def test_signatures_are_those_of_the_documentation(query: list[tuple[str, str]], signature: str) -> None:
-    sent, headers = signed("GET", URL, query, EXAMPLE, "us-east-1", MOMENT)
+    sent, headers = sign_request("GET", URL, query, EXAMPLE, "us-east-1", MOMENT)
     assert headers["authorization"].endswith(f"Signature={signature}")
     assert "20130524/us-east-1/s3/aws4_request" in headers["authorization"]
     assert sent.startswith(f"{URL}?")
@@ -37,7 +37,7 @@ def test_signatures_are_those_of_the_documentation(query: list[tuple[str, str]],
 
 def test_keys_are_not_shown_and_half_of_them_are_none() -> None:
     found = keys_of({"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "hunter2", "AWS_SESSION_TOKEN": "hunter3"})
-    assert found == Keys("a", "hunter2", "hunter3")
+    assert found == AccessKeys("a", "hunter2", "hunter3")
     assert "hunter" not in repr(found)
     assert keys_of({"AWS_ACCESS_KEY_ID": "a"}) is None
-    assert "x-amz-security-token" in signed("GET", URL, [], Keys("a", "b", "c"), "x", MOMENT)[1]
+    assert "x-amz-security-token" in sign_request("GET", URL, [], AccessKeys("a", "b", "c"), "x", MOMENT)[1]

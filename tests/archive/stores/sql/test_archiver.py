@@ -27,7 +27,7 @@ from situate.archive.protocol import (
 )
 from situate.archive.records.query import Page, Query
 from situate.archive.stores.sql.archiver import SqlArchiver
-from situate.archive.stores.sql.errors import told
+from situate.archive.stores.sql.errors import translate_error
 from situate.archive.stores.sql.tables import METADATA
 from tests.archive.killed_writer import AFTER, BEFORE
 from tests.archive.reports import archived, report
@@ -375,7 +375,7 @@ async def test_a_disk_without_room_is_unavailable_and_leaves_what_was_there(tmp_
 def test_errors_of_sqlite_say_whether_trying_again_helps(code: int, expected: type[ArchiveError]) -> None:
     cause = sqlite3.OperationalError("x")
     cause.sqlite_errorcode = code
-    assert type(told(sa.exc.DBAPIError("INSERT", {}, cause), "the archive")) is expected
+    assert type(translate_error(sa.exc.DBAPIError("INSERT", {}, cause), "the archive")) is expected
 
 
 async def test_nobody_there_is_unavailable_and_no_secret_is_told(open_sql: Open) -> None:
@@ -408,6 +408,8 @@ async def test_nobody_there_is_unavailable_and_no_secret_is_told(open_sql: Open)
 def test_errors_of_postgresql_say_whether_trying_again_helps(
     cause: psycopg.Error, expected: type[ArchiveError]
 ) -> None:
-    error = told(sa.exc.DBAPIError("INSERT secret", {"object": "secret"}, cause, hide_parameters=True), "the archive")
+    error = translate_error(
+        sa.exc.DBAPIError("INSERT secret", {"object": "secret"}, cause, hide_parameters=True), "the archive"
+    )
     assert type(error) is expected
     assert "secret" not in str(error)

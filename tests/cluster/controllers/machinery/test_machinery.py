@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from situate.cluster.controllers import Answer, Machinery, MachinerySettings
-from situate.cluster.controllers.machinery.actions import Create, Note, Patch, Write, merge_patch
+from situate.cluster.controllers import Machinery, MachinerySettings, WriteAnswer
+from situate.cluster.controllers.machinery.actions import Create, EventTemplate, Patch, Write, merge_patch
 from situate.cluster.controllers.machinery.queue import WorkQueue
 from situate.cluster.controllers.machinery.recorder import Recorder
 from situate.cluster.storage.builtin_resources import BUILT_IN
@@ -41,13 +41,13 @@ def test_back_off_doubles_until_forgotten() -> None:
     queue = WorkQueue()
     delays = []
     for _ in range(20):
-        queue.add_limited(ITEM, 0)
+        queue.add_rate_limited(ITEM, 0)
         delays.append(queue.next_due())
         queue.pop(2000)
     assert delays[:4] == [0.005, 0.01, 0.02, 0.04]
     assert delays[-1] == 1000
     queue.forget(ITEM)
-    queue.add_limited(ITEM, 0)
+    queue.add_rate_limited(ITEM, 0)
     assert queue.next_due() == 0.005
 
 
@@ -84,7 +84,7 @@ class Late:
         self.world = world
         self.waiting: list[tuple[Write, str, str, int]] = []
 
-    def perform(self, action: Write, user: str, manager: str, ticket: int) -> Answer | None:
+    def perform(self, action: Write, user: str, manager: str, ticket: int) -> WriteAnswer | None:
         if isinstance(action, Create) and action.resource == "pods":
             self.waiting.append((action, user, manager, ticket))
             return None
@@ -133,7 +133,7 @@ def test_a_new_machinery_over_an_old_store_goes_on() -> None:
     second.store.subscribe(second.machinery.observe)
     second.now = first.now
     for table in list(first.store.tables()):
-        for stored in table.ordered():
+        for stored in table.sorted_objects():
             second.store.put(table.resource, stored.object())
     second.run(5)
     assert [entry for entry in second.log if entry[1] in ("pods", "statefulsets.apps")] == []
@@ -142,16 +142,16 @@ def test_a_new_machinery_over_an_old_store_goes_on() -> None:
     assert second.pods() == ["web-0"]
 
 
-def note(message: str = "m") -> Note:
-    return Note(
+def note(message: str = "m") -> EventTemplate:
+    return EventTemplate(
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ns", "uid": "u"}}, "R", message
     )
 
 
 def test_a_repeated_event_is_counted() -> None:
     recorder = Recorder()
-    first = recorder.event(note(), "c", START)
-    second = recorder.event(note(), "c", START + 1)
+    first = recorder.event_write(note(), "c", START)
+    second = recorder.event_write(note(), "c", START + 1)
     assert isinstance(first, Create)
     assert isinstance(second, Patch)
     assert second.name == first.body["metadata"]["name"]
@@ -160,12 +160,12 @@ def test_a_repeated_event_is_counted() -> None:
 
 def test_similar_events_are_joined_and_floods_cut_off() -> None:
     recorder = Recorder()
-    events = [recorder.event(note(f"m{number}"), "c", START) for number in range(40)]
+    events = [recorder.event_write(note(f"m{number}"), "c", START) for number in range(40)]
     created = [event for event in events if isinstance(event, Create)]
     assert len(created) == 10
     assert created[-1].body["message"] == "(combined from similar events): m9"
     assert sum(event is not None for event in events) == 25
-    assert recorder.event(note("later"), "c", START + 301) is not None
+    assert recorder.event_write(note("later"), "c", START + 301) is not None
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from situate.cluster.controllers import Answer
+from situate.cluster.controllers import WriteAnswer
 from situate.cluster.controllers.machinery.actions import Bind
 from situate.cluster.controllers.node.nodes import node
 from situate.cluster.controllers.node.pods import condition
@@ -246,7 +246,7 @@ def test_a_pod_of_more_importance_gets_the_room_of_lesser_ones() -> None:
 
 def test_a_pod_that_could_not_be_bound_gives_its_room_back_and_is_tried_again() -> None:
     world = cluster(node("a", cpu="1"))
-    world.refuse = lambda action: Answer(500, "InternalError", "not now") if isinstance(action, Bind) else None
+    world.refuse = lambda action: WriteAnswer(500, "InternalError", "not now") if isinstance(action, Bind) else None
     world.create("pods", asking("p", "1"))
     world.run(5)
     assert where(world, "p") == ""

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from situate.cluster.controllers import Answer, KubeletSettings, MachinerySettings
-from situate.cluster.controllers.machinery.actions import Create, Write, slow_start
+from situate.cluster.controllers import KubeletSettings, MachinerySettings, WriteAnswer
+from situate.cluster.controllers.machinery.actions import Create, Write, slow_start_batches
 from situate.cluster.controllers.node.pods import PodFacts
-from situate.cluster.controllers.workloads.victims import victims
+from situate.cluster.controllers.workloads.victims import pods_to_delete
 from tests.cluster.controllers.world import START, World, pod, replica_set
 
 SETS = "replicasets.apps"
@@ -60,18 +60,18 @@ def test_status_counts() -> None:
 
 def test_creation_runs_in_batches_of_1_2_4() -> None:
     create = Create("pods", "default", {})
-    assert [len(batch) for batch in slow_start([create] * 10)] == [1, 2, 4, 3]
+    assert [len(batch) for batch in slow_start_batches([create] * 10)] == [1, 2, 4, 3]
 
 
 def test_a_refusal_ends_the_batches_and_shows_as_replica_failure() -> None:
     world = World()
     asked: list[Write] = []
 
-    def refuse(action: Write) -> Answer | None:
+    def refuse(action: Write) -> WriteAnswer | None:
         if not isinstance(action, Create) or action.resource != "pods":
             return None
         asked.append(action)
-        return Answer(403, "Forbidden", "exceeded quota")
+        return WriteAnswer(403, "Forbidden", "exceeded quota")
 
     world.refuse = refuse
     world.create(SETS, replica_set(replicas=50))
@@ -187,13 +187,13 @@ def facts(name: str, **changes: Any) -> PodFacts:
 )
 def test_order_of_victims(first: dict[str, Any], second: dict[str, Any]) -> None:
     pods = [facts("second", **second), facts("first", **first)]
-    assert [entry.name for entry in victims(pods, pods, 1, START + 100)] == ["first"]
+    assert [entry.name for entry in pods_to_delete(pods, pods, 1, START + 100)] == ["first"]
 
 
 def test_victims_come_from_the_node_with_more_pods_of_the_same_owner() -> None:
     crowd = [facts(f"crowd-{i}", node="n2") for i in range(2)]
     alone = facts("alone", node="n1", uid="0")
-    assert [entry.name for entry in victims([alone, *crowd], [alone, *crowd], 1, START)] == ["crowd-0"]
+    assert [entry.name for entry in pods_to_delete([alone, *crowd], [alone, *crowd], 1, START)] == ["crowd-0"]
 
 
 @pytest.mark.parametrize("has_controller", [False, True])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.cluster.errors.field_errors import Refused
-from situate.cluster.kinds.schemas.bodies import decode, duplicate_fields, type_of_body
+from situate.cluster.kinds.schemas.bodies import check_type_fields, decode, duplicate_fields
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=4),
@@ -54,7 +54,7 @@ def test_what_is_neither_is_refused(raw: bytes, kind: str) -> None:
 
 @pytest.mark.parametrize("value", [[1], "x", 5, None, {"kind": 5}, {"apiVersion": []}])
 def test_a_body_that_is_no_object_of_a_kind_is_refused(value: Any) -> None:
-    outcome = type_of_body(value, "Pod", json.dumps(value).encode())
+    outcome = check_type_fields(value, "Pod", json.dumps(value).encode())
     assert isinstance(outcome, Refused)
     assert outcome.message.startswith(
         "the object provided is unrecognized (must be of type Pod): couldn't get version/kind"

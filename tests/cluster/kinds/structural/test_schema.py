@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.cluster.errors.field_errors import Refused
-from situate.cluster.kinds.schemas.decoding import Checked, Strictness
+from situate.cluster.kinds.schemas.decoding import DecodedObject, Strictness
 from situate.cluster.kinds.structural import schema as structural
 from situate.cluster.kinds.structural.definitions import established_status
-from situate.cluster.kinds.structural.patterns import PatternError, compiled
+from situate.cluster.kinds.structural.patterns import PatternError, compile_pattern
 
 SPEC: dict[str, Any] = {
     "type": "object",
@@ -47,7 +47,7 @@ def definition(spec: dict[str, Any] = SPEC, **version: Any) -> dict[str, Any]:
     return found
 
 
-def resource(spec: dict[str, Any] = SPEC, **version: Any) -> structural.Resource:
+def resource(spec: dict[str, Any] = SPEC, **version: Any) -> structural.CompiledVersion:
     found = definition(spec, **version)
     assert structural.validate_crd(found) == []
     return structural.compile_version(found, "v1")
@@ -60,7 +60,7 @@ def widget(spec: Any, **more: Any) -> dict[str, Any]:
 
 def pruned(spec: Any) -> Any:
     outcome = resource().check(widget(spec), Strictness.IGNORE)
-    assert isinstance(outcome, Checked)
+    assert isinstance(outcome, DecodedObject)
     return outcome.object["spec"]
 
 
@@ -95,7 +95,7 @@ def test_defaulting_twice_is_defaulting_once(spec: dict[str, Any]) -> None:
 def test_what_is_pruned_is_reported_and_refused_when_strict(spec: dict[str, Any]) -> None:
     lenient = resource().check(widget(spec))
     strict = resource().check(widget(spec), Strictness.STRICT)
-    assert isinstance(lenient, Checked)
+    assert isinstance(lenient, DecodedObject)
     assert isinstance(strict, Refused) == bool(lenient.warnings)
     assert bool(lenient.warnings) == (lenient.object["spec"] != spec)
 
@@ -209,10 +209,10 @@ def test_scale_reads_and_writes_by_path() -> None:
     ],
 )
 def test_patterns_mean_what_they_mean_in_re2(pattern: str, text: str, found: bool) -> None:
-    assert bool(compiled(pattern).search(text)) == found
+    assert bool(compile_pattern(pattern).search(text)) == found
 
 
 @pytest.mark.parametrize("pattern", ["(?=a)", "(?<!a)b", r"(a)\1", "(?P=x)", "(", "a)", "[a", "a**"])
 def test_patterns_that_re2_refuses(pattern: str) -> None:
     with pytest.raises(PatternError, match="error parsing regexp"):
-        compiled(pattern)
+        compile_pattern(pattern)

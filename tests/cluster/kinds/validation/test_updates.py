@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from situate.cluster.kinds.defaults import apply_defaults
-from situate.cluster.kinds.schemas import builtin
-from situate.cluster.kinds.schemas.decoding import Checked, check
+from situate.cluster.kinds.schemas import built_in_schema
+from situate.cluster.kinds.schemas.decoding import DecodedObject, decode_object
 from situate.cluster.kinds.validation import validate_resize, validate_scale, validate_status, validate_update
 
 
 def stored(body: dict[str, Any]) -> dict[str, Any]:
     """As the object lies in the store."""
-    schema = builtin(body["apiVersion"], body["kind"])
+    schema = built_in_schema(body["apiVersion"], body["kind"])
     assert schema is not None
-    decoded = check(copy.deepcopy(body), schema)
-    assert isinstance(decoded, Checked)
+    decoded = decode_object(copy.deepcopy(body), schema)
+    assert isinstance(decoded, DecodedObject)
     apply_defaults(decoded.object)
     decoded.object["metadata"].update(name="up", namespace="default", uid="u", resourceVersion="1")
     return decoded.object

@@ -12,26 +12,26 @@ from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.runtime.serving.certificates.issue import generation, host_names
+from situate.runtime.serving.certificates.issue import create_generation, host_names
 from situate.runtime.serving.certificates.renewal_schedule import (
     AUTHORITY,
     CERTIFICATE,
     KEY,
     Create,
     Generation,
-    Held,
-    Keep,
     Plan,
     Prepare,
     Promote,
+    SecretContent,
     Unusable,
-    created,
-    decoded,
-    encoded,
-    joined,
-    plan,
-    prepared,
-    read,
+    Wait,
+    decode_data,
+    encode_data,
+    first_content,
+    join_bundle,
+    plan_renewal,
+    prepared_content,
+    read_content,
 )
 
 NAMES = host_names("situate-spot", "situate")
@@ -41,15 +41,15 @@ LIFE_S = 60.0
 
 @cache
 def made_at(now: float, life_s: float = LIFE_S, names: tuple[str, ...] = NAMES) -> Generation:
-    return generation(names, datetime.fromtimestamp(now, UTC), life_s)
+    return create_generation(names, datetime.fromtimestamp(now, UTC), life_s)
 
 
 def secret(one: Generation) -> dict[str, bytes]:
-    return created(one, {}, START)
+    return first_content(one, {}, START)
 
 
 def planned(content: Mapping[str, bytes], now: float, published: bytes | None = b"", life_s: float = LIFE_S) -> Plan:
-    return plan(content, NAMES, now, life_s, published)
+    return plan_renewal(content, NAMES, now, life_s, published)
 
 
 @pytest.mark.rule("spot:P6")
@@ -88,18 +88,18 @@ def test_what_cannot_be_served_is_made_anew(content: Mapping[str, bytes], now: f
 
 def test_an_authority_that_is_still_trusted_stays_so_when_its_certificate_is_replaced() -> None:
     broken = secret(made_at(START)) | {KEY: b""}
-    content = created(made_at(START + 10), broken, START + 10)
-    found = read(content, NAMES, START + 10)
-    assert isinstance(found, Held)
-    assert found.bundle() == joined([made_at(START).authority, made_at(START + 10).authority])
+    content = first_content(made_at(START + 10), broken, START + 10)
+    found = read_content(content, NAMES, START + 10)
+    assert isinstance(found, SecretContent)
+    assert found.bundle() == join_bundle([made_at(START).authority, made_at(START + 10).authority])
 
 
 @pytest.mark.rule("spot:P6")
 @pytest.mark.parametrize(
     ("now", "step"),
     [
-        pytest.param(START, Keep, id="new"),
-        pytest.param(START + 39, Keep, id="just before two thirds"),
+        pytest.param(START, Wait, id="new"),
+        pytest.param(START + 39, Wait, id="just before two thirds"),
         pytest.param(START + 40, Prepare, id="two thirds"),
         pytest.param(START + 59, Prepare, id="nearly over"),
     ],
@@ -111,21 +111,21 @@ def test_the_successor_comes_at_two_thirds_of_a_life(now: float, step: type[obje
 def test_a_shorter_life_in_the_configuration_counts_at_once() -> None:
     content = secret(made_at(START, 3600.0))
     assert isinstance(planned(content, START + 41, life_s=60.0).step, Prepare)
-    assert isinstance(planned(content, START + 41, life_s=3600.0).step, Keep)
+    assert isinstance(planned(content, START + 41, life_s=3600.0).step, Wait)
 
 
 @pytest.mark.rule("spot:P6", "spot:B37")
 def test_the_successor_is_served_only_when_it_has_been_announced() -> None:
-    held = read(secret(made_at(START)), NAMES, START)
-    assert isinstance(held, Held)
-    content = prepared(held, made_at(START + 40))
+    held = read_content(secret(made_at(START)), NAMES, START)
+    assert isinstance(held, SecretContent)
+    content = prepared_content(held, made_at(START + 40))
     both = made_at(START).authority + made_at(START + 40).authority
 
     early = planned(content, START + 49, both)
-    assert isinstance(early.step, Keep)
+    assert isinstance(early.step, Wait)
     assert START + 50 <= early.step.until <= START + 50.1
     unannounced = planned(content, START + 50, made_at(START).authority)
-    assert isinstance(unannounced.step, Keep)
+    assert isinstance(unannounced.step, Wait)
     assert unannounced.held is not None
     assert unannounced.held.current == made_at(START)
     assert unannounced.held.bundle() == both
@@ -136,23 +136,23 @@ def test_the_successor_is_served_only_when_it_has_been_announced() -> None:
     assert after.held is not None
     assert after.held.current == made_at(START + 40)
     assert after.held.bundle() == both, "who has not heard of it yet still trusts the old one"
-    assert planned(turned.step.content, START + 60).held == Held(made_at(START + 40))
+    assert planned(turned.step.content, START + 60).held == SecretContent(made_at(START + 40))
 
 
 def test_without_a_webhook_configuration_nothing_is_waited_for() -> None:
-    held = read(secret(made_at(START)), NAMES, START)
-    assert isinstance(held, Held)
-    content = prepared(held, made_at(START + 40))
+    held = read_content(secret(made_at(START)), NAMES, START)
+    assert isinstance(held, SecretContent)
+    content = prepared_content(held, made_at(START + 40))
     assert isinstance(planned(content, START + 50, None).step, Promote)
 
 
 def test_a_successor_takes_over_from_what_has_ended() -> None:
     """Nobody led for a while."""
-    held = read(secret(made_at(START)), NAMES, START)
-    assert isinstance(held, Held)
-    content = prepared(held, made_at(START + 40))
+    held = read_content(secret(made_at(START)), NAMES, START)
+    assert isinstance(held, SecretContent)
+    content = prepared_content(held, made_at(START + 40))
     late = planned(content, START + 61)
-    assert late.held == Held(made_at(START + 40))
+    assert late.held == SecretContent(made_at(START + 40))
 
 
 @given(st.dictionaries(st.sampled_from([AUTHORITY, CERTIFICATE, KEY, "next-ca.crt", "previous-ca.crt"]), st.binary()))
@@ -200,13 +200,13 @@ def test_who_looks_now_and_then_never_serves_what_api_servers_do_not_trust(
                 assert now < served.ends
             match found.step:
                 case Create():
-                    content = created(made_at(now, life_s), content, now)
+                    content = first_content(made_at(now, life_s), content, now)
                 case Prepare():
                     assert found.held is not None
-                    content = prepared(found.held, made_at(now, life_s))
+                    content = prepared_content(found.held, made_at(now, life_s))
                 case Promote(after):
                     content = dict(after)
-                case Keep(until):
+                case Wait(until):
                     assert until > now
                     break
         else:
@@ -214,5 +214,5 @@ def test_who_looks_now_and_then_never_serves_what_api_servers_do_not_trust(
 
 
 def test_values_that_are_no_base64_are_missing() -> None:
-    assert decoded({"a": "!", "b": "eA==", "c": "\u00e4"}) == {"b": b"x"}
-    assert encoded({"b": b"x"}) == {"b": "eA=="}
+    assert decode_data({"a": "!", "b": "eA==", "c": "\u00e4"}) == {"b": b"x"}
+    assert encode_data({"b": b"x"}) == {"b": "eA=="}

@@ -14,18 +14,18 @@ import pytest
 
 from situate.sharding import KopfHandler, Outcome
 from situate.sharding.executor.controller.kopf_handlers import NotStored, OutsideStatus
-from situate.sharding.executor.controller.work import NotOwner, Work, Writer
+from situate.sharding.executor.controller.work import FencedWriter, NotOwner, Work
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.object_view import view_of
 from situate.sharding.model.supervisor_config import BadConfiguration
-from situate.testing.sharding.world.executor_world import Member, Place, Script
+from situate.testing.sharding.world.executor_world import ExecutorProcess, ExecutorWorld, Script
 from situate.testing.sharding.world.reports import PATHS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PRUNED = ("kopf",)
 
 
-class Memory(Writer):
+class Memory(FencedWriter):
     """Stores what is written, as a server does; no other writer is ever quicker."""
 
     def __init__(self, *pruned: str) -> None:
@@ -221,7 +221,7 @@ async def test_one_that_is_not_async_runs_in_a_thread_and_is_told_to_stop() -> N
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    await work.held()
+    await work.wait_held()
     assert threads[0] is not threading.current_thread()
     assert memory.writes == []
 
@@ -251,17 +251,17 @@ def test_what_cannot_work_is_refused_before_it_is_needed(fn: Any, options: dict[
     assert message in str(refused.value)
 
 
-def played(place: Place, fn: Callable[..., Any], **options: Any) -> Script:
+def played(place: ExecutorWorld, fn: Callable[..., Any], **options: Any) -> Script:
     handler = KopfHandler(fn, wall=place.wall, **options)
 
-    async def script(_: Member, obj: Content, work: Work) -> Outcome | None:
+    async def script(_: ExecutorProcess, obj: Content, work: Work) -> Outcome | None:
         return await handler(obj, work)
 
     return script
 
 
 @pytest.mark.rule("sharding:S1", "sharding:S2")
-def test_an_executor_runs_it_under_its_fence_and_another_one_goes_on_counting(place: Place) -> None:
+def test_an_executor_runs_it_under_its_fence_and_another_one_goes_on_counting(place: ExecutorWorld) -> None:
     seen: list[tuple[int, float]] = []
 
     async def build(retry: int, runtime: timedelta, **_: Any) -> None:
@@ -271,19 +271,19 @@ def test_an_executor_runs_it_under_its_fence_and_another_one_goes_on_counting(pl
         await asyncio.sleep(1e9)
 
     script = played(place, build, retries=5)
-    first = place.executor("a", script=script)
+    first = place.start_executor("a", script=script)
     place.assign("r", first)
     place.run(25)
     assert [retry for retry, _ in seen] == [0, 1, 2]
-    assert first.running == ["r"]
+    assert first.running_names == ["r"]
     place.revoke("r")
     place.run(5)
-    assert first.running == [], "cancelled"
+    assert first.running_names == [], "cancelled"
     place.run(15)
-    second = place.executor("b", script=script)
+    second = place.start_executor("b", script=script)
     place.run(5)
     place.assign("r", second)
-    assert place.run(5, lambda: second.running == ["r"])
+    assert place.run(5, lambda: second.running_names == ["r"])
     assert seen[-1][0] == 2
     assert seen[-1][1] > 40
     assert place.get("r")["status"]["kopf"]["progress"]["build"]["message"] == "not yet"

@@ -9,24 +9,24 @@ from typing import Any
 import pytest
 
 from situate.kube.errors import Invalid, KubeError
-from situate.sharding.executor.controller.runs import Run
+from situate.sharding.executor.controller.runs import HandlerRun
 from situate.sharding.executor.controller.work import CHECKPOINT_LIMIT, CheckpointTooLarge, NotOwner, Work
 from situate.sharding.executor.next_step import Outcome, StopReason
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.object_view import view_of
 from situate.testing.sharding import events
-from situate.testing.sharding.world.executor_world import Member, Place, endless
+from situate.testing.sharding.world.executor_world import ExecutorProcess, ExecutorWorld, run_forever
 from situate.testing.sharding.world.reports import PATHS, REPORTS
-from situate.testing.virtual_time.network import Weather
+from situate.testing.virtual_time.network import NetworkFaults
 
 
 class Held:
     """A handler that holds on to its object, and to whatever it is told to do about it."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ExecutorWorld) -> None:
         self.place = place
         self.work: Work | None = None
-        self.member = place.executor(script=self._script)
+        self.member = place.start_executor(script=self._script)
         self.results: list[object] = []
         self._orders: asyncio.Queue[Any] = asyncio.Queue()
         place.assign("r", self.member)
@@ -46,7 +46,7 @@ class Held:
     def status(self) -> Any:
         return self.place.get("r").get("status")
 
-    async def _script(self, _: Member, __: Content, work: Work) -> None:
+    async def _script(self, _: ExecutorProcess, __: Content, work: Work) -> None:
         self.work = work
         while True:
             order = await self._orders.get()
@@ -57,11 +57,11 @@ class Held:
 
 
 @pytest.fixture
-def held(place: Place) -> Held:
+def held(place: ExecutorWorld) -> Held:
     return Held(place)
 
 
-def edit(place: Place, *operations: dict[str, Any]) -> None:
+def edit(place: ExecutorWorld, *operations: dict[str, Any]) -> None:
     place.call("PATCH", REPORTS.path("shop", "r"), [*operations])
 
 
@@ -72,9 +72,9 @@ def test_a_mapping_is_merged_into_the_status(held: Held) -> None:
 
 
 @pytest.mark.rule("sharding:S2")
-def test_a_function_is_computed_again_from_what_somebody_else_has_written(held: Held, place: Place) -> None:
+def test_a_function_is_computed_again_from_what_somebody_else_has_written(held: Held, place: ExecutorWorld) -> None:
     held.does(lambda work: work.patch_status({"count": 1}))
-    place.network.weather = Weather(event_delay_s=60.0)
+    place.network.faults = NetworkFaults(event_delay_s=60.0)
     edit(place, {"op": "replace", "path": "/spec/work", "value": 2})
     place.call("PATCH", REPORTS.path("shop", "r", "status"), [{"op": "replace", "path": "/status/count", "value": 5}])
     held.does(lambda work: work.patch_status(lambda status: {**status, "count": status["count"] + 1}))
@@ -83,8 +83,8 @@ def test_a_function_is_computed_again_from_what_somebody_else_has_written(held: 
 
 @pytest.mark.rule("sharding:S2", "sharding:X4")
 @pytest.mark.parametrize("how", ["revoked", "completed", "another's", "another object"])
-def test_who_is_no_longer_the_owner_writes_nothing(held: Held, place: Place, how: str) -> None:
-    place.network.weather = Weather(event_delay_s=60.0)
+def test_who_is_no_longer_the_owner_writes_nothing(held: Held, place: ExecutorWorld, how: str) -> None:
+    place.network.faults = NetworkFaults(event_delay_s=60.0)
     match how:
         case "revoked":
             place.revoke("r")
@@ -103,15 +103,15 @@ def test_who_is_no_longer_the_owner_writes_nothing(held: Held, place: Place, how
 
 
 @pytest.mark.rule("sharding:S2")
-def test_a_write_under_way_arrives_too_late(held: Held, place: Place) -> None:
+def test_a_write_under_way_arrives_too_late(held: Held, place: ExecutorWorld) -> None:
     """Slower than the lease of whoever sent it."""
-    other = place.executor("b", script=endless)
+    other = place.start_executor("b", script=run_forever)
     place.run(5)
-    place.network.weather = Weather(latency_s=(20.0, 20.0))
+    place.network.faults = NetworkFaults(latency_s=(20.0, 20.0))
     held.tell(lambda work: work.patch_status({"late": True}))
     place.run(0.1)
-    place.tolerated.add("S1")  # nobody waits here until the first one must have stopped
-    place.lose(held.member)
+    place.tolerated_invariants.add("S1")  # nobody waits here until the first one must have stopped
+    place.log_lease_loss(held.member)
     place.assign("r", other)
     place.run(40)
     late = [each for each in place.log if isinstance(each, events.Write) and each.ex == "a"]
@@ -127,10 +127,10 @@ def test_a_completed_object_is_final(held: Held) -> None:
     assert "x" not in held.status
 
 
-def test_a_completed_objects_handler_may_still_clean_up(held: Held, place: Place) -> None:
+def test_a_completed_objects_handler_may_still_clean_up(held: Held, place: ExecutorWorld) -> None:
     held.does(lambda work: work.complete(True))
     place.run(5)
-    assert held.member.running == ["r"]
+    assert held.member.running_names == ["r"]
 
 
 @pytest.mark.rule("sharding:B4")
@@ -144,7 +144,7 @@ def test_a_checkpoint_may_have_16_kib(held: Held) -> None:
     assert "16385 bytes, allowed: 16384" in str(problem)
 
 
-def test_a_token_for_outside_systems(held: Held, place: Place) -> None:
+def test_a_token_for_outside_systems(held: Held, place: ExecutorWorld) -> None:
     assert held.work is not None
     assert held.work.token == f"{place.get('r')['metadata']['uid']}:1"
 
@@ -157,7 +157,7 @@ def test_what_the_server_finds_wrong_is_told(held: Held) -> None:
 
 
 def test_a_resource_without_status_subresource_is_told_by_name() -> None:
-    place = Place(status_subresource=False)
+    place = ExecutorWorld(status_subresource=False)
     try:
         problem = Held(place).does(lambda work: work.patch_status({"a": 1}))
         assert isinstance(problem, KubeError)
@@ -166,7 +166,7 @@ def test_a_resource_without_status_subresource_is_told_by_name() -> None:
         place.close()
 
 
-def test_the_object_is_kept_current(held: Held, place: Place) -> None:
+def test_the_object_is_kept_current(held: Held, place: ExecutorWorld) -> None:
     edit(place, {"op": "replace", "path": "/spec/work", "value": 9})
     place.run(1)
     assert held.work is not None
@@ -207,8 +207,8 @@ class TestThreads:
         await asyncio.wait([run.task], timeout=60)
         assert run.result() == Outcome.failed("as it was told")
 
-    def _run(self, handler: Any) -> Run:
+    def _run(self, handler: Any) -> HandlerRun:
         content: Content = {"metadata": {"name": "r", "uid": "U"}}
         nothing: Any = None
         work = Work(nothing, content, view_of(content, PATHS), may_write=lambda: None, now=lambda: 0.0)
-        return Run(handler, content, work, 1, "r")
+        return HandlerRun(handler, content, work, 1, "r")

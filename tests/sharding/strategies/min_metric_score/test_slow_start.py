@@ -21,7 +21,7 @@ def test_turns_that_pass_are_not_made_up_for(share: float, eager: float, chance:
     for _ in range(60):
         taken = slow.allows("new") and chance.random() < eager
         assert slow.allows("new") is slow.would_allow("new")
-        slow.chosen("new" if taken else "old")
+        slow.record_choice("new" if taken else "old")
         went.append(taken)
     for start in range(60):
         for end in range(start + 1, 61):
@@ -48,7 +48,7 @@ def test_a_newcomer_that_has_caught_up_and_lost_everything_waits_anew() -> None:
     slow.put("old", 10, 1)
     slow.put("new", 0, 1)
     assert not slow.allows("new")
-    slow.chosen("old")
+    slow.record_choice("old")
     assert slow.allows("new")
     slow.put("new", 9, 1)
     slow.put("new", 0, 1)

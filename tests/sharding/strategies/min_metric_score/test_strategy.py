@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from situate.sharding.model.errors import NoCapacity, NoMetrics
-from situate.sharding.model.executors import Executor
+from situate.sharding.model.executors import LiveExecutor
 from situate.sharding.strategies import (
     MetricSettings,
     MinMetricScore,
     ObjectFacts,
     Sample,
     rebuild,
-    tell_member,
+    report_member,
 )
 from tests.sharding.herd import Clock, peak_to_mean
 from tests.sharding.strategies.telling import NOTHING, UNHEALTHY, chosen, healthy, holding, refusal, scheduled
@@ -119,7 +119,7 @@ def test_an_estimate_that_is_not_given_is_what_open_work_costs_on_the_whole() ->
         strategy.observe_sample(executor, Sample({"cpu": cpu}, clock.now))
     # 1.0 / 10 objects; then 1.0 / 11, / 12: b is at 0.4, 0.49, 0.57, and a at 0.6
     assert scheduled(strategy, ["o1", "o2", "o3"]) == ["b", "b", "b"]
-    assert [each.why for each in strategy.standings(NOTHING)] == ["score 0.6", "score 0.630769"]
+    assert [each.why for each in strategy.candidate_ranks(NOTHING)] == ["score 0.6", "score 0.630769"]
 
 
 def test_without_open_work_nothing_is_known_of_its_cost() -> None:
@@ -136,7 +136,7 @@ def test_while_nobody_has_a_usable_sample_another_strategy_chooses(
     strategy = strategy_of(Clock(), {"a": None, "b": {"cpu": -1}, "c": None}, fallback=fallback)
     holding(strategy, {"a": 2, "c": 1})
     assert chosen(strategy, 3) == want
-    assert all("no executor has a usable sample" in each.why for each in strategy.standings(NOTHING))
+    assert all("no executor has a usable sample" in each.why for each in strategy.candidate_ranks(NOTHING))
 
 
 def test_without_a_fallback_it_says_so() -> None:
@@ -145,26 +145,26 @@ def test_without_a_fallback_it_says_so() -> None:
     refused = refusal(strategy)
     assert isinstance(refused, NoMetrics)
     assert str(refused).endswith("0 of 3 executors may be chosen: 1 Unhealthy, 2 without a usable sample")
-    assert [each.place for each in strategy.standings(NOTHING)] == [None, None, None]
+    assert [each.place for each in strategy.candidate_ranks(NOTHING)] == [None, None, None]
 
 
 def test_capacity_for_objects_counts_here_too() -> None:
     clock = Clock()
     strategy = MinMetricScore(clock)
     for executor, cpu in (("a", 0.1), ("b", 0.9)):
-        member = Executor(executor, "uid", capacity=1, metrics={"cpu": cpu}, sampled_at=clock.now)
-        tell_member(strategy, member)
+        member = LiveExecutor(executor, "uid", capacity=1, metrics={"cpu": cpu}, sampled_at=clock.now)
+        report_member(strategy, member)
     assert scheduled(strategy, ["o1", "o2"]) == ["a", "b"]
     assert isinstance(refusal(strategy), NoCapacity)
-    assert [each.why for each in strategy.standings(NOTHING)] == ["1 open, at capacity"] * 2
+    assert [each.why for each in strategy.candidate_ranks(NOTHING)] == ["1 open, at capacity"] * 2
 
 
 def test_a_listing_rebuilds_it_and_samples_include_what_is_listed() -> None:
     clock = Clock()
     strategy = MinMetricScore(clock, MetricSettings(per_object_estimate={"cpu": 1.0}))
     members = [
-        Executor("a", "1", metrics={"cpu": 0.5}, sampled_at=clock.now),
-        Executor("b", "2", metrics={"cpu": 0.9}, sampled_at=clock.now),
+        LiveExecutor("a", "1", metrics={"cpu": 0.5}, sampled_at=clock.now),
+        LiveExecutor("b", "2", metrics={"cpu": 0.9}, sampled_at=clock.now),
     ]
     rebuild(strategy, [ObjectFacts(f"o{number}", executor="a") for number in range(9)], members)
     assert strategy.choose_executor(NOTHING) == "a"

@@ -15,34 +15,34 @@ from situate.sharding.model.names import EXECUTOR_SELECTOR, PREFIX, PRIORITY
 from situate.sharding.model.object_view import ObjectView
 from situate.sharding.model.supervisor_config import OrphanPolicy, SupervisorConfig
 from situate.sharding.strategies import MinScheduled, ObjectFacts, Rules
-from situate.testing.sharding.world.executor_world import NAMESPACE, Member
+from situate.testing.sharding.world.executor_world import NAMESPACE, ExecutorProcess
 from situate.testing.sharding.world.reports import REPORTS, report
-from situate.testing.sharding.world.supervisor_world import Town
-from situate.testing.virtual_time.isolation import logs_off
+from situate.testing.sharding.world.supervisor_world import SupervisorWorld
+from situate.testing.virtual_time.isolation import suppress_logs
 
-Towns = Callable[..., Town]
+Towns = Callable[..., SupervisorWorld]
 
 
-async def quick(_: Member, __: Content, ___: Work) -> Outcome:
+async def quick(_: ExecutorProcess, __: Content, ___: Work) -> Outcome:
     await asyncio.sleep(1)
     return Outcome.succeeded("Done")
 
 
-def condition(town: Town, name: str, type_: str = "Assigned") -> dict[str, Any]:
+def condition(town: SupervisorWorld, name: str, type_: str = "Assigned") -> dict[str, Any]:
     """Empty if there is none."""
     conditions = town.get(name).get("status", {}).get("conditions", [])
     return next((each for each in conditions if each["type"] == type_), {})
 
 
-def told(town: Town, name: str) -> set[str]:
+def told(town: SupervisorWorld, name: str) -> set[str]:
     """Reasons of the Events about it."""
     events = town.call("GET", f"/api/v1/namespaces/{NAMESPACE}/events")["items"]
     return {each["reason"] for each in events if each["involvedObject"]["name"] == name}
 
 
-def others_go_on(town: Town) -> None:
+def others_go_on(town: SupervisorWorld) -> None:
     town.create("good")
-    assert town.run(2, lambda: "good" in town.placed)
+    assert town.run(2, lambda: "good" in town.first_assigned_at)
 
 
 @pytest.mark.rule("sharding:K6")
@@ -57,10 +57,10 @@ def others_go_on(town: Town) -> None:
     ],
 )
 def test_a_field_of_the_wrong_type_is_named_on_the_object(
-    town: Town, spec: dict[str, Any], status: dict[str, Any], names: str
+    town: SupervisorWorld, spec: dict[str, Any], status: dict[str, Any], names: str
 ) -> None:
-    town.work("a")
-    town.leader()
+    town.create_executor("a")
+    town.start_supervisor()
     town.run(5)
     path = REPORTS.path(NAMESPACE, "bad")
     made = town.call("POST", REPORTS.path(NAMESPACE), report("bad", **spec))
@@ -70,7 +70,7 @@ def test_a_field_of_the_wrong_type_is_named_on_the_object(
     assert condition(town, "bad")["reason"] == "Quarantined"
     assert town.run(5, lambda: "Unreadable" in told(town, "bad"))
     others_go_on(town)
-    assert "bad" not in town.placed
+    assert "bad" not in town.first_assigned_at
     found = town.get("bad")
     found["spec"].pop("assignedTo", None)
     town.call("PUT", path, found)
@@ -94,8 +94,8 @@ def test_what_only_tells_is_named_on_the_object_and_holds_up_nothing(
     town_of: Towns, annotations: dict[str, str], status: dict[str, Any], names: str
 ) -> None:
     town = town_of(archive=True, archive_ttl=5.0)
-    town.work("a")
-    town.leader()
+    town.create_executor("a")
+    town.start_supervisor()
     town.run(5)
     made = report("bad")
     made["metadata"]["annotations"] = annotations
@@ -106,7 +106,7 @@ def test_what_only_tells_is_named_on_the_object_and_holds_up_nothing(
     assert [each["message"] for each in events if each["reason"] == "Ignored" and names in each["message"]]
     others_go_on(town)
     assert town.run(15, lambda: not town.exists("bad"))
-    kept = town.archived(made["metadata"]["uid"])
+    kept = town.archived_record(made["metadata"]["uid"])
     assert kept is not None
     assert (kept.object["status"], kept.successful) == (status, None)
 
@@ -130,21 +130,23 @@ class Odd(MinScheduled):
     ("name", "said"),
     [("raises", "a bad day"), ("nobody", "the strategy named None"), ("stranger", "nobody-of-that-name")],
 )
-def test_a_strategy_that_raises_or_names_nobody_is_named_on_the_object(town: Town, name: str, said: str) -> None:
-    town.work("a")
-    town.leader(strategy=Odd())
+def test_a_strategy_that_raises_or_names_nobody_is_named_on_the_object(
+    town: SupervisorWorld, name: str, said: str
+) -> None:
+    town.create_executor("a")
+    town.start_supervisor(strategy=Odd())
     town.run(5)
     town.create(name)
     assert town.run(10, lambda: said in condition(town, name).get("message", ""))
     assert condition(town, name)["reason"] == "NoHealthyExecutors"
     others_go_on(town)
-    assert name not in town.placed
+    assert name not in town.first_assigned_at
 
 
 @pytest.mark.rule("sharding:B16", "sharding:B11")
-def test_a_selector_that_suits_nobody_is_named_on_the_object(town: Town) -> None:
-    town.work("a")
-    town.leader()
+def test_a_selector_that_suits_nobody_is_named_on_the_object(town: SupervisorWorld) -> None:
+    town.create_executor("a")
+    town.start_supervisor()
     town.run(5)
     for name, selector in (("none", "zone=moon"), ("bad", "zone in moon")):
         made = report(name)
@@ -167,8 +169,8 @@ def test_a_rule_that_raises_is_named_on_the_object(town_of: Towns, rule: str) ->
 
     hooks = {} if rule == "filter" else {rule: fails}
     town = town_of(archive=True, archive_ttl=5.0, **hooks)
-    town.work("a", quick)
-    town.leader(rules=Rules(filters=(filters,)) if rule == "filter" else None)
+    town.create_executor("a", quick)
+    town.start_supervisor(rules=Rules(filters=(filters,)) if rule == "filter" else None)
     town.run(5)
     town.create("bad")
     type_ = "ArchiveFailed" if rule == "archive_when" else "Assigned"
@@ -182,20 +184,20 @@ def test_a_rule_that_raises_is_named_on_the_object(town_of: Towns, rule: str) ->
 @pytest.mark.parametrize("told_so", [True, False])
 def test_a_kind_without_status_subresource(told_so: bool) -> None:
     """Who has not said that there is none hears of it; the work goes on without what cannot be written."""
-    with logs_off():
-        town = Town(SupervisorConfig(orphan_policy=OrphanPolicy.FAIL), status_subresource=False)
+    with suppress_logs():
+        town = SupervisorWorld(SupervisorConfig(orphan_policy=OrphanPolicy.FAIL), status_subresource=False)
         try:
-            town.leader(status_subresource=not told_so)
+            town.start_supervisor(status_subresource=not told_so)
             town.create("early")
             if told_so:
                 assert town.run(10, lambda: condition(town, "early").get("reason") == "NoExecutors")
             else:
                 assert town.run(10, lambda: "ConditionNotWritten" in told(town, "early"))
-            member = town.work("a", status_subresource=False)
+            member = town.create_executor("a", status_subresource=False)
             assert town.run(5, lambda: town.view("early").executor == "a")
             others_go_on(town)
             member.crash()
-            town.tell_pod("a", terminated=True)
+            town.write_pod_status("a", terminated=True)
             if told_so:
                 assert town.run(5, lambda: town.view("early").reason == "ExecutorLost")
             else:
@@ -206,11 +208,11 @@ def test_a_kind_without_status_subresource(told_so: bool) -> None:
 
 
 @pytest.mark.rule("sharding:X13", "sharding:L1")
-def test_a_full_table_of_executors_keeps_what_waits(town: Town) -> None:
+def test_a_full_table_of_executors_keeps_what_waits(town: SupervisorWorld) -> None:
     """So many executors, all of them full; and then there is room for all."""
     for number in range(12):
-        town.work(f"e{number}", capacity=1)
-    town.leader()
+        town.create_executor(f"e{number}", capacity=1)
+    town.start_supervisor()
     town.run(5)
     for number in range(20):
         town.create(f"r-{number}")
@@ -218,5 +220,5 @@ def test_a_full_table_of_executors_keeps_what_waits(town: Town) -> None:
     waiting = [view.name for view in town.views() if view.holder is None]
     assert len(waiting) == 8
     assert {condition(town, name)["reason"] for name in waiting} == {"NoCapacity"}
-    town.work("big")
-    assert town.run(2, lambda: len(town.placed) == 20)
+    town.create_executor("big")
+    assert town.run(2, lambda: len(town.first_assigned_at) == 20)

@@ -12,29 +12,37 @@ from situate.objects.decoding.codec import decode
 from situate.objects.resources import LEASES
 from situate.sharding.partitions.hashing import fnv1a64
 from situate.sharding.partitions.slot_tables import ENTRY
-from situate.sharding.partitions.slots import SlotTable, even_table, frozen, hand_over_waits_for, handed_over, slot_of
+from situate.sharding.partitions.slots import (
+    SlotTable,
+    even_table,
+    freeze_slots,
+    hand_over_obstacles,
+    hand_over_slots,
+    slot_of,
+)
 from situate.sharding.supervisor.report import confirmed_versions
 from situate.testing.sharding.world.executor_world import NAMESPACE
 from situate.testing.sharding.world.supervisor_world import LEASES as LEASES_PATH
-from situate.testing.sharding.world.supervisor_world import Leader, Town
-from situate.testing.virtual_time.network import CALM, Weather
+from situate.testing.sharding.world.supervisor_world import SupervisorProcess, SupervisorWorld
+from situate.testing.virtual_time.network import NO_FAULTS, NetworkFaults
 
 MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 EVEN = even_table(2)
 
 
 class Elastic:
-    def __init__(self, town: Town) -> None:
+    def __init__(self, town: SupervisorWorld) -> None:
         self.town = town
         town.call("POST", MAPS, self._content(EVEN.to_text()))
         self.leaders = [self.leader(index) for index in range(2)]
         self.members = [
-            town.work(f"e{index}", partition=str(index), pool=f"p{index}", concurrency=50) for index in range(2)
+            town.create_executor(f"e{index}", partition=str(index), pool=f"p{index}", concurrency=50)
+            for index in range(2)
         ]
 
-    def leader(self, index: int, name: str = "") -> Leader:
+    def leader(self, index: int, name: str = "") -> SupervisorProcess:
         scope: dict[str, Any] = {"partition": str(index), "pool": f"p{index}", "partition_table": "table"}
-        return self.town.leader(name or f"s{index}", **scope)
+        return self.town.start_supervisor(name or f"s{index}", **scope)
 
     def put(self, text: str) -> None:
         self.town.call("PUT", f"{MAPS}/table", self._content(text))
@@ -54,36 +62,42 @@ class Elastic:
             if view.holder is not None:
                 slot = slot_of(fnv1a64(view.uid))
                 assigned[slot] = assigned.get(slot, 0) + 1
-        return hand_over_waits_for(table, self.confirmed(), assigned)
+        return hand_over_obstacles(table, self.confirmed(), assigned)
 
     def wrong(self, table: SlotTable) -> list[str]:
         """Objects that somebody of another partition holds, or nobody."""
-        return [view.name for view in self.town.views() if view.executor != f"e{table.at(fnv1a64(view.uid)).partition}"]
+        return [
+            view.name
+            for view in self.town.views()
+            if view.executor != f"e{table.range_of(fnv1a64(view.uid)).partition}"
+        ]
 
     def _content(self, text: str) -> dict[str, Any]:
         return {"metadata": {"name": "table"}, "data": {ENTRY: text}}
 
 
-def kept(leader: Leader) -> set[str]:
+def kept(leader: SupervisorProcess) -> set[str]:
     """Names of the objects of which the supervisor keeps more than that they are there."""
     return {each.metadata.name for each in leader.supervisor.store.list() if each.content}
 
 
-def foreseen(town: Town, table: SlotTable, partition: int) -> set[str]:
+def foreseen(town: SupervisorWorld, table: SlotTable, partition: int) -> set[str]:
     """Those that are the partition's, or will be when what is frozen is handed over."""
-    slots = {view.name: table.at(fnv1a64(view.uid)) for view in town.views()}
+    slots = {view.name: table.range_of(fnv1a64(view.uid)) for view in town.views()}
     return {name for name, at in slots.items() if partition in (at.partition, at.to)}
 
 
 @pytest.fixture
-def elastic(town: Town) -> Elastic:
+def elastic(town: SupervisorWorld) -> Elastic:
     return Elastic(town)
 
 
 @pytest.mark.rule("sharding:K10", "sharding:S5")
 def test_slots_change_owners_in_two_versions_and_nothing_else_moves(elastic: Elastic) -> None:
     town = elastic.town
-    town.tolerated.add("S10")  # terms of two Leases are compared; that none goes back on an object, `forbidden` shows
+    town.tolerated_invariants.add(
+        "S10"
+    )  # terms of two Leases are compared; that none goes back on an object, `forbidden` shows
     assert town.run(20, lambda: elastic.confirmed() == {0: 1, 1: 1})
     elastic.leaders[0].stop()
     elastic.leaders[0] = elastic.leader(0, "s0-later")  # of a later term than the other partition's
@@ -92,8 +106,8 @@ def test_slots_change_owners_in_two_versions_and_nothing_else_moves(elastic: Ela
     assert town.run(20, lambda: not elastic.wrong(EVEN))
     assert elastic.confirmed() == {0: 1, 1: 1}
     before = {view.name: view.epoch for view in town.views()}
-    freezing = frozen(EVEN, (0,) * 1024 + (1,) * 3072)
-    after = handed_over(freezing)
+    freezing = freeze_slots(EVEN, (0,) * 1024 + (1,) * 3072)
+    after = hand_over_slots(freezing)
     moved = {*elastic.wrong(after)}
     assert moved
 
@@ -103,7 +117,7 @@ def test_slots_change_owners_in_two_versions_and_nothing_else_moves(elastic: Ela
     assert town.run(20, lambda: not elastic.waits_for(freezing))
     town.run(10)
     for view in town.views():
-        at = freezing.at(fnv1a64(view.uid))
+        at = freezing.range_of(fnv1a64(view.uid))
         assert (view.executor == "") == (at.to is not None), "nobody assigns what is frozen, everybody the rest"
     assert [kept(leader) for leader in elastic.leaders] == [foreseen(town, freezing, index) for index in range(2)]
     elastic.put(after.to_text())
@@ -119,7 +133,7 @@ def test_a_bad_table_leaves_the_last_good_one_in_force_and_is_told(elastic: Elas
     assert town.run(20, lambda: elastic.confirmed() == {0: 1, 1: 1})
     elastic.put('{"version": 2, "slots": 4096, "ranges": [{"start": 0, "end": 17, "partition": 0}]}')
     town.create("r")
-    assert town.run(10, lambda: "r" in town.placed)
+    assert town.run(10, lambda: "r" in town.first_assigned_at)
     assert not elastic.wrong(EVEN)
     events = town.call("GET", f"/api/v1/namespaces/{NAMESPACE}/events")["items"]
     (told,) = {each["message"] for each in events if each["reason"] == "BadPartitionTable"}
@@ -137,15 +151,15 @@ def test_whoever_leads_next_confirms_anew(elastic: Elastic) -> None:
 
 
 @pytest.mark.rule("sharding:K10", "sharding:B11")
-def test_before_there_is_a_table_nothing_is_assigned_and_nobody_is_ready(town: Town) -> None:
-    town.work("e0", partition="0")
-    leader = town.leader(partition="0", partition_table="table")
+def test_before_there_is_a_table_nothing_is_assigned_and_nobody_is_ready(town: SupervisorWorld) -> None:
+    town.create_executor("e0", partition="0")
+    leader = town.start_supervisor(partition="0", partition_table="table")
     town.create("r")
     town.run(20)
-    assert "r" not in town.placed
+    assert "r" not in town.first_assigned_at
     assert "the ConfigMap does not exist" in str(leader.supervisor.not_ready())
     town.call("POST", MAPS, {"metadata": {"name": "table"}, "data": {ENTRY: even_table(1).to_text()}})
-    assert town.run(10, lambda: "r" in town.placed)
+    assert town.run(10, lambda: "r" in town.first_assigned_at)
     assert leader.supervisor.not_ready() is None
 
 
@@ -154,7 +168,9 @@ def test_before_there_is_a_table_nothing_is_assigned_and_nobody_is_ready(town: T
 def test_slots_go_to_and_fro_while_leaders_die_and_the_network_is_bad(elastic: Elastic, seed: int) -> None:
     """Whoever changes the table does so when nothing is waited for; each partition has a supervisor in reserve."""
     town, rng, lives = elastic.town, Random(seed), 0
-    town.tolerated.add("S10")  # terms of two Leases are compared; that none goes back on an object, `forbidden` shows
+    town.tolerated_invariants.add(
+        "S10"
+    )  # terms of two Leases are compared; that none goes back on an object, `forbidden` shows
     town.s4_slack_s = 1e9  # events are late: what a supervisor knows is old
     for index in range(2):
         elastic.leader(index, f"s{index}-spare")
@@ -164,26 +180,30 @@ def test_slots_go_to_and_fro_while_leaders_die_and_the_network_is_bad(elastic: E
         town.create(f"r-{number}")
     for second in range(240):
         if second % 20 == 3:
-            town.network.weather = Weather(
+            town.network.faults = NetworkFaults(
                 latency_s=(0.0005, 0.3), lose_answer=0.1, lose_event=0.2, event_delay_s=rng.choice([0.0, 3.0])
             )
         elif second % 20 == 15:
-            town.network.weather = CALM
+            town.network.faults = NO_FAULTS
         if second % 30 == 10:
-            leading = [each for each in town.leaders if each.leads]
+            leading = [each for each in town.leaders if each.is_leader]
             if leading:
                 victim = rng.choice(leading)
                 victim.crash()
                 lives += 1
                 elastic.leader(int(victim.supervisor.scope.partition), f"again-{lives}")
-        if second % 5 == 0 and not (table.frozen and elastic.waits_for(table)):
-            table = handed_over(table) if table.frozen else frozen(table, split_at(rng.randrange(512, 3584)))
+        if second % 5 == 0 and not (table.frozen_slots and elastic.waits_for(table)):
+            table = (
+                hand_over_slots(table)
+                if table.frozen_slots
+                else freeze_slots(table, split_at(rng.randrange(512, 3584)))
+            )
             elastic.put(table.to_text())
             changes += 1
         town.run(1.0)
-    town.network.weather = CALM
-    assert town.run(60, lambda: not (table.frozen and elastic.waits_for(table)))
-    table = handed_over(table)
+    town.network.faults = NO_FAULTS
+    assert town.run(60, lambda: not (table.frozen_slots and elastic.waits_for(table)))
+    table = hand_over_slots(table)
     elastic.put(table.to_text())
     assert town.run(60, lambda: not elastic.wrong(table))
     assert changes > 6

@@ -14,10 +14,10 @@ from situate.sharding.executor.next_step import Outcome
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.object_view import view_of
 from situate.testing.sharding import events
-from situate.testing.sharding.world.executor_world import NAMESPACE, Member, Place
+from situate.testing.sharding.world.executor_world import NAMESPACE, ExecutorProcess, ExecutorWorld
 from situate.testing.sharding.world.reports import PATHS
-from situate.testing.virtual_time.isolation import logs_off
-from situate.testing.virtual_time.network import CALM, Weather
+from situate.testing.virtual_time.isolation import suppress_logs
+from situate.testing.virtual_time.network import NO_FAULTS, NetworkFaults
 
 LEASE_S = 15.0
 OBJECTS = [f"r-{number}" for number in range(6)]
@@ -29,7 +29,7 @@ class Story:
     """One history: every second the supervisor looks, and every third something happens."""
 
     def __init__(self, seed: int, *, pauses: bool) -> None:
-        self.place = Place()
+        self.place = ExecutorWorld()
         self.happened: Counter[str] = Counter()
         self._rng = Random(seed)
         self._pauses = pauses
@@ -37,12 +37,12 @@ class Story:
         self._alive: set[str] = set()
         self._revoked_at: dict[str, float] = {}
         self._lives = 0
-        self._paused: dict[str, Member] = {}
+        self._paused: dict[str, ExecutorProcess] = {}
         for pod in "abcd":
             self._begin(pod, f"{pod}-0")
-        self.place.tolerated.add("S4")  # who has crashed a moment ago no supervisor can know
+        self.place.tolerated_invariants.add("S4")  # who has crashed a moment ago no supervisor can know
         if pauses:
-            self.place.tolerated.add("S1")  # who stands still in the middle of its work has not stopped
+            self.place.tolerated_invariants.add("S1")  # who stands still in the middle of its work has not stopped
         for name in OBJECTS:
             self.place.create(name)
 
@@ -56,9 +56,9 @@ class Story:
             self._supervise()
 
     def _begin(self, pod: str, uid: str) -> None:
-        self.place.executor(pod, uid, self._script, concurrency=5, announce=False)
+        self.place.start_executor(pod, uid, self._script, concurrency=5, announce=False)
 
-    async def _script(self, member: Member, obj: Content, work: Work) -> Outcome | None:
+    async def _script(self, member: ExecutorProcess, obj: Content, work: Work) -> Outcome | None:
         rng = Random(f"{work.token} {obj['metadata']['name']}")
         steps = rng.randint(1, 40)
         for step in range(steps):
@@ -87,9 +87,9 @@ class Story:
             case "pause" if member is not None:
                 member.process.pause()
                 self._paused[member.pod] = member
-                place.world.timeline.after(rng.uniform(1, 40), lambda: self._resume(member))
+                place.world.timeline.call_after(rng.uniform(1, 40), lambda: self._resume(member))
             case "weather":
-                place.network.weather = Weather(
+                place.network.faults = NetworkFaults(
                     latency_s=(0.0005, rng.choice([0.005, 0.5])),
                     lose_request=rng.choice([0.0, 0.1]),
                     lose_answer=rng.choice([0.0, 0.1]),
@@ -102,11 +102,11 @@ class Story:
             case "down":
                 place.network.down = True
                 place.network.cut_watches()
-                place.world.timeline.after(rng.uniform(1, 20), self._up)
+                place.world.timeline.call_after(rng.uniform(1, 20), self._up)
             case "cut":
                 place.network.cut_watches()
             case "calm":
-                place.network.weather = CALM
+                place.network.faults = NO_FAULTS
             case "drain" | "revoke":
                 name = rng.choice(OBJECTS)
                 view = view_of(place.get(name), PATHS)
@@ -117,15 +117,15 @@ class Story:
                         place.revoke(name)
                         self._revoked_at[name] = place.world.now
 
-    def _resume(self, member: Member) -> None:
-        if self._paused.pop(member.pod, None) is not None and not member.ended:
+    def _resume(self, member: ExecutorProcess) -> None:
+        if self._paused.pop(member.pod, None) is not None and not member.has_ended:
             member.process.resume()
 
     def _up(self) -> None:
         self.place.network.down = False
 
     def _calm(self) -> None:
-        self.place.network.weather = CALM
+        self.place.network.faults = NO_FAULTS
         self._up()
         for member in [*self._paused.values()]:
             self._resume(member)
@@ -140,10 +140,10 @@ class Story:
             alive = lease["spec"].get("holderIdentity") == uid and now - self._seen[uid][1] < LEASE_S
             if alive and uid not in self._alive:
                 self._alive.add(uid)
-                place.note(events.Eligible(now, members[uid].pod, uid))
+                place.log_event(events.Eligible(now, members[uid].pod, uid))
             elif not alive and uid in self._alive:
                 self._alive.discard(uid)
-                place.note(events.LeaseLost(now, members[uid].pod, uid))
+                place.log_event(events.LeaseLost(now, members[uid].pod, uid))
         for name in OBJECTS:
             view = view_of(place.get(name), PATHS)
             waits = now < self._revoked_at.get(name, -1e9) + LEASE_S
@@ -157,7 +157,7 @@ class Story:
 @pytest.mark.parametrize("pauses", [False, True], ids=["running", "paused"])
 @pytest.mark.parametrize("seed", range(4))
 def test_no_stale_write_and_no_double_run(seed: int, pauses: bool) -> None:
-    with logs_off():
+    with suppress_logs():
         story = Story(seed, pauses=pauses)
         try:
             story.play()

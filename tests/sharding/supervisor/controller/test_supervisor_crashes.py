@@ -20,18 +20,18 @@ from situate.sharding.executor.next_step import Outcome
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.testing.sharding import events
-from situate.testing.sharding.world.executor_world import NAMESPACE, Member
+from situate.testing.sharding.world.executor_world import NAMESPACE, ExecutorProcess
 from situate.testing.sharding.world.reports import REPORTS
-from situate.testing.sharding.world.supervisor_world import Leader, Town
-from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
-from situate.testing.virtual_time.network import CALM
+from situate.testing.sharding.world.supervisor_world import SupervisorProcess, SupervisorWorld
+from situate.testing.virtual_time.isolation import disable_collector, suppress_logs
+from situate.testing.virtual_time.network import NO_FAULTS
 
 SECONDS = 130
 CONFIG = SupervisorConfig(archive_ttl=5.0, drain_timeout=10.0)
 NAMES = ("done", "deleted", "moved", "stubborn", "lost")
 
 
-async def work(member: Member, obj: Content, at: Work) -> Outcome | None:
+async def work(member: ExecutorProcess, obj: Content, at: Work) -> Outcome | None:
     """`done` ends soon, `stubborn` never gives up, the others go on."""
     name = obj["metadata"]["name"]
     if name == "done":
@@ -51,29 +51,29 @@ class Story:
     """The same as often as it is played, but for the fault."""
 
     def __init__(
-        self, fault: Callable[[Story, Leader], None] = lambda _, __: None, at: int = 0, *, before: bool
+        self, fault: Callable[[Story, SupervisorProcess], None] = lambda _, __: None, at: int = 0, *, before: bool
     ) -> None:
         """`at`: the number of the write, from 1; 0: none. `before`: whether that is before it has left, or after the
         server has carried it out."""
-        self.town = Town(CONFIG, archive=True)
+        self.town = SupervisorWorld(CONFIG, archive=True)
         self.writes = 0
         self.faults = 0
         self._fault, self._at = fault, at
         if before:
-            self.town.network.leaving.append(self._written)
+            self.town.network.send_listeners.append(self._written)
         else:
             self.town.on_write = self._written
 
     def play(self) -> None:
         town = self.town
-        first = town.work("a", work)
-        town.leader("s1")
-        town.leader("s2")
+        first = town.create_executor("a", work)
+        town.start_supervisor("s1")
+        town.start_supervisor("s2")
         town.run(1)
         for name in NAMES:
             town.create(name)
         town.run(8)
-        town.work("b", work)
+        town.create_executor("b", work)
         town.run(8)
         town.call("DELETE", REPORTS.path(NAMESPACE, "deleted")) if town.exists("deleted") else None
         town.run(4)
@@ -92,32 +92,32 @@ class Story:
             self._fault(self, next(each for each in self.town.leaders if each.name == name))
 
 
-def outcome(town: Town) -> dict[str, tuple[str, bool]]:
+def outcome(town: SupervisorWorld) -> dict[str, tuple[str, bool]]:
     """By name, who has it, and whether it is completed."""
     return {view.name: (view.executor, view.completed) for view in town.views()}
 
 
-def die(story: Story, leader: Leader) -> None:
+def die(story: Story, leader: SupervisorProcess) -> None:
     leader.crash()
-    story.town.leader("s3")
+    story.town.start_supervisor("s3")
 
 
-def pause(story: Story, leader: Leader) -> None:
+def pause(story: Story, leader: SupervisorProcess) -> None:
     """Longer than its lease; it goes on when another one has led for a while."""
     leader.process.pause()
-    story.town.world.timeline.after(40, leader.process.resume)
+    story.town.world.timeline.call_after(40, leader.process.resume)
 
 
-def pause_with_a_write_under_way(story: Story, leader: Leader) -> None:
+def pause_with_a_write_under_way(story: Story, leader: SupervisorProcess) -> None:
     """The write arrives when another one leads."""
-    story.town.network.weather = replace(CALM, latency_s=(30.0, 30.0))
-    story.town.world.timeline.after(0, lambda: setattr(story.town.network, "weather", CALM))
+    story.town.network.faults = replace(NO_FAULTS, latency_s=(30.0, 30.0))
+    story.town.world.timeline.call_after(0, lambda: setattr(story.town.network, "weather", NO_FAULTS))
     pause(story, leader)
 
 
-def lose_the_answer(story: Story, _: Leader) -> None:
-    story.town.network.weather = replace(CALM, lose_answer=1.0)
-    story.town.world.timeline.after(0, lambda: setattr(story.town.network, "weather", CALM))
+def lose_the_answer(story: Story, _: SupervisorProcess) -> None:
+    story.town.network.faults = replace(NO_FAULTS, lose_answer=1.0)
+    story.town.world.timeline.call_after(0, lambda: setattr(story.town.network, "weather", NO_FAULTS))
 
 
 FAULTS = {
@@ -134,7 +134,7 @@ QUICK = ("dies after it", "pauses with it under way", "loses the answer")
 
 @cache
 def undisturbed() -> tuple[int, dict[str, tuple[str, bool]]]:
-    with logs_off(), collector_at_rest():
+    with suppress_logs(), disable_collector():
         story = Story(before=True)
         story.play()
         found = outcome(story.town)
@@ -158,7 +158,7 @@ def test_the_story_has_each_kind_of_write() -> None:
 def test_whatever_happens_at_a_write_the_end_is_the_same(fault: str) -> None:
     writes, wanted = undisturbed()
     happens, before = FAULTS[fault]
-    with logs_off(), collector_at_rest():
+    with suppress_logs(), disable_collector():
         for at in range(1, writes + 1):
             story = Story(happens, at, before=before)
             try:

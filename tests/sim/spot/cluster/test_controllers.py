@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from situate.sim.spot.cluster.controllers import Controllers
-from situate.sim.spot.cluster.world import World
-from situate.sim.spot.results.account import Cause
+from situate.sim.spot.cluster.world import SpotWorld
+from situate.sim.spot.results.account import EndCause
 from tests.sim.spot.worlds import SPOT, pods, run, serving, template, world
 
 
-def running(kind: str, replicas: int) -> tuple[World, Controllers]:
+def running(kind: str, replicas: int) -> tuple[SpotWorld, Controllers]:
     made, controllers = world()
     for _ in range(3):
         made.add_node(SPOT)
@@ -21,7 +21,7 @@ def running(kind: str, replicas: int) -> tuple[World, Controllers]:
 @pytest.mark.rule("spot:K5")
 def test_a_replica_set_replaces_a_terminating_pod_at_once() -> None:
     made, _ = running("Deployment", 3)
-    made.delete(pods(made)[0].uid, Cause.MOVED)
+    made.delete(pods(made)[0].uid, EndCause.MOVED)
     run(made, 0.15)
     assert [pod.terminating for pod in pods(made)] == [True, False, False, False]
 
@@ -29,7 +29,7 @@ def test_a_replica_set_replaces_a_terminating_pod_at_once() -> None:
 @pytest.mark.rule("spot:K5")
 def test_a_stateful_set_waits_until_the_old_pod_is_gone() -> None:
     made, _ = running("StatefulSet", 3)
-    made.delete(next(pod.uid for pod in pods(made) if pod.key.name == "web-1"), Cause.MOVED)
+    made.delete(next(pod.uid for pod in pods(made) if pod.key.name == "web-1"), EndCause.MOVED)
     run(made, 9.9)
     assert sorted(pod.key.name for pod in pods(made)) == ["web-0", "web-1", "web-2"]
     run(made, 0.5)

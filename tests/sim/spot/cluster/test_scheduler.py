@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from situate.cluster.controllers.scheduler.scheduler import default_profile
-from situate.framework.cycle.feasibility_query import answer
+from situate.framework.cycle.feasibility_query import query_feasibility
 from situate.framework.snapshot.cache import Cache
 from situate.framework.volumes.catalog import Catalog
 from situate.objects.kinds.pods import Pod
 from situate.objects.selection.label_selectors import Requirement, Selector
 from situate.objects.values.quantity import decode_quantity
-from situate.sim.spot.cluster.scheduler import Scheduler, Seat, Standing, Tenants
+from situate.sim.spot.cluster.scheduler import EqualPods, NodeLoad, PodState, Scheduler
 from situate.sim.spot.cluster.shapes import NodeKind, Shape, Shapes, pod_document
-from situate.spot.admission.patch import Marks, class_patch
-from situate.spot.admission.patch_check import applied
+from situate.spot.admission.patch import DecisionMarks, class_patch
+from situate.spot.admission.patch_check import apply_operations
 from situate.spot.config.settings import SpotSettings
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, NodeState
 
@@ -45,63 +45,65 @@ def made_shapes(avoided: tuple[str, ...] = ()) -> dict[Shape, dict[str, Any]]:
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": name, "controller": True}
         document = pod_document(owner, {"app": name, "pod-template-hash": "r1"}, {}, 30.0)
         for pod_class in CLASSED:
-            operations = class_patch(document, pod_class, SpotSettings().placing(avoided), Marks("{}", 100))
-            found[shapes.of(name, document, operations)] = applied(document, operations)
+            operations = class_patch(
+                document, pod_class, SpotSettings().placement_terms(avoided), DecisionMarks("{}", 100)
+            )
+            found[shapes.shape_of(name, document, operations)] = apply_operations(document, operations)
     return found
 
 
 SHAPES = made_shapes()
 tenants = st.lists(
-    st.builds(Tenants, st.sampled_from(list(SHAPES)), st.sampled_from(Standing), st.integers(1, 2)),
+    st.builds(EqualPods, st.sampled_from(list(SHAPES)), st.sampled_from(PodState), st.integers(1, 2)),
     max_size=2,
-    unique_by=lambda each: (each.shape.number, each.standing),
-).map(lambda found: tuple(sorted(found, key=lambda each: (each.shape.number, each.standing))))
+    unique_by=lambda each: (each.shape.number, each.state),
+).map(lambda found: tuple(sorted(found, key=lambda each: (each.shape.number, each.state))))
 layouts = st.lists(st.tuples(st.sampled_from(KINDS), st.booleans(), tenants), min_size=1, max_size=6)
-Layout = Sequence[tuple[NodeKind, bool, tuple[Tenants, ...]]]
+Layout = Sequence[tuple[NodeKind, bool, tuple[EqualPods, ...]]]
 
 
 REMEMBERING = Scheduler()
 """Of all examples, so that one is answered by what another one has left."""
 
 
-def seats_of(layout: Layout, prefix: str) -> list[Seat]:
-    return [Seat.of(f"{prefix}-{n}", kind, barred, pods) for n, (kind, barred, pods) in enumerate(layout)]
+def seats_of(layout: Layout, prefix: str) -> list[NodeLoad]:
+    return [NodeLoad.create(f"{prefix}-{n}", kind, barred, pods) for n, (kind, barred, pods) in enumerate(layout)]
 
 
-def key(seats: Sequence[Seat]) -> tuple[object, ...]:
+def key(seats: Sequence[NodeLoad]) -> tuple[object, ...]:
     return tuple(seat.key for seat in seats)
 
 
-def asked_plainly(shape: Shape, seats: Sequence[Seat]) -> int | None:
+def asked_plainly(shape: Shape, seats: Sequence[NodeLoad]) -> int | None:
     """By the framework itself, with nothing remembered."""
     cache = Cache()
     for seat in seats:
         cache.set_node(seat.kind.node(seat.name, barred=seat.barred))
     number = 0
     owners = {}
-    for each in (shape, *(pods.shape for seat in seats for pods in seat.tenants)):
+    for each in (shape, *(pods.shape for seat in seats for pods in seat.pods)):
         labels = each.pod.metadata.labels
         hashed = Requirement("pod-template-hash", "in", frozenset((labels["pod-template-hash"],)))
         selector = Selector((Requirement("app", "in", frozenset((labels["app"],))), hashed))
         owners["ReplicaSet", "shop", labels["app"]] = selector
     for seat in seats:
-        for pods in seat.tenants:
+        for pods in seat.pods:
             for _ in range(pods.count):
                 number += 1
                 cache.set_pod(cache.reader.read(placed(pods, f"uid-{number}", seat.name)), seat.name)
     cache.set_catalog(Catalog(owners=owners))
-    waiting = placed(Tenants(shape, Standing.WHOLE, 1), "waiting", "")
-    name = answer(default_profile(), cache.reader.read(waiting), cache.snapshot()).node
+    waiting = placed(EqualPods(shape, PodState.WHOLE, 1), "waiting", "")
+    name = query_feasibility(default_profile(), cache.reader.read(waiting), cache.snapshot()).best_node
     return [seat.name for seat in seats].index(name) if name else None
 
 
-def placed(pods: Tenants, uid: str, node: str) -> Pod:
+def placed(pods: EqualPods, uid: str, node: str) -> Pod:
     wire = copy.deepcopy(SHAPES[pods.shape])
     wire["metadata"].update({"name": uid, "uid": uid})
     wire["spec"]["nodeName"] = node
-    if pods.standing is Standing.TERMINATING:
+    if pods.state is PodState.TERMINATING:
         wire["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    if pods.standing is Standing.RELEASED:
+    if pods.state is PodState.RELEASED:
         wire["metadata"]["labels"]["pod-template-hash"] = "released-r1"
         wire["metadata"]["ownerReferences"] = []
     return msgspec.convert(wire, Pod, dec_hook=decode_quantity)
@@ -122,9 +124,11 @@ def test_nodes_that_differ_in_anything_have_other_keys() -> None:
     web, *_, api = SHAPES
     tenants = [
         (),
-        *(((Tenants(shape, standing, count),)) for shape in (web, api) for standing in Standing for count in (1, 2)),
+        *(((EqualPods(shape, standing, count),)) for shape in (web, api) for standing in PodState for count in (1, 2)),
     ]
-    seats = [Seat.of("node", kind, barred, pods) for kind in KINDS for barred in (False, True) for pods in tenants]
+    seats = [
+        NodeLoad.create("node", kind, barred, pods) for kind in KINDS for barred in (False, True) for pods in tenants
+    ]
     assert len({seat.key for seat in seats}) == len(seats)
 
 
@@ -158,7 +162,7 @@ def test_room_is_what_filters_say_of_usable_nodes(layout: Layout, shape: Shape, 
             if state is NodeState.OK
             and seat.kind.capacity is capacity
             and not seat.barred
-            and sum(pods.count for pods in seat.tenants) < seat.kind.slots
+            and sum(pods.count for pods in seat.pods) < seat.kind.slots
         ]
         assert scheduler.fits(shape, seats, key(seats), facts, capacity, None, None) is bool(free)
         in_a = [seat for seat in free if seat.kind.zone == "a"]
@@ -167,7 +171,7 @@ def test_room_is_what_filters_say_of_usable_nodes(layout: Layout, shape: Shape, 
 
 def test_a_pod_that_is_thought_away_leaves_its_place() -> None:
     shape = next(iter(SHAPES))
-    seats = [Seat.of("node-0", KINDS[0], False, (Tenants(shape, Standing.WHOLE, 1),))]
+    seats = [NodeLoad.create("node-0", KINDS[0], False, (EqualPods(shape, PodState.WHOLE, 1),))]
     facts = [NodeFacts("node-0", Capacity.SPOT)]
     scheduler = Scheduler()
     assert not scheduler.fits(shape, seats, key(seats), facts, Capacity.SPOT, None, None)

@@ -7,17 +7,19 @@ from dataclasses import replace
 import pytest
 
 from situate.sim.spot.cluster.controllers import Controllers
-from situate.sim.spot.cluster.spot_processes import Ours, settings_of
-from situate.sim.spot.cluster.world import World
+from situate.sim.spot.cluster.spot_processes import SimulatedSpot, settings_of
+from situate.sim.spot.cluster.world import SpotWorld
 from situate.sim.spot.policies import BY_NAME
 from situate.spot.model.pods_nodes_workloads import Capacity
 from tests.sim.spot.worlds import ON_DEMAND, SPOT, pods, run, template, world
 
 
-def installed(policy: str, on_demand: str | None, kind: str = "Deployment") -> tuple[World, Controllers, Ours]:
+def installed(
+    policy: str, on_demand: str | None, kind: str = "Deployment"
+) -> tuple[SpotWorld, Controllers, SimulatedSpot]:
     made, controllers = world()
     found = BY_NAME[policy]
-    ours = Ours.installed(made, settings_of(found, autoscaling=False, start_s=25.0), found.reacts)
+    ours = SimulatedSpot.install(made, settings_of(found, autoscaling=False, start_s=25.0), found.reacts)
     for kind_of_node in (SPOT, SPOT, ON_DEMAND, ON_DEMAND):
         made.add_node(kind_of_node, age_s=86_400.0)
     controllers.add(kind, "web", 4, on_demand, template())
@@ -25,7 +27,7 @@ def installed(policy: str, on_demand: str | None, kind: str = "Deployment") -> t
     return made, controllers, ours
 
 
-def standing(made: World) -> dict[Capacity, int]:
+def standing(made: SpotWorld) -> dict[Capacity, int]:
     found = dict.fromkeys((Capacity.ON_DEMAND, Capacity.SPOT), 0)
     for pod in made.pods.values():
         if pod.node is not None and pod.facts.live:
@@ -65,7 +67,7 @@ def test_a_changed_floor_is_reached_one_pod_at_a_time() -> None:
 def test_a_notice_releases_pods_and_ends_them_when_others_serve() -> None:
     made, _, _ = installed("floor-release", "1")
     for name in [name for name, node in made.nodes.items() if node.kind is SPOT]:
-        made.notice(name, 120.0)
+        made.announce_end(name, 120.0)
     run(made, 1.0)
     assert sorted((pod.released, pod.ready) for pod in pods(made) if pod.ready) == [(False, True)] + [(True, True)] * 3
     run(made, 40.0)
@@ -77,7 +79,7 @@ def test_a_policy_without_our_waves_does_nothing_about_a_notice() -> None:
     made, _, _ = installed("note-default", None)
     before = {pod.uid for pod in pods(made)}
     for name in [name for name, node in made.nodes.items() if node.kind is SPOT]:
-        made.notice(name, 120.0)
+        made.announce_end(name, 120.0)
     run(made, 100.0)
     assert {pod.uid for pod in pods(made)} == before
     assert not any(pod.released or pod.terminating for pod in pods(made))
@@ -88,7 +90,7 @@ def test_a_stateful_set_is_never_released() -> None:
     made, _, _ = installed("floor-release", None, "StatefulSet")
     assert standing(made) == {Capacity.ON_DEMAND: 3, Capacity.SPOT: 1}
     for name in [name for name, node in made.nodes.items() if node.kind is SPOT]:
-        made.notice(name, 120.0)
+        made.announce_end(name, 120.0)
     run(made, 60.0)
     assert not any(pod.released for pod in pods(made))
     assert standing(made) == {Capacity.ON_DEMAND: 4, Capacity.SPOT: 0}

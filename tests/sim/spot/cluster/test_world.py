@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from situate.sim.spot.cluster.world import World
-from situate.sim.spot.results.account import Cause
+from situate.sim.spot.cluster.world import SpotWorld
+from situate.sim.spot.results.account import EndCause
 from situate.sim.timeline import Timeline
 from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, Capacity, NodeState
 from tests.sim.spot.worlds import ON_DEMAND, SPOT, pods, run, serving, template, world
@@ -23,7 +23,7 @@ REQUIRED: dict[str, Any] = {
 }
 
 
-def four_on_spot() -> World:
+def four_on_spot() -> SpotWorld:
     made, controllers = world()
     made.add_node(SPOT)
     controllers.add("Deployment", "web", 4, None, template())
@@ -32,7 +32,7 @@ def four_on_spot() -> World:
     return made
 
 
-def node(made: World, capacity: Capacity = Capacity.SPOT) -> str:
+def node(made: SpotWorld, capacity: Capacity = Capacity.SPOT) -> str:
     return next(name for name, each in made.nodes.items() if each.kind.capacity is capacity)
 
 
@@ -97,7 +97,7 @@ def test_a_node_with_a_notice_takes_no_new_pods_and_serves_on() -> None:
     controllers.add("Deployment", "web", 2, None, template())
     run(made, 60)
     doomed = node(made)
-    made.notice(doomed, 120)
+    made.announce_end(doomed, 120)
     assert (made.nodes[doomed].facts.state, made.nodes[doomed].facts.deadline) == (NodeState.DOOMED, made.now + 120)
     controllers.scale("uid-web", 3)
     run(made, 60)
@@ -110,8 +110,8 @@ def test_a_node_with_a_notice_takes_no_new_pods_and_serves_on() -> None:
 def test_a_deleted_pod_serves_for_a_moment_and_keeps_its_place_until_it_is_gone() -> None:
     made = four_on_spot()
     victim = pods(made)[0]
-    made.delete(victim.uid, Cause.MOVED)
-    made.delete(victim.uid, Cause.MOVED)
+    made.delete(victim.uid, EndCause.MOVED)
+    made.delete(victim.uid, EndCause.MOVED)
     run(made, 1.9)
     assert serving(made) == 4
     run(made, 0.2)

@@ -10,21 +10,22 @@ from random import Random
 import pytest
 
 from situate.sim.spot.policies import BY_NAME
-from situate.sim.spot.results.picture import columns, picture, sample_times
-from situate.sim.spot.results.report import report
-from situate.sim.spot.scenarios import SCENARIOS, RollOut, Scenario, Wave
-from situate.sim.spot.simulation import Simulation
+from situate.sim.spot.results.picture import columns, render_picture, sample_times
+from situate.sim.spot.results.report import build_report
+from situate.sim.spot.scenarios import SCENARIOS, RollOut, SpotScenario, Wave
+from situate.sim.spot.simulation import SpotSimulation
 
 SVG = "{http://www.w3.org/2000/svg}"
-SHORT = Scenario("a <short> one", 600.0, (Wave(60.0),))
+SHORT = SpotScenario("a <short> one", 600.0, (Wave(60.0),))
 
 
-def drawn(scenario: Scenario, *policies: str) -> ET.Element:
+def drawn(scenario: SpotScenario, *policies: str) -> ET.Element:
     samples = sample_times(scenario)
     reports = [
-        report(name, [Simulation(scenario, BY_NAME[name], samples).play(Random(1))], samples) for name in policies
+        build_report(name, [SpotSimulation(scenario, BY_NAME[name], samples).play(Random(1))], samples)
+        for name in policies
     ]
-    return ET.fromstring(picture(scenario.name, scenario, reports))
+    return ET.fromstring(render_picture(scenario.name, scenario, reports))
 
 
 def test_each_policy_has_a_panel_with_its_figures() -> None:
@@ -51,7 +52,7 @@ def test_everything_is_drawn_inside_the_picture() -> None:
 
 @pytest.mark.finding("N31")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.name)
-def test_the_first_and_the_last_wave_are_shown_closer(scenario: Scenario) -> None:
+def test_the_first_and_the_last_wave_are_shown_closer(scenario: SpotScenario) -> None:
     times = sample_times(scenario)
     assert times == sorted(set(times))
     assert (times[0], times[-1]) == (0.0, scenario.duration_s)
@@ -65,16 +66,16 @@ def test_the_first_and_the_last_wave_are_shown_closer(scenario: Scenario) -> Non
 
 
 @pytest.mark.parametrize(
-    "scenario", [Scenario("short", 300.0, (Wave(60.0),)), Scenario("calm", 7200.0, (RollOut(60.0),))]
+    "scenario", [SpotScenario("short", 300.0, (Wave(60.0),)), SpotScenario("calm", 7200.0, (RollOut(60.0),))]
 )
-def test_what_is_short_or_has_no_wave_is_shown_once(scenario: Scenario) -> None:
+def test_what_is_short_or_has_no_wave_is_shown_once(scenario: SpotScenario) -> None:
     assert [each.title for each in columns(scenario)] == ["the whole time"]
 
 
 @pytest.mark.finding("N31")
 def test_columns_have_titles_and_axes_have_names() -> None:
     waves = tuple(Wave(60.0 + 600.0 * number, back_after_s=60.0) for number in range(3))
-    svg = drawn(Scenario("waves", 7200.0, waves), "all-spot", "floor-release")
+    svg = drawn(SpotScenario("waves", 7200.0, waves), "all-spot", "floor-release")
     texts = [each.text or "" for each in svg.iter(f"{SVG}text")]
     titles = ["a: the first of 3 waves", "b: the last of 3 waves", "the whole time"]
     assert [text for text in texts if text in titles] == titles

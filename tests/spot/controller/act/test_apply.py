@@ -13,19 +13,19 @@ from situate.kube.client import Client
 from situate.objects.messages import Request, Response
 from situate.runtime.leadership.actuator import Actuator
 from situate.runtime.reconcile.outcomes import Retriable
-from situate.spot.admission.patch_check import applied
-from situate.spot.capacity.free_capacity import Room
-from situate.spot.controller.act.apply import Acting
-from situate.spot.controller.act.attempt import Attempt, Attempting, Departures, Outcome
-from situate.spot.controller.act.live_recheck import Again
+from situate.spot.admission.patch_check import apply_operations
+from situate.spot.capacity.free_capacity import FreeCapacity
+from situate.spot.controller.act.apply import Applier
+from situate.spot.controller.act.attempt import ActionExecutor, Attempt, AttemptOutcome, DepartureCallbacks
+from situate.spot.controller.act.live_recheck import LiveRecheck
 from situate.spot.model.actions import Action, Delete, Evict, Reason, SetCost, ShortenTolerations
-from situate.spot.model.maintenance_windows import Window, parse_cron, time_zone
+from situate.spot.model.maintenance_windows import Window, parse_cron, parse_time_zone
 from situate.spot.model.pods_nodes_workloads import ON_DEMAND, Capacity, NodeFacts, NodeState, Owner, PodFacts, PodKey
 from situate.spot.model.policy_limits import Limits
 from situate.spot.nodes.known_signals import SIGNALS
 from situate.spot.nodes.node_signals import node_facts
-from situate.spot.rebalance.decide import Situation, State, decide
-from situate.spot.rebalance.node_termination import release
+from situate.spot.rebalance.decide import ClusterView, State, decide
+from situate.spot.rebalance.node_termination import build_release
 from situate.spot.workloads.cluster_objects import Cluster
 from situate.spot.workloads.on_demand_target import Namespace
 from situate.spot.workloads.owners import Controller, ReplicaSetFacts
@@ -46,7 +46,7 @@ class Server(HostileServer):
         known = self.objects.get(path)
         body = json.loads(request.body) if request.body else {}
         if request.method == "PATCH" and isinstance(body, list) and known is not None:
-            return Response(200, json.dumps(self.put(path, applied(known, body))).encode())
+            return Response(200, json.dumps(self.put(path, apply_operations(known, body))).encode())
         if known is None or not (request.method == "DELETE" or path != request.path):
             return super()._carried_out(request)
         wanted = (body.get("deleteOptions") or body).get("preconditions", {})
@@ -83,20 +83,22 @@ class Rig:
         between = ReplicaSetFacts("rs", Controller("apps/v1", "Deployment", "web", self.uid), "shop", "web-1", 3, "r1")
         self.nodes = {name: NodeFacts(name, Capacity(name)) for name in ("on-demand", "spot")}
         self.cluster = Cluster({self.uid: self.owner}, {"rs": between}, {}, self.nodes, {"shop": Namespace("shop")})
-        self.client = Client(self.server).guarded(self.may_write)
-        departures = Departures(
+        self.client = Client(self.server).with_write_check(self.may_write)
+        departures = DepartureCallbacks(
             lambda pod, _: self.departures.append(("leaving", pod.key.name)),
             lambda pod, _: self.departures.append(("staying", pod.key.name)),
         )
-        attempting = Attempting(
+        attempting = ActionExecutor(
             self.client,
             Actuator(self.may_write),
-            Again(Client(self.server), self.cluster, lambda: SIGNALS, lambda node: node_facts(node, SIGNALS, NOW)),
+            LiveRecheck(
+                Client(self.server), self.cluster, lambda: SIGNALS, lambda node: node_facts(node, SIGNALS, NOW)
+            ),
             departures,
             self.cluster,
             wall=lambda: self.now,
         )
-        self.acting = Acting(attempting.attempt, self.attempts.append)
+        self.acting = Applier(attempting.attempt, self.attempts.append)
 
     def may_write(self) -> None:
         if not self.leads:
@@ -130,18 +132,18 @@ class Rig:
         return Evict(PodKey("shop", name), self.uid_of(name), self.uid, reason)
 
     async def carry_out(self, *actions: Action, times: int = 1) -> list[Attempt]:
-        situation = Situation(self.cluster, Nowhere(), limits=self.limits)
+        situation = ClusterView(self.cluster, Nowhere(), limits=self.limits)
         decision = decide(State(), situation, NOW)
         async with asyncio.TaskGroup() as group:
             for _ in range(times):
-                self.acting.begin(actions, decision, situation, group)
+                self.acting.apply(actions, decision, situation, group)
         return self.attempts
 
     def writes(self) -> list[Request]:
         return [each for each in self.server.requests if each.method != "GET"]
 
 
-class Nowhere(Room):
+class Nowhere(FreeCapacity):
     def fits(self, pod: PodFacts, capacity: Capacity, *, without: object = None, pools: object = None) -> bool:
         return False
 
@@ -153,7 +155,7 @@ async def test_an_eviction_names_the_pod_by_uid_and_it_stops_counting_before_the
     told: list[list[tuple[str, str]]] = []
     rig.server.judge = lambda request: told.append(list(rig.departures)) if request.method == "POST" else None
     (attempt,) = await rig.carry_out(rig.evict())
-    assert attempt.outcome is Outcome.DONE
+    assert attempt.outcome is AttemptOutcome.DONE
     (request,) = rig.writes()
     assert request.path == f"{PODS}/a/eviction"
     assert json.loads(request.body)["deleteOptions"]["preconditions"] == {"uid": rig.uid_of("a")}
@@ -166,21 +168,23 @@ async def test_an_eviction_names_the_pod_by_uid_and_it_stops_counting_before_the
 @pytest.mark.parametrize(
     ("status", "reason", "outcome", "departures"),
     [
-        pytest.param(429, "TooManyRequests", Outcome.REFUSED, ["leaving", "staying"], id="a budget forbids it"),
-        pytest.param(409, "Conflict", Outcome.REFUSED, ["leaving", "staying"], id="another pod"),
-        pytest.param(404, "NotFound", Outcome.VOID, ["leaving"], id="gone"),
-        pytest.param(403, "Forbidden", Outcome.FAILED, ["leaving", "staying"], id="not allowed"),
-        pytest.param(500, "InternalError", Outcome.UNKNOWN, ["leaving"], id="nobody knows"),
+        pytest.param(429, "TooManyRequests", AttemptOutcome.REFUSED, ["leaving", "staying"], id="a budget forbids it"),
+        pytest.param(409, "Conflict", AttemptOutcome.REFUSED, ["leaving", "staying"], id="another pod"),
+        pytest.param(404, "NotFound", AttemptOutcome.VOID, ["leaving"], id="gone"),
+        pytest.param(403, "Forbidden", AttemptOutcome.FAILED, ["leaving", "staying"], id="not allowed"),
+        pytest.param(500, "InternalError", AttemptOutcome.UNKNOWN, ["leaving"], id="nobody knows"),
     ],
 )
-async def test_a_refusal_ends_the_attempt(status: int, reason: str, outcome: Outcome, departures: list[str]) -> None:
+async def test_a_refusal_ends_the_attempt(
+    status: int, reason: str, outcome: AttemptOutcome, departures: list[str]
+) -> None:
     rig = Rig()
     rig.server.judge = lambda request: Fault(status=status, reason=reason) if request.method == "POST" else None
     (attempt,) = await rig.carry_out(rig.evict())
     assert attempt.outcome is outcome, attempt.why
     assert [what for what, _ in rig.departures] == departures
     assert len(rig.writes()) == 1
-    assert rig.acting.under_way == 0
+    assert rig.acting.in_progress_count == 0
 
 
 @pytest.mark.rule("spot:F7", "spot:P30")
@@ -195,7 +199,7 @@ async def test_a_budget_that_forbids_for_ever_is_not_asked_all_the_time_and_a_de
         await asyncio.sleep(1.0)
     assert len(rig.writes()) == 3
     delete = Delete(evict.pod, evict.uid, evict.owner, Reason.EVACUATE)
-    assert (await rig.carry_out(delete))[-1].outcome is Outcome.DONE
+    assert (await rig.carry_out(delete))[-1].outcome is AttemptOutcome.DONE
 
 
 @pytest.mark.rule("spot:F2", "spot:F6")
@@ -203,11 +207,11 @@ async def test_a_budget_that_forbids_for_ever_is_not_asked_all_the_time_and_a_de
 @pytest.mark.parametrize(
     ("fault", "outcome"),
     [
-        pytest.param(Fault(lost_answer=True), Outcome.DONE, id="it was carried out"),
-        pytest.param(Fault(lost_request=True), Outcome.UNKNOWN, id="it never arrived"),
+        pytest.param(Fault(lost_answer=True), AttemptOutcome.DONE, id="it was carried out"),
+        pytest.param(Fault(lost_request=True), AttemptOutcome.UNKNOWN, id="it never arrived"),
     ],
 )
-async def test_without_an_answer_what_has_become_of_the_pod_is_looked_up(fault: Fault, outcome: Outcome) -> None:
+async def test_without_an_answer_what_has_become_of_the_pod_is_looked_up(fault: Fault, outcome: AttemptOutcome) -> None:
     rig = Rig()
     rig.server.judge = lambda request: fault if request.method == "POST" else None
     (attempt,) = await rig.carry_out(rig.evict())
@@ -221,7 +225,7 @@ async def test_nothing_is_written_by_who_does_not_lead() -> None:
     rig = Rig()
     rig.leads = False
     (attempt,) = await rig.carry_out(rig.evict())
-    assert attempt.outcome is Outcome.FAILED
+    assert attempt.outcome is AttemptOutcome.FAILED
     assert rig.writes() == []
     assert rig.departures == [("leaving", "a"), ("staying", "a")]
 
@@ -232,9 +236,9 @@ async def test_another_pod_of_the_name_is_left_alone() -> None:
     rig = Rig()
     move = rig.evict()
     rig.server.remove(f"{PODS}/a")
-    assert [each.outcome for each in await rig.carry_out(move)] == [Outcome.VOID]
+    assert [each.outcome for each in await rig.carry_out(move)] == [AttemptOutcome.VOID]
     rig.put_pod("a")
-    assert [each.outcome for each in await rig.carry_out(move)] == [Outcome.VOID] * 2
+    assert [each.outcome for each in await rig.carry_out(move)] == [AttemptOutcome.VOID] * 2
     assert rig.writes() == []
 
 
@@ -301,17 +305,19 @@ async def test_a_policy_move_is_barred_by_what_the_server_shows_by_now(happens: 
     rig = Rig()
     happens(rig)
     (attempt,) = await rig.carry_out(rig.evict())
-    assert attempt.outcome is Outcome.BARRED, attempt.why
+    assert attempt.outcome is AttemptOutcome.BARRED, attempt.why
     assert rig.writes() == []
     assert rig.departures == []
 
 
 @pytest.mark.rule("spot:B13")
 @pytest.mark.looptime
-@pytest.mark.parametrize(("answered", "outcome"), [(299.0, Outcome.DONE), (301.0, Outcome.BARRED)])
-async def test_a_move_that_the_server_holds_up_beyond_its_window_is_not_made(answered: float, outcome: Outcome) -> None:
+@pytest.mark.parametrize(("answered", "outcome"), [(299.0, AttemptOutcome.DONE), (301.0, AttemptOutcome.BARRED)])
+async def test_a_move_that_the_server_holds_up_beyond_its_window_is_not_made(
+    answered: float, outcome: AttemptOutcome
+) -> None:
     rig = Rig()
-    rig.limits = Limits(windows=(Window(parse_cron("*/10 * * * *"), 300, time_zone("UTC")),))
+    rig.limits = Limits(windows=(Window(parse_cron("*/10 * * * *"), 300, parse_time_zone("UTC")),))
     opened = NOW - NOW % 600
     rig.now = opened + 299
 
@@ -345,7 +351,7 @@ async def test_a_pod_that_waits_is_deleted_as_it_was_seen_and_with_its_own_grace
 
     rig.server.judge = bound_meanwhile
     (attempt,) = await rig.carry_out(order)
-    assert attempt.outcome is Outcome.VOID
+    assert attempt.outcome is AttemptOutcome.VOID
     (request,) = rig.writes()
     options = json.loads(request.body)
     assert options["preconditions"] == {
@@ -367,7 +373,7 @@ async def test_a_pod_that_waits_and_has_only_been_told_something_meanwhile_goes(
 
     rig.server.judge = told_meanwhile
     order = Delete(PodKey("shop", "new"), rig.uid_of("new"), rig.uid, Reason.SURGE)
-    assert [each.outcome for each in await rig.carry_out(order)] == [Outcome.DONE]
+    assert [each.outcome for each in await rig.carry_out(order)] == [AttemptOutcome.DONE]
     assert len(rig.writes()) == 2
 
 
@@ -376,13 +382,13 @@ async def test_a_pod_that_waits_and_has_only_been_told_something_meanwhile_goes(
 async def test_a_release_is_a_patch_of_the_pod_alone_and_made_once() -> None:
     rig = Rig()
     facts = PodFacts(PodKey("shop", "a"), rig.uid_of("a"), "rs", "r1", token="t")
-    order = release(rig.owner, facts, NOW + 100, NOW, Reason.AT_RISK)
+    order = build_release(rig.owner, facts, NOW + 100, NOW, Reason.AT_RISK)
     (first,) = await rig.carry_out(order)
-    assert first.outcome is Outcome.DONE
+    assert first.outcome is AttemptOutcome.DONE
     pod = rig.server.objects[f"{PODS}/a"]
     assert pod["metadata"]["labels"]["pod-template-hash"] == "released-r1"
     assert pod["spec"]["activeDeadlineSeconds"] > 100
-    assert [each.outcome for each in await rig.carry_out(order)][-1] is Outcome.VOID
+    assert [each.outcome for each in await rig.carry_out(order)][-1] is AttemptOutcome.VOID
     assert [each.path for each in rig.writes()] == [f"{PODS}/a"]
 
 
@@ -396,7 +402,12 @@ async def test_marks_are_written_once() -> None:
     marks = (SetCost(key, uid, rig.uid, 90), ShortenTolerations(key, uid, rig.uid, KEYS, 20))
     for mark in (*marks, *marks):
         await rig.carry_out(mark)
-    assert [each.outcome for each in rig.attempts] == [Outcome.DONE, Outcome.DONE, Outcome.VOID, Outcome.VOID]
+    assert [each.outcome for each in rig.attempts] == [
+        AttemptOutcome.DONE,
+        AttemptOutcome.DONE,
+        AttemptOutcome.VOID,
+        AttemptOutcome.VOID,
+    ]
     pod = rig.server.objects[f"{PODS}/a"]
     assert [each["tolerationSeconds"] for each in pod["spec"]["tolerations"]] == [20, 20]
     assert pod["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"] == "90"
@@ -407,13 +418,13 @@ async def test_marks_are_written_once() -> None:
 async def test_what_ends_anyway_waits_for_no_gate_and_what_makes_room_does() -> None:
     rig = Rig()
     unready(rig)
-    assert (await rig.carry_out(rig.evict(reason=Reason.MAKE_ROOM)))[-1].outcome is Outcome.BARRED
+    assert (await rig.carry_out(rig.evict(reason=Reason.MAKE_ROOM)))[-1].outcome is AttemptOutcome.BARRED
     evacuated = rig.evict("c", Reason.EVACUATE)
-    assert (await rig.carry_out(evacuated))[-1].outcome is Outcome.VOID, "its node does not end"
+    assert (await rig.carry_out(evacuated))[-1].outcome is AttemptOutcome.VOID, "its node does not end"
     rig.nodes["spot"] = NodeFacts("spot", Capacity.SPOT, NodeState.DOOMED, deadline=NOW + 60)
-    assert (await rig.carry_out(evacuated))[-1].outcome is Outcome.DONE
+    assert (await rig.carry_out(evacuated))[-1].outcome is AttemptOutcome.DONE
     replaced = Delete(PodKey("shop", "b"), rig.uid_of("b"), rig.uid, Reason.REPLACED)
-    assert (await rig.carry_out(replaced))[-1].outcome is Outcome.VOID, "it is no released pod"
+    assert (await rig.carry_out(replaced))[-1].outcome is AttemptOutcome.VOID, "it is no released pod"
 
 
 @pytest.mark.rule("spot:B20", "spot:F8")
@@ -427,15 +438,15 @@ async def test_many_moves_leave_side_by_side_before_marks_and_what_has_not_begun
     moves = [rig.evict(name, Reason.EVACUATE) for name in names]
     marks = [SetCost(each.pod, each.uid, each.owner, 50) for each in moves]
     rig.server.judge = lambda _: Fault(delay_s=0.1)
-    situation = Situation(rig.cluster, Nowhere())
+    situation = ClusterView(rig.cluster, Nowhere())
     decision = decide(State(), situation, NOW)
     async with asyncio.TaskGroup() as group:
-        rig.acting.begin((*moves, *marks), decision, situation, group)
+        rig.acting.apply((*moves, *marks), decision, situation, group)
         await asyncio.sleep(0.25)
-        assert 20 < sum(each.outcome is Outcome.DONE for each in rig.attempts) < 60
+        assert 20 < sum(each.outcome is AttemptOutcome.DONE for each in rig.attempts) < 60
         assert sum(isinstance(each.action, SetCost) for each in rig.attempts) <= 8
-        rig.acting.begin(moves[:70], decision, situation, group)
-    done = {each.action.pod.name for each in rig.attempts if each.outcome is Outcome.DONE}
+        rig.acting.apply(moves[:70], decision, situation, group)
+    done = {each.action.pod.name for each in rig.attempts if each.outcome is AttemptOutcome.DONE}
     assert done.issuperset(names[:70])
     assert names[99] not in done
     assert asyncio.get_running_loop().time() < 2.0
@@ -448,6 +459,6 @@ async def test_a_defect_costs_one_move_and_not_the_others() -> None:
     foreign = Evict(PodKey("shop", "b"), rig.uid_of("b"), "nobody's", Reason.TO_ON_DEMAND)
     attempts = await rig.carry_out(foreign, rig.evict("a"))
     assert sorted((each.action.pod.name, each.outcome) for each in attempts) == [
-        ("a", Outcome.DONE),
-        ("b", Outcome.FAILED),
+        ("a", AttemptOutcome.DONE),
+        ("b", AttemptOutcome.FAILED),
     ]

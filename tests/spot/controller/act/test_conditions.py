@@ -15,8 +15,8 @@ from situate.kube.watch.store import Store
 from situate.objects.kinds.pods import Pod
 from situate.objects.messages import Request
 from situate.runtime.leadership.actuator import Actuator
-from situate.spot.controller.act.conditions import CONDITION, Conditions
-from situate.spot.rebalance.decide import Decision, Notice, Situation, State, decide
+from situate.spot.controller.act.conditions import CONDITION, ConditionWriter
+from situate.spot.rebalance.decide import ClusterView, Decision, Notice, State, decide
 from situate.spot.workloads.cluster_objects import Cluster
 from tests.kube.hostile_server import HostileServer
 from tests.spot.builders import NOW, OD, UID, cluster, owner, pod
@@ -36,7 +36,7 @@ class Rig:
         for name in names:
             made = self.server.put(f"{PODS}/{name}", {"metadata": {}, "spec": {}, "status": {}})
             self.store.replace([*self.store.list(), msgspec.convert(made, Pod)])
-        self.conditions = Conditions(
+        self.conditions = ConditionWriter(
             Client(self.server),
             Actuator(lambda: None),
             self.store,
@@ -45,7 +45,7 @@ class Rig:
         )
 
     def decision(self, *notices: Notice) -> Decision:
-        return replace(decide(State(), Situation(self.cluster, Always()), NOW), notices=notices)
+        return replace(decide(State(), ClusterView(self.cluster, Always()), NOW), notices=notices)
 
     def said(self) -> dict[str, Any]:
         """Bodies of patches, by name of the pod."""

@@ -24,7 +24,7 @@ from situate.objects.kinds.pods import Pod
 from situate.objects.messages import Request, Response
 from situate.objects.resources import PODS
 from situate.runtime.leadership.actuator import Actuator
-from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead, View
+from situate.spot.admission.admit import UNREADABLE, AdmissionView, LiveRead, NeedsRead
 from situate.spot.controller.act.gates import OVERDUE_S, Gates
 from situate.spot.model.pods_nodes_workloads import CLASS, GATE
 from situate.spot.server.metrics import AdmissionMetrics
@@ -75,13 +75,13 @@ class Rig:
             metrics=AdmissionMetrics(self.registry),
         )
 
-    def view(self, live: LiveRead | None) -> View:
+    def view(self, live: LiveRead | None) -> AdmissionView:
         if self.defects:
             self.defects -= 1
             raise ZeroDivisionError
         pods = [pod_facts(pod) for pod in self.store.list()]
         known = cluster(self.owner, pods) if self.known else cluster(self.owner, pods, owners={}, replica_sets={})
-        return View(known, settings(), {}, live)
+        return AdmissionView(known, settings(), {}, live)
 
     async def read(self, _: NeedsRead) -> LiveRead:
         return self.live

@@ -18,7 +18,7 @@ from situate.objects.messages import Request
 from situate.objects.resources import NODES
 from situate.runtime.leadership.actuator import Actuator
 from situate.spot.config.settings import SpotSettings
-from situate.spot.controller.act.labels import Labelling
+from situate.spot.controller.act.labels import NodeLabeller
 from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL
 from tests.kube.hostile_server import Fault, HostileServer
 
@@ -30,7 +30,7 @@ class Rig:
         self.server = HostileServer()
         self.store: Store[Node] = Store("nodes")
         self.settings = SpotSettings(label_nodes=asked)
-        self.labelling = Labelling(self.store, lambda: self.settings)
+        self.labelling = NodeLabeller(self.store, lambda: self.settings)
 
     def add(self, name: str, **labels: str) -> None:
         self.server.put(

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from situate.objects.kinds.events import ObjectReference
-from situate.spot.controller.act.attempt import Attempt, Outcome
-from situate.spot.controller.act.notify import Telling
+from situate.spot.controller.act.attempt import Attempt, AttemptOutcome
+from situate.spot.controller.act.notify import Notifier
 from situate.spot.model.actions import Reason, Release
 from situate.spot.model.pods_nodes_workloads import ON_DEMAND, PodKey
 from situate.spot.model.policy_limits import Limits
-from situate.spot.rebalance.decide import Decision, Notice, Situation, State, decide
+from situate.spot.rebalance.decide import ClusterView, Decision, Notice, State, decide
 from tests.spot.builders import NOW, UID, cluster, owner, pods
 from tests.spot.report.test_plan import Always
 
@@ -22,12 +22,12 @@ class Heard:
         self.known = cluster(owner(3, annotations={ON_DEMAND: "2"}), pods("spot:3"))
         self.events: list[tuple[str, str, str]] = []
         self.now = 0.0
-        self.telling = Telling(self.known, self._record, lambda: self.now)
+        self.telling = Notifier(self.known, self._record, lambda: self.now)
 
     def decided(self, *notices: Notice, limits: Limits | None = None) -> Decision:
-        situation = Situation(self.known, Always(), limits=limits or Limits())
+        situation = ClusterView(self.known, Always(), limits=limits or Limits())
         found = replace(decide(State(), situation, NOW), notices=notices)
-        self.telling.decided(found)
+        self.telling.notify_decision(found)
         return found
 
     def _record(self, about: ObjectReference, _: str, reason: str, message: str) -> None:
@@ -71,7 +71,7 @@ def test_pods_that_are_released_together_are_named_together() -> None:
 
     def released(number: int) -> str:
         move = Release(PodKey("shop", f"web-{number}"), f"uid-{number}", UID, Reason.EVACUATE, NOW, {})
-        heard.telling.attempted(Attempt(move, Outcome.DONE))
+        heard.telling.notify_attempt(Attempt(move, AttemptOutcome.DONE))
         return heard.events[-1][2]
 
     assert released(1) == "spot released pod web-1: evacuate"

@@ -10,8 +10,8 @@ import pytest
 
 from situate.objects.kinds.events import CoreEvent, ObjectReference
 from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead
-from situate.spot.admission.ledger import ARRIVED_S, Ledger, Reservation, Slot
-from situate.spot.controller.act.refused_creates import Refusals, without_refused
+from situate.spot.admission.ledger import ARRIVAL_S, Ledger, Reservation, Slot
+from situate.spot.controller.act.refused_creates import RefusedCreates, remove_refused_creates
 from situate.spot.model.pods_nodes_workloads import Capacity, PodFacts, PodKey
 from situate.spot.workloads.owners import Controller, ReplicaSetFacts
 
@@ -54,12 +54,12 @@ def tokens(of: Ledger) -> list[str]:
 def test_which_entries_end(
     decided_at: tuple[float, ...], seen: tuple[str, ...], before: float, left: list[str], younger: bool
 ) -> None:
-    after, again = without_refused(ledger(*decided_at), live(*seen), before)
+    after, again = remove_refused_creates(ledger(*decided_at), live(*seen), before)
     assert (tokens(after), again) == (left, younger)
 
 
 def test_a_replicaset_of_nobody_ends_nothing() -> None:
-    assert without_refused(ledger(1), LiveRead(), 3) == (ledger(1), False)
+    assert remove_refused_creates(ledger(1), LiveRead(), 3) == (ledger(1), False)
 
 
 def event(count: int, uid: str = "r") -> CoreEvent:
@@ -73,7 +73,7 @@ class Rig:
         self.live: LiveRead = live()
         self.reads: list[float] = []
         self.loop = asyncio.get_running_loop()
-        self.refusals = Refusals(self.read, self.loop.time)
+        self.refusals = RefusedCreates(self.read, self.loop.time)
         self.running = asyncio.create_task(self.refusals.run(self.change))
 
     async def read(self, _: NeedsRead) -> LiveRead:
@@ -94,13 +94,13 @@ async def test_news_is_looked_into_when_pods_have_had_time_to_arrive(looptime: A
     rig = Rig()
     await asyncio.sleep(1)
     rig.ledger = ledger(0.9, 1.2)
-    rig.refusals.noted(None, event(1))
-    rig.refusals.noted(event(1), event(4))
-    rig.refusals.noted(event(4), event(4))
-    await asyncio.sleep(ARRIVED_S + 0.1)
-    assert rig.reads == [pytest.approx(1 + ARRIVED_S)], "one look for news that come together"
+    rig.refusals.observe_event(None, event(1))
+    rig.refusals.observe_event(event(1), event(4))
+    rig.refusals.observe_event(event(4), event(4))
+    await asyncio.sleep(ARRIVAL_S + 0.1)
+    assert rig.reads == [pytest.approx(1 + ARRIVAL_S)], "one look for news that come together"
     assert tokens(rig.ledger) == ["t1"]
-    await asyncio.sleep(ARRIVED_S)
+    await asyncio.sleep(ARRIVAL_S)
     assert not tokens(rig.ledger), "the younger one is looked after without further news"
     await asyncio.sleep(60)
     assert len(rig.reads) == 2
@@ -112,7 +112,7 @@ async def test_what_cannot_be_read_stays_as_it_is() -> None:
     rig = Rig()
     await asyncio.sleep(1)
     rig.ledger, rig.live = ledger(0.5), UNREADABLE
-    rig.refusals.noted(None, event(1))
+    rig.refusals.observe_event(None, event(1))
     await asyncio.sleep(2)
     assert tokens(rig.ledger) == ["t0"]
     await rig.stop()
@@ -124,11 +124,11 @@ async def test_an_event_that_goes_or_was_there_before_the_term_is_no_news() -> N
     await rig.stop()
     before = str(vars(rig.refusals))
     for number in range(1000):
-        rig.refusals.noted(None, event(1, f"r{number}"))
+        rig.refusals.observe_event(None, event(1, f"r{number}"))
     assert str(vars(rig.refusals)) == before, "a standby remembers nothing"
     rig.running = asyncio.create_task(rig.refusals.run(rig.change))
     await asyncio.sleep(1)
-    rig.refusals.noted(event(1), None)
+    rig.refusals.observe_event(event(1), None)
     await asyncio.sleep(2)
     assert not rig.reads
     await rig.stop()

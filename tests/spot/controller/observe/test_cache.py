@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from situate.kube.client import Client
 from situate.objects.decoding.codec import decode
 from situate.objects.resources import CORE_EVENTS, NAMESPACES, NODES, PODS, ResourceType
-from situate.spot.controller.observe.cache import Cache
-from situate.spot.controller.observe.informers import Watched
+from situate.spot.controller.observe.cache import FactsCache
+from situate.spot.controller.observe.informers import Informers
 from situate.spot.controller.observe.trimmed_objects import DEPLOYMENTS, REPLICASETS, STATEFULSETS
 from situate.spot.model.pods_nodes_workloads import CLASS, DECISION, ON_DEMAND, Capacity, NodeState
 from situate.spot.nodes.known_signals import SIGNALS
 from situate.spot.nodes.node_signals import Signal
 from situate.spot.workloads.on_demand_policy import Count, Default
-from situate.spot.workloads.on_demand_target import Rules
+from situate.spot.workloads.on_demand_target import TargetRules
 from tests.kube.hostile_server import HostileServer
 
 NOW = 1_900_000_000.0
@@ -30,10 +30,12 @@ class Rig:
     """Stores that a test writes, and the cache over them."""
 
     def __init__(self) -> None:
-        self.watched = Watched.of(Client(HostileServer()), random.Random(1))
+        self.watched = Informers.create(Client(HostileServer()), random.Random(1))
         self.now = NOW
         self.node_changes = 0
-        self.cache = Cache(self.watched, SIGNALS, Rules(), wall=lambda: self.now, nodes_changed=self.node_changed)
+        self.cache = FactsCache(
+            self.watched, SIGNALS, TargetRules(), wall=lambda: self.now, nodes_changed=self.node_changed
+        )
 
     def node_changed(self) -> None:
         self.node_changes += 1
@@ -172,7 +174,7 @@ def test_a_namespace_that_is_not_known_yet_says_nothing_of_its_workloads() -> No
     assert rig.cache.memories == {}, "its namespace may say more"
     rig.put(namespace)
     assert (rig.cache.memories, rig.cache.policies) == ({}, {}), "no valid value is known: not the default"
-    rig.cache.recall({"d": Count(2)})
+    rig.cache.recall_policies({"d": Count(2)})
     assert (rig.cache.memories["d"].policy, rig.cache.policies) == (Count(2), {"d": Count(2)})
     rig.put({"kind": "Namespace", "metadata": {"name": "shop"}})
     assert (rig.cache.memories["d"].policy, rig.cache.policies) == (Default(), {})
@@ -186,7 +188,7 @@ def test_a_recorded_policy_holds_where_the_value_cannot_be_read(first: str) -> N
     rig.put({"kind": "Namespace", "metadata": {"name": "shop"}})
     if first == "workload":
         rig.put(with_policy("many"))
-    rig.cache.recall({"d": Count(3), "gone": Count(9)})
+    rig.cache.recall_policies({"d": Count(3), "gone": Count(9)})
     rig.put(with_policy("many"))
     assert rig.cache.memories["d"].policy == Count(3)
     rig.put(with_policy("2"))
@@ -230,7 +232,7 @@ def test_other_settings_are_taken_over_by_what_is_there() -> None:
     rig.put(with_policy("3"))
     assert str(rig.cache.cluster.nodes["n"].capacity) == "unknown"
     line = msgspec.convert({"source": "label", "key": "pool", "value": "cheap", "capacity": "spot"}, type(SIGNALS[0]))
-    rig.cache.reconfigure((line, *SIGNALS), Rules())
+    rig.cache.reconfigure((line, *SIGNALS), TargetRules())
     assert str(rig.cache.cluster.nodes["n"].capacity) == "spot"
 
 
@@ -274,7 +276,7 @@ def test_reasons_of_a_new_table_are_found_among_the_events_that_are_there() -> N
     rig.put(event("n.1", "Preempted", "2030-03-17T17:46:40Z"))
     assert rig.cache.cluster.nodes["n"].state is NodeState.OK
     ours = Signal(source="event", key="Preempted", state="doomed", notice_seconds=30)
-    rig.cache.reconfigure((ours, *SIGNALS), Rules())
+    rig.cache.reconfigure((ours, *SIGNALS), TargetRules())
     assert (rig.cache.cluster.nodes["n"].state, rig.cache.cluster.nodes["n"].deadline) == (NodeState.DOOMED, NOW + 30)
 
 

@@ -12,7 +12,7 @@ import pytest
 from situate.kube.client import Client
 from situate.kube.watch.reflector import Reflector
 from situate.objects.decoding.codec import decode
-from situate.spot.controller.observe.constraints_watch import LOOK_S, Around
+from situate.spot.controller.observe.constraints_watch import HOLDER_READ_S, ConstraintInformers
 from situate.spot.model.pods_nodes_workloads import LEADER
 from situate.spot.workloads.cluster_objects import Cluster
 from tests.kube.hostile_server import Fault, HostileServer
@@ -29,7 +29,7 @@ class Rig:
         led = owner(2, annotations={LEADER: "lease/web"})
         self.cluster = Cluster({UID: led}, {}, {UID: (pod("web-a", "od"), pod("web-b", "spot"))})
         clock = asyncio.get_running_loop().time
-        self.around = Around(Client(self.server), self.cluster, random.Random(1), clock)
+        self.around = ConstraintInformers(Client(self.server), self.cluster, random.Random(1), clock)
         self.woken = 0
         self.around.on_change(self.wake)
 
@@ -41,7 +41,7 @@ class Rig:
         reflector.store.put(decode(reflector.scope.resource, msgspec.json.encode(wire)))
 
     def guards(self) -> list[tuple[str, str, int | None]]:
-        return [(each.kind, each.name, each.disruptions_allowed) for each in self.around.surroundings().guards]
+        return [(each.kind, each.name, each.disruptions_allowed) for each in self.around.current_constraints().guards]
 
 
 @pytest.mark.rule("spot:B20", "spot:S6")
@@ -63,7 +63,7 @@ async def test_budgets_and_what_selects_a_revision_bear_on_moves() -> None:
     ]
     assert rig.woken == 6
     pods = rig.cluster.pods[UID]
-    assert around.surroundings().disruptions_allowed(pods) == 1
+    assert around.current_constraints().disruptions_allowed(pods) == 1
     rig.put(around.budgets, "web", spec={"selector": {"matchLabels": app}}, status={"disruptionsAllowed": 0})
     rig.put(around.services, "canary", spec={"selector": app})
     around.network_policies.store.remove("one", "shop")
@@ -88,7 +88,7 @@ async def test_budgets_and_what_selects_a_revision_bear_on_moves() -> None:
 async def test_a_full_quota_takes_no_replacement(spec: dict[str, Any], status: dict[str, Any], full: bool) -> None:
     rig = Rig()
     rig.put(rig.around.quotas, "quota", spec=spec, status=status)
-    assert rig.around.surroundings().full_quotas == (frozenset({"shop"}) if full else frozenset())
+    assert rig.around.current_constraints().full_quotas == (frozenset({"shop"}) if full else frozenset())
 
 
 @pytest.mark.rule("spot:B45")
@@ -96,23 +96,23 @@ async def test_a_full_quota_takes_no_replacement(spec: dict[str, Any], status: d
 async def test_who_holds_the_lease_that_a_workload_names_leads_it() -> None:
     rig = Rig()
     rig.server.put(f"{LEASES}/web", {"spec": {"holderIdentity": "web-b_1234"}})
-    await rig.around.look()
-    assert rig.around.surroundings().leaders == {"uid-web-b"}
+    await rig.around.read_lease_holders()
+    assert rig.around.current_constraints().leaders == {"uid-web-b"}
     rig.server.put(f"{LEASES}/web", {"spec": {"holderIdentity": "web-a"}})
-    await rig.around.look()
-    assert rig.around.surroundings().leaders == {"uid-web-b"}, "it is looked at now and then"
-    await asyncio.sleep(LOOK_S)
-    await rig.around.look()
-    assert rig.around.surroundings().leaders == {"uid-web-a"}
+    await rig.around.read_lease_holders()
+    assert rig.around.current_constraints().leaders == {"uid-web-b"}, "it is looked at now and then"
+    await asyncio.sleep(HOLDER_READ_S)
+    await rig.around.read_lease_holders()
+    assert rig.around.current_constraints().leaders == {"uid-web-a"}
     rig.server.judge = lambda _: Fault(status=500, reason="InternalError")
-    await asyncio.sleep(LOOK_S)
-    await rig.around.look()
-    assert rig.around.surroundings().leaders == {"uid-web-a"}, "what cannot be read stays as it was"
+    await asyncio.sleep(HOLDER_READ_S)
+    await rig.around.read_lease_holders()
+    assert rig.around.current_constraints().leaders == {"uid-web-a"}, "what cannot be read stays as it was"
     rig.server.judge = lambda _: None
     rig.server.remove(f"{LEASES}/web")
-    await asyncio.sleep(LOOK_S)
-    await rig.around.look()
-    assert rig.around.surroundings().leaders == frozenset()
+    await asyncio.sleep(HOLDER_READ_S)
+    await rig.around.read_lease_holders()
+    assert rig.around.current_constraints().leaders == frozenset()
 
 
 @pytest.mark.rule("spot:B45")
@@ -120,7 +120,7 @@ async def test_who_holds_the_lease_that_a_workload_names_leads_it() -> None:
 async def test_leases_that_no_workload_names_are_not_read() -> None:
     rig = Rig()
     rig.cluster.owners[UID] = owner(2, annotations={LEADER: "role=primary"})  # type: ignore[index]  # a dict here
-    await rig.around.look()
+    await rig.around.read_lease_holders()
     assert rig.server.requests == []
 
 
@@ -129,6 +129,6 @@ async def test_leases_that_no_workload_names_are_not_read() -> None:
 async def test_nothing_is_moved_before_what_may_forbid_it_is_known_but_quotas_may_stay_unknown() -> None:
     around = Rig().around
     for reflector in (around.budgets, around.services, around.network_policies):
-        assert around.not_known() is not None
+        assert around.readiness_problem() is not None
         reflector.store.replace(())
-    assert around.not_known() is None
+    assert around.readiness_problem() is None

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from situate.spot.model.object_names import INTERRUPTIONS, NAME
-from situate.spot.nodes.interruptions import History, from_text
+from situate.spot.model.object_names import INTERRUPTIONS_ANNOTATION, NAME
+from situate.spot.nodes.interruptions import InterruptionHistory, from_text
 from tests.spot.controller.playground import OURS, Playground
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{OURS}/leases/{NAME}"
 
 
-async def recorded(playground: Playground) -> History:
+async def recorded(playground: Playground) -> InterruptionHistory:
     annotations = (await playground.call("GET", LEASE))["metadata"].get("annotations", {})
-    return from_text(annotations.get(INTERRUPTIONS, ""))
+    return from_text(annotations.get(INTERRUPTIONS_ANNOTATION, ""))
 
 
 @pytest.mark.rule("spot:B44", "spot:B24")

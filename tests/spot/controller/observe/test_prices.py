@@ -10,7 +10,7 @@ import pytest
 from situate.kube.connect import connect
 from situate.kube.login.connection import Connection
 from situate.spot.config.settings import PriceSettings
-from situate.spot.controller.observe.prices import KEY, Pricing
+from situate.spot.controller.observe.prices import KEY, PriceReader
 from situate.spot.nodes.prices import Prices
 from tests.spot.controller.playground import Playground
 
@@ -24,10 +24,10 @@ class Followed:
         self.settings = settings
         self.told: list[Prices] = []
         self.client = connect(Connection(server, "the test"), random.Random(1))
-        self.pricing = Pricing(self.client, lambda: self.settings, folder, self.told.append)
+        self.pricing = PriceReader(self.client, lambda: self.settings, folder, self.told.append)
 
     async def look(self) -> list[str]:
-        await self.pricing.look()
+        await self.pricing.read_once()
         return [str(mistake) for mistake in self.pricing.mistakes]
 
 

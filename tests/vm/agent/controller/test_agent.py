@@ -25,16 +25,16 @@ from situate.kube.connect import connect
 from situate.kube.errors import Unreachable
 from situate.kube.login.connection import Connection
 from situate.kube.patches import MergePatch
-from situate.objects.kinds.unstructured import with_content
+from situate.objects.kinds.unstructured import unstructured_from
 from situate.objects.messages import Request, Response
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, PODS
 from situate.objects.settings.section import parse_section
 from situate.vm.agent.controller.agent import Agent
-from situate.vm.agent.controller.load_sources import loads_of
+from situate.vm.agent.controller.load_sources import select_load_source
 from situate.vm.agent.controller.machine_writer import VmWriter
 from situate.vm.agent.controller.metrics import AgentMetrics
 from situate.vm.agent.controller.permit_client import PermitClient
-from situate.vm.agent.controller.runner import Tools
+from situate.vm.agent.controller.runner import RunnerDependencies
 from situate.vm.agent.controller.scheduler_lookup import SchedulerPods
 from situate.vm.agent.controller.stand_in_monitor import StandInMonitor
 from situate.vm.agent.model.settings import AgentSettings
@@ -104,11 +104,11 @@ async def rig(*, defined: bool = True) -> AsyncIterator[Rig]:
         pods = SchedulerPods(client, settings.scheduler, random.Random(2))
         permits = PermitClient(settings.scheduler, pods.find)
         loop = asyncio.get_running_loop()
-        tools = Tools(
+        tools = RunnerDependencies(
             settings,
             permits,
             VmWriter(client, 60.0, settings.scaling),
-            loads_of(settings.metrics, session),
+            select_load_source(settings.metrics, session),
             lambda _, system, alive: StandInMonitor(system, alive),
             AgentMetrics(CollectorRegistry()),
             lambda: round(loop.time() * 1000) + 1_767_225_600_000,
@@ -269,11 +269,11 @@ async def alone(
     client = Client(Nobody())
     loop = asyncio.get_running_loop()
     async with aiohttp.ClientSession() as session:
-        tools = Tools(
+        tools = RunnerDependencies(
             settings,
             PermitClient(settings.scheduler, lambda: None),
             VmWriter(client, 1.0, settings.scaling),
-            loads_of(settings.metrics, session),
+            select_load_source(settings.metrics, session),
             lambda *_: monitor,
             AgentMetrics(registry),
             lambda: round(loop.time() * 1000),
@@ -298,7 +298,7 @@ async def test_one_run_is_of_one_pod_at_one_address() -> None:
         def shown(**changed: Any) -> Any:
             content = vm_content(use=1, **changed)
             content["status"]["podName"] = changed.get("podName", "vm-a-x")
-            agent.reflector.store.put(with_content(content))
+            agent.reflector.store.put(unstructured_from(content))
             return agent.runners[0] if agent.runners else None
 
         first = shown()
@@ -330,11 +330,11 @@ async def test_of_many_agents_the_one_on_its_node_says_what_is_wrong_with_a_mach
 
     async with alone(Broken([0.0] * 3), CollectorRegistry(), "n1", record) as agent:
         for where, number in (("n2", 0), ("n1", 1), ("n1", 1), ("n2", 1), ("n1", 2)):
-            agent.reflector.store.put(with_content(vm_content(use=1, node=where, **broken)))
+            agent.reflector.store.put(unstructured_from(vm_content(use=1, node=where, **broken)))
             assert len(said) == number
-        agent.reflector.store.put(with_content(vm_content(use=1, node="n2", cpus={})))
+        agent.reflector.store.put(unstructured_from(vm_content(use=1, node="n2", cpus={})))
         assert len(said) == 2
-        agent.reflector.store.put(with_content(vm_content(use=1, node="n1", cpus={})))
+        agent.reflector.store.put(unstructured_from(vm_content(use=1, node="n1", cpus={})))
         assert len(said) == 3, "also one that cannot be read at all"
 
 
@@ -345,7 +345,7 @@ async def test_a_runner_that_fails_begins_again_after_five_to_ten_seconds() -> N
     registry = CollectorRegistry()
     with capture_logs() as logs:
         async with alone(Broken(began), registry) as agent:
-            agent.reflector.store.put(with_content(vm_content(use=1)))
+            agent.reflector.store.put(unstructured_from(vm_content(use=1)))
             await asyncio.sleep(60)
     waits = [later - earlier for earlier, later in pairwise(began)]
     assert len(waits) == 3

@@ -9,11 +9,17 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from situate.vm.agent.controller.load_sources import MOST_OF_GUEST, Annotated, Filed, Scraped, loads_of
+from situate.vm.agent.controller.load_sources import (
+    MAX_GUEST_ANSWER,
+    AnnotationLoadSource,
+    FileLoadSource,
+    PrometheusLoadSource,
+    select_load_source,
+)
 from situate.vm.agent.decide.goal import CacheMetrics, SystemMetrics
 from situate.vm.agent.model.settings import CacheMetricsAccess, MetricsAccess, SystemMetricsAccess
-from situate.vm.agent.protocol.machines import MachineNow
-from situate.vm.agent.protocol.samples import UNSEEN, NoMetrics
+from situate.vm.agent.protocol.machines import MachineSnapshot
+from situate.vm.agent.protocol.samples import UNREPORTED_MEMORY, NoMetrics
 from situate.vm.model.pods_and_nodes import Ref
 from tests.kube.servers import serving
 from tests.vm.agent.builders import guest
@@ -21,7 +27,7 @@ from tests.waiting import WITHIN_S
 
 pytestmark = pytest.mark.rule("vm:C36")
 
-MACHINE = MachineNow(Ref("shop", "a", "u"), "vm-a", "127.0.0.1", "n1", "Running", "situate-vm", True, guest(), 0)
+MACHINE = MachineSnapshot(Ref("shop", "a", "u"), "vm-a", "127.0.0.1", "n1", "Running", "situate-vm", True, guest(), 0)
 TEXT = """# TYPE host_load1 gauge
 host_load1 1.5
 host_load5 1
@@ -48,8 +54,8 @@ async def test_a_guest_is_scraped_at_its_own_address() -> None:
         return web.Response(text=TEXT if request.path == "/metrics" else "")
 
     async with serving(metrics) as port, aiohttp.ClientSession() as session:
-        loads = loads_of(access(port), session)
-        assert await loads.system(MACHINE) == SystemMetrics(1.5, 1.0, 1e9 + UNSEEN, 5e8)
+        loads = select_load_source(access(port), session)
+        assert await loads.system(MACHINE) == SystemMetrics(1.5, 1.0, 1e9 + UNREPORTED_MEMORY, 5e8)
         assert await loads.cache(MACHINE) == CacheMetrics((10.0, 20.0))
 
 
@@ -63,7 +69,7 @@ async def test_one_endpoint_speaks_of_all_machines() -> None:
 
     async with serving(metrics) as port, aiohttp.ClientSession() as session:
         endpoint = f"http://127.0.0.1:{port}/of/{{namespace}}/{{name}}"
-        loads = Scraped(session, access(1, "endpoint", endpoint))
+        loads = PrometheusLoadSource(session, access(1, "endpoint", endpoint))
         found = await loads.system(MACHINE)
     assert asked == ["/of/shop/a"]
     assert isinstance(found, SystemMetrics)
@@ -79,7 +85,7 @@ async def test_one_endpoint_speaks_of_all_machines() -> None:
         (200, 'host_load1{a="b 3', "is not Prometheus text"),
         (200, "host_load1 much", "is not Prometheus text"),
         (200, TEXT.replace("3e9", "NaN"), "host_memory_available_bytes is nan"),
-        (200, TEXT + "#" * MOST_OF_GUEST, f"longer than {MOST_OF_GUEST} bytes"),
+        (200, TEXT + "#" * MAX_GUEST_ANSWER, f"longer than {MAX_GUEST_ANSWER} bytes"),
     ],
 )
 async def test_what_is_no_load_is_a_value(status: int, text: str, why: str) -> None:
@@ -87,7 +93,7 @@ async def test_what_is_no_load_is_a_value(status: int, text: str, why: str) -> N
         return web.Response(status=status, text=text)
 
     async with serving(metrics) as port, aiohttp.ClientSession() as session:
-        found = await Scraped(session, access(port)).system(MACHINE)
+        found = await PrometheusLoadSource(session, access(port)).system(MACHINE)
     assert isinstance(found, NoMetrics)
     assert why in found.why
 
@@ -99,16 +105,16 @@ async def test_what_a_guest_says_beside_or_at_length_is_not_read() -> None:
         return web.Response(text=f'pg_up{{x="\n{TEXT}host_load1{{{labels}}} 9\n')
 
     async with serving(metrics) as port, aiohttp.ClientSession() as session:
-        found = await Scraped(session, access(port)).system(MACHINE)
-    assert found == SystemMetrics(1.5, 1.0, 1e9 + UNSEEN, 5e8)
+        found = await PrometheusLoadSource(session, access(port)).system(MACHINE)
+    assert found == SystemMetrics(1.5, 1.0, 1e9 + UNREPORTED_MEMORY, 5e8)
 
 
 async def test_an_endpoint_may_say_more_than_a_guest() -> None:
     async def metrics(_: web.Request) -> web.Response:
-        return web.Response(text=TEXT + "#" * MOST_OF_GUEST)
+        return web.Response(text=TEXT + "#" * MAX_GUEST_ANSWER)
 
     async with serving(metrics) as port, aiohttp.ClientSession() as session:
-        loads = Scraped(session, access(1, "endpoint", f"http://127.0.0.1:{port}/"))
+        loads = PrometheusLoadSource(session, access(1, "endpoint", f"http://127.0.0.1:{port}/"))
         assert isinstance(await loads.system(MACHINE), SystemMetrics)
 
 
@@ -119,13 +125,13 @@ async def test_a_guest_that_is_not_there_is_a_value() -> None:
     async with serving(metrics) as port:
         pass
     async with aiohttp.ClientSession() as session:
-        found = await Scraped(session, access(port)).cache(MACHINE)
+        found = await PrometheusLoadSource(session, access(port)).cache(MACHINE)
     assert isinstance(found, NoMetrics)
     assert "the request to " in found.why
 
 
 async def test_the_machine_itself_says_it() -> None:
-    loads = Annotated()
+    loads = AnnotationLoadSource()
     said = replace(MACHINE, load='{"load1": 2, "memoryUsed": 5}')
     assert await loads.system(said) == SystemMetrics(2.0, 2.0, 5.0, 0.0)
     for missing in (
@@ -138,7 +144,7 @@ async def test_the_machine_itself_says_it() -> None:
 
 async def test_a_file_says_it_and_may_change(tmp_path: Path) -> None:
     file = tmp_path / "loads.yaml"
-    loads = Filed(file)
+    loads = FileLoadSource(file)
     assert isinstance(await loads.system(MACHINE), NoMetrics)
     file.write_text("shop/a: {load1: 3, workingSetPages: [1]}\n")
     assert await loads.system(MACHINE) == SystemMetrics(3.0, 3.0, 0.0, 0.0)

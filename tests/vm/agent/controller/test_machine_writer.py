@@ -15,20 +15,20 @@ from situate.kube.connect import connect
 from situate.kube.errors import Unreachable
 from situate.kube.login.connection import Connection
 from situate.kube.patches import MergePatch
-from situate.objects.kinds.unstructured import with_content
+from situate.objects.kinds.unstructured import unstructured_from
 from situate.objects.messages import Request, Response
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS
-from situate.vm.agent.controller.machine_writer import NotWritten, VmWriter, Written
-from situate.vm.agent.decide.core import Change
-from situate.vm.agent.decide.scaling import SHIPPED
+from situate.vm.agent.controller.machine_writer import VmWriter, WriteFailure, WrittenMachine
+from situate.vm.agent.decide.core import SizeChange
+from situate.vm.agent.decide.scaling import DEFAULT_SCALING
 from situate.vm.agent.model.revisions import Revision, RevisionAt
-from situate.vm.agent.protocol.machines import MachineNow, read
+from situate.vm.agent.protocol.machines import MachineSnapshot, parse_machine
 from situate.vm.backends.neonvm import MACHINES
 from situate.vm.emulator.crds import virtual_machine
 from tests.vm.agent.builders import units, vm_content
 from tests.waiting import WITHIN_S
 
-CHANGE = Change(units(1), units(3), RevisionAt(Revision(5, 1), 1_767_225_600_000))
+CHANGE = SizeChange(units(1), units(3), RevisionAt(Revision(5, 1), 1_767_225_600_000))
 
 
 class Api:
@@ -36,7 +36,7 @@ class Api:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self.writer = VmWriter(client, WITHIN_S, SHIPPED)
+        self.writer = VmWriter(client, WITHIN_S, DEFAULT_SCALING)
 
     async def create(self, **changed: Any) -> None:
         content = vm_content(use=1, **changed)
@@ -50,8 +50,8 @@ class Api:
     async def says(self, phase: str) -> None:
         await self.client.patch_status(MACHINES, "a", MergePatch({"status": {"phase": phase}}), "default")
 
-    async def now(self) -> MachineNow:
-        found = read(await self.client.get(MACHINES, "a", "default"), SHIPPED).value
+    async def now(self) -> MachineSnapshot:
+        found = parse_machine(await self.client.get(MACHINES, "a", "default"), DEFAULT_SCALING).value
         assert found is not None
         return found
 
@@ -72,7 +72,7 @@ async def test_a_phase_between_running_and_scaling_is_no_reason_to_wait(api: Api
     before = await api.now()
     await api.says("Scaling")
     written = await api.writer.write(before, CHANGE)
-    assert isinstance(written, Written)
+    assert isinstance(written, WrittenMachine)
     assert (await api.now()).guest.use == units(3)
 
 
@@ -82,7 +82,7 @@ async def test_one_that_is_being_moved_by_now_is_not_written(api: Api, phase: st
     before = await api.now()
     await api.says(phase)
     written = await api.writer.write(before, CHANGE)
-    assert isinstance(written, NotWritten)
+    assert isinstance(written, WriteFailure)
     assert not written.unclear
     assert (await api.now()).guest.use == units(1)
 
@@ -94,10 +94,10 @@ async def test_another_one_of_the_same_name_is_not_written(api: Api, phase: str)
     await api.delete()
     assert await api.writer.look(before) is None
     gone = await api.writer.write(before, CHANGE)
-    assert isinstance(gone, NotWritten)
+    assert isinstance(gone, WriteFailure)
     assert not gone.unclear
     await api.create(phase=phase)
-    assert isinstance(await api.writer.write(before, CHANGE), NotWritten)
+    assert isinstance(await api.writer.write(before, CHANGE), WriteFailure)
     assert (await api.now()).guest.use == units(1)
 
 
@@ -108,7 +108,7 @@ async def test_what_somebody_else_wrote_meanwhile_stands(api: Api) -> None:
     await api.client.patch(MACHINES, "a", sizes, "default")
     await api.says("Scaling")
     written = await api.writer.write(before, CHANGE)
-    assert isinstance(written, NotWritten)
+    assert isinstance(written, WriteFailure)
     assert "another client changed the size" in written.why
     assert (await api.now()).guest.use == units(2)
 
@@ -136,11 +136,11 @@ class Lossy:
 @pytest.mark.looptime
 @pytest.mark.parametrize(("unknown", "unclear"), [(None, True), (True, True), (False, False)])
 async def test_whether_it_may_have_been_written_all_the_same_is_told(unknown: bool | None, unclear: bool) -> None:
-    machine = read(with_content(vm_content(use=1)), SHIPPED).value
+    machine = parse_machine(unstructured_from(vm_content(use=1)), DEFAULT_SCALING).value
     assert machine is not None
-    writer = VmWriter(Client(Lossy(unknown)), 10.0, SHIPPED)
+    writer = VmWriter(Client(Lossy(unknown)), 10.0, DEFAULT_SCALING)
     written = await writer.write(machine, CHANGE)
-    assert isinstance(written, NotWritten)
+    assert isinstance(written, WriteFailure)
     assert written.unclear is unclear
     assert asyncio.get_running_loop().time() <= 10.0, "C39: a VM patch is waited for so long"
     assert await writer.look(machine) is None

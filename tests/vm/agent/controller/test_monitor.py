@@ -14,9 +14,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from situate.vm.agent.controller.monitor import MOST_NONSENSE, MonitorFailed, MonitorLost, WebsocketMonitor
+from situate.vm.agent.controller.monitor import MAX_INVALID_MESSAGES, MonitorFailed, MonitorLost, WebsocketMonitor
 from situate.vm.agent.model.settings import MonitorAccess
-from situate.vm.agent.protocol.monitor_protocol import MOST_MESSAGE, DownscaleResult
+from situate.vm.agent.protocol.monitor_protocol import MAX_MESSAGE, DownscaleResult
 from tests.kube.servers import serving
 from tests.vm.agent.builders import units
 from tests.waiting import WITHIN_S
@@ -155,7 +155,7 @@ async def test_who_answers_complaints_with_nonsense_is_left() -> None:
         with pytest.raises(MonitorFailed, match="content"):
             await talk.monitor.upscale(units(1))
         assert "invalid messages in a row" in await lost(talk.running)
-    assert len(guest.heard) <= 2 + MOST_NONSENSE
+    assert len(guest.heard) <= 2 + MAX_INVALID_MESSAGES
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ async def test_a_guest_that_fails_its_health_checks_is_left() -> None:
 
 
 async def test_nobody_takes_in_messages_of_any_length() -> None:
-    guest = Guest(lambda _: "x" * (MOST_MESSAGE + 1))
+    guest = Guest(lambda _: "x" * (MAX_MESSAGE + 1))
     async with talking(guest) as talk:
         with pytest.raises(MonitorFailed, match="closed before"):
             await talk.monitor.upscale(units(1))

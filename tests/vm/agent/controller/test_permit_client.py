@@ -14,7 +14,7 @@ from aiohttp import web
 
 from situate.vm.agent.controller.permit_client import BadAuthority, PermitClient
 from situate.vm.agent.model.settings import SchedulerAccess
-from situate.vm.agent.protocol.permits import BadAnswer, Permit
+from situate.vm.agent.protocol.permits import BadAnswer, PermitResponse
 from tests.kube.servers import Authority, Handler, server_tls, serving
 from tests.vm.agent.builders import units
 
@@ -47,7 +47,7 @@ async def test_the_found_pod_is_asked_with_the_token_of_the_moment(tmp_path: Pat
     async with serving(grant) as port:
         client = PermitClient(SchedulerAccess(request_port=port, token_file=str(token), **PATIENT), lambda: "127.0.0.1")
         try:
-            assert await client.ask(b'{"a":1}') == Permit(units(2))
+            assert await client.ask(b'{"a":1}') == PermitResponse(units(2))
             token.write_text("first\n")
             await client.ask(b'{"a":1}')
             token.write_text("second\n")

@@ -13,21 +13,21 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from situate.objects.kinds.unstructured import Unstructured, with_content
-from situate.vm.agent.controller.machine_writer import NotWritten, Written
+from situate.objects.kinds.unstructured import Unstructured, unstructured_from
+from situate.vm.agent.controller.machine_writer import WriteFailure, WrittenMachine
 from situate.vm.agent.controller.metrics import AgentMetrics
 from situate.vm.agent.controller.monitor import Monitor, MonitorFailed, MonitorLost
-from situate.vm.agent.controller.runner import Runner, Tools
+from situate.vm.agent.controller.runner import Runner, RunnerDependencies
 from situate.vm.agent.controller.stand_in_monitor import StandInMonitor
-from situate.vm.agent.decide.core import Change
+from situate.vm.agent.decide.core import SizeChange
 from situate.vm.agent.decide.goal import CacheMetrics, SystemMetrics
 from situate.vm.agent.decide.scaling import Scaling
 from situate.vm.agent.model.settings import AgentSettings
-from situate.vm.agent.protocol.machines import MachineNow, read
-from situate.vm.agent.protocol.permits import BadAnswer, Permit
+from situate.vm.agent.protocol.machines import MachineSnapshot, parse_machine
+from situate.vm.agent.protocol.permits import BadAnswer, PermitResponse
 from situate.vm.agent.protocol.samples import NoMetrics
 from situate.vm.api.parse_errors import Part, Place
-from situate.vm.api.quantities import amounts_of
+from situate.vm.api.quantities import parse_amounts
 from situate.vm.model.resource_amounts import Amounts
 from tests.vm.agent.builders import GIB, needs, units, vm_content
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.looptime
 
 SLOW_S = 0.1
 """Of whatever is asked."""
-Answer = Callable[[Amounts], Permit | BadAnswer]
+Answer = Callable[[Amounts], PermitResponse | BadAnswer]
 
 
 def now_s() -> float:
@@ -46,17 +46,17 @@ class Scheduler:
     """Grants what `answer` says; notes what it is asked for."""
 
     def __init__(self) -> None:
-        self.answer: Answer = Permit
+        self.answer: Answer = PermitResponse
         self.asked: list[tuple[float, Amounts, Amounts | None]] = []
         self.takes_s = SLOW_S
         self.numbers: list[tuple[str, int] | None] = []
 
-    async def ask(self, body: bytes) -> Permit | BadAnswer:
+    async def ask(self, body: bytes) -> PermitResponse | BadAnswer:
         said = json.loads(body)
         assert said["pod"] == {"namespace": "default", "name": "vm-a-x"}
-        resources = amounts_of(Part(Place("", ""), said["resources"]))
+        resources = parse_amounts(Part(Place("", ""), said["resources"]))
         last = said["lastPermit"]
-        permit = None if last is None else amounts_of(Part(Place("", ""), last))
+        permit = None if last is None else parse_amounts(Part(Place("", ""), last))
         self.asked.append((round(now_s(), 1), resources, permit))
         self.numbers.append((said["run"], said["sequence"]) if "sequence" in said else None)
         await asyncio.sleep(self.takes_s)
@@ -69,20 +69,20 @@ class Api:
     def __init__(self) -> None:
         self.content = vm_content(use=1)
         self.writes: list[tuple[float, Amounts]] = []
-        self.outcome: NotWritten | None = None
+        self.outcome: WriteFailure | None = None
         self.applies = True
 
-    def machine(self) -> MachineNow:
-        found = read(with_content(self.content), Scaling()).value
+    def machine(self) -> MachineSnapshot:
+        found = parse_machine(unstructured_from(self.content), Scaling()).value
         assert found is not None
         return found
 
-    async def write(self, machine: MachineNow, change: Change) -> Written | NotWritten:
+    async def write(self, machine: MachineSnapshot, change: SizeChange) -> WrittenMachine | WriteFailure:
         self.writes.append((round(now_s(), 1), change.target))
         await asyncio.sleep(SLOW_S)
         if self.applies:
             self.apply(change.target)
-        return self.outcome or Written(with_content(self.content))
+        return self.outcome or WrittenMachine(unstructured_from(self.content))
 
     def apply(self, size: Amounts) -> None:
         """At once, as a machine without a hypervisor does."""
@@ -92,18 +92,18 @@ class Api:
         status["memorySize"] = str(size.memory)
         self.content["metadata"]["generation"] += 1
 
-    async def look(self, machine: MachineNow) -> Unstructured | None:
-        return with_content(self.content)
+    async def look(self, machine: MachineSnapshot) -> Unstructured | None:
+        return unstructured_from(self.content)
 
 
 class Load:
     def __init__(self) -> None:
         self.metrics: SystemMetrics | NoMetrics = needs(1)
 
-    async def system(self, machine: MachineNow) -> SystemMetrics | NoMetrics:
+    async def system(self, machine: MachineSnapshot) -> SystemMetrics | NoMetrics:
         return self.metrics
 
-    async def cache(self, machine: MachineNow) -> CacheMetrics | NoMetrics:
+    async def cache(self, machine: MachineSnapshot) -> CacheMetrics | NoMetrics:
         return NoMetrics("there is none")
 
 
@@ -114,7 +114,7 @@ class World:
         self.scheduler, self.api, self.load = Scheduler(), Api(), Load()
         self.registry = CollectorRegistry()
         agent = AgentSettings(**settings)
-        tools = Tools(
+        tools = RunnerDependencies(
             agent,
             self.scheduler,
             self.api,
@@ -157,7 +157,7 @@ async def test_a_machine_grows_with_its_load_and_shrinks_unit_by_unit() -> None:
         assert world.size == units(1)
     sizes = [size for _, size in world.api.writes]
     assert (sizes[0], sizes[-1]) == (units(4), units(1))
-    assert all(later.within(earlier) for earlier, later in pairwise(sizes))
+    assert all(later.fits_within(earlier) for earlier, later in pairwise(sizes))
     assert world.value("requests_total", kind="monitorDown", outcome="ok") == 3
     assert world.scheduler.asked[:2] == [(0.0, units(1), None), (5.0, units(4), units(1))]
     assert world.scheduler.asked[-1][1:] == (units(1), units(1))  # told when it has happened, and lowered with it
@@ -184,7 +184,7 @@ async def test_an_absent_scheduler_is_asked_again_and_the_machine_becomes_unheal
             assert world.value("unhealthy", complaint="scheduler failures") == 1
             failed = [entry["failures"] for entry in logs if entry["event"] == "request failed"]
             assert failed == [1, 10]
-            world.scheduler.answer = Permit
+            world.scheduler.answer = PermitResponse
             await asyncio.sleep(130)
             assert world.size == units(3)
             assert world.value("unhealthy", complaint="scheduler failures") == 0
@@ -199,7 +199,7 @@ async def test_an_absent_scheduler_is_asked_again_and_the_machine_becomes_unheal
 @pytest.mark.rule("vm:C35")
 async def test_within_the_last_permit_scaling_goes_on_without_a_scheduler() -> None:
     async with running(World()) as world:
-        world.api.applies, world.api.outcome = False, NotWritten("the API server refuses")
+        world.api.applies, world.api.outcome = False, WriteFailure("the API server refuses")
         world.load.metrics = needs(4)
         await asyncio.sleep(6)
         assert world.scheduler.asked[-1][1] == units(4)
@@ -213,9 +213,9 @@ async def test_within_the_last_permit_scaling_goes_on_without_a_scheduler() -> N
 @pytest.mark.parametrize(
     "answer",
     [
-        pytest.param(lambda asked: Permit(asked + asked), id="more than was asked for"),
-        pytest.param(lambda _: Permit(Amounts.zero()), id="nothing"),
-        pytest.param(lambda _: Permit(Amounts.of(100, 2**20)), id="less than is used"),
+        pytest.param(lambda asked: PermitResponse(asked + asked), id="more than was asked for"),
+        pytest.param(lambda _: PermitResponse(Amounts.zero()), id="nothing"),
+        pytest.param(lambda _: PermitResponse(Amounts.from_values(100, 2**20)), id="less than is used"),
     ],
 )
 async def test_a_lying_scheduler_moves_nothing(answer: Answer) -> None:
@@ -226,7 +226,7 @@ async def test_a_lying_scheduler_moves_nothing(answer: Answer) -> None:
         assert world.api.writes == []
         assert world.value("requests_total", kind="scheduler", outcome="ok") == 1  # before it began to lie
         assert (world.value("requests_total", kind="scheduler", outcome="failed") or 0) >= 10
-        world.scheduler.answer = Permit
+        world.scheduler.answer = PermitResponse
         await asyncio.sleep(10)
         assert world.size == units(3)
 
@@ -245,14 +245,16 @@ async def test_a_slow_scheduler_is_never_asked_twice_at_once() -> None:
 @pytest.mark.rule("vm:C39", "vm:B28")
 async def test_a_part_is_used_and_the_rest_is_asked_for_when_the_scheduler_says() -> None:
     async with running(World()) as world:
-        world.scheduler.answer = lambda asked: Permit(asked.least(units(2)), reason="partial", retry_after_ms=500)
+        world.scheduler.answer = lambda asked: PermitResponse(
+            asked.minimum(units(2)), reason="partial", retry_after_ms=500
+        )
         world.load.metrics = needs(4)
         await asyncio.sleep(7)
         assert world.size == units(2)
         assert world.value("requests_total", kind="scheduler", outcome="partial") == 1
         asked = [at_s for at_s, size, _ in world.scheduler.asked if size == units(4)]
         assert [round(later - earlier, 1) for earlier, later in pairwise(asked)][:2] == [0.6, 0.6]
-        world.scheduler.answer = Permit
+        world.scheduler.answer = PermitResponse
         await asyncio.sleep(1.5)
         assert world.size == units(4)
 
@@ -260,10 +262,10 @@ async def test_a_part_is_used_and_the_rest_is_asked_for_when_the_scheduler_says(
 @pytest.mark.rule("vm:D16")
 async def test_a_machine_that_was_denied_grows_as_soon_as_room_is_written_on_it() -> None:
     async with running(World()) as world:
-        world.scheduler.answer = lambda asked: Permit(asked.least(units(1)), retry_after_ms=60_000)
+        world.scheduler.answer = lambda asked: PermitResponse(asked.minimum(units(1)), retry_after_ms=60_000)
         world.load.metrics = needs(3)
         await asyncio.sleep(6)
-        world.scheduler.answer = Permit
+        world.scheduler.answer = PermitResponse
         annotations = {"internal.autoscaling.neon.tech/resources-approved": '{"vCPUs":"750m","mem":"3Gi"}'}
         world.api.content["metadata"]["annotations"] = annotations
         world.runner.update(world.api.machine())
@@ -274,7 +276,7 @@ async def test_a_machine_that_was_denied_grows_as_soon_as_room_is_written_on_it(
 @pytest.mark.rule("vm:D23", "vm:F1")
 async def test_a_write_that_may_have_happened_is_looked_at() -> None:
     async with running(World()) as world:
-        world.api.outcome = NotWritten("timed out", unclear=True)
+        world.api.outcome = WriteFailure("timed out", unclear=True)
         world.load.metrics = needs(3)
         await asyncio.sleep(6)
         world.api.outcome = None
@@ -384,7 +386,7 @@ async def test_what_is_seen_late_takes_nothing_back() -> None:
 @pytest.mark.rule("vm:F9", "vm:F1")
 async def test_another_machine_of_its_name_says_nothing_of_a_lost_write() -> None:
     async with running(World()) as world:
-        world.api.outcome, world.api.applies = NotWritten("timed out", unclear=True), False
+        world.api.outcome, world.api.applies = WriteFailure("timed out", unclear=True), False
         world.api.content["metadata"]["uid"] = "u2"
         world.api.apply(units(2))
         world.load.metrics = needs(3)

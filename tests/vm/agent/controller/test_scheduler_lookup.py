@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from situate.objects.kinds.pods import Pod
-from situate.vm.agent.controller.scheduler_lookup import address
+from situate.vm.agent.controller.scheduler_lookup import scheduler_address
 from tests.vm.objects import pod
 
 
@@ -34,5 +34,5 @@ def scheduler(name: str, born: str, ip: str = "", ready: str = "True", **metadat
     ],
 )
 def test_the_newest_ready_pod_is_asked(pods: list[Pod], want: str | None) -> None:
-    assert address(pods) == want
-    assert address(reversed(pods)) == want
+    assert scheduler_address(pods) == want
+    assert scheduler_address(reversed(pods)) == want

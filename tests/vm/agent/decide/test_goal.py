@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from situate.vm.agent.decide.goal import TOO_FEW_VALUES, WITHOUT_ALL_METRICS, CacheMetrics, SystemMetrics, goal, rounded
+from situate.vm.agent.decide.goal import (
+    TOO_FEW_VALUES,
+    WITHOUT_ALL_METRICS,
+    CacheMetrics,
+    SystemMetrics,
+    goal,
+    round_half_away,
+)
 from situate.vm.agent.decide.scaling import Scaling
 from tests.vm.agent.builders import GIB, UNIT
 
@@ -16,7 +23,7 @@ pytestmark = pytest.mark.rule("vm:C37")
     [(0.5, 1), (1.5, 2), (2.5, 3), (0.49999999999999994, 0), (-0.5, -1), (4503599627370497.0, 4503599627370497.0)],
 )
 def test_halves_go_away_from_zero(value: float, want: float) -> None:
-    assert rounded(value) == want
+    assert round_half_away(value) == want
 
 
 @pytest.mark.parametrize(

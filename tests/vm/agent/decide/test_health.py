@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.vm.agent.decide.health import Health, worth_telling
+from situate.vm.agent.decide.health import Health, is_worth_logging
 from situate.vm.agent.model.settings import AgentSettings
 
 LIMITS = AgentSettings().limits
@@ -21,7 +21,7 @@ LIMITS = AgentSettings().limits
     ],
 )
 def test_a_silent_monitor_is_unhealthy(heard_ms: int | None, now_ms: int, silent: bool) -> None:
-    health = Health(0) if heard_ms is None else Health(0).with_heard(heard_ms)
+    health = Health(0) if heard_ms is None else Health(0).with_monitor_contact(heard_ms)
     assert health.complaints(now_ms, LIMITS) == (("monitor silent",) if silent else ())
 
 
@@ -31,7 +31,7 @@ def test_too_many_failures_in_two_minutes_are_unhealthy(kind: str, threshold: in
     health = Health(0)
     for number in range(threshold):
         health = health.with_failure(kind, 1000 * number, LIMITS)
-    health = health.with_heard(110_000)
+    health = health.with_monitor_contact(110_000)
     assert health.complaints(110_000, LIMITS) == ()
     one_more = health.with_failure(kind, 110_000, LIMITS)
     assert one_more.complaints(110_001, LIMITS) == (f"{kind} failures",)
@@ -40,5 +40,5 @@ def test_too_many_failures_in_two_minutes_are_unhealthy(kind: str, threshold: in
 
 @pytest.mark.rule("vm:D21")
 def test_failures_are_told_at_the_threshold_and_at_every_tenth_of_it() -> None:
-    assert [number for number in range(45) if worth_telling(number)] == [1, 10, 20, 30, 40]
-    assert [number for number in range(99) if worth_telling(number, 3)] == [3, 30, 60, 90]
+    assert [number for number in range(45) if is_worth_logging(number)] == [1, 10, 20, 30, 40]
+    assert [number for number in range(99) if is_worth_logging(number, 3)] == [3, 30, 60, 90]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from situate.objects.settings.schema import plain
+from situate.objects.settings.schema import to_plain_data
 from situate.objects.settings.section import parse_section
-from situate.vm.agent.decide.scaling import Scaling, overridden
+from situate.vm.agent.decide.scaling import Scaling, scaling_with_overrides
 from situate.vm.agent.model.settings import AgentSettings
 from tests.vm.agent.builders import UNIT
 
@@ -32,7 +32,7 @@ def test_defaults_are_those_that_the_reference_ships() -> None:
             return all(within(value, ours[key]) for key, value in shipped.items())
         return bool(shipped == ours)
 
-    assert within(SHIPPED, plain(AgentSettings()))
+    assert within(SHIPPED, to_plain_data(AgentSettings()))
     assert AgentSettings().compute_unit.amounts == UNIT
 
 
@@ -82,7 +82,9 @@ def test_windows_without_a_slope_are_refused(data: dict[str, Any], path: str) ->
 
 def test_a_machine_overrides_what_it_names() -> None:
     defaults = Scaling(memory_usage_fraction_target=0.5)
-    scaling, found = overridden(defaults, {"loadAverageFractionTarget": 0.4, "enableLFCMetrics": True}, "here")
+    scaling, found = scaling_with_overrides(
+        defaults, {"loadAverageFractionTarget": 0.4, "enableLFCMetrics": True}, "here"
+    )
     assert found == ()
     assert scaling == Scaling(
         memory_usage_fraction_target=0.5, load_average_fraction_target=0.4, enable_lfc_metrics=True
@@ -91,6 +93,6 @@ def test_a_machine_overrides_what_it_names() -> None:
 
 @pytest.mark.parametrize("overrides", [{"loadAverage": 1}, {"loadAverageFractionTarget": "x"}, [], "text", None])
 def test_what_a_machine_says_wrongly_is_named(overrides: Any) -> None:
-    scaling, found = overridden(Scaling(), overrides, "here")
+    scaling, found = scaling_with_overrides(Scaling(), overrides, "here")
     assert scaling is None
     assert found[0].path.startswith("here")

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from situate.objects.kinds.unstructured import with_content
-from situate.vm.agent.decide.core import Change
+from situate.objects.kinds.unstructured import unstructured_from
+from situate.vm.agent.decide.core import SizeChange
 from situate.vm.agent.decide.scaling import Scaling
 from situate.vm.agent.model.revisions import Revision, RevisionAt
-from situate.vm.agent.protocol.machines import MachineNow, handled, read, size_patch
+from situate.vm.agent.protocol.machines import MachineSnapshot, is_handled, parse_machine, size_patch
 from situate.vm.model.resource_amounts import Amounts
 from tests.vm.agent.builders import GIB, units, vm_content
 
 
-def machine(**changed: Any) -> MachineNow:
-    found = read(with_content(vm_content(**changed)), Scaling()).value
+def machine(**changed: Any) -> MachineSnapshot:
+    found = parse_machine(unstructured_from(vm_content(**changed)), Scaling()).value
     assert found is not None
     return found
 
@@ -41,13 +41,13 @@ def machine(**changed: Any) -> MachineNow:
     ],
 )
 def test_which_machines_are_handled(changed: dict[str, Any], want: bool) -> None:
-    assert handled(machine(**changed), "n1", "situate-vm") == want
+    assert is_handled(machine(**changed), "n1", "situate-vm") == want
 
 
 @pytest.mark.rule("vm:C35")
 def test_one_agent_may_look_after_all_nodes_but_not_after_machines_without_one() -> None:
-    assert handled(machine(node="n9"), None, "situate-vm")
-    assert not handled(machine(node=""), None, "situate-vm")
+    assert is_handled(machine(node="n9"), None, "situate-vm")
+    assert not is_handled(machine(node=""), None, "situate-vm")
 
 
 @pytest.mark.rule("vm:D13", "vm:D23", "vm:C40")
@@ -86,25 +86,25 @@ def test_what_the_scheduler_approved_is_read(text: str, want: Amounts | None) ->
     ],
 )
 def test_a_broken_annotation_is_named_and_the_machine_keeps_what_it_has(annotation: str, text: str) -> None:
-    found = read(with_content(vm_content(annotations={annotation: text})), Scaling())
+    found = parse_machine(unstructured_from(vm_content(annotations={annotation: text})), Scaling())
     assert found.value is not None
     assert found.value.guest == machine().guest
-    assert annotation in str(found.wrong[0])
-    assert "VirtualMachine default/a" in str(found.wrong[0])
+    assert annotation in str(found.errors[0])
+    assert "VirtualMachine default/a" in str(found.errors[0])
 
 
 @pytest.mark.parametrize(
     "changed", [{"cpus": {}}, {"memorySlots": 5}, {"schedulerName": 7}, {"currentRevision": {"updatedAt": "now"}}]
 )
 def test_a_machine_that_cannot_be_read_is_a_value(changed: dict[str, Any]) -> None:
-    found = read(with_content(vm_content(**changed)), Scaling())
+    found = parse_machine(unstructured_from(vm_content(**changed)), Scaling())
     assert found.value is None
-    assert found.wrong
+    assert found.errors
 
 
 @pytest.mark.rule("vm:C39", "vm:D13")
 def test_a_patch_holds_for_this_machine_in_this_phase_alone() -> None:
-    change = Change(units(2), Amounts.of(1000, 3 * GIB), RevisionAt(Revision(5, 1), 1_767_225_600_500))
+    change = SizeChange(units(2), Amounts.from_values(1000, 3 * GIB), RevisionAt(Revision(5, 1), 1_767_225_600_500))
     assert size_patch(machine(), change) == [
         {"op": "test", "path": "/metadata/uid", "value": "u1"},
         {"op": "test", "path": "/status/phase", "value": "Running"},

@@ -11,16 +11,16 @@ from situate.vm.agent.protocol.monitor_protocol import (
     Content,
     DownscaleResult,
     HealthCheck,
-    Heard,
-    NotUnderstood,
+    InvalidMessage,
+    MonitorMessage,
     UpscaleConfirmation,
     UpscaleRequest,
     downscale_request,
+    handshake_error,
+    handshake_message,
     health_check,
-    heard,
     invalid_message,
-    opened,
-    opening,
+    parse_message,
     upscale_notification,
 )
 from situate.vm.model.resource_amounts import Amounts
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.rule("vm:C35")
 
 
 def test_the_agent_opens_with_the_versions_that_it_knows() -> None:
-    assert opening() == '{"min":1,"max":1}'
-    assert opened('{"version":1}') == ""
+    assert handshake_message() == '{"min":1,"max":1}'
+    assert handshake_error('{"version":1}') == ""
 
 
 @pytest.mark.parametrize(
@@ -45,17 +45,17 @@ def test_the_agent_opens_with_the_versions_that_it_knows() -> None:
     ],
 )
 def test_another_answer_is_no_agreement(answer: str | bytes, why: str) -> None:
-    assert why in opened(answer)
+    assert why in handshake_error(answer)
 
 
 @pytest.mark.parametrize(
     ("text", "want"),
     [
         (
-            upscale_notification(2, Amounts.of(250, 2**30)),
+            upscale_notification(2, Amounts.from_values(250, 2**30)),
             ("UpscaleNotification", {"granted": {"cpu": 0.25, "mem": 2**30}}),
         ),
-        (downscale_request(2, Amounts.of(1000, 7)), ("DownscaleRequest", {"target": {"cpu": 1.0, "mem": 7}})),
+        (downscale_request(2, Amounts.from_values(1000, 7)), ("DownscaleRequest", {"target": {"cpu": 1.0, "mem": 7}})),
         (health_check(2), ("HealthCheck", {})),
         (invalid_message(2, "what?"), ("InvalidMessage", {"error": "what?"})),
     ],
@@ -77,7 +77,7 @@ def test_what_is_sent(text: str, want: tuple[str, object]) -> None:
     ],
 )
 def test_what_is_heard(kind: str, content: object, want: Content) -> None:
-    assert heard(json.dumps({"type": kind, "content": content, "id": 3})) == Heard(3, want)
+    assert parse_message(json.dumps({"type": kind, "content": content, "id": 3})) == MonitorMessage(3, want)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,6 @@ def test_what_is_heard(kind: str, content: object, want: Content) -> None:
     ],
 )
 def test_what_makes_no_sense_is_a_value(text: str, id_: int | None) -> None:
-    found = heard(text)
-    assert isinstance(found, NotUnderstood)
+    found = parse_message(text)
+    assert isinstance(found, InvalidMessage)
     assert found.id == id_

@@ -9,14 +9,14 @@ import pytest
 
 from situate.vm.agent.decide.goal import CacheMetrics, SystemMetrics
 from situate.vm.agent.protocol.samples import (
-    UNSEEN,
+    UNREPORTED_MEMORY,
     WINDOWS,
-    Load,
+    LoadMetrics,
     NoMetrics,
     Sample,
     cache_metrics,
-    load_of_text,
-    of_machine,
+    parse_load_text,
+    samples_of_machine,
     system_metrics,
 )
 from situate.vm.api.parse_errors import Place
@@ -42,7 +42,7 @@ def windows(values: dict[Any, float]) -> list[Sample]:
 
 
 def test_memory_in_use_is_what_is_not_available_and_what_a_guest_does_not_tell_of() -> None:
-    assert system_metrics(samples()) == SystemMetrics(1.5, 1.0, 1e9 + UNSEEN, 5e8)
+    assert system_metrics(samples()) == SystemMetrics(1.5, 1.0, 1e9 + UNREPORTED_MEMORY, 5e8)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])
@@ -81,13 +81,13 @@ def test_an_endpoint_may_speak_of_many_machines() -> None:
         Sample("host_load1", {"namespace": "a", "name": "y"}, 2.0),
         Sample("host_load5", {}, 3.0),
     ]
-    assert [each.value for each in of_machine(several, Ref("a", "y"))] == [2.0, 3.0]
+    assert [each.value for each in samples_of_machine(several, Ref("a", "y"))] == [2.0, 3.0]
 
 
 def test_a_load_in_words() -> None:
     text = '{"load1": 2, "memoryUsed": "1Gi", "memoryCached": "1Mi", "workingSetPages": [1, 2.5]}'
-    want = Load(SystemMetrics(2.0, 2.0, 2.0**30, 2.0**20), CacheMetrics((1.0, 2.5)))
-    assert load_of_text(text, Place("x", "y")) == want
+    want = LoadMetrics(SystemMetrics(2.0, 2.0, 2.0**30, 2.0**20), CacheMetrics((1.0, 2.5)))
+    assert parse_load_text(text, Place("x", "y")) == want
 
 
 @pytest.mark.parametrize(
@@ -105,6 +105,6 @@ def test_a_load_in_words() -> None:
     ],
 )
 def test_a_load_that_makes_no_sense_is_named(text: str, why: str) -> None:
-    found = load_of_text(text, Place("VirtualMachine a/b", "load"))
+    found = parse_load_text(text, Place("VirtualMachine a/b", "load"))
     assert isinstance(found, NoMetrics)
     assert why in found.why

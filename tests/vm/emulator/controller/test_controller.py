@@ -9,7 +9,7 @@ import pytest
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.testing.virtual_time.network import Weather
+from situate.testing.virtual_time.network import NetworkFaults
 from situate.vm.emulator.controller.controller import NotLeading
 from tests.vm.emulator.controller.shipped import Shipped
 from tests.vm.emulator.world import MACHINES, MIGRATIONS, PODS, machine, migration
@@ -65,7 +65,9 @@ def test_a_machine_is_made_and_moves(world: Shipped) -> None:
     assert {"Created", "Started", "Migrated", "Succeeded"} <= world.events.keys()
     world.let_pass(5.0)
     before = world.vm()["metadata"]["resourceVersion"], world.move()["metadata"]["resourceVersion"]
-    leases = sum(request.path.endswith("situate-vm-machines") for each in world.members for request in each.wire.sent)
+    leases = sum(
+        request.path.endswith("situate-vm-machines") for each in world.members for request in each.wire.sent_writes
+    )
     world.let_pass(20.0)
     after = world.vm()["metadata"]["resourceVersion"], world.move()["metadata"]["resourceVersion"]
     assert after == before, "nothing is written once all is quiet"
@@ -88,7 +90,7 @@ def test_whoever_leads_is_killed_after_every_second_write(world: Shipped) -> Non
             killed += 1
             world.end(leader)
 
-    world.told.append(told)
+    world.request_listeners.append(told)
     world.call("POST", MACHINES, machine(behaviour=QUICK))
     assert until(world, lambda: phase(world) == "Running", 600.0), world.vm()
     world.call("POST", MIGRATIONS, migration())
@@ -102,7 +104,7 @@ def test_whoever_leads_is_killed_after_every_second_write(world: Shipped) -> Non
 def test_in_bad_weather(seed: int) -> None:
     world = Shipped(seed)
     try:
-        world.network.weather = Weather(
+        world.network.faults = NetworkFaults(
             lose_request=0.02,
             lose_answer=0.1,
             refuse=0.1,
@@ -124,15 +126,15 @@ def test_a_leader_that_was_paused_writes_nothing_more(world: Shipped) -> None:
     assert until(world, lambda: moved(world) == "Running", 30.0)
     leader = world.leader()
     assert leader is not None
-    leader.controller._may_write()
+    leader.controller._require_leadership()
     leader.process.pause()
     assert until(world, lambda: at_rest(world), 60.0), "the other one goes on"
     with pytest.raises(NotLeading):
-        leader.controller._may_write()
-    sent = len(leader.wire.sent)
+        leader.controller._require_leadership()
+    sent = len(leader.wire.sent_writes)
     leader.process.resume()
     world.let_pass(10.0)
-    writes = [each for each in leader.wire.sent[sent:] if each.method != "GET" and "leases" not in each.path]
+    writes = [each for each in leader.wire.sent_writes[sent:] if each.method != "GET" and "leases" not in each.path]
     assert writes == []
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from situate.objects.kinds import pods
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, RESIZE_REQUESTED
-from situate.vm.ledger.grants.early_pod_resize import LONGEST_S, size
-from situate.vm.model.actions import HandOver, ResizePod, StartMove, Tell
-from situate.vm.model.events import Beat, MigrationPhase, MigrationSeen, PodGone, WrittenClaim
+from situate.vm.ledger.grants.early_pod_resize import LONGEST_S, early_amount
+from situate.vm.model.actions import HandOver, Notify, ResizePod, StartMove
+from situate.vm.model.events import MigrationObserved, MigrationPhase, PodRemoved, TimerFired, WrittenClaim
 from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim, ClaimState, Move, Stage
 from situate.vm.model.pods_and_nodes import Ref
 from situate.vm.model.resource_amounts import Amounts
@@ -21,7 +21,7 @@ from tests.vm.objects import container, node, pod, runner
 from tests.vm.yard import Yard, running
 
 GIB = 2**30
-ALL = Amounts.of(3000, GIB)
+ALL = Amounts.from_values(3000, GIB)
 
 
 def web(cpu: str = "1", *, wish: int = 3, allocated: str = "", **more: Any) -> pods.Pod:
@@ -51,14 +51,14 @@ def copied() -> tuple[Yard, Move]:
     """Machine `a` goes from n1, which has 4 CPUs, for the pod, which is short of one more than are free."""
     yard = Yard(node("n1", "4", "16Gi"), node("n2", "8", "16Gi"), MOVER, OTHER, web())
     yard.now += 6
-    yard.tell(Beat())
+    yard.tell(TimerFired())
     (started,) = yard.only(StartMove)
     yard.answer(started)
     return yard, started.move
 
 
-def done(move: Move) -> MigrationSeen:
-    return MigrationSeen(
+def done(move: Move) -> MigrationObserved:
+    return MigrationObserved(
         machine=move.machine,
         name=move.name,
         uid="uid-m",
@@ -85,14 +85,14 @@ def test_the_source_is_deleted_when_the_pod_asks_for_its_room_and_not_before() -
     assert [each.source.name for each in yard.only(HandOver)] == ["vm-a"]
     yard.see(ASKED)
     assert (yard.pod("web").reserved.cpu, yard.pod("web").used.cpu) == (3000, 1000)
-    assert yard.state.avail("n1", "a third party").cpu == 0
+    assert yard.state.available("n1", "a third party").cpu == 0
     assert len(yard.state.claims) == 1, "its source is there"
     yard.see(PUT_OFF)
     assert len(yard.state.claims) == 1
 
-    yard.tell(PodGone("uid-vm-a"))
-    assert [each.fields["outcome"] for each in yard.only(Tell) if each.reason == "ClaimClosed"] == ["granted"]
-    assert yard.state.avail("n1", "a third party").cpu == 0, "at no moment was it anybody else's"
+    yard.tell(PodRemoved("uid-vm-a"))
+    assert [each.fields["outcome"] for each in yard.only(Notify) if each.reason == "ClaimClosed"] == ["granted"]
+    assert yard.state.available("n1", "a third party").cpu == 0, "at no moment was it anybody else's"
     yard.see(RESIZED)
     assert not yard.state.waiters
     assert yard.only(ResizePod) == []
@@ -104,11 +104,11 @@ def test_who_lacks_more_units_of_memory_than_of_cpu_asks_for_all_that_its_move_l
     asks = pod("web", container(), annotations={RESIZE_REQUESTED: json.dumps(wish)}, nodeName="n1")
     yard = Yard(node("n1", "2", "3Gi"), node("n2", "8", "16Gi"), MOVER, asks)
     yard.now += 6
-    yard.tell(Beat())
+    yard.tell(TimerFired())
     (started,) = yard.only(StartMove)
     yard.answer(started)
     yard.tell(done(started.move))
-    assert [each.amount for each in yard.only(ResizePod)] == [Amounts.of(2000, 3 * GIB)]
+    assert [each.amount for each in yard.only(ResizePod)] == [Amounts.from_values(2000, 3 * GIB)]
 
 
 @pytest.mark.rule("vm:B37", "vm:B36", "vm:I5")
@@ -122,7 +122,7 @@ def test_whatever_the_answer_is_the_source_is_deleted(outcome: str) -> None:
     refusal = yard.pod("web").resize.refusal  # type: ignore[union-attr]  # it wishes something
     said = {"refused": "Refused", "denied": "Denied", "later": "NotYet"}.get(outcome)
     assert (None if refusal is None else refusal.reason) == said
-    yard.tell(PodGone("uid-vm-a"))
+    yard.tell(PodRemoved("uid-vm-a"))
     assert [each.own for each in yard.only(ResizePod)] == ([] if said else [ALL]), "in the hand-over itself"
 
 
@@ -132,7 +132,7 @@ def test_a_hand_over_waits_for_no_answer_that_does_not_come() -> None:
     yard.tell(done(move))
     assert yard.only(HandOver) == []
     yard.now += LONGEST_S
-    yard.tell(Beat())
+    yard.tell(TimerFired())
     assert [each.source.name for each in yard.only(HandOver)] == ["vm-a"]
     assert yard.only(ResizePod) == []
 
@@ -149,9 +149,9 @@ def test_a_new_leader_finds_the_pod_asking_and_hands_over_to_it(shown: pods.Pod)
     again.tell(replace(done(move), claim=written))
     assert [each.source.name for each in again.only(HandOver)] == ["vm-a"]
     assert again.only(ResizePod) == []
-    again.tell(PodGone("uid-vm-a"))
-    assert [each.fields["outcome"] for each in again.only(Tell) if each.reason == "ClaimClosed"] == ["granted"]
-    assert again.state.avail("n1", "a third party").cpu == 0
+    again.tell(PodRemoved("uid-vm-a"))
+    assert [each.fields["outcome"] for each in again.only(Notify) if each.reason == "ClaimClosed"] == ["granted"]
+    assert again.state.available("n1", "a third party").cpu == 0
 
 
 def held_for(whom: str, amount: Amounts, uid: str = "c-2", **more: Any) -> Claim:
@@ -164,20 +164,20 @@ def held_for(whom: str, amount: Amounts, uid: str = "c-2", **more: Any) -> Claim
 def test_before_copying_is_done_nothing_is_asked_for(stage: Stage) -> None:
     yard, move = copied()
     state = replace(yard.state, moves={})
-    assert (size(state, replace(move, stage=stage)) == ALL) is (stage is Stage.DONE)
+    assert (early_amount(state, replace(move, stage=stage)) == ALL) is (stage is Stage.DONE)
 
 
 @pytest.mark.rule("vm:B37", "vm:I4")
 def test_beside_another_claim_the_room_is_asked_for_in_the_hand_over_itself() -> None:
     yard, move = copied()
     move = replace(move, stage=Stage.DONE)
-    other = held_for("somebody", Amounts.of(0, GIB))
-    assert size(yard.state, move) == ALL
-    assert size(replace(yard.state, claims={**yard.state.claims, other.id: other}), move) is None
+    other = held_for("somebody", Amounts.from_values(0, GIB))
+    assert early_amount(yard.state, move) == ALL
+    assert early_amount(replace(yard.state, claims={**yard.state.claims, other.id: other}), move) is None
     elsewhere = replace(other, node="n2")
-    assert size(replace(yard.state, claims={**yard.state.claims, other.id: elsewhere}), move) == ALL
+    assert early_amount(replace(yard.state, claims={**yard.state.claims, other.id: elsewhere}), move) == ALL
     freed = replace(yard.state.claims[move.claim], state=ClaimState.FREED)
-    assert size(replace(yard.state, claims={freed.id: freed}), move) is None, "it is in the hand-over"
+    assert early_amount(replace(yard.state, claims={freed.id: freed}), move) is None, "it is in the hand-over"
 
 
 def deferred(cpu: str, allocated: str, name: str = "other") -> pods.Pod:
@@ -191,8 +191,8 @@ def deferred(cpu: str, allocated: str, name: str = "other") -> pods.Pod:
 def test_beside_a_pod_that_the_kubelet_may_serve_first_it_is_not_asked_for() -> None:
     yard, move = copied()
     yard.see(deferred("3", "1"))
-    assert size(yard.state, replace(move, stage=Stage.DONE)) is None
-    assert "ClaimBroken" in [each.reason for each in yard.only(Tell)]
+    assert early_amount(yard.state, replace(move, stage=Stage.DONE)) is None
+    assert "ClaimBroken" in [each.reason for each in yard.only(Notify)]
 
 
 @pytest.mark.rule("vm:B37", "vm:F13", "vm:B8")
@@ -202,12 +202,12 @@ def test_whom_the_kubelet_admits_first_has_the_room_and_the_other_one_is_short_a
     yard.answer(yard.only(ResizePod)[0])
     yard.see(PUT_OFF)
     yard.see(deferred("2", "1"))
-    yard.tell(PodGone("uid-vm-a"))
+    yard.tell(PodRemoved("uid-vm-a"))
     yard.see(pod("other", container(cpu="2"), nodeName="n1", metadata={"generation": 1}))
     yard.see(PUT_OFF)
     assert yard.state.claims == {}
-    assert yard.state.need("uid-web") == Amounts.of(1000, 0)
-    assert yard.state.waiters["uid-web"].look_at <= yard.now + 5
+    assert yard.state.need("uid-web") == Amounts.from_values(1000, 0)
+    assert yard.state.waiters["uid-web"].next_attempt_at <= yard.now + 5
     assert yard.only(ResizePod) == [], "its spec says so already"
 
 
@@ -217,9 +217,9 @@ def test_a_plan_that_does_not_cover_those_who_were_put_off_before_is_refused() -
     first = deferred("3", "1", name="x")
     yard = Yard(node("n1", "4", "16Gi"), node("n2", "8", "16Gi"), MOVER, first, web(wish=2))
     yard.now += 6
-    yard.tell(Beat())
+    yard.tell(TimerFired())
     assert [each.claim for each in yard.only(StartMove)] == [None], "for the node alone, which is over its watermark"
-    yard.tell(PodGone("uid-vm-a"))
+    yard.tell(PodRemoved("uid-vm-a"))
     assert yard.state.need("uid-x") == Amounts.zero(), "the kubelet has room for it"
     assert yard.only(ResizePod) == []
 
@@ -234,13 +234,13 @@ def test_with_a_kubelet_that_does_not_say_what_it_has_seen_nobody_else_gets_the_
     yard.tell(done(move))
     yard.answer(yard.only(ResizePod)[0])
     assert [each.source.name for each in yard.only(HandOver)] == ["vm-a"]
-    gone = PodGone("uid-vm-a")
-    events: tuple[pods.Pod | PodGone, ...] = (put_off, gone) if first == "answered" else (gone, put_off)
+    gone = PodRemoved("uid-vm-a")
+    events: tuple[pods.Pod | PodRemoved, ...] = (put_off, gone) if first == "answered" else (gone, put_off)
     told: list[str] = []
     for event in (asked, *events, web("3", generation=2, observed=0)):
         actions = yard.see(event) if isinstance(event, pods.Pod) else yard.tell(event)
-        told += [each.fields.get("outcome", each.reason) for each in actions if isinstance(each, Tell)]
-        assert yard.state.avail("n1", "a third party").cpu == 0
+        told += [each.fields.get("outcome", each.reason) for each in actions if isinstance(each, Notify)]
+        assert yard.state.available("n1", "a third party").cpu == 0
         assert yard.only(ResizePod) == [], "its spec says so already"
     assert "granted" in told
     assert "ClaimBroken" not in told, "nobody else has taken of it"

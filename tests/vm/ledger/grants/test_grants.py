@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from situate.vm.model.actions import Approve, ResizePod, Tell, Wake
-from situate.vm.model.events import Asked, Listed, PodGone, Written
+from situate.vm.model.actions import Approve, Notify, ResizePod, Wake
+from situate.vm.model.events import InitialListCompleted, PodRemoved, ResourcesRequested, WriteResult
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.protocol.permit import Reason, answer, settled
+from situate.vm.protocol.permit import PermitReason, decide_permit, is_settled
 from tests.vm.town import Town, both, only
 
 
-def asked(town: Town, name: str, amount: int, last: int | None = None) -> Asked:
-    return Asked(name, both(1), both(amount), None if last is None else both(last))
+def asked(town: Town, name: str, amount: int, last: int | None = None) -> ResourcesRequested:
+    return ResourcesRequested(name, both(1), both(amount), None if last is None else both(last))
 
 
 @pytest.mark.rule("vm:C11", "vm:C2")
@@ -31,14 +31,14 @@ def test_an_increase_is_booked_and_written_up_to_total_whatever_the_watermark() 
 @pytest.mark.rule("vm:B30", "vm:I11")
 def test_what_grows_together_grows_by_as_many_units() -> None:
     town = Town()
-    town.tell(town.world.add_node("n1", Amounts.of(10, 6)))
+    town.tell(town.world.add_node("n1", Amounts.from_values(10, 6)))
     town.vm("A", "n1", 4)
     town.start()
 
     town.ask("A", 9)
-    assert town.pod("A").reserved == Amounts.of(6, 6)
-    town.ask("A", Amounts.of(9, 6))
-    assert town.pod("A").reserved == Amounts.of(9, 6), "what asks for one resource alone gets it"
+    assert town.pod("A").reserved == Amounts.from_values(6, 6)
+    town.ask("A", Amounts.from_values(9, 6))
+    assert town.pod("A").reserved == Amounts.from_values(9, 6), "what asks for one resource alone gets it"
 
 
 @pytest.mark.rule("vm:D16", "vm:N10")
@@ -53,7 +53,7 @@ def test_those_who_wait_are_served_in_the_run_in_which_room_appears(how: str) ->
     town.world.machines["D"].use = both(1)
 
     if how == "a pod goes":
-        actions = town.tell(PodGone("P"))
+        actions = town.tell(PodRemoved("P"))
     elif how == "a neighbour asks for less":
         actions = town.ask("D", 1)
     else:
@@ -77,7 +77,7 @@ def test_priority_comes_first_then_who_has_least_of_its_way_then_who_waits_longe
     for name, wanted in (("near", 4), ("far", 4), ("high", 4)):
         town.ask(name, wanted)
 
-    order = [approve.machine.name for approve in only(town.tell(PodGone("P")), Approve)]
+    order = [approve.machine.name for approve in only(town.tell(PodRemoved("P")), Approve)]
 
     assert order == ["high", "far", "near"]
 
@@ -101,7 +101,7 @@ def test_one_who_was_overtaken_three_times_has_room_saved_up(wanted: int) -> Non
     town.ask("s3", 2)
 
     assert town.booked("s3") == 1
-    assert town.state.waiters["W"].saving == both(4)
+    assert town.state.waiters["W"].held_capacity == both(4)
     town.live(town.world.delete_pod("s4", town.now))
     assert town.booked("W") == wanted
     assert town.booked("s3") == {8: 1, 6: 2}[wanted]
@@ -123,7 +123,7 @@ def test_a_higher_priority_is_not_kept_back_by_what_is_saved_up() -> None:
 
     town.ask("high", 2)
 
-    assert town.state.waiters["W"].saving is not None
+    assert town.state.waiters["W"].held_capacity is not None
     assert town.booked("high") == 2
 
 
@@ -133,10 +133,10 @@ def test_nothing_is_granted_before_everything_was_listed() -> None:
     town.vm("A", "n1", 4)
 
     assert town.ask("A", 6) == []
-    told = answer(town.state, asked(town, "A", 6, 4), town.rules)
+    told = decide_permit(town.state, asked(town, "A", 6, 4), town.rules)
     assert told is not None
-    assert (told.reason, told.permit) == (Reason.STARTING, both(4))
-    (approve,) = only(town.tell(Listed()), Approve)
+    assert (told.reason, told.permit) == (PermitReason.STARTING, both(4))
+    (approve,) = only(town.tell(InitialListCompleted()), Approve)
     assert approve.amount == both(6)
 
 
@@ -146,7 +146,7 @@ def test_what_an_agent_gives_back_stays_booked_until_it_says_that_it_knows() -> 
     town.vm("A", "n1", 6)
     town.world.machines["A"].use = both(2)
     town.start()
-    town.live(town.world.seen("A"))
+    town.live(town.world.pod_event("A"))
 
     town.ask("A", 3, last=6, lowers_at_once=False)
     assert town.booked("A") == 6, "the answer may be lost"
@@ -162,7 +162,7 @@ def test_an_agent_that_lowers_its_permit_first_frees_room_with_its_request() -> 
     town.vm("A", "n1", 6)
     town.world.machines["A"].use = both(2)
     town.start()
-    town.live(town.world.seen("A"))
+    town.live(town.world.pod_event("A"))
 
     town.ask("A", 3)
 
@@ -177,16 +177,16 @@ def test_a_decrease_frees_nothing_before_it_is_written() -> None:
     town.vm("D", "n1", 4)
     town.world.machines["A"].use = both(2)
     town.start()
-    town.live(town.world.seen("A"))
+    town.live(town.world.pod_event("A"))
     town.ask("D", 6)
     town.live(town.world.request("A", both(1), both(3)))
 
-    (approve,) = only(town.tell(Asked("A", both(1), both(3), both(6), lowers_at_once=True)), Approve)
+    (approve,) = only(town.tell(ResourcesRequested("A", both(1), both(3), both(6), lowers_at_once=True)), Approve)
 
     assert (town.booked("A"), town.booked("D")) == (6, 4)
-    town.tell(Written(approve, "ok"))
+    town.tell(WriteResult(approve, "ok"))
     assert (town.booked("A"), town.booked("D")) == (3, 6)
-    town.tell(town.world.seen("A"))
+    town.tell(town.world.pod_event("A"))
     assert town.booked("A") == 3, "what the pod shows is older than what was written"
 
 
@@ -196,18 +196,18 @@ def test_a_decrease_that_is_wanted_no_more_does_not_come_true_later() -> None:
     town.vm("A", "n1", 6)
     town.world.machines["A"].use = both(2)
     town.start()
-    town.live(town.world.seen("A"))
-    (lower,) = only(town.tell(Asked("A", both(1), both(3), both(6), lowers_at_once=True)), Approve)
+    town.live(town.world.pod_event("A"))
+    (lower,) = only(town.tell(ResourcesRequested("A", both(1), both(3), both(6), lowers_at_once=True)), Approve)
 
-    actions = town.tell(Asked("A", both(1), both(6), both(3), lowers_at_once=True))
+    actions = town.tell(ResourcesRequested("A", both(1), both(6), both(3), lowers_at_once=True))
 
-    told = answer(town.state, asked(town, "A", 6, 3), town.rules)
+    told = decide_permit(town.state, asked(town, "A", 6, 3), town.rules)
     assert told is not None
-    town.tell(Written(lower, "ok"))
-    assert told.permit.within(town.pod("A").reserved)
+    town.tell(WriteResult(lower, "ok"))
+    assert told.permit.fits_within(town.pod("A").reserved)
     for approve in only(actions, Approve):
-        town.tell(Written(approve, "ok"))
-    assert told.permit.within(town.pod("A").reserved)
+        town.tell(WriteResult(approve, "ok"))
+    assert told.permit.fits_within(town.pod("A").reserved)
 
 
 @pytest.mark.rule("vm:D8", "vm:F5")
@@ -229,7 +229,7 @@ def test_no_less_is_booked_than_is_used() -> None:
     town.start()
 
     town.live(town.world.request("A", both(1), both(2)))
-    town.live(Asked("A", both(1), both(2), both(6), lowers_at_once=True))
+    town.live(ResourcesRequested("A", both(1), both(2), both(6), lowers_at_once=True))
 
     assert town.booked("A") == 6
     assert town.world.machines["A"].approved == both(6), "or a restart would find less"
@@ -248,7 +248,7 @@ def test_what_a_machine_is_seen_to_use_no_more_is_given_back_in_that_step(lowers
     assert (town.booked("A"), town.booked("D")) == (6, 4), "it uses that still"
     town.world.machines["A"].use = both(2)
 
-    town.live(town.world.seen("A"))
+    town.live(town.world.pod_event("A"))
 
     assert town.booked("A") == booked
     assert town.booked("D") == 10 - max(booked, 3)
@@ -266,7 +266,7 @@ def test_what_lapses_is_not_given_back_because_less_is_used() -> None:
     town.ask("A", 7, last=7)
     town.world.machines["A"].use = both(3)
 
-    town.live(town.world.seen("A"))
+    town.live(town.world.pod_event("A"))
 
     assert town.booked("A") == 7
 
@@ -279,7 +279,7 @@ def test_a_request_that_a_newer_one_overtook_changes_nothing() -> None:
     town.ask("A", 7, sequence=2)
     before = town.state
 
-    assert town.tell(Asked("A", both(1), both(2), both(4), lowers_at_once=True, sequence=1)) == []
+    assert town.tell(ResourcesRequested("A", both(1), both(2), both(4), lowers_at_once=True, sequence=1)) == []
     assert town.state == before
 
 
@@ -290,10 +290,10 @@ def test_whoever_looks_after_a_machine_now_counts_from_anywhere() -> None:
     town.start()
     town.ask("A", 5, run="before", sequence=2**53)
 
-    town.tell(Asked("A", both(1), both(7), both(5), run="now", sequence=1))
+    town.tell(ResourcesRequested("A", both(1), both(7), both(5), run="now", sequence=1))
 
     assert town.booked("A") == 7
-    late = Asked("A", both(1), both(8), both(7), run="now", sequence=0)
+    late = ResourcesRequested("A", both(1), both(8), both(7), run="now", sequence=0)
     assert town.tell(late) == [], "within a run a late one changes nothing"
 
 
@@ -320,14 +320,14 @@ def test_an_increase_that_is_not_used_lapses_in_the_answer_and_later_in_the_book
     town.vm("A", "n1", 4)
     town.start()
     town.ask("A", 7, last=4)
-    first = answer(town.state, asked(town, "A", 7, 4), town.rules)
+    first = decide_permit(town.state, asked(town, "A", 7, 4), town.rules)
     assert first is not None
     assert (first.permit, first.expires) == (both(7), town.now + 60)
 
     town.now += 60
     town.ask("A", 7, last=7)
 
-    lapsed = answer(town.state, asked(town, "A", 7, 7), town.rules)
+    lapsed = decide_permit(town.state, asked(town, "A", 7, 7), town.rules)
     assert lapsed is not None
     assert lapsed.permit == both(4)
     assert town.booked("A") == 7, "until the agent says that it knows"
@@ -345,7 +345,7 @@ def test_a_request_in_time_renews_an_increase() -> None:
         town.now += 50
         town.ask("A", 7, last=7)
 
-    told = answer(town.state, asked(town, "A", 7, 7), town.rules)
+    told = decide_permit(town.state, asked(town, "A", 7, 7), town.rules)
 
     assert told is not None
     assert told.permit == both(7)
@@ -357,14 +357,14 @@ def test_a_frozen_machine_keeps_what_it_has() -> None:
     town.vm("A", "n1", 4, migratable=True)
     town.world.machines["A"].use = both(2)
     town.start()
-    town.live(town.world.start_by_hand("A", town.now))
+    town.live(town.world.start_manual_migration("A", town.now))
     town.live(town.world.freeze(next(iter(town.world.migrations))))
 
     assert town.ask("A", 3) == []
-    assert [type(action) for action in town.ask("A", 7)] == [Tell]
-    told = answer(town.state, asked(town, "A", 7, 4), town.rules)
+    assert [type(action) for action in town.ask("A", 7)] == [Notify]
+    told = decide_permit(town.state, asked(town, "A", 7, 4), town.rules)
     assert told is not None
-    assert (told.permit, told.reason, told.migrate) == (both(4), Reason.FROZEN, True)
+    assert (told.permit, told.reason, told.migrate) == (both(4), PermitReason.FROZEN, True)
     assert town.booked("A") == 4
 
 
@@ -375,19 +375,19 @@ def test_a_denial_says_whether_room_is_missing_or_kept_for_others() -> None:
     town.vm("B", "n1", 6, migratable=True)
     town.start()
     town.ask("A", 7)
-    denied = answer(town.state, asked(town, "A", 7, 4), town.rules)
+    denied = decide_permit(town.state, asked(town, "A", 7, 4), town.rules)
     assert denied is not None
-    assert (denied.reason, denied.permit, denied.plan) == (Reason.NO_ROOM, both(4), "")
+    assert (denied.reason, denied.permit, denied.plan) == (PermitReason.NO_ROOM, both(4), "")
     move = town.made_room("A")
-    waits = answer(town.state, asked(town, "A", 7, 4), town.rules)
+    waits = decide_permit(town.state, asked(town, "A", 7, 4), town.rules)
     assert waits is not None
     assert waits.plan == move.plan
 
     town.vm("D", "n2", 4)
     town.ask("D", 8)
-    partly = answer(town.state, asked(town, "D", 8, 4), town.rules)
+    partly = decide_permit(town.state, asked(town, "D", 8, 4), town.rules)
     assert partly is not None
-    assert partly.reason is Reason.CLAIMED_BY_OTHERS
+    assert partly.reason is PermitReason.CLAIMED_BY_OTHERS
 
 
 @pytest.mark.rule("vm:I2")
@@ -398,9 +398,9 @@ def test_an_increase_may_be_told_only_when_it_is_written() -> None:
     town.world.request("A", both(1), both(7))
     (approve,) = only(town.tell(asked(town, "A", 7, 4)), Approve)
 
-    assert not settled(town.state, "A")
-    town.tell(Written(approve, "ok"))
-    assert settled(town.state, "A")
+    assert not is_settled(town.state, "A")
+    town.tell(WriteResult(approve, "ok"))
+    assert is_settled(town.state, "A")
 
 
 @pytest.mark.rule("vm:F1")
@@ -410,9 +410,9 @@ def test_a_write_that_is_refused_because_the_request_is_another_is_decided_anew(
     town.start()
     (approve,) = only(town.tell(asked(town, "A", 6, 4)), Approve)
     town.world.machines["A"].requested = both(8)
-    town.tell(Written(approve, "refused"))
+    town.tell(WriteResult(approve, "refused"))
 
-    (again,) = only(town.tell(town.world.seen("A")), Approve)
+    (again,) = only(town.tell(town.world.pod_event("A")), Approve)
 
     assert (again.requested, again.amount) == (both(8), both(8))
 
@@ -424,14 +424,14 @@ def test_what_grows_while_a_decrease_of_it_is_written_grows_from_what_is_booked(
     town.vm("A", "n1", 3)
     town.world.machines["A"].use = both(2)
     town.start()
-    town.live(town.world.seen("A"))
-    (lower,) = only(town.tell(Asked("A", both(1), both(2), both(3), lowers_at_once=True)), Approve)
-    town.world.machines["A"].requested = Amounts.of(8, 7)
-    town.tell(town.world.seen("A"))
+    town.live(town.world.pod_event("A"))
+    (lower,) = only(town.tell(ResourcesRequested("A", both(1), both(2), both(3), lowers_at_once=True)), Approve)
+    town.world.machines["A"].requested = Amounts.from_values(8, 7)
+    town.tell(town.world.pod_event("A"))
 
-    (more,) = only(town.tell(Written(lower, "refused")), Approve)
+    (more,) = only(town.tell(WriteResult(lower, "refused")), Approve)
 
-    assert (more.amount, town.pod("A").reserved) == (Amounts.of(8, 7), Amounts.of(8, 7))
+    assert (more.amount, town.pod("A").reserved) == (Amounts.from_values(8, 7), Amounts.from_values(8, 7))
 
 
 @pytest.mark.rule("vm:I2", "vm:F2")
@@ -442,19 +442,19 @@ def test_what_a_machine_showed_before_does_not_say_that_a_write_has_arrived() ->
     town.world.machines["A"].use = both(2)
     town.start()
     town.ask("A", 5)
-    old = [town.world.seen("A")]
-    (lower,) = only(town.tell(Asked("A", both(1), both(3), both(5), lowers_at_once=True)), Approve)
+    old = [town.world.pod_event("A")]
+    (lower,) = only(town.tell(ResourcesRequested("A", both(1), both(3), both(5), lowers_at_once=True)), Approve)
     old += town.world.request("A", both(1), both(3))
     old += town.world.perform(lower, town.now) or ()
-    (again,) = only(town.tell(Asked("A", both(1), both(5), both(3), lowers_at_once=True)), Approve)
+    (again,) = only(town.tell(ResourcesRequested("A", both(1), both(5), both(3), lowers_at_once=True)), Approve)
 
     for event in old:
         town.tell(event)
-    assert not settled(town.state, "A"), "so that nobody is told of it"
+    assert not is_settled(town.state, "A"), "so that nobody is told of it"
     assert town.booked("A") == 5
 
     town.world.request("A", both(1), both(5))
-    for event in (*(town.world.perform(again, town.now) or ()), Written(again, "ok")):
+    for event in (*(town.world.perform(again, town.now) or ()), WriteResult(again, "ok")):
         town.tell(event)
     assert town.state.writes == {}
 
@@ -476,10 +476,10 @@ def test_a_late_refusal_of_an_equal_write_does_not_bring_an_older_request_back()
     for event in old:
         town.tell(event)
 
-    late = town.tell(Written(first, "refused"))
+    late = town.tell(WriteResult(first, "refused"))
 
     assert [each.requested for each in only(late, Approve)] == []
-    town.live(Written(third, "ok"))
+    town.live(WriteResult(third, "ok"))
     town.wait(60.0)
     assert (town.booked("A"), town.world.machines["A"].approved, town.state.writes) == (8, both(8), {})
 
@@ -491,17 +491,17 @@ def test_one_that_asks_for_more_than_what_it_was_lowered_to_waits_for_it() -> No
     town.vm("A", "n1", 4)
     town.world.machines["A"].use = both(3)
     town.start()
-    town.live(town.world.seen("A"))
-    (lower,) = only(town.tell(Asked("A", both(1), both(3), both(4), lowers_at_once=True)), Approve)
+    town.live(town.world.pod_event("A"))
+    (lower,) = only(town.tell(ResourcesRequested("A", both(1), both(3), both(4), lowers_at_once=True)), Approve)
     town.world.machines["A"].requested = both(4)
-    town.tell(town.world.seen("A"))
+    town.tell(town.world.pod_event("A"))
 
-    (again,) = only(town.tell(Written(lower, "refused")), Approve)
+    (again,) = only(town.tell(WriteResult(lower, "refused")), Approve)
     for event in town.world.perform(again, town.now) or ():
         town.tell(event)
     assert again.amount == both(3)
 
-    town.live(Written(again, "ok"))
+    town.live(WriteResult(again, "ok"))
 
     assert (town.booked("A"), town.world.machines["A"].approved) == (4, both(4))
 
@@ -514,10 +514,10 @@ def test_a_write_that_is_refused_is_not_decided_anew_while_its_machine_moves(sho
     town.vm("A", "n1", 4, migratable=True)
     town.start()
     (approve,) = only(town.tell(asked(town, "A", 6, 4)), Approve)
-    town.live(town.world.start_by_hand("A", town.now))
+    town.live(town.world.start_manual_migration("A", town.now))
     town.live(town.world.freeze(next(iter(town.world.migrations))))
     town.world.machines["A"].requested = both(8)
-    told = [town.world.seen("A"), Written(approve, "refused")]
+    told = [town.world.pod_event("A"), WriteResult(approve, "refused")]
 
     actions = [each for event in (told if shown_first else reversed(told)) for each in town.tell(event)]
 
@@ -535,8 +535,8 @@ def test_a_plain_pod_gets_all_that_it_asks_for_or_nothing() -> None:
     town.start()
     nothing = both(0)
 
-    assert not only(town.tell(Asked("P", nothing, both(7), None)), ResizePod)
-    (resize,) = only(town.tell(PodGone("Q")), ResizePod)
+    assert not only(town.tell(ResourcesRequested("P", nothing, both(7), None)), ResizePod)
+    (resize,) = only(town.tell(PodRemoved("Q")), ResizePod)
 
     assert (resize.pod.uid, resize.amount) == ("P", both(7))
     assert town.booked("P") == 7

@@ -11,10 +11,10 @@ from situate.cluster.errors.field_errors import Refused
 from situate.cluster.patch.patches import json_patch
 from situate.objects.kinds import pods
 from situate.objects.resources import PODS
-from situate.vm.api.patches import Change, Moot, resized
+from situate.vm.api.patches import NothingToWrite, PatchObject, resize_patch
 from situate.vm.api.well_known import RESIZE_REQUESTED
-from situate.vm.model.actions import CancelMove, Condition, Evict, ResizePod, StartMove, Tell
-from situate.vm.model.events import Beat, NodeGone, PodGone
+from situate.vm.model.actions import CancelMove, Condition, Evict, Notify, ResizePod, StartMove
+from situate.vm.model.events import NodeRemoved, PodRemoved, TimerFired
 from situate.vm.model.resource_amounts import Amounts
 from tests.vm.objects import container, node, pod, runner
 from tests.vm.yard import Yard, running
@@ -62,9 +62,13 @@ def test_only_a_grant_is_patched() -> None:
     yard.see(web({"cpu": 3}))
     assert yard.only(ResizePod) == [], "two CPUs are not free"
     assert yard.pod("web").reserved.cpu == 1000
-    yard.tell(PodGone("uid-other"))
+    yard.tell(PodRemoved("uid-other"))
     (made,) = yard.only(ResizePod)
-    assert (made.amount, made.container, made.own) == (Amounts.of(3000, GIB), "main", Amounts.of(3000, GIB))
+    assert (made.amount, made.container, made.own) == (
+        Amounts.from_values(3000, GIB),
+        "main",
+        Amounts.from_values(3000, GIB),
+    )
     assert yard.pod("web").reserved.cpu == 3000, "booked before it is written"
     yard.answer(made)
     yard.see(web({"cpu": 3}, "3"))
@@ -77,12 +81,12 @@ def test_a_part_is_granted_in_whole_steps_where_one_is_stated() -> None:
     yard = Yard(NODE, web(), other("2"))
     yard.see(web({"cpu": 3, "step": {"cpu": "500m"}}))
     (made,) = yard.only(ResizePod)
-    assert made.own == Amounts.of(2000, GIB)
+    assert made.own == Amounts.from_values(2000, GIB)
     yard.answer(made)
     yard.see(web({"cpu": 3, "step": {"cpu": "500m"}}, "2"))
     assert "uid-web" in yard.state.waiters
-    yard.tell(PodGone("uid-other"))
-    assert [each.own for each in yard.only(ResizePod)] == [Amounts.of(3000, GIB)]
+    yard.tell(PodRemoved("uid-other"))
+    assert [each.own for each in yard.only(ResizePod)] == [Amounts.from_values(3000, GIB)]
 
 
 @pytest.mark.rule("vm:B34", "vm:C2")
@@ -90,7 +94,7 @@ def test_less_is_patched_at_once_and_free_when_the_kubelet_has_taken_it_back() -
     yard = Yard(NODE, web(cpu="3"))
     yard.see(web({"cpu": 1}, "3"))
     (made,) = yard.only(ResizePod)
-    assert made.own == Amounts.of(1000, GIB)
+    assert made.own == Amounts.from_values(1000, GIB)
     yard.answer(made)
     yard.see(web({"cpu": 1}, "1", allocated="3"))
     assert yard.pod("web").reserved.cpu == 3000
@@ -104,8 +108,10 @@ def test_less_is_patched_at_once_and_free_when_the_kubelet_has_taken_it_back() -
 @pytest.mark.parametrize(
     ("wish", "own"),
     [
-        pytest.param({"cpu": 1}, Amounts.of(1000, GIB), id="less"),
-        pytest.param({"cpu": 1, "memory": "2Gi"}, Amounts.of(1000, 2 * GIB), id="less of one, more of the other"),
+        pytest.param({"cpu": 1}, Amounts.from_values(1000, GIB), id="less"),
+        pytest.param(
+            {"cpu": 1, "memory": "2Gi"}, Amounts.from_values(1000, 2 * GIB), id="less of one, more of the other"
+        ),
     ],
 )
 def test_a_wish_for_less_outlives_a_change_of_leader_and_the_absence_of_its_node(wish: Any, own: Amounts) -> None:
@@ -120,7 +126,7 @@ def test_a_wish_for_less_outlives_a_change_of_leader_and_the_absence_of_its_node
 def test_a_wish_that_is_not_attempted_is_told_once_and_decided_anew_when_it_changes() -> None:
     yard = Yard(NODE, web())
     yard.see(web({"cpu": 5}))
-    (said,), (told,) = yard.only(Condition), yard.only(Tell)
+    (said,), (told,) = yard.only(Condition), yard.only(Notify)
     assert (said.type, said.holds, said.reason) == ("ResizeRefused", True, "LargerThanNode")
     assert said.message == "node n1 has 4 cpu in total, and the pod would need 5 cpu"
     assert (told.reason, told.warning) == ("ResizeRefused", True)
@@ -128,7 +134,7 @@ def test_a_wish_that_is_not_attempted_is_told_once_and_decided_anew_when_it_chan
     yard.see(web({"cpu": 5}, metadata={"labels": {"a": "b"}}))
     assert yard.done == []
     yard.see(node("n1", "8", "16Gi"))
-    assert [each.own for each in yard.only(ResizePod)] == [Amounts.of(5000, GIB)], "the node has grown"
+    assert [each.own for each in yard.only(ResizePod)] == [Amounts.from_values(5000, GIB)], "the node has grown"
     assert [each.holds for each in yard.only(Condition)] == [False]
 
 
@@ -164,12 +170,12 @@ def test_a_refusal_of_the_server_is_final_until_the_wish_changes() -> None:
     assert [(each.reason, each.message) for each in yard.only(Condition)] == [("Refused", "may not change")]
     assert yard.pod("web").reserved.cpu == 1000, "nothing is kept for it"
     yard.now += 3600
-    yard.tell(Beat())
+    yard.tell(TimerFired())
     assert yard.only(ResizePod) == []
     yard.see(web({"cpu": 2}, metadata={"labels": {"a": "b"}}))
     assert yard.only(ResizePod) == []
     yard.see(web({"cpu": 3}))
-    assert [each.own for each in yard.only(ResizePod)] == [Amounts.of(3000, GIB)]
+    assert [each.own for each in yard.only(ResizePod)] == [Amounts.from_values(3000, GIB)]
 
 
 @pytest.mark.rule("vm:B36")
@@ -181,7 +187,7 @@ def test_what_may_be_allowed_later_is_asked_for_again(outcome: str, after: float
     assert yard.wake_at == yard.now + after
     assert yard.pod("web").reserved.cpu == 1000
     yard.now += after
-    yard.tell(Beat())
+    yard.tell(TimerFired())
     assert yard.only(ResizePod) == [made]
     assert [each.holds for each in yard.only(Condition)] == [False]
 
@@ -194,7 +200,7 @@ def test_what_is_not_known_stays_booked_and_is_written_again(outcome: str) -> No
     yard.answer(made, outcome, "")
     assert yard.pod("web").reserved.cpu == 2000
     yard.now += 1
-    yard.tell(Beat())
+    yard.tell(TimerFired())
     assert yard.only(ResizePod) == [made]
 
 
@@ -217,19 +223,19 @@ def test_a_withdrawn_wish_leaves_nothing_booked_and_nothing_that_comes_late(outc
     asking = web({"cpu": 2})
     yard = Yard(NODE, asking)
     (made,) = yard.only(ResizePod)
-    sent = resized(made, asking, PODS, yard.rules)
-    assert isinstance(sent, Change)
+    sent = resize_patch(made, asking, PODS, yard.rules)
+    assert isinstance(sent, PatchObject)
     if outcome:
         yard.answer(made, outcome, "")
     yard.see(web())
     assert yard.pod("web").reserved.cpu == 1000
     assert not yard.state.writes
     yard.now += 60
-    assert [*yard.only(ResizePod), *(each for each in yard.tell(Beat()) if isinstance(each, ResizePod))] == []
+    assert [*yard.only(ResizePod), *(each for each in yard.tell(TimerFired()) if isinstance(each, ResizePod))] == []
     assert not isinstance(json_patch(_content(asking), sent.patch.body), Refused)
     assert isinstance(json_patch(_content(web()), sent.patch.body), Refused)
-    again = resized(made, web(), PODS, yard.rules)
-    assert isinstance(again, Moot), "nor is it sent any more"
+    again = resize_patch(made, web(), PODS, yard.rules)
+    assert isinstance(again, NothingToWrite), "nor is it sent any more"
 
 
 @pytest.mark.rule("vm:B34", "vm:B44", "vm:F1", "vm:I1")
@@ -238,8 +244,8 @@ def test_a_resize_that_comes_late_finds_no_wish_of_its_time_in_the_same_words() 
     asking, again = (web({"cpu": 2}, metadata={"resourceVersion": version}) for version in ("7", "9"))
     yard = Yard(NODE, asking)
     (made,) = yard.only(ResizePod)
-    sent = resized(made, asking, PODS, yard.rules)
-    assert isinstance(sent, Change)
+    sent = resize_patch(made, asking, PODS, yard.rules)
+    assert isinstance(sent, PatchObject)
     assert not isinstance(json_patch(_content(asking), sent.patch.body), Refused)
     assert isinstance(json_patch(_content(again), sent.patch.body), Refused)
 
@@ -256,12 +262,12 @@ def test_a_resize_that_may_come_true_stays_booked_when_its_wish_is_refused(answe
     assert [each.reason for each in yard.only(Condition)] in ([], ["LargerThanNode"])
     assert yard.pod("web").reserved.cpu == 3000
     yard.now += 1
-    yard.tell(Beat())
+    yard.tell(TimerFired())
     assert (yard.only(ResizePod) == [made]) is answered, "until somebody says what became of it"
     yard.answer(made, "conflict", "")
     assert yard.pod("web").reserved.cpu == 1000
     yard.now += 60
-    yard.tell(Beat())
+    yard.tell(TimerFired())
     assert yard.only(ResizePod) == []
 
 
@@ -271,7 +277,7 @@ def test_another_wish_is_written_at_once_in_place_of_what_is_on_its_way() -> Non
     yard = Yard(NODE, web({"cpu": 2}))
     yard.see(web({"cpu": 2, "memory": "1Gi"}))
     (made,) = yard.only(ResizePod)
-    assert (made.own, json.loads(made.wish)) == (Amounts.of(2000, GIB), {"cpu": 2, "memory": "1Gi"})
+    assert (made.own, json.loads(made.request_text)) == (Amounts.from_values(2000, GIB), {"cpu": 2, "memory": "1Gi"})
     yard.see(web({"cpu": 2, "memory": "1Gi"}, metadata={"labels": {"a": "b"}}))
     assert yard.only(ResizePod) == []
 
@@ -297,14 +303,14 @@ def test_a_write_whose_wish_changed_while_its_node_was_away_is_answered_and_noth
     another = {"cpu": 2, "memory": "1Gi"}
     yard = Yard(NODE, web({"cpu": 2}))
     (earlier,) = yard.only(ResizePod)
-    yard.tell(NodeGone("n1"))
+    yard.tell(NodeRemoved("n1"))
     yard.see(web(another))
     yard.see(NODE)
     yard.answer(earlier, outcome, "it is for another wish")
     yard.now += 60
-    yard.tell(Beat())
+    yard.tell(TimerFired())
     (again,) = yard.only(ResizePod)
-    assert (json.loads(again.wish), again.amount.cpu) == (another, 2000)
+    assert (json.loads(again.request_text), again.amount.cpu) == (another, 2000)
 
 
 @pytest.mark.rule("vm:B34", "vm:I2")
@@ -324,7 +330,7 @@ def test_what_is_refused_of_an_earlier_wish_frees_what_was_booked_where_the_one_
     yard.answer(earlier, "refused", "it is for another wish")
     assert yard.pod("web").reserved.cpu == 1000
     yard.now += 60
-    yard.tell(Beat())
+    yard.tell(TimerFired())
     assert yard.only(ResizePod) == []
 
 
@@ -336,15 +342,15 @@ def test_a_machine_leaves_for_a_pod_that_the_kubelet_has_put_off_and_the_claim_e
     yard = Yard(NODE, node("n2", "8", "16Gi"), mover, put_off, other("1"))
     assert yard.state.nodes["n1"].reserved.cpu == 5000
     yard.now += 6
-    yard.tell(Beat())
+    yard.tell(TimerFired())
     (move,) = yard.only(StartMove)
     assert yard.only(Evict) == []
     assert move.claim is not None
-    assert (move.claim.beneficiary.ref.name, move.claim.amount) == ("web", Amounts.of(1000, 0))
-    yard.tell(PodGone("uid-vm-a"))
+    assert (move.claim.beneficiary.ref.name, move.claim.amount) == ("web", Amounts.from_values(1000, 0))
+    yard.tell(PodRemoved("uid-vm-a"))
     assert yard.state.claims == {}
-    assert "granted" in next(each.message for each in yard.only(Tell) if each.reason == "ClaimClosed")
-    assert yard.state.avail("n1", "somebody").cpu == 0
+    assert "granted" in next(each.message for each in yard.only(Notify) if each.reason == "ClaimClosed")
+    assert yard.state.available("n1", "somebody").cpu == 0
     yard.see(web(cpu="3"))
     assert not yard.state.waiters
 
@@ -359,13 +365,13 @@ def test_who_is_put_off_for_a_node_that_is_overdrawn_needs_all_of_that_and_no_mo
     yard = Yard(node("n1", "2500m", "16Gi"), node("n2", "8", "16Gi"), mover, put_off, other("1"))
     assert yard.state.nodes["n1"].reserved.cpu == 3000
     yard.now += 6
-    yard.tell(Beat())
+    yard.tell(TimerFired())
     (move,) = yard.only(StartMove)
     assert move.claim is not None
-    assert (move.claim.beneficiary.ref.name, move.claim.amount) == ("web", Amounts.of(500, 0))
+    assert (move.claim.beneficiary.ref.name, move.claim.amount) == ("web", Amounts.from_values(500, 0))
     yard.see(other("1"))
     assert yard.only(CancelMove) == []
-    yard.tell(PodGone("uid-vm-a"))
+    yard.tell(PodRemoved("uid-vm-a"))
     assert yard.state.claims == {}
 
 
@@ -382,8 +388,8 @@ def test_those_whom_the_kubelet_has_put_off_before_are_covered_first() -> None:
     )
     yard = Yard(NODE, node("n2", "8", "16Gi"), mover, ahead, web({"cpu": "1500m"}))
     assert yard.only(ResizePod) == [], "the room is the other one's, whom the kubelet may serve first"
-    yard.tell(PodGone("uid-vm-a"))
-    assert [each.own for each in yard.only(ResizePod)] == [Amounts.of(1500, GIB)]
+    yard.tell(PodRemoved("uid-vm-a"))
+    assert [each.own for each in yard.only(ResizePod)] == [Amounts.from_values(1500, GIB)]
 
 
 @pytest.mark.rule("vm:B34", "vm:B35", "vm:B41")
@@ -391,13 +397,13 @@ def test_a_pod_that_is_resized_by_hand_beside_its_wish_is_set_back_and_says_why(
     wish = {"cpu": 2}
     yard = Yard(NODE, web(wish, "2"))
     yard.see(web(wish, "3"))
-    assert [each.reason for each in yard.only(Tell)] == ["ResizedBack"]
+    assert [each.reason for each in yard.only(Notify)] == ["ResizedBack"]
     (back,) = yard.only(ResizePod)
     assert back.amount.cpu == 2000
     yard.see(web(wish, "3", metadata={"labels": {"a": "b"}}))
-    assert not yard.only(Tell), "once"
+    assert not yard.only(Notify), "once"
     yard.see(web(wish, "2"))
     yard.see(web({"cpu": 1}, "2"))
-    assert not yard.only(Tell), "it is the wish that has changed"
+    assert not yard.only(Notify), "it is the wish that has changed"
     yard.see(web(None, "3"))
     assert not yard.only(ResizePod), "without a wish it is as large as somebody makes it"

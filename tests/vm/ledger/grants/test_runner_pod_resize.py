@@ -10,17 +10,17 @@ from situate.objects.kinds import pods
 from situate.vm.api.quantities import amounts_text
 from situate.vm.api.well_known import APPROVED, ENABLED_LABEL, REQUESTED, SCALING_UNIT
 from situate.vm.model.actions import Action, Approve, Condition, ResizePod
-from situate.vm.model.events import Asked, Beat
+from situate.vm.model.events import ResourcesRequested, TimerFired
 from situate.vm.model.resource_amounts import Amounts
 from tests.vm.objects import VM_OWNER, container, migration_owner, node, runner
 from tests.vm.yard import Yard
 
 GIB = 2**30
-UNIT = Amounts.of(250, GIB)
+UNIT = Amounts.from_values(250, GIB)
 
 
 def cores(number: int) -> Amounts:
-    return Amounts.of(1000 * number, 4 * GIB * number)
+    return Amounts.from_values(1000 * number, 4 * GIB * number)
 
 
 def machine(held: int, account: int, *, overcommit: int = 1, **more: Any) -> pods.Pod:
@@ -47,7 +47,7 @@ def yard(held: int = 1, account: int = 1, **more: Any) -> Yard:
 
 
 def ask(of: Yard, number: int, last: int) -> list[Action]:
-    return of.tell(Asked("uid-vm-a", UNIT, cores(number), cores(last), lowers_at_once=True))
+    return of.tell(ResourcesRequested("uid-vm-a", UNIT, cores(number), cores(last), lowers_at_once=True))
 
 
 @pytest.mark.rule("vm:B47", "vm:N7", "vm:N8", "vm:C2")
@@ -105,7 +105,7 @@ def test_a_refusal_is_told_on_the_pod_and_the_grant_stands(outcome: str, told: b
     assert ours.pod("vm-a").reserved == cores(2)
     ours.see(machine(2, 1))
     ours.now += 61
-    ours.tell(Beat())
+    ours.tell(TimerFired())
     assert (ours.only(ResizePod) == [resize]) is (outcome != "refused")
     if outcome == "denied":
         ours.answer(resize)
@@ -183,7 +183,7 @@ def test_a_resize_that_is_refused_is_written_once_in_a_term() -> None:
     ours.answer(resize, "refused", "no")
     ours.see(machine(4, 2, metadata={"labels": {ENABLED_LABEL: "true", "a": "b"}}))
     ours.now += 600
-    ours.tell(Beat())
+    ours.tell(TimerFired())
     assert ours.only(ResizePod) == []
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from situate.vm.model.actions import Approve, CancelMove, StartMove
 from situate.vm.model.events import (
-    Asked,
+    MigrationObserved,
     MigrationPhase,
-    MigrationSeen,
-    PodGone,
-    PodSeen,
-    Written,
+    PodObserved,
+    PodRemoved,
+    ResourcesRequested,
+    WriteResult,
 )
 from situate.vm.model.pods_and_nodes import Phase, Ref
 from tests.vm.town import Town, both, making_room, only
@@ -58,7 +58,7 @@ def test_what_one_who_moves_for_its_own_growth_is_to_have_there_outlives_a_chang
     if restarted:
         town.restart()
 
-    assert town.state.avail("n2", "somebody") == both(4)
+    assert town.state.available("n2", "somebody") == both(4)
     actions = town.live(town.world.delete_pod("P", town.now))
     assert town.booked("A") == 8
     assert [cancelled.name for cancelled in only(actions, CancelMove)] == [start.move.name]
@@ -69,10 +69,10 @@ def test_one_who_moves_for_its_own_growth_grows_where_it_goes_also_under_another
     town, start = moving_to_grow(8)
     town.copying(start.move, 50)
     town.restart()
-    assert town.state.avail("n2", "somebody") == both(4)
+    assert town.state.available("n2", "somebody") == both(4)
     town.moved(start.move)
     town.restart()
-    assert town.state.avail("n2", "somebody") == both(4)
+    assert town.state.available("n2", "somebody") == both(4)
     town.wait(0.0)
     assert town.booked(town.world.machines["A"].runs_in) == 8
 
@@ -91,7 +91,7 @@ def test_a_target_is_granted_nothing_when_its_machine_runs_on_where_it_was() -> 
     town.live(town.world.bind(target, "n2"))
 
     town.world.machines["A"].phase = Phase.RUNNING
-    actions = town.tell(town.world.seen(target))
+    actions = town.tell(town.world.pod_event(target))
 
     assert only(actions, Approve) == []
     assert town.booked(target) == 4
@@ -103,8 +103,8 @@ def test_who_waits_for_the_end_of_a_move_by_hand_is_served_at_once_wherever_its_
     town = Town(n1=10, n2=10, n3=10)
     town.vm("B", "n2", 3, migratable=True)
     town.start()
-    (by_hand,) = town.world.start_by_hand("B", town.now)
-    assert isinstance(by_hand, MigrationSeen)
+    (by_hand,) = town.world.start_manual_migration("B", town.now)
+    assert isinstance(by_hand, MigrationObserved)
     by_hand = replace(by_hand, source=Ref("default", "B-0", "B-0"), source_node="n1")
     town.tell(by_hand)
     town.ask("B", 6)
@@ -125,13 +125,13 @@ def test_what_is_decided_of_the_pod_that_was_left_after_its_machine_has_arrived_
         town.tell(event)
     late += town.world.copy(move.name, 0, town.now)
     late += town.world.succeed(move.name)
-    town.tell(town.world.seen(target))
-    town.tell(Asked(target, both(1), both(3), both(3)))
+    town.tell(town.world.pod_event(target))
+    town.tell(ResourcesRequested(target, both(1), both(3), both(3)))
     told = town.state.permits[target]
-    town.tell(Asked("B", both(1), both(1), both(3), lowers_at_once=True))
+    town.tell(ResourcesRequested("B", both(1), both(1), both(3), lowers_at_once=True))
     assert "B" in town.state.permits
 
-    for event in (*late, town.world.seen(target)):
+    for event in (*late, town.world.pod_event(target)):
         town.tell(event)
 
     assert town.state.permits.get(target) == told
@@ -144,11 +144,11 @@ def test_who_was_to_move_grows_again_when_its_migration_is_gone_and_not_when_its
     town, move = making_room()
     town.plain("Q", "n2", 7)
     town.ask("B", 4)
-    old = town.world.seen("B")
+    old = town.world.pod_event("B")
     copying = town.world.freeze(move.name)
     target = town.world.migrations[move.name].target
     copying += town.world.bind(target, "n2") + town.world.copy(move.name, 0, town.now)
-    assert only(town.tell(PodGone("A")), CancelMove)
+    assert only(town.tell(PodRemoved("A")), CancelMove)
     town.tell(old)
     assert town.booked("B") == 3, "its migration is there still"
 
@@ -163,20 +163,20 @@ def test_what_is_booked_where_a_machine_arrives_is_what_it_was_approved_whoever_
     """Seed 6300375 of the ledger: ours has not begun when somebody moves it by hand, and its permit is lowered."""
     town, _ = making_room()
     town.world.machines["B"].use = both(1)
-    town.tell(town.world.seen("B"))
+    town.tell(town.world.pod_event("B"))
     town.world.request("B", both(1), both(1))
-    (lower,) = only(town.tell(Asked("B", both(1), both(1), both(3), lowers_at_once=True)), Approve)
-    town.live(town.world.start_by_hand("B", town.now))
+    (lower,) = only(town.tell(ResourcesRequested("B", both(1), both(1), both(3), lowers_at_once=True)), Approve)
+    town.live(town.world.start_manual_migration("B", town.now))
     by_hand = list(town.world.migrations)[-1]
     town.live(town.world.freeze(by_hand))
-    for event in (*(town.world.perform(lower, town.now) or ()), Written(lower, "ok")):
+    for event in (*(town.world.perform(lower, town.now) or ()), WriteResult(lower, "ok")):
         town.tell(event)
     target = town.world.migrations[by_hand].target
     town.live(town.world.bind(target, "n2"))
     town.live(town.world.copy(by_hand, 0, town.now))
     assert (town.booked("B"), town.booked(target)) == (3, 3), "it is frozen"
 
-    for event in sorted(town.world.succeed(by_hand), key=lambda each: isinstance(each, PodSeen)):
+    for event in sorted(town.world.succeed(by_hand), key=lambda each: isinstance(each, PodObserved)):
         town.tell(event)
 
     assert town.booked(target) == 1

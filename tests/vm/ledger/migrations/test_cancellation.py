@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from situate.vm.model.actions import CancelMove, EndMove, NoteMoved, StartMove, Tell
+from situate.vm.model.actions import CancelMove, EndMove, NoteMoved, Notify, StartMove
 from situate.vm.model.events import (
-    Beat,
-    MigrationGone,
-    NodeGone,
-    PodGone,
-    PodSeen,
-    Written,
+    MigrationRemoved,
+    NodeRemoved,
+    PodObserved,
+    PodRemoved,
+    TimerFired,
+    WriteResult,
 )
 from situate.vm.model.migrations import Move, Stage
 from situate.vm.model.pods_and_nodes import Evacuation, Load, Ref
@@ -26,12 +26,12 @@ from tests.vm.town import Town, both, claim_on, making_room, move_of, only, outc
 def test_room_that_appears_before_copying_cancels_the_move_in_the_same_step() -> None:
     town, move = making_room()
 
-    actions = town.tell(PodGone("P"))
+    actions = town.tell(PodRemoved("P"))
 
     assert town.booked("A") == 7
     assert [cancelled.name for cancelled in only(actions, CancelMove)] == [move.name]
     assert outcomes(actions) == ["withdrawn"]
-    assert town.state.incoming("n2", "") == both(0), "its target is released"
+    assert town.state.incoming_amount("n2", "") == both(0), "its target is released"
 
 
 @pytest.mark.rule("vm:B20")
@@ -51,7 +51,7 @@ def over_its_watermark() -> tuple[Town, Move]:
     town.vm("B", "n1", 3, migratable=True)
     town.vm("C", "n1", 4, migratable=True)
     town.start()
-    town.live(Beat())
+    town.live(TimerFired())
     begun = {move.source.name: move for move in town.state.moves.values() if move.uid}
     assert (list(begun), len(town.state.moves)) == (["B"], 2)
     return town, begun["B"]
@@ -74,7 +74,7 @@ def test_one_whose_pod_is_to_be_evicted_leaves_however_much_it_wants() -> None:
     assert pod.machine is not None
     leaves = replace(pod.machine, evacuation=Evacuation("n1", town.now))
 
-    town.tell(PodSeen(replace(pod, requested=both(6), machine=leaves), "n1"))
+    town.tell(PodObserved(replace(pod, requested=both(6), machine=leaves), "n1"))
 
     assert {move.source.name for move in town.state.moves.values()} == {"B", "C"}
 
@@ -107,7 +107,7 @@ def test_while_copying_it_depends(remaining: int, watermark: int, cancel_copying
     town, move = making_room(Rules(cancel_copying=cancel_copying), watermark)
     town.copying(move, remaining)
 
-    actions = town.tell(PodGone("P"))
+    actions = town.tell(PodRemoved("P"))
 
     assert bool(only(actions, CancelMove)) is cancelled
     assert town.state.claims == {}
@@ -116,7 +116,7 @@ def test_while_copying_it_depends(remaining: int, watermark: int, cancel_copying
         town.moved(move)
         town.live(town.world.delete_pod("B", town.now))
         assert town.state.moves == {}
-        assert town.state.avail("n1", "anybody") == both(3), "what it frees belongs to nobody in particular"
+        assert town.state.available("n1", "anybody") == both(3), "what it frees belongs to nobody in particular"
 
 
 @pytest.mark.rule("vm:N9", "vm:B21", "vm:I12")
@@ -248,7 +248,7 @@ def test_of_moves_of_long_ago_nothing_is_kept() -> None:
     town, move = making_room()
     machine = town.world.machines["B"]
     machine.moved_at = tuple(town.now - ago for ago in (200_000.0, 90_000.0, 80_000.0))
-    town.live(town.world.seen("B"))
+    town.live(town.world.pod_event("B"))
     town.moved(move)
 
     assert machine.moved_at == (town.now - 80_000.0, town.now)
@@ -271,7 +271,7 @@ def test_a_migration_that_somebody_deletes_takes_its_claim_along_and_another_is_
     town, move = making_room()
     del town.world.migrations[move.name]
 
-    actions = town.tell(MigrationGone(Ref("default", "B"), move.name))
+    actions = town.tell(MigrationRemoved(Ref("default", "B"), move.name))
 
     assert outcomes(actions) == ["cancelled"]
     assert town.wake_at == town.now, "A has waited long enough"
@@ -281,7 +281,7 @@ def test_a_migration_that_somebody_deletes_takes_its_claim_along_and_another_is_
 def test_a_migration_made_by_hand_has_no_claim_and_the_same_limits() -> None:
     town, _ = making_room()
     town.vm("C", "n2", 2, migratable=True)
-    town.live(town.world.start_by_hand("C", town.now))
+    town.live(town.world.start_manual_migration("C", town.now))
     name = next(reversed(town.world.migrations))
 
     move = town.state.moves[f"default/{name}"]
@@ -295,10 +295,10 @@ def test_a_migration_made_by_hand_has_no_claim_and_the_same_limits() -> None:
 def test_a_target_node_that_is_lost_ends_the_move_where_there_is_no_other() -> None:
     town, move = making_room()
 
-    assert not only(town.tell(NodeGone("n2")), CancelMove)
+    assert not only(town.tell(NodeRemoved("n2")), CancelMove)
     assert town.wake_at is not None
     assert town.wake_at <= town.now, "another node is looked for at once"
-    actions = town.tell(Beat())
+    actions = town.tell(TimerFired())
 
     assert [cancelled.name for cancelled in only(actions, CancelMove)] == [move.name]
     assert outcomes(actions) == ["failed"]
@@ -313,10 +313,10 @@ def test_a_create_of_which_nobody_knows_is_repeated_until_it_shows(created: bool
     town.start()
     town.ask("A", 7)
     town.now += 5
-    (start,) = only(town.tell(Beat()), StartMove)
+    (start,) = only(town.tell(TimerFired()), StartMove)
     if created:
         town.world.perform(start, town.now)
-    town.tell(Written(start, "unknown"))
+    town.tell(WriteResult(start, "unknown"))
 
     (again,) = only(town.wait(5.0), StartMove)
 
@@ -352,10 +352,10 @@ def test_a_move_that_waits_for_its_turn_is_dropped_when_its_machine_may_not_move
     town.plans(Plan("plan", moves=tuple(moves), claims=tuple(claim_on(move, town.pod("A"), 4) for move in moves)))
     town.wait(5.0)
     (waiting,) = [move for move in town.state.moves.values() if not move.uid]
-    assert waiting.asked_at is None, "one at a time (B26)"
+    assert waiting.requested_at is None, "one at a time (B26)"
     town.world.machines[waiting.machine.name].migratable = False
 
-    actions = town.tell(town.world.seen(waiting.source.uid))
+    actions = town.tell(town.world.pod_event(waiting.source.uid))
 
     assert waiting.key not in town.state.moves
     assert outcomes(actions) == ["failed"]
@@ -378,7 +378,7 @@ def test_a_move_for_its_nodes_sake_outlives_the_claim_on_its_room() -> None:
 
     assert outcomes(actions) == ["withdrawn"]
     assert not only(actions, CancelMove)
-    assert not [action for action in only(actions, Tell) if action.reason == "MoveCancelled"]
+    assert not [action for action in only(actions, Notify) if action.reason == "MoveCancelled"]
 
 
 @pytest.mark.rule("vm:I13", "vm:B13", "vm:D5", "vm:D6")
@@ -426,13 +426,13 @@ def test_a_move_that_may_not_have_begun_is_begun_again_only_while_its_node_is_ov
     town.vm("B", "n1", 3, migratable=True)
     town.plain("P", "n1", 6)
     town.start()
-    (start,) = only(town.tell(Beat()), StartMove)
-    town.tell(Written(start, "unknown"))
+    (start,) = only(town.tell(TimerFired()), StartMove)
+    town.tell(WriteResult(start, "unknown"))
     if not full:
-        town.tell(PodGone("P"))
+        town.tell(PodRemoved("P"))
 
     town.now += town.rules.retry_s
-    actions = town.tell(Beat())
+    actions = town.tell(TimerFired())
 
     assert len(only(actions, StartMove)) == full
     assert [cancelled.uid for cancelled in only(actions, CancelMove)] == [""] * (not full)

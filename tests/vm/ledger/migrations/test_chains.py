@@ -7,9 +7,9 @@ import pytest
 from situate.vm.ledger.migrations.planner import Planner
 from situate.vm.ledger.step import step
 from situate.vm.model.actions import Approve, CancelMove, StartMove
-from situate.vm.model.events import Asked, Beat, PodSeen
+from situate.vm.model.events import PodObserved, ResourcesRequested, TimerFired
 from situate.vm.model.migrations import BeneficiaryKind, Move
-from situate.vm.model.policy import Calm, Rules
+from situate.vm.model.policy import MigrationLimits, Rules
 from situate.vm.planning.plan import Plan
 from tests.vm.town import Town, both, claim_on, move_of, only, outcomes
 
@@ -34,7 +34,7 @@ def two_links() -> tuple[Town, Move]:
 def test_the_second_link_begins_when_the_first_has_made_its_room_and_nobody_gets_in_between() -> None:
     town, first = two_links()
     assert (first.machine.name, first.target_node) == ("F", "n3")
-    assert town.state.avail("n2", "Q") == both(0), "what is free there already is kept as well"
+    assert town.state.available("n2", "Q") == both(0), "what is free there already is kept as well"
     town.moved(first)
 
     actions = town.gone("F")
@@ -43,7 +43,7 @@ def test_the_second_link_begins_when_the_first_has_made_its_room_and_nobody_gets
     assert (second.move.machine.name, second.move.target_node) == ("B", "n2")
     assert second.claim is not None
     assert second.claim.beneficiary.ref.name == "A"
-    assert town.state.avail("n2", "Q") == both(1)
+    assert town.state.available("n2", "Q") == both(1)
 
 
 @pytest.mark.rule("vm:B7", "vm:B15", "vm:B19")
@@ -73,7 +73,7 @@ def test_a_chain_whose_first_link_breaks_is_given_up() -> None:
 
     assert outcomes(actions) == ["failed", "failed"]
     assert town.state.moves == {}
-    assert town.state.avail("n2", "Q") == both(4)
+    assert town.state.available("n2", "Q") == both(4)
     assert not only(town.wait(6.0), StartMove), "F is left alone for a while"
 
 
@@ -86,13 +86,13 @@ def test_a_chain_that_nobody_needs_any_more_ends_with_its_first_link() -> None:
     assert outcomes(actions) == ["withdrawn", "withdrawn"]
     assert [cancelled.name for cancelled in only(actions, CancelMove)] == [first.name]
     assert town.state.moves == {}
-    assert town.state.avail("n2", "Q") == both(4)
+    assert town.state.available("n2", "Q") == both(4)
 
 
 @pytest.mark.rule("vm:B8", "vm:B19", "vm:I5")
 def test_a_chain_breaks_no_claim_of_one_who_waits_where_its_second_link_goes() -> None:
     """More is reserved there than there is as long as the first links have not left: nobody has taken anything."""
-    town = Town(Rules(calm=Calm(link=2**40, moves_out_of_node=3)), n1=10, n2=12, n3=10, n4=10, n5=10)
+    town = Town(Rules(calm=MigrationLimits(link=2**40, moves_out_of_node=3)), n1=10, n2=12, n3=10, n4=10, n5=10)
     town.vm("A", "n1", 4)
     town.vm("B", "n1", 6, migratable=True)
     town.vm("C", "n2", 3)
@@ -112,7 +112,7 @@ def test_a_chain_breaks_no_claim_of_one_who_waits_where_its_second_link_goes() -
 
     assert sorted(start.move.machine.name for start in only(actions, StartMove)) == ["F", "G"]
     assert town.state.moves["default/schedplugin-B"].target_node == "n2"
-    town.live(town.world.seen("C"))
+    town.live(town.world.pod_event("C"))
     assert town.state.claims["c"].amount == both(2)
     assert not town.state.claims["c"].broken
     assert town.state.moves[alone.key].alive
@@ -123,13 +123,13 @@ def test_room_is_kept_where_it_is_made_whoever_else_moves_the_machine_that_it_is
     """Seed 19397 of the ledger: the pod that another hand moves it into is told of before its migration is."""
     town, first = two_links()
     town.tell(town.world.add_node("n4", both(10)))
-    told = town.world.start_by_hand("B", town.now)
+    told = town.world.start_manual_migration("B", town.now)
     by_hand = list(town.world.migrations)[-1]
     told += town.world.freeze(by_hand)
     target = town.world.migrations[by_hand].target
     told += town.world.bind(target, "n4")
 
-    for event in sorted(told, key=lambda each: not isinstance(each, PodSeen) or each.pod.uid != target):
+    for event in sorted(told, key=lambda each: not isinstance(each, PodObserved) or each.pod.uid != target):
         town.tell(event)
 
     assert [move.name for move in town.state.moves.values()] == [first.name, by_hand]
@@ -180,7 +180,7 @@ def test_what_a_new_leader_plans_elsewhere_for_the_same_machine_is_not_what_the_
     town.moved(first)
     town.gone("F")
     assert town.state.claims == {}
-    assert town.state.avail("n2", "Q") == both(7)
+    assert town.state.available("n2", "Q") == both(7)
 
 
 @pytest.mark.rule("vm:F16", "vm:I1")
@@ -192,7 +192,7 @@ def test_five_hundred_that_ask_within_a_second_get_what_there_is() -> None:
     state, granted = town.state, 0
 
     for number in range(500):
-        decision = step(state, Asked(f"v{number}", both(1), both(3), both(2)), town.now, town.rules)
+        decision = step(state, ResourcesRequested(f"v{number}", both(1), both(3), both(2)), town.now, town.rules)
         state = decision.state
         granted += sum(approve.amount == both(3) for approve in only(decision.actions, Approve))
 
@@ -206,7 +206,7 @@ def test_a_clock_that_jumps_ends_what_is_late_by_it_and_no_more() -> None:
     town, first = two_links()
     town.now -= 10_000
 
-    assert town.tell(Beat()) == []
+    assert town.tell(TimerFired()) == []
     town.now += 10_001
-    assert town.tell(Beat()) == []
+    assert town.tell(TimerFired()) == []
     assert first.key in town.state.moves

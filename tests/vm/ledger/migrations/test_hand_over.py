@@ -6,11 +6,11 @@ import pytest
 
 from situate.sim.vm.world import VirtualMachine
 from situate.vm.model.actions import Approve, EndMove, HandOver
-from situate.vm.model.events import Listed, PodSeen, Written
+from situate.vm.model.events import InitialListCompleted, PodObserved, WriteResult
 from situate.vm.model.migrations import ClaimState, Move
-from situate.vm.model.policy import Calm, Rules
+from situate.vm.model.policy import MigrationLimits, Rules
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 from situate.vm.planning.plan import Plan
 from tests.vm.town import Town, both, claim_on, move_of, only, outcomes
 
@@ -34,7 +34,7 @@ def test_removing_the_source_and_growing_the_beneficiary_are_one_decision() -> N
     (approve,) = only(actions, Approve)
     assert (approve.machine.name, approve.amount, approve.closed_claim) == ("A", both(7), move.claim)
     assert not only(actions, EndMove), "whoever begins anew must find the claim, or that it was used (B43)"
-    ended = only(town.tell(Written(approve, "ok")), EndMove)
+    ended = only(town.tell(WriteResult(approve, "ok")), EndMove)
     assert [end.name for end in ended] == [move.name], "only now that its claim is closed (B2)"
 
 
@@ -45,7 +45,7 @@ def test_a_move_whose_room_was_used_is_there_until_that_is_written(outcome: str)
     town, move = about_to_be_handed_over()
     (approve,) = only(town.gone("B"), Approve)
 
-    assert not only(town.tell(Written(approve, outcome)), EndMove)
+    assert not only(town.tell(WriteResult(approve, outcome)), EndMove)
     assert move.key in town.state.moves
     town.wait(1.0)
 
@@ -58,26 +58,26 @@ def test_whoever_begins_anew_holds_freed_room_before_everything_has_been_told() 
     """Pods are placed from when ledger created, and what is granted waits until the API server is known."""
     town, move = about_to_be_handed_over()
     town.world.delete_pod("B", town.now)
-    town.state = State()
+    town.state = LedgerState()
 
     for event in town.world.listing():
-        if not isinstance(event, Listed):
+        if not isinstance(event, InitialListCompleted):
             town.tell(event)
 
-    assert town.state.held(move.source_node, "") == both(3)
-    assert outcomes(town.tell(Listed())) == ["granted"]
+    assert town.state.held_for_others(move.source_node, "") == both(3)
+    assert outcomes(town.tell(InitialListCompleted())) == ["granted"]
 
 
 @pytest.mark.rule("vm:B3", "vm:B43")
 def test_a_source_that_is_told_of_after_its_migration_has_freed_nothing() -> None:
     town, move = about_to_be_handed_over()
-    town.state = State()
+    town.state = LedgerState()
 
-    for event in sorted(town.world.listing(), key=lambda each: isinstance(each, PodSeen | Listed)):
+    for event in sorted(town.world.listing(), key=lambda each: isinstance(each, PodObserved | InitialListCompleted)):
         town.tell(event)
 
     assert town.state.claims[move.claim].state is not ClaimState.FREED
-    assert not town.state.held(move.source_node, "")
+    assert not town.state.held_for_others(move.source_node, "")
 
 
 @pytest.mark.rule("vm:B2", "vm:F9")
@@ -120,9 +120,9 @@ def test_what_was_granted_stays_booked_while_nobody_knows_whether_it_was_written
     town, _ = about_to_be_handed_over()
     (approve,) = only(town.gone("B"), Approve)
 
-    town.tell(Written(approve, outcome))
+    town.tell(WriteResult(approve, outcome))
     before = town.booked("A")
-    actions = town.live(town.world.seen("A"))
+    actions = town.live(town.world.pod_event("A"))
 
     assert (before, town.booked("A")) == (7, 7)
     assert bool(only(actions, Approve)) is (outcome != "unknown"), "what is unknown is repeated after a while"
@@ -133,7 +133,7 @@ def test_what_was_granted_stays_booked_while_nobody_knows_whether_it_was_written
 @pytest.mark.rule("vm:B3", "vm:B30", "vm:B16")
 @pytest.mark.parametrize("wanted", [pytest.param(8, id="a unit"), pytest.param(7, id="less than one")])
 def test_parts_that_are_no_unit_yet_are_kept_until_the_other_move_has_freed_its_part(wanted: int) -> None:
-    town = Town(Rules(calm=Calm(link=2**40)), n1=10, n2=20)
+    town = Town(Rules(calm=MigrationLimits(link=2**40)), n1=10, n2=20)
     town.vm("A", "n1", 4)
     town.vm("B", "n1", 3, migratable=True)
     town.vm("E", "n1", 3, migratable=True)
@@ -156,11 +156,11 @@ def test_parts_that_are_no_unit_yet_are_kept_until_the_other_move_has_freed_its_
 
     assert town.booked("A") == 4
     assert town.state.claims["b"].state is ClaimState.FREED
-    assert town.state.avail("n1", "Q") == both(0)
+    assert town.state.available("n1", "Q") == both(0)
     actions = town.gone("E")
     assert town.booked("A") == wanted
     assert sorted(outcomes(actions)) == ["granted", "granted" if wanted == 8 else "withdrawn"]
-    assert town.state.avail("n1", "Q") == both(10 - wanted)
+    assert town.state.available("n1", "Q") == both(10 - wanted)
 
 
 @pytest.mark.rule("vm:B9", "vm:B30", "vm:I4", "vm:N7")
@@ -169,22 +169,22 @@ def test_who_lacks_more_of_one_resource_than_of_the_other_gets_all_that_was_free
     town = Town(n1=10, n2=10)
     town.vm("A", "n1", 4)
     town.vm("Q", "n1", 3, maximum=both(30))
-    held = Amounts.of(3, 1)
+    held = Amounts.from_values(3, 1)
     town.tell(
         town.world.add_machine(VirtualMachine("B", held, held, held, both(1), migratable=True, created_at=2.0), "n1")
     )
-    town.tell(town.world.add_pod("P", Amounts.of(0, 2), "n1"))
+    town.tell(town.world.add_pod("P", Amounts.from_values(0, 2), "n1"))
     town.start()
-    town.ask("A", Amounts.of(7, 5))
+    town.ask("A", Amounts.from_values(7, 5))
     move = town.made_room("A")
-    town.ask("Q", Amounts.of(5, 3))
+    town.ask("Q", Amounts.from_values(5, 3))
     town.moved(move)
 
     actions = town.gone("B")
 
-    assert town.pod("A").reserved == Amounts.of(7, 5)
+    assert town.pod("A").reserved == Amounts.from_values(7, 5)
     assert outcomes(actions) == ["granted"]
-    assert [made.amount for made in only(actions, Approve)] == [Amounts.of(7, 5)], "one write of all of it"
+    assert [made.amount for made in only(actions, Approve)] == [Amounts.from_values(7, 5)], "one write of all of it"
     assert town.booked("Q") == 3, "who has had a smaller share comes after it all the same"
 
 
@@ -198,7 +198,7 @@ def test_what_is_too_little_for_a_unit_is_not_kept_for_ever() -> None:
 
     assert town.booked("A") == 4
     assert outcomes(actions) == ["partial"]
-    assert town.state.avail("n1", "Q2") == both(2)
+    assert town.state.available("n1", "Q2") == both(2)
 
 
 @pytest.mark.rule("vm:B43", "vm:I8", "vm:F3")
@@ -236,7 +236,7 @@ def test_what_is_handed_over_is_written_down_before_the_source_is_deleted() -> N
 
     assert (record.name, record.source.uid, record.beneficiary.uid, record.amount) == (move.name, "B", "A", both(3))
     assert town.booked("A") == 4, "it is no more than a record"
-    town.tell(Written(record, "unknown"))
+    town.tell(WriteResult(record, "unknown"))
     town.wait(5.0)
     assert town.booked("A") == 7, "asked for again, and done"
 

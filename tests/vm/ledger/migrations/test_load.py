@@ -37,7 +37,7 @@ def test_who_is_busy_stays_and_another_one_makes_room(busy: float | None, moves:
 def test_a_load_is_known_until_another_one_is_told() -> None:
     town = crowded()
     town.ask("B", 4, 4, load1=8.0)
-    town.tell(town.world.seen("B"))
+    town.tell(town.world.pod_event("B"))
     assert load1(town, "B") == 8.0, "its pod says nothing of it"
     town.ask("B", 4, 4)
     assert load1(town, "B") == 8.0, "nor did its agent this time"

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from situate.vm.model.actions import CancelMove, ShrinkClaim, StartMove, Tell
+from situate.vm.model.actions import CancelMove, Notify, ShrinkClaim, StartMove
 from situate.vm.model.events import PodReserved, PodUnreserved
 from situate.vm.model.migrations import BeneficiaryKind, ClaimState
-from situate.vm.model.policy import Calm, Rules
+from situate.vm.model.policy import MigrationLimits, Rules
 from situate.vm.planning.plan import Plan
 from tests.vm.town import Town, both, claim_on, move_of, only, outcomes
 
@@ -34,7 +34,7 @@ def test_a_move_is_created_together_with_its_one_claim_and_its_target() -> None:
     assert (start.claim.beneficiary.kind, start.claim.beneficiary.ref.uid) == (BeneficiaryKind.VM, "A")
     assert (start.claim.source_uid, start.claim.node, start.claim.amount) == ("B", "n1", both(3))
     assert (start.move.claim, start.move.target_node) == (start.claim.id, "n2")
-    assert town.state.incoming("n2", "") == both(6)
+    assert town.state.incoming_amount("n2", "") == both(6)
 
 
 @pytest.mark.rule("vm:B16")
@@ -63,16 +63,16 @@ def test_freed_room_is_nobody_elses_while_its_beneficiary_cannot_use_it() -> Non
     town = short_of_three()
     move = town.made_room("A")
     town.moved(move)
-    town.live(town.world.start_by_hand("A", town.now))
+    town.live(town.world.start_manual_migration("A", town.now))
     town.live(town.world.freeze(next(name for name in town.world.migrations if name.startswith("by-hand"))))
 
     town.gone("B")
 
     (claim,) = town.state.claims.values()
     assert claim.state is ClaimState.FREED
-    assert town.state.avail("n1", "A") == both(6)
-    assert town.state.avail("n1", "somebody") == both(0)
-    assert claim.holds == both(6), "what was freed beyond the claim is nobody's until it is closed (B6)"
+    assert town.state.available("n1", "A") == both(6)
+    assert town.state.available("n1", "somebody") == both(0)
+    assert claim.held_amount == both(6), "what was freed beyond the claim is nobody's until it is closed (B6)"
 
 
 @pytest.mark.rule("vm:B5")
@@ -116,7 +116,7 @@ def test_what_a_move_frees_beyond_its_claim_goes_to_those_who_wait_in_the_same_d
 @pytest.mark.rule("vm:B7", "vm:N11", "vm:D1")
 def test_room_made_for_one_is_not_given_to_another_who_asked_earlier() -> None:
     town = Town(n1=10, n2=20)
-    town.rules = Rules(calm=Calm(link=2**40))
+    town.rules = Rules(calm=MigrationLimits(link=2**40))
     for name, held, migratable in (("A", 2, False), ("B", 2, True), ("D", 3, False), ("E", 3, True)):
         town.vm(name, "n1", held, migratable=migratable)
     town.start()
@@ -169,7 +169,7 @@ def test_a_claim_whose_room_another_scheduler_takes_is_broken_and_another_plan_i
 
     actions = town.tell(town.world.add_pod("Q", both(5), "n1"))
 
-    assert [action.reason for action in only(actions, Tell)] == ["ClaimBroken"]
+    assert [action.reason for action in only(actions, Notify)] == ["ClaimBroken"]
     assert town.claims() == {"A": 1}
     assert [shrunk.claim.amount for shrunk in only(actions, ShrinkClaim)] == [both(1)]
 
@@ -189,9 +189,9 @@ def test_a_reservation_keeps_others_out_until_it_is_booked() -> None:
     town = short_of_three()
     town.made_room("A")
 
-    assert town.state.avail("n2", "Q") == both(4)
+    assert town.state.available("n2", "Q") == both(4)
     town.copying(next(iter(town.state.moves.values())))
-    assert town.state.avail("n2", "Q") == both(4), "as the booking of the pod that it is for now, and not twice"
+    assert town.state.available("n2", "Q") == both(4), "as the booking of the pod that it is for now, and not twice"
 
 
 @pytest.mark.rule("vm:N23", "vm:B14", "vm:C22")
@@ -207,7 +207,7 @@ def test_a_cycle_turns_a_reservation_into_a_booking_and_back() -> None:
     town.tell(PodReserved(town.world.pod(target), "n2"))
 
     assert town.state == reserved, "once"
-    assert (town.reserved("n2"), town.state.incoming("n2", "")) == (6, both(0))
+    assert (town.reserved("n2"), town.state.incoming_amount("n2", "")) == (6, both(0))
     town.tell(PodUnreserved(target))
     town.tell(PodUnreserved(target))
     assert (town.state.nodes, town.state.moves, town.state.where) == (before.nodes, before.moves, before.where)

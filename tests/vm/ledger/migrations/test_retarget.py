@@ -10,7 +10,15 @@ import pytest
 
 from situate.vm.ledger.migrations.planner import Planner
 from situate.vm.model.actions import CancelMove, Condition, Retarget, StartMove
-from situate.vm.model.events import Beat, Event, MigrationSeen, NodeGone, NodeSeen, TargetRefused, Written
+from situate.vm.model.events import (
+    Event,
+    MigrationObserved,
+    NodeObserved,
+    NodeRemoved,
+    TargetRefused,
+    TimerFired,
+    WriteResult,
+)
 from situate.vm.model.migrations import Move
 from tests.vm.town import Town, both, only, outcomes
 
@@ -33,7 +41,7 @@ def lost(town: Town, _: Move) -> Event:
 
 
 def cordoned(town: Town, _: Move) -> Event:
-    return NodeSeen(replace(town.world.nodes["n2"], schedulable=False))
+    return NodeObserved(replace(town.world.nodes["n2"], schedulable=False))
 
 
 def refused(_: Town, move: Move) -> Event:
@@ -53,12 +61,12 @@ def test_another_node_takes_the_reservation_at_once_and_the_migration_says_so(
     assert town.wake_at is not None
     assert town.wake_at <= town.now
 
-    actions = town.live(Beat())
+    actions = town.live(TimerFired())
 
     assert [action.target_node for action in only(actions, Retarget)] == ["n3"]
     assert not only(actions, CancelMove)
-    assert town.state.incoming("n3", "") == both(6)
-    assert "n2" not in town.state.nodes or town.state.incoming("n2", "") == both(0)
+    assert town.state.incoming_amount("n3", "") == both(6)
+    assert "n2" not in town.state.nodes or town.state.incoming_amount("n2", "") == both(0)
     assert town.claims() == {"A": 3}, "it is still for A"
     assert (town.state.moves[move.key].choices, town.world.migrations[move.name].target_node) == (2, "n3")
     assert town.state.failures["vm-B", "n2"].count == 1, "it does not go there again for a while (B25)"
@@ -74,7 +82,7 @@ def test_where_no_other_node_has_room_the_move_ends(against: Callable[[Town, Mov
     town, move = on_its_way(n3=5)
     town.tell(against(town, move))
 
-    actions = town.live(Beat())
+    actions = town.live(TimerFired())
 
     assert [cancelled.name for cancelled in only(actions, CancelMove)] == [move.name]
     assert "failed" in outcomes(actions)
@@ -85,13 +93,13 @@ def test_where_no_other_node_has_room_the_move_ends(against: Callable[[Town, Mov
 def test_a_second_refusal_ends_the_move() -> None:
     town, move = on_its_way(n3=10, n4=10)
     town.tell(refused(town, move))
-    town.live(Beat())
+    town.live(TimerFired())
     town.tell(TargetRefused(move.key, "n2", "what a cycle said of the first node comes late"))
-    assert not only(town.live(Beat()), CancelMove)
+    assert not only(town.live(TimerFired()), CancelMove)
 
     town.tell(TargetRefused(move.key, "n3", "it has a taint"))
 
-    actions = town.live(Beat())
+    actions = town.live(TimerFired())
     assert only(actions, CancelMove)
     assert not only(actions, Retarget)
 
@@ -115,9 +123,9 @@ def test_a_pod_that_has_its_node_goes_nowhere_else(copies: bool) -> None:
         town.copying(move)
     town.tell(refused(town, move))
     town.tell(cordoned(town, move))
-    assert not [action for action in town.live(Beat()) if isinstance(action, Retarget | CancelMove)]
+    assert not [action for action in town.live(TimerFired()) if isinstance(action, Retarget | CancelMove)]
 
-    actions = town.live(NodeGone("n2"))
+    actions = town.live(NodeRemoved("n2"))
 
     assert only(actions, CancelMove)
     assert not only(actions, Retarget)
@@ -126,12 +134,12 @@ def test_a_pod_that_has_its_node_goes_nowhere_else(copies: bool) -> None:
 @pytest.mark.rule("vm:B14", "vm:B49")
 def test_a_migration_that_names_its_node_itself_is_led_nowhere_else() -> None:
     town, move = on_its_way(n3=10)
-    seen = town.world.migration_seen(move.name)
-    assert isinstance(seen, MigrationSeen)
+    seen = town.world.migration_event(move.name)
+    assert isinstance(seen, MigrationObserved)
     town.tell(replace(seen, pinned=True))
     town.tell(refused(town, move))
 
-    actions = town.live(Beat())
+    actions = town.live(TimerFired())
 
     assert only(actions, CancelMove)
     assert not only(actions, Retarget)
@@ -142,17 +150,17 @@ def test_a_restart_finds_the_second_target_its_time_and_that_it_was_the_second()
     town, move = on_its_way(n3=10, n4=10)
     town.now += 20
     town.tell(refused(town, move))
-    town.live(Beat())
+    town.live(TimerFired())
     town.now += 15
 
     town.restart()
 
     found = town.state.moves[move.key]
     assert (found.target_node, found.choices) == ("n3", 2)
-    assert town.state.incoming("n3", "") == both(6)
+    assert town.state.incoming_amount("n3", "") == both(6)
     assert not only(town.wait(14.0), CancelMove), "its 30 s began with the second choice"
     town.tell(TargetRefused(move.key, "n3", "it has a taint"))
-    assert only(town.live(Beat()), CancelMove)
+    assert only(town.live(TimerFired()), CancelMove)
 
 
 @pytest.mark.rule("vm:B14", "vm:B43")
@@ -162,7 +170,7 @@ def test_a_target_that_was_lost_while_nobody_led_is_chosen_anew() -> None:
 
     town.restart()
 
-    assert [action.target_node for action in only(town.live(Beat()), Retarget)] == ["n3"]
+    assert [action.target_node for action in only(town.live(TimerFired()), Retarget)] == ["n3"]
 
 
 @pytest.mark.rule("vm:B14", "vm:F1")
@@ -170,9 +178,9 @@ def test_a_target_that_was_lost_while_nobody_led_is_chosen_anew() -> None:
 def test_a_new_target_is_written_until_the_migration_shows_it(outcome: str) -> None:
     town, move = on_its_way(n3=10)
     town.tell(refused(town, move))
-    (first,) = only(town.tell(Beat()), Retarget)
-    town.tell(Written(first, outcome))
-    town.tell(town.world.migration_seen(move.name))
+    (first,) = only(town.tell(TimerFired()), Retarget)
+    town.tell(WriteResult(first, outcome))
+    town.tell(town.world.migration_event(move.name))
 
     assert only(town.wait(5.0), Retarget) == [first]
 
@@ -230,13 +238,13 @@ def test_a_target_that_is_lost_before_the_migration_shows_is_chosen_anew_when_it
     town.start()
     town.ask("A", 7)
     town.now += 5
-    (start,) = only(town.tell(Beat()), StartMove)
+    (start,) = only(town.tell(TimerFired()), StartMove)
     town.tell(town.world.drop_node("n2"))
-    assert town.tell(Beat()) == []
+    assert town.tell(TimerFired()) == []
 
     if comes:
         town.live(town.world.perform(start, town.now) or ())
-        assert [action.target_node for action in only(town.live(Beat()), Retarget)] == ["n3"]
+        assert [action.target_node for action in only(town.live(TimerFired()), Retarget)] == ["n3"]
     else:
         assert only(town.wait(30.0), CancelMove)
 
@@ -256,8 +264,8 @@ def test_nobody_is_planned_for_in_what_answers_an_agent_or_a_watch() -> None:
 
     town.ask("C", 3)
     town.tell(town.world.add_node("n3", both(12)))
-    town.tell(town.world.seen("A"))
+    town.tell(town.world.pod_event("A"))
 
     assert town.booked("C") == 3
     with pytest.raises(ZeroDivisionError, match="a plan was made"):
-        town.tell(Beat())
+        town.tell(TimerFired())

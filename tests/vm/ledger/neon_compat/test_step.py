@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from situate.vm.model.actions import Approve, CancelMove, EndMove, StartMove
-from situate.vm.model.events import Asked, Beat, Listed, NodeSeen, PodGone, Written
+from situate.vm.model.events import (
+    InitialListCompleted,
+    NodeObserved,
+    PodRemoved,
+    ResourcesRequested,
+    TimerFired,
+    WriteResult,
+)
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
 from tests.vm.town import Town, both, only
@@ -16,16 +23,16 @@ COMPAT = Rules(compat=True)
 @pytest.mark.rule("vm:C26", "vm:C11")
 def test_resources_are_granted_one_by_one_and_a_denial_is_tried_again_after_five_seconds() -> None:
     town = Town(COMPAT)
-    town.tell(town.world.add_node("n1", Amounts.of(10, 6)))
+    town.tell(town.world.add_node("n1", Amounts.from_values(10, 6)))
     town.vm("A", "n1", 4)
     town.start()
 
     town.live(town.world.request("A", both(1), both(12)))
 
-    assert town.pod("A").reserved == Amounts.of(10, 6)
+    assert town.pod("A").reserved == Amounts.from_values(10, 6)
     assert town.wake_at == town.now + 5
     town.live(town.world.add_node("n1", both(12)))
-    assert town.pod("A").reserved == Amounts.of(10, 6), "room that appears wakes nobody (D16)"
+    assert town.pod("A").reserved == Amounts.from_values(10, 6), "room that appears wakes nobody (D16)"
     town.wait(5.0)
     assert town.pod("A").reserved == both(12)
 
@@ -40,10 +47,10 @@ def test_a_decrease_counts_only_when_the_pod_shows_it() -> None:
     (approve,) = only(town.tell(seen), Approve)
 
     assert (approve.amount, town.booked("A")) == (both(3), 6)
-    town.tell(Written(approve, "ok"))
+    town.tell(WriteResult(approve, "ok"))
     assert town.booked("A") == 6
     town.world.machines["A"].approved = both(3)
-    town.tell(town.world.seen("A"))
+    town.tell(town.world.pod_event("A"))
     assert town.booked("A") == 3
 
 
@@ -58,7 +65,7 @@ def test_a_machine_is_not_patched_twice_within_a_second() -> None:
     assert not only(town.tell(town.world.request("A", both(1), both(8))[0]), Approve)
     assert town.wake_at == pytest.approx(town.now + 0.6)
     town.now += 0.6
-    (approve,) = only(town.tell(Beat()), Approve)
+    (approve,) = only(town.tell(TimerFired()), Approve)
     assert approve.amount == both(8)
 
 
@@ -68,7 +75,7 @@ def test_who_wanted_something_before_everything_was_listed_gets_it_then() -> Non
     town.vm("A", "n1", 4)
     assert town.live(town.world.request("A", both(1), both(6))) == []
 
-    assert [approve.amount for approve in only(town.tell(Listed()), Approve)] == [both(6)]
+    assert [approve.amount for approve in only(town.tell(InitialListCompleted()), Approve)] == [both(6)]
 
 
 @pytest.mark.rule("vm:C15")
@@ -77,7 +84,7 @@ def test_an_agents_last_permit_is_believed() -> None:
     town.vm("A", "n1", 4)
     town.start()
 
-    town.tell(Asked("A", both(1), both(9), both(9)))
+    town.tell(ResourcesRequested("A", both(1), both(9), both(9)))
 
     assert town.booked("A") == 9
 
@@ -95,7 +102,7 @@ def test_the_oldest_leave_a_node_over_its_watermark_whoever_takes_them() -> None
     starts = only(town.done, StartMove)
     assert [start.move.name for start in starts] == ["schedplugin-old", "schedplugin-middle"]
     assert [(start.claim, start.move.target_node) for start in starts] == [(None, "")] * 2
-    assert isinstance(node, NodeSeen)
+    assert isinstance(node, NodeObserved)
     assert not only(town.tell(node), StartMove), "wishes count as leaving"
 
 
@@ -109,7 +116,7 @@ def test_a_wish_that_may_not_move_any_more_is_dropped_before_it_began() -> None:
     assert [move.machine.name for move in town.state.moves.values()] == ["A"]
     town.world.machines["A"].migratable = False
 
-    town.tell(town.world.seen("A"))
+    town.tell(town.world.pod_event("A"))
 
     assert town.state.moves == {}
 
@@ -126,7 +133,7 @@ def test_a_migration_of_ours_that_is_over_is_deleted_at_once_and_none_is_ever_ca
     town.live(town.world.freeze(name))
     town.live(town.world.bind(town.world.migrations[name].target, "n2"))
     assert not only(town.wait(4000.0), CancelMove)
-    assert not only(town.tell(PodGone("nobody")), CancelMove)
+    assert not only(town.tell(PodRemoved("nobody")), CancelMove)
 
     ended = town.live([*town.world.copy(name, 0, town.now), *town.world.succeed(name)])
 

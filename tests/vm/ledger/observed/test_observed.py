@@ -9,15 +9,15 @@ import pytest
 from situate.vm.ledger.step import step
 from situate.vm.model.actions import Approve, Condition, StartMove
 from situate.vm.model.events import (
-    Asked,
-    Listed,
-    NodeGone,
-    NodeSeen,
-    PodGone,
+    InitialListCompleted,
+    NodeObserved,
+    NodeRemoved,
+    PodObserved,
+    PodRemoved,
     PodReserved,
-    PodSeen,
     PodUnreserved,
-    Written,
+    ResourcesRequested,
+    WriteResult,
 )
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
@@ -34,11 +34,11 @@ def test_pods_of_a_node_that_is_gone_are_kept_aside_for_its_return() -> None:
     town.tell(PodReserved(town.world.pod("P"), "n2"))
     node = town.state.nodes["n1"]
 
-    town.tell(NodeGone("n1"))
+    town.tell(NodeRemoved("n1"))
     assert town.state.pod("A") is None
-    town.tell(town.world.seen("A"))
-    town.tell(PodGone("P"))
-    town.tell(NodeSeen(node))
+    town.tell(town.world.pod_event("A"))
+    town.tell(PodRemoved("P"))
+    town.tell(NodeObserved(node))
 
     assert set(town.state.nodes["n1"].pods) == {"A"}
     assert town.reserved("n1") == 4
@@ -53,14 +53,14 @@ def test_what_a_refused_write_was_to_grant_is_written_anew_when_the_node_is_back
     old = list(town.world.request("A", both(1), both(4)))
     (grant,) = only([action for event in old for action in town.tell(event)], Approve)
     asked = list(town.world.request("A", both(1), both(2)))
-    town.tell(PodSeen(replace(town.world.pod("A"), requested=both(4)), "n1"))
+    town.tell(PodObserved(replace(town.world.pod("A"), requested=both(4)), "n1"))
     node = town.state.nodes["n1"]
 
-    town.tell(NodeGone("n1"))
-    town.tell(Written(grant, "refused"))
+    town.tell(NodeRemoved("n1"))
+    town.tell(WriteResult(grant, "refused"))
     for event in asked:
         town.tell(event)
-    town.tell(NodeSeen(node))
+    town.tell(NodeObserved(node))
     town.wait(100.0)
 
     assert town.booked("A") == 4, "nobody knows what its agent was told"
@@ -74,17 +74,17 @@ def test_nobody_waits_on_a_node_that_is_not_there_whatever_becomes_of_what_was_w
     town.vm("A", "n1", 4)
     town.start()
     town.world.machines["A"].use = both(1)
-    town.tell(town.world.seen("A"))
+    town.tell(town.world.pod_event("A"))
     wish = Amounts((6, 3))
     town.world.request("A", both(1), wish)
-    (lower,) = only(town.tell(Asked("A", both(1), wish, both(4), lowers_at_once=True)), Approve)
+    (lower,) = only(town.tell(ResourcesRequested("A", both(1), wish, both(4), lowers_at_once=True)), Approve)
     node = town.state.nodes["n1"]
 
-    town.tell(NodeGone("n1"))
-    town.tell(Written(lower, "ok"))
+    town.tell(NodeRemoved("n1"))
+    town.tell(WriteResult(lower, "ok"))
     assert town.state.waiters == {}
 
-    town.tell(NodeSeen(node))
+    town.tell(NodeObserved(node))
     assert set(town.state.waiters) == {"A"}
 
 
@@ -97,11 +97,11 @@ def test_what_was_reserved_on_a_node_counts_when_it_returns_before_the_binding_s
     node = town.state.nodes["n1"]
     assert town.pod("P").tentative
 
-    town.tell(NodeGone("n1"))
-    town.tell(NodeSeen(node))
+    town.tell(NodeRemoved("n1"))
+    town.tell(NodeObserved(node))
     assert town.reserved("n1") == 2
 
-    town.tell(NodeGone("n1"))
+    town.tell(NodeRemoved("n1"))
     town.tell(PodUnreserved("P"))
     assert town.state.where == {}
 
@@ -113,7 +113,7 @@ def test_as_the_reference_what_was_only_reserved_on_a_node_goes_with_it() -> Non
     town.world.add_pod("P", both(2), "n1")
     town.tell(PodReserved(town.world.pod("P"), "n1"))
 
-    town.tell(NodeGone("n1"))
+    town.tell(NodeRemoved("n1"))
 
     assert town.state.where == {}
 
@@ -139,7 +139,7 @@ def test_what_is_used_is_booked_whatever_was_approved() -> None:
     town.start()
     town.world.machines["A"].use = both(6)
 
-    town.tell(town.world.seen("A"))
+    town.tell(town.world.pod_event("A"))
 
     assert town.booked("A") == 6
 
@@ -150,12 +150,12 @@ def test_a_booking_does_not_fall_while_its_machine_is_frozen() -> None:
     town.vm("A", "n1", 6)
     town.world.machines["A"].use = both(2)
     town.start()
-    town.live(town.world.start_by_hand("A", town.now))
+    town.live(town.world.start_manual_migration("A", town.now))
     (name,) = town.world.migrations
     town.live(town.world.freeze(name))
     town.world.machines["A"].approved = town.world.machines["A"].requested = both(3)
 
-    town.live(town.world.seen("A"))
+    town.live(town.world.pod_event("A"))
     assert town.booked("A") == 6
 
     town.live(town.world.fail(name, town.now))
@@ -168,14 +168,14 @@ def test_a_copy_is_booked_with_what_its_machine_holds_though_it_shows_less() -> 
     town.vm("A", "n1", 2)
     town.start()
     town.ask("A", 6)
-    town.live(town.world.start_by_hand("A", town.now))
+    town.live(town.world.start_manual_migration("A", town.now))
     (name,) = town.world.migrations
     town.live(town.world.freeze(name))
     target = town.world.migrations[name].target
     older = town.world.pod(target)
     town.world.bind(target, "n2")
 
-    town.tell(PodSeen(replace(older, reserved=both(2)), "n2"))
+    town.tell(PodObserved(replace(older, reserved=both(2)), "n2"))
 
     assert town.booked(target) == 6
 
@@ -199,7 +199,7 @@ def test_a_restart_changes_no_grant_loses_no_claim_and_starts_no_second_move() -
         each.id: (each.node, each.beneficiary.ref.uid, each.amount) for each in town.state.claims.values()
     } == claims
     assert not only(town.wait(10.0), StartMove)
-    assert town.state.moves[move.key].target_booked
+    assert town.state.moves[move.key].target_counted
 
 
 @pytest.mark.rule("vm:B43", "vm:B9")
@@ -227,7 +227,7 @@ def test_listing_twice_changes_nothing() -> None:
     town.start()
     before = town.state
 
-    assert town.tell(Listed()) == []
+    assert town.tell(InitialListCompleted()) == []
     assert town.state == before
 
 
@@ -244,7 +244,7 @@ def test_it_is_said_once_that_only_another_node_helps_and_once_that_it_is_needed
 
     town.plans(Plan("3", needs_node=both(7)))
     town.wait(5.0)
-    said.append(only(town.tell(PodGone("P")), Condition))
+    said.append(only(town.tell(PodRemoved("P")), Condition))
 
     assert [[(each.type, each.holds) for each in told] for told in said] == [
         [("NeedsNode", True)],
@@ -259,7 +259,7 @@ def test_the_same_input_gives_the_same_decision() -> None:
     town = Town(n1=10)
     town.vm("A", "n1", 4)
     town.start()
-    event = Asked("A", both(1), both(7), both(4))
+    event = ResourcesRequested("A", both(1), both(7), both(4))
 
     first = step(town.state, event, 1.0, town.rules)
 

@@ -6,16 +6,16 @@ import pytest
 
 from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim, ClaimState, Move, Stage
 from situate.vm.model.pods_and_nodes import Ref
-from situate.vm.model.policy import GIB, Calm
-from situate.vm.model.state import State
-from situate.vm.planning.rules.concurrency import no_place, ready, unlimited
+from situate.vm.model.policy import GIB, MigrationLimits
+from situate.vm.model.state import LedgerState
+from situate.vm.planning.rules.concurrency import limit_reason, startable_migrations, unlimited_rules
 from situate.vm.planning.rules.migration_cost import bandwidth
 from tests.vm.planning.shapes import NOW, RULES, claim, move, node, state, units, vm
 
-WIDE = replace(RULES, calm=Calm(link=2**40))
+WIDE = replace(RULES, calm=MigrationLimits(link=2**40))
 
 
-def with_moves(*moves: Move, claims: tuple[Claim, ...] = ()) -> State:
+def with_moves(*moves: Move, claims: tuple[Claim, ...] = ()) -> LedgerState:
     pods = tuple(vm(f"p{priority}", 1, priority=priority) for priority in range(4))
     return state(node("n1", 99, *pods, *(vm(each.source.uid, 1) for each in moves)), moves=moves, claims=claims)
 
@@ -24,8 +24,8 @@ def waiting(name: str, source: str = "n1", target: str = "n2", *, created: float
     return move(name, source, target, stage=Stage.PLANNED, created=created, claim=claim)
 
 
-def names(state: State) -> list[str]:
-    return [each.machine.name for each in ready(state, WIDE)]
+def names(state: LedgerState) -> list[str]:
+    return [each.machine.name for each in startable_migrations(state, WIDE)]
 
 
 @pytest.mark.rule("vm:B26")
@@ -42,7 +42,7 @@ def names(state: State) -> list[str]:
 )
 def test_so_many_moves_at_a_time(moves: list[tuple[str, str]], told: str) -> None:
     there = [move(f"m{number}", *ends) for number, ends in enumerate(moves)]
-    assert no_place(there, "n1", "n2", WIDE) == told
+    assert limit_reason(there, "n1", "n2", WIDE) == told
 
 
 @pytest.mark.finding("N9")
@@ -57,7 +57,7 @@ def test_so_many_moves_at_a_time(moves: list[tuple[str, str]], told: str) -> Non
 def test_one_move_is_no_moves(ends: tuple[str, str], told: str) -> None:
     most = 1 if ends == ("a", "b") else 5
     calm = replace(WIDE.calm, moves_in_cluster=most, moves_out_of_node=1, moves_into_node=1)
-    assert no_place([move("m", *ends)], "n1", "n2", replace(WIDE, calm=calm)) == told
+    assert limit_reason([move("m", *ends)], "n1", "n2", replace(WIDE, calm=calm)) == told
 
 
 @pytest.mark.rule("vm:B26")
@@ -76,18 +76,18 @@ def test_moves_use_at_most_half_the_link_of_each_node(
     link: int, bandwidth: int, begins: bool, ends: tuple[str, str]
 ) -> None:
     there = [replace(move("a", *ends), bandwidth=bandwidth)]
-    assert (no_place(there, "n1", "n2", replace(RULES, calm=Calm(link=link))) == "") is begins
+    assert (limit_reason(there, "n1", "n2", replace(RULES, calm=MigrationLimits(link=link))) == "") is begins
 
 
 @pytest.mark.rule("vm:B26")
 def test_the_first_move_of_a_slow_link_may_begin() -> None:
-    assert no_place([], "n1", "n2", replace(RULES, calm=Calm(link=1))) == ""
+    assert limit_reason([], "n1", "n2", replace(RULES, calm=MigrationLimits(link=1))) == ""
 
 
 @pytest.mark.rule("vm:B26")
 def test_moves_that_wait_begin_as_far_as_there_are_places() -> None:
     assert names(with_moves(*(waiting(name) for name in "abc"))) == ["a", "b"]
-    begun = replace(waiting("a"), asked_at=NOW)
+    begun = replace(waiting("a"), requested_at=NOW)
     assert names(with_moves(begun, waiting("b"), waiting("c"))) == ["b"]
     over = move("a", "n1", "n2", stage=Stage.DONE)
     assert names(with_moves(over, waiting("b"), waiting("c"))) == ["b", "c"]
@@ -128,6 +128,6 @@ def test_a_move_waits_for_the_room_that_is_made_for_it() -> None:
 @pytest.mark.rule("vm:B26")
 def test_without_limits_there_is_a_place_for_all_and_moves_are_no_faster() -> None:
     there = [move(f"m{number}", "n1", "n2") for number in range(99)]
-    slow = replace(RULES, calm=Calm(link=GIB))
-    assert no_place(there, "n1", "n2", unlimited(slow)) == ""
-    assert bandwidth(unlimited(slow)) == bandwidth(slow) == GIB // 2
+    slow = replace(RULES, calm=MigrationLimits(link=GIB))
+    assert limit_reason(there, "n1", "n2", unlimited_rules(slow)) == ""
+    assert bandwidth(unlimited_rules(slow)) == bandwidth(slow) == GIB // 2

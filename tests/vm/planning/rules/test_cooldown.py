@@ -5,8 +5,14 @@ from dataclasses import replace
 import pytest
 
 from situate.vm.model.pods_and_nodes import Machine
-from situate.vm.model.state import Failures
-from situate.vm.planning.rules.cooldown import after_failure, avoided_until, cools_down, cools_until, moves_in_a_day
+from situate.vm.model.state import MigrationFailures
+from situate.vm.planning.rules.cooldown import (
+    avoidance_end,
+    cooldown_end,
+    failures_after_another,
+    is_cooling_down,
+    moves_in_a_day,
+)
 from tests.vm.planning.shapes import NOW, RULES, node, state, vm
 
 HOUR = 3600.0
@@ -31,19 +37,19 @@ def machine(*moved: float) -> Machine:
 )
 def test_each_move_of_a_day_doubles_the_cool_down(moved: tuple[float, ...], after: float) -> None:
     found = machine(*moved)
-    assert cools_until(found, RULES.calm) == NOW + after
-    assert cools_down(found, NOW + after - 0.001, RULES.calm)
-    assert not cools_down(found, NOW + after, RULES.calm)
+    assert cooldown_end(found, RULES.calm) == NOW + after
+    assert is_cooling_down(found, NOW + after - 0.001, RULES.calm)
+    assert not is_cooling_down(found, NOW + after, RULES.calm)
 
 
 @pytest.mark.rule("vm:B25")
 def test_a_thousand_moves_are_no_number_too_large() -> None:
     found = machine(*(-each for each in range(2000, -1, -1)))
-    assert cools_until(found, RULES.calm) == NOW + 6 * HOUR
+    assert cooldown_end(found, RULES.calm) == NOW + 6 * HOUR
 
 
 def test_who_never_moved_does_not_cool_down() -> None:
-    assert not cools_down(machine(), NOW, RULES.calm)
+    assert not is_cooling_down(machine(), NOW, RULES.calm)
 
 
 @pytest.mark.rule("vm:B17")
@@ -55,14 +61,14 @@ def test_moves_of_24_hours_are_counted() -> None:
 def test_failures_of_a_machine_and_a_target_keep_them_apart_for_longer_and_longer() -> None:
     waits, failures = [], None
     for _ in range(8):
-        failures = after_failure(failures, NOW, RULES.calm)
+        failures = failures_after_another(failures, NOW, RULES.calm)
         waits.append(failures.until - NOW)
     assert waits == [60, 120, 240, 480, 960, 1920, 3600, 3600]
-    assert after_failure(Failures(5000, NOW), NOW, RULES.calm).until == NOW + 3600
+    assert failures_after_another(MigrationFailures(5000, NOW), NOW, RULES.calm).until == NOW + 3600
 
 
 @pytest.mark.rule("vm:B25")
 def test_another_target_is_not_avoided() -> None:
-    seen = replace(state(node("n1", 4, vm("a", 1))), failures={("vm-a", "n2"): Failures(1, NOW + 60)})
-    assert avoided_until(seen, machine(), "n2") == NOW + 60
-    assert avoided_until(seen, machine(), "n3") < NOW
+    seen = replace(state(node("n1", 4, vm("a", 1))), failures={("vm-a", "n2"): MigrationFailures(1, NOW + 60)})
+    assert avoidance_end(seen, machine(), "n2") == NOW + 60
+    assert avoidance_end(seen, machine(), "n3") < NOW

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from situate.vm.model.pods_and_nodes import Load, Pod
-from situate.vm.model.policy import GIB, MIB, Calm, CostWeights
+from situate.vm.model.policy import GIB, MIB, CostWeights, MigrationLimits
 from situate.vm.model.resource_amounts import Amounts
 from situate.vm.planning.rules.migration_cost import bandwidth, converges, copying_s, cost, surplus_share
 from tests.vm.planning.shapes import NOW, RULES, units, vm
@@ -49,7 +49,7 @@ def test_surplus_counts_by_the_node() -> None:
     assert price(vm("a", 2, load=QUIET), 0.5) == pytest.approx(6 + 5)
     assert surplus_share(units(6), units(3), units(10)) == pytest.approx(0.3)
     assert surplus_share(units(3), units(6), units(10)) == 0
-    assert surplus_share(Amounts.of(1000, 8 * GIB), units(4), units(10)) == pytest.approx(0.4)
+    assert surplus_share(Amounts.from_values(1000, 8 * GIB), units(4), units(10)) == pytest.approx(0.4)
     assert surplus_share(units(6), units(3), Amounts.zero()) == 0
 
 
@@ -64,7 +64,7 @@ def test_copying_comes_to_an_end_below_nine_tenths_of_the_bandwidth(rate: float 
 @pytest.mark.rule("vm:B17", "vm:B26")
 def test_the_bandwidth_is_what_a_move_may_use_and_at_most_half_the_link() -> None:
     assert bandwidth(RULES) == GIB
-    assert bandwidth(replace(RULES, calm=Calm(link=GIB))) == GIB // 2
+    assert bandwidth(replace(RULES, calm=MigrationLimits(link=GIB))) == GIB // 2
     assert bandwidth(replace(RULES, max_bandwidth=MIB)) == MIB
 
 

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.vm.model.migrations import BeneficiaryKind, ClaimState
-from situate.vm.model.node_accounting import recounted
-from situate.vm.model.state import State
+from situate.vm.model.node_accounting import recount
+from situate.vm.model.state import LedgerState
 from situate.vm.planning.plan import Plan, Way
 from situate.vm.planning.plan_for_pod import plan
-from situate.vm.planning.rules.concurrency import ready
+from situate.vm.planning.rules.concurrency import startable_migrations
 from tests.vm.planning import twin
 from tests.vm.planning.playing import granted, played
 from tests.vm.planning.shapes import NOW, RULES, node, state, units, vm
@@ -48,10 +48,10 @@ def test_the_second_link_begins_when_the_first_has_left() -> None:
     begun = replace(
         TWO_STEPS, moves={each.key: each for each in made.moves}, claims={each.id: each for each in made.claims}
     )
-    assert [each.machine.name for each in ready(begun, wide)] == ["F"]
+    assert [each.machine.name for each in startable_migrations(begun, wide)] == ["F"]
     freed = replace(made.claims[0], state=ClaimState.FREED)
     left = replace(begun, claims={**begun.claims, freed.id: freed})
-    assert "B" in [each.machine.name for each in ready(left, wide)]
+    assert "B" in [each.machine.name for each in startable_migrations(left, wide)]
 
 
 @pytest.mark.rule("vm:B19")
@@ -98,7 +98,7 @@ def test_a_chain_costs_no_more_than_the_best_of_two_moves_and_comes_true(seed: i
         assert after.reserved == after.requested
 
 
-def crowded(rng: Random) -> State:
+def crowded(rng: Random) -> LedgerState:
     """Nodes that are nearly full, with a little room here and there."""
     nodes = []
     for number in range(rng.randint(3, 5)):
@@ -114,29 +114,29 @@ def crowded(rng: Random) -> State:
         nodes.append(node(f"n{number}", 10, *pods, watermark=rng.choice((1.0, 0.9))))
     wants = 2 + rng.randint(1, 5) + (nodes[0].total - nodes[0].reserved).cpu // 1000
     on_first = {**nodes[0].pods, "A": vm("A", 2, wants, migratable=False)}
-    return state(recounted(replace(nodes[0], pods=on_first)), *nodes[1:])
+    return state(recount(replace(nodes[0], pods=on_first)), *nodes[1:])
 
 
-def best_of_two(seen: State) -> int | None:
+def best_of_two(seen: LedgerState) -> int | None:
     """The least price of one neighbour that leaves all that is missing, for a node that one other leaves first."""
     asker = seen.pod("A")
     assert asker is not None
     need = twin.missing(seen, asker)
     found = []
     for pod in seen.nodes["n0"].pods.values():
-        if pod.uid == "A" or pod.priority > asker.priority or not need.within(pod.reserved):
+        if pod.uid == "A" or pod.priority > asker.priority or not need.fits_within(pod.reserved):
             continue
         own = round(twin.cost(seen, pod, "n0", need, NOW, RULES) * 1e6)
         for name in seen.nodes.keys() - {"n0"}:
             target = seen.nodes[name]
             for maker in target.pods.values():
                 after = target.reserved - maker.reserved + pod.reserved
-                lacks = (pod.reserved + target.reserved - target.watermark).positive()
+                lacks = (pod.reserved + target.reserved - target.watermark).positive_part()
                 goes = [
                     other
                     for other in seen.nodes.keys() - {"n0", name}
-                    if (seen.nodes[other].reserved + maker.reserved).within(seen.nodes[other].watermark)
+                    if (seen.nodes[other].reserved + maker.reserved).fits_within(seen.nodes[other].watermark)
                 ]
-                if maker.priority <= asker.priority and after.within(target.watermark) and goes:
+                if maker.priority <= asker.priority and after.fits_within(target.watermark) and goes:
                     found.append(own + round(twin.cost(seen, maker, name, lacks, NOW, RULES) * 1e6))
     return min(found, default=None)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.vm.planning.search.cheapest_cover import EXACT, Together, cheapest_cover
+from situate.vm.planning.search.cheapest_cover import EXACT_LIMIT, FitTogether, cheapest_cover
 from tests.vm.planning.covers import CoverCase, cover_case, optimum, ratio
 
 
-def brute(case: CoverCase, together: Together, most: int) -> tuple[int, ...]:
+def brute(case: CoverCase, together: FitTogether, most: int) -> tuple[int, ...]:
     """All sets up to this size, by cost, size and order."""
     found = []
     for size in range(1, most + 1):
@@ -37,7 +37,7 @@ def test_few_candidates_are_chosen_from_exactly(seed: int, count: int) -> None:
 
 
 @pytest.mark.rule("vm:B18")
-@given(st.integers(0, 2**32), st.integers(4, EXACT))
+@given(st.integers(0, 2**32), st.integers(4, EXACT_LIMIT))
 def test_sets_up_to_three_are_exact_whatever_fits_together(seed: int, count: int) -> None:
     rng = Random(seed)
     case = cover_case(rng, count)

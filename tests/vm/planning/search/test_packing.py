@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.vm.planning.search.packing import fit_together, packed
+from situate.vm.planning.search.packing import assign_nodes, fit_together
 
 Amount = tuple[int, int]
 AMOUNTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=4)
@@ -37,7 +37,7 @@ def tried(amounts: list[Amount], wished: list[list[int]], room: list[Amount]) ->
 def test_it_is_the_first_combination_that_fits(amounts: list[Amount], room: list[Amount], order: list[int]) -> None:
     wished = wishes(amounts, room, order)
     found = tried(amounts, wished, room)
-    assert packed(amounts, wished, dict(enumerate(room))) == found
+    assert assign_nodes(amounts, wished, dict(enumerate(room))) == found
     assert fit_together(amounts, wished, dict(enumerate(room))) is (found is not None)
 
 

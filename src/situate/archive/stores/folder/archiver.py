@@ -74,12 +74,12 @@ class FilesystemArchiver:
 
     async def _call(self, function: Callable[[A], T], argument: A) -> T:
         """Run a call in a thread. A cancelled call continues to its end, which is a whole record or none."""
-        with _told(self._root):
+        with _translate_errors(self._root):
             return await asyncio.get_running_loop().run_in_executor(self._threads, function, argument)
 
 
 @contextmanager
-def _told(root: Path) -> Iterator[None]:
+def _translate_errors(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Final
 
 from situate.archive.protocol import ArchiveRefused, ArchiveTooLarge, ArchiveUnavailable, NotArchived
-from situate.archive.records.query import Page, Query, page_of, place_of
+from situate.archive.records.query import Page, Query, page_of, position_of
 from situate.archive.records.record import BadRecord, ByName, ByUid, Record, encode_record
 from situate.archive.stores.folder.names import record_file
-from situate.archive.stores.folder.pages import searched_in_order
+from situate.archive.stores.folder.pages import search_in_order
 from situate.archive.stores.folder.tree import FOLDER, LARGEST, Leaf, leaves, read_file, records_in, way_of
 from situate.archive.stores.stored_bytes import check_replaces, corrupt
 
@@ -49,25 +49,25 @@ class RecordFolder:
         if len(encoded) > LARGEST:
             raise ArchiveTooLarge(f"{record.subject.key}: its record has {len(encoded)} bytes, allowed: {LARGEST}")
         for _ in range(_ATTEMPTS):
-            with self._opened() as root, suppress(FileNotFoundError):
+            with self._open_root() as root, suppress(FileNotFoundError):
                 return self._put(root, record, encoded)
         raise ArchiveUnavailable(f"{record.subject.key}: its folder vanished {_ATTEMPTS} times; retry the put")
 
     def get(self, key: ByUid | ByName) -> Record:
         bad: list[BadRecord] = []
-        with self._opened() as root:
+        with self._open_root() as root:
             query = _query(key)
             found = [record for leaf in leaves(root, query, bad) for record in records_in(leaf, query, bad)]
         if bad and (not found or isinstance(key, ByName)):  # an unreadable record of a name may be the newest
             raise corrupt(bad[0])
         if not found:
             raise NotArchived(key)
-        return min(found, key=lambda record: place_of(record).order)
+        return min(found, key=lambda record: position_of(record).order)
 
     def search(self, query: Query) -> Page:
-        with self._opened() as root:
+        with self._open_root() as root:
             if query.limit is not None:
-                return searched_in_order(root, query, query.limit)
+                return search_in_order(root, query, query.limit)
             bad: list[BadRecord] = []
             records = (record for leaf in leaves(root, query, bad) for record in records_in(leaf, query, bad))
             return page_of(records, query, bad)
@@ -75,11 +75,11 @@ class RecordFolder:
     def delete(self, key: ByUid) -> None:
         file = record_file(key.uid)
         bad: list[BadRecord] = []
-        with self._opened() as root:
+        with self._open_root() as root:
             for leaf in leaves(root, _query(key), bad):
                 with suppress(FileNotFoundError):
                     os.stat(file, dir_fd=leaf.handle, follow_symlinks=False)
-                    with _locked(leaf.handle, self._lock_s, str(key)):
+                    with _lock_folder(leaf.handle, self._lock_s, str(key)):
                         os.unlink(file, dir_fd=leaf.handle)
                         os.fsync(leaf.handle)
                         _remove_if_empty(leaf)
@@ -89,7 +89,7 @@ class RecordFolder:
 
     def check(self) -> None:
         """Check that a file can be written and synced. Remove the files of writers that died."""
-        with self._opened() as root, _partial_folder(root) as partial:
+        with self._open_root() as root, _partial_folder(root) as partial:
             _sweep(partial)
             with _new_file(partial) as (_, file):
                 _write(file, b"{}")
@@ -102,9 +102,9 @@ class RecordFolder:
             folders = [root]
             way = way_of(record.subject)
             for name in way:
-                folders.append(stack.enter_context(_made(folders[-1], name, way)))
+                folders.append(stack.enter_context(_open_subfolder(folders[-1], name, way)))
             leaf = Leaf(way, folders[-1], (folders[1], folders[2]))
-            stack.enter_context(_locked(leaf.handle, self._lock_s, str(record.subject.key)))
+            stack.enter_context(_lock_folder(leaf.handle, self._lock_s, str(record.subject.key)))
             with suppress(BadRecord):  # an unreadable record is replaced
                 stored = read_file(leaf, file)
                 if stored is not None:
@@ -118,7 +118,7 @@ class RecordFolder:
                 os.fsync(folder)
 
     @contextmanager
-    def _opened(self) -> Iterator[int]:
+    def _open_root(self) -> Iterator[int]:
         """Open ROOT. ROOT itself may be a link, because the administrator configured it."""
         try:
             root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -133,7 +133,7 @@ class RecordFolder:
 
 
 @contextmanager
-def _made(parent: int, name: str, way: tuple[str, ...]) -> Iterator[int]:
+def _open_subfolder(parent: int, name: str, way: tuple[str, ...]) -> Iterator[int]:
     with suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=parent)
     try:
@@ -150,7 +150,7 @@ def _made(parent: int, name: str, way: tuple[str, ...]) -> Iterator[int]:
 
 @contextmanager
 def _partial_folder(root: int) -> Iterator[int]:
-    with _made(root, _PARTIAL, (_PARTIAL,)) as handle:
+    with _open_subfolder(root, _PARTIAL, (_PARTIAL,)) as handle:
         yield handle
 
 
@@ -188,7 +188,7 @@ def _sweep(partial: int) -> None:
 
 
 @contextmanager
-def _locked(folder: int, patience_s: float, whom: str) -> Iterator[None]:
+def _lock_folder(folder: int, patience_s: float, whom: str) -> Iterator[None]:
     """Lock the folder of one name for this call; `ArchiveUnavailable` if another process holds the lock.
 
     A process that is stopped during a put holds the lock until it continues or is killed. Its object waits, because a

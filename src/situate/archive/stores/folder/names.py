@@ -20,9 +20,9 @@ SUFFIX: Final = ".json"
 
 _PLAIN: Final = frozenset((string.ascii_lowercase + string.digits + "-.").encode())
 _PLAIN_KIND: Final = _PLAIN | frozenset(string.ascii_uppercase.encode())
-_OF_THE_CLUSTER: Final = "_"
+_CLUSTER_SCOPED: Final = "_"
 """The folder of objects without a namespace; escaping never yields this name."""
-_SHORTENED: Final = "%~"
+_SHORTENED_NAME: Final = "%~"
 """Separates the beginning of a long text from its digest; escaping never yields it."""
 _NAME: Final = re.compile(r"(?:[a-z0-9.-]|%[0-9A-F]{2})+", re.ASCII)
 _KIND: Final = re.compile(r"(?:[a-z0-9.-]|%[0-9A-F]{2})*(?:_|%~)(?:[A-Za-z0-9.~-]|%[0-9A-F]{2}|%~)*", re.ASCII)
@@ -35,19 +35,19 @@ def kind_folder(kind: GroupKind) -> str:
     Capitals of the kind stay. Kinds that differ only in case share a folder on some file systems, but their UIDs
     differ.
     """
-    return _short(f"{_escaped(kind.group, _PLAIN)}_{_escaped(kind.kind, _PLAIN_KIND)}", f"{kind.group}_{kind.kind}")
+    return _shorten(f"{_escape(kind.group, _PLAIN)}_{_escape(kind.kind, _PLAIN_KIND)}", f"{kind.group}_{kind.kind}")
 
 
 def namespace_folder(namespace: str) -> str:
-    return name_folder(namespace) if namespace else _OF_THE_CLUSTER
+    return name_folder(namespace) if namespace else _CLUSTER_SCOPED
 
 
 def name_folder(name: str) -> str:
-    return _short(_escaped(name, _PLAIN), name)
+    return _shorten(_escape(name, _PLAIN), name)
 
 
 def record_file(uid: str) -> str:
-    return _short(_escaped(uid, _PLAIN), uid, LONGEST - len(SUFFIX)) + SUFFIX
+    return _shorten(_escape(uid, _PLAIN), uid, LONGEST - len(SUFFIX)) + SUFFIX
 
 
 def text_of(folder: str) -> str | None:
@@ -55,15 +55,15 @@ def text_of(folder: str) -> str | None:
 
     Then the name was shortened, or another program made the folder.
     """
-    if folder == _OF_THE_CLUSTER:
+    if folder == _CLUSTER_SCOPED:
         return ""
     if not _NAME.fullmatch(folder):
         return None
     try:
-        text = _unescaped(folder)
+        text = _unescape(folder)
     except UnicodeDecodeError:
         return None
-    return text if _escaped(text, _PLAIN) == folder else None
+    return text if _escape(text, _PLAIN) == folder else None
 
 
 def is_text_folder(folder: str) -> bool:
@@ -76,7 +76,7 @@ def is_kind_folder(folder: str) -> bool:
     return bool(_KIND.fullmatch(folder))
 
 
-def _escaped(text: str, plain: frozenset[int]) -> str:
+def _escape(text: str, plain: frozenset[int]) -> str:
     """Escape a text. A dot stays except at the beginning, where it would hide the file or lead to a parent."""
     encoded = text.encode()
     return "".join(
@@ -85,14 +85,14 @@ def _escaped(text: str, plain: frozenset[int]) -> str:
     )
 
 
-def _unescaped(name: str) -> str:
+def _unescape(name: str) -> str:
     head, *parts = name.split("%")
     encoded = head.encode() + b"".join(bytes((int(part[:2], 16),)) + part[2:].encode() for part in parts)
     return encoded.decode()
 
 
-def _short(escaped: str, text: str, longest: int = LONGEST) -> str:
+def _shorten(escaped: str, text: str, longest: int = LONGEST) -> str:
     if len(escaped) <= longest:
         return escaped
-    tail = _SHORTENED + hashlib.sha256(text.encode()).hexdigest()[:40]
+    tail = _SHORTENED_NAME + hashlib.sha256(text.encode()).hexdigest()[:40]
     return escaped[: longest - len(tail)] + tail

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from situate.archive.records.query import Page, Query, matches, page_of, place_of
+from situate.archive.records.query import Page, Query, matches, page_of, position_of
 from situate.archive.records.record import BadRecord, Record
-from situate.archive.stores.folder.tree import entered, files_in, glimpsed, leaves, read_record
+from situate.archive.stores.folder.tree import files_in, leaves, open_leaf, read_archiving_time, read_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class _File:
     archived_at: datetime
 
 
-def searched_in_order(root: int, query: Query, limit: int) -> Page:
+def search_in_order(root: int, query: Query, limit: int) -> Page:
     """Return the page as `page_of` does for all records.
 
     An unreadable record is reported on the page of the time in its first bytes. If they contain no time, it is reported
@@ -30,16 +30,16 @@ def searched_in_order(root: int, query: Query, limit: int) -> Page:
     found: list[Record] = []
     lost: list[BadRecord] = []
     misplaced: list[tuple[datetime, BadRecord]] = []
-    for file in _from_newest(root, query, found, lost):
-        if len(found) > limit and file.archived_at < _end(found, limit):
+    for file in _files_newest_first(root, query, found, lost):
+        if len(found) > limit and file.archived_at < _page_end(found, limit):
             break
-        with entered(root, file.way) as leaf:
+        with open_leaf(root, file.way) as leaf:
             try:
                 record = None if leaf is None else read_record(leaf, file.name)
             except BadRecord as error:
                 misplaced.append((file.archived_at, error))
                 continue
-        if record is not None and _fits(record, query):
+        if record is not None and _matches_page(record, query):
             found.append(record)
     page = page_of(found, query, lost)
     last = page.records[-1].archived_at if page.continue_ else None
@@ -52,12 +52,12 @@ def searched_in_order(root: int, query: Query, limit: int) -> Page:
     return Page(page.records, page.continue_, (*page.corrupt, *here))
 
 
-def _from_newest(root: int, query: Query, found: list[Record], lost: list[BadRecord]) -> list[_File]:
+def _files_newest_first(root: int, query: Query, found: list[Record], lost: list[BadRecord]) -> list[_File]:
     """Return the files that may match and are not before the page. Files without a time in the first bytes are read."""
     files = []
     for leaf in leaves(root, query, lost):
         for name in files_in(leaf, query):
-            archived_at = glimpsed(leaf, name)
+            archived_at = read_archiving_time(leaf, name)
             if archived_at is not None:
                 files.append(_File(leaf.way, name, archived_at))
                 continue
@@ -66,7 +66,7 @@ def _from_newest(root: int, query: Query, found: list[Record], lost: list[BadRec
             except BadRecord as error:
                 lost.append(error)
                 continue
-            if record is not None and _fits(record, query):
+            if record is not None and _matches_page(record, query):
                 found.append(record)
     if query.after is not None:
         start = query.after.archived_at
@@ -74,10 +74,10 @@ def _from_newest(root: int, query: Query, found: list[Record], lost: list[BadRec
     return sorted(files, key=lambda file: file.archived_at, reverse=True)
 
 
-def _fits(record: Record, query: Query) -> bool:
-    return matches(record, query) and (query.after is None or place_of(record).order > query.after.order)
+def _matches_page(record: Record, query: Query) -> bool:
+    return matches(record, query) and (query.after is None or position_of(record).order > query.after.order)
 
 
-def _end(found: list[Record], limit: int) -> datetime:
+def _page_end(found: list[Record], limit: int) -> datetime:
     """Return the archiving time of the first record after the page, as far as known."""
     return sorted((record.archived_at for record in found), reverse=True)[limit]

@@ -35,7 +35,7 @@ LARGEST: Final = 16 << 20
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FEW: Final = 100
 """Up to this many folders are opened by name; for more, the parent is listed first."""
-_GLIMPSE: Final = 128
+_HEAD_BYTES: Final = 128
 _HEAD: Final = re.compile(rb'\{"apiVersion":"archive\.situate\.dev/v1","archivedAt":"([0-9TZ:.-]{1,40})"')
 """The beginning of the output of `encode_record`."""
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe in a file's place must not block
@@ -69,12 +69,12 @@ def leaves(root: int, query: Query, bad: list[BadRecord]) -> Iterator[Leaf]:
     names = None if query.names is None else sorted(set(map(name_folder, query.names)))
     for kind, in_kind in _folders(root, (), kinds, is_kind_folder, bad):
         for namespace, in_namespace in _folders(in_kind, (kind,), namespaces, is_text_folder, bad):
-            for name, leaf in _folders(in_namespace, (kind, namespace), names, _wanted(query), bad):
+            for name, leaf in _folders(in_namespace, (kind, namespace), names, _name_test(query), bad):
                 yield Leaf((kind, namespace, name), leaf, (in_kind, in_namespace))
 
 
 @contextmanager
-def entered(root: int, way: tuple[str, str, str]) -> Iterator[Leaf | None]:
+def open_leaf(root: int, way: tuple[str, str, str]) -> Iterator[Leaf | None]:
     """Open the folder of one name; None if it no longer exists, or is not a folder."""
     with ExitStack() as stack:
         handles = [root]
@@ -96,7 +96,7 @@ def files_in(leaf: Leaf, query: Query) -> list[str]:
     return [file for file in files if file.endswith(SUFFIX) and not file.startswith(".")]
 
 
-def glimpsed(leaf: Leaf, file: str) -> datetime | None:
+def read_archiving_time(leaf: Leaf, file: str) -> datetime | None:
     """Return the archiving time from the first bytes of a file; None if they differ from our format."""
     try:
         handle = os.open(file, _FILE, dir_fd=leaf.handle)
@@ -105,7 +105,7 @@ def glimpsed(leaf: Leaf, file: str) -> datetime | None:
             return None
         raise
     try:
-        head = _HEAD.match(os.read(handle, _GLIMPSE) if stat.S_ISREG(os.fstat(handle).st_mode) else b"")
+        head = _HEAD.match(os.read(handle, _HEAD_BYTES) if stat.S_ISREG(os.fstat(handle).st_mode) else b"")
         return None if head is None else parse_time(head[1].decode())
     except BadTime:
         return None
@@ -160,7 +160,7 @@ def read_file(leaf: Leaf, file: str) -> bytes | None:
         os.close(handle)
 
 
-def _wanted(query: Query) -> Callable[[str], bool]:
+def _name_test(query: Query) -> Callable[[str], bool]:
     """Return a test whether a name's folder may match the query. A shortened name may always match."""
 
     def wanted(folder: str) -> bool:

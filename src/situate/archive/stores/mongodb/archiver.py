@@ -40,7 +40,7 @@ from situate.archive.protocol import (
     ArchiveUnavailable,
     NotArchived,
 )
-from situate.archive.records.query import Page, Query, place_of, token
+from situate.archive.records.query import Page, Query, page_token, position_of
 from situate.archive.records.record import BadRecord, ByName, ByUid, Record
 from situate.archive.stores.mongodb.documents import (
     INDEXES,
@@ -51,21 +51,21 @@ from situate.archive.stores.mongodb.documents import (
     identity,
     name_in,
     record_in,
-    replaceable,
+    replaceable_filter,
 )
-from situate.archive.stores.stored_bytes import conflict, corrupt
+from situate.archive.stores.stored_bytes import conflict_error, corrupt
 
 DATABASE: Final = "situate"
 COLLECTION: Final = "archive"
 
 _TOO_LARGE: Final = frozenset({10334, 17419, 17420, 17280})
 """BSONObjectTooLarge, and its old numbers for updates, upserts and index keys."""
-_TROUBLED: Final = frozenset({1, 14031})
+_TEMPORARY_CODES: Final = frozenset({1, 14031})
 """InternalError and OutOfDiskSpace: problems of the server itself that may pass. SecantusDB returns the first one
 for a full disk."""
 _ATTEMPTS: Final = 50
 """Maximum attempts of a put. Each failed attempt means that another put or delete of the same object succeeded."""
-_FAREWELL_S: Final = 1.0
+_CLOSE_S: Final = 1.0
 """Limit for ending the sessions at the server; the driver would search for an absent server for 30 s."""
 _BATCH: Final = 100
 """Documents per response, each up to some megabytes."""
@@ -110,10 +110,10 @@ class MongoArchiver:
         document = document_of(record)
         what = f"put {record.subject.key}"
         for _ in range(_ATTEMPTS):
-            with self._failures(what):
-                await self._lay_out()
+            with self._translate_errors(what):
+                await self._create_indexes()
                 try:
-                    await self._records.replace_one(replaceable(record), document, upsert=True)
+                    await self._records.replace_one(replaceable_filter(record), document, upsert=True)
                 except DuplicateKeyError:
                     if not await self._replace_older(record, document):
                         continue
@@ -129,7 +129,7 @@ class MongoArchiver:
                     wanted |= {"namespace": place[0], "name": place[1]}
             case ByName(kind, namespace, name):
                 wanted = {"group": kind.group, "kind": kind.kind, "namespace": namespace, "name": name}
-        with self._failures(f"get {key}"):
+        with self._translate_errors(f"get {key}"):
             document = await self._records.find_one(wanted, sort=list(ORDER))
         if document is None:
             raise NotArchived(key)
@@ -141,11 +141,11 @@ class MongoArchiver:
     async def search(self, query: Query) -> Page:
         records: list[Record] = []
         unreadable: list[BadRecord] = []
-        with self._failures("search"):
+        with self._translate_errors("search"):
             async with self._records.find(filter_of(query), sort=list(ORDER), batch_size=_batch(query)) as found:
                 async for document in found:
                     if query.limit is not None and len(records) == query.limit:
-                        return Page(tuple(records), token(query, place_of(records[-1])), tuple(unreadable))
+                        return Page(tuple(records), page_token(query, position_of(records[-1])), tuple(unreadable))
                     try:
                         records.append(record_in(document, self._where(document)))
                     except BadRecord as error:
@@ -153,18 +153,18 @@ class MongoArchiver:
         return Page(tuple(records), corrupt=tuple(unreadable))
 
     async def delete(self, key: ByUid) -> None:
-        with self._failures(f"delete {key}"):
+        with self._translate_errors(f"delete {key}"):
             await self._records.delete_one(identity(key.kind, key.uid))
 
     async def check(self) -> None:
-        with self._failures("check"):
+        with self._translate_errors("check"):
             self._laid_out = False
-            await self._lay_out()
+            await self._create_indexes()
             # Changes nothing, because no document has this id. The server refuses it to clients that may not write.
             await self._records.update_one({"_id": ObjectId()}, {"$set": {"checked": True}})
 
     async def close(self) -> None:
-        with pymongo.timeout(_FAREWELL_S):
+        with pymongo.timeout(_CLOSE_S):
             await self._client.close()
 
     async def _replace_older(self, record: Record, document: Mapping[str, Any]) -> bool:
@@ -180,12 +180,12 @@ class MongoArchiver:
         except BadRecord:
             newer = False  # any record may replace an unreadable one
         if newer:
-            raise conflict(record)
+            raise conflict_error(record)
         same = {"_id": present["_id"], "record": present.get("record"), "version": present.get("version")}
         done = await self._records.replace_one(same, document)
         return done.matched_count == 1
 
-    async def _lay_out(self) -> None:
+    async def _create_indexes(self) -> None:
         """Create missing indexes. Without the unique index, two concurrent first puts would make two records."""
         if self._laid_out:
             return
@@ -211,7 +211,7 @@ class MongoArchiver:
         return f"{name_in(document)} in {self._name}"
 
     @contextmanager
-    def _failures(self, what: str) -> Iterator[None]:
+    def _translate_errors(self, what: str) -> Iterator[None]:
         try:
             yield
         except (PyMongoError, BSONError, OverflowError) as error:
@@ -226,20 +226,20 @@ def _failure(where: str, error: Exception) -> ArchiveError:
     """Translate an error. Of the driver's text, only the error name and the server's short message hold no address."""
     match error:
         case DocumentTooLarge():
-            return _too_large(where)
+            return _too_large_error(where)
         case OperationFailure(code=int(code)) if code in _TOO_LARGE:
-            return _too_large(where)
+            return _too_large_error(where)
         case InvalidDocument() | BSONError() | OverflowError():
             return ArchiveRefused(f"{where}: BSON cannot represent the record: {error!s:.200}")
         case AutoReconnect() | ConnectionFailure() | ExecutionTimeout() | WTimeoutError() | WaitQueueTimeoutError():
             return ArchiveUnavailable(
                 f"{where}: no answer in time ({type(error).__name__}); check that the server runs"
             )
-        case OperationFailure(code=code) if code in _TROUBLED or _passes(error):
-            return ArchiveUnavailable(f"{where}: {_said(error)}")
+        case OperationFailure(code=code) if code in _TEMPORARY_CODES or _is_temporary(error):
+            return ArchiveUnavailable(f"{where}: {_error_text(error)}")
         case OperationFailure():
             return ArchiveRefused(
-                f"{where}: {_said(error)}; check the permissions of the user and the log of the server"
+                f"{where}: {_error_text(error)}; check the permissions of the user and the log of the server"
             )
         case _ if isinstance(error, PyMongoError) and error.timeout:
             return ArchiveUnavailable(
@@ -249,16 +249,16 @@ def _failure(where: str, error: Exception) -> ArchiveError:
             return ArchiveRefused(f"{where}: {type(error).__name__}")
 
 
-def _passes(error: OperationFailure) -> bool:
+def _is_temporary(error: OperationFailure) -> bool:
     """Return whether a retry may help, as the server says: elections, shutdown, failed write concerns."""
     labels = ("RetryableWriteError", "TransientTransactionError", "RetryableError", "SystemOverloadedError")
     return any(error.has_error_label(label) for label in labels) or "writeConcernErrors" in (error.details or {})
 
 
-def _said(error: OperationFailure) -> str:
+def _error_text(error: OperationFailure) -> str:
     details = error.details or {}
     return f"{details.get('codeName') or type(error).__name__} ({error.code}): {details.get('errmsg', '')!s:.200}"
 
 
-def _too_large(where: str) -> ArchiveTooLarge:
+def _too_large_error(where: str) -> ArchiveTooLarge:
     return ArchiveTooLarge(f"{where}: MongoDB accepts no document above 16 MiB")

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from situate.archive.records.query import Place, Query
+from situate.archive.records.query import Query, RecordPosition
 from situate.archive.records.record import BadRecord, GroupKind, Record, encode_record, parse_record, version_number
 from situate.objects.selection.label_selectors import Requirement
 
@@ -75,7 +75,7 @@ def identity(kind: GroupKind, uid: str) -> dict[str, Any]:
     return {"group": kind.group, "kind": kind.kind, "uid": uid}
 
 
-def replaceable(record: Record) -> dict[str, Any]:
+def replaceable_filter(record: Record) -> dict[str, Any]:
     """Return the filter for the document of the object, unless it holds a newer version (`Record.replaces`)."""
     found = identity(record.subject.group_kind, record.subject.uid)
     version = version_number(record.subject.resource_version)
@@ -94,11 +94,11 @@ def filter_of(query: Query) -> dict[str, Any]:
     conditions += [{"name": {"$regex": pattern}} for pattern in _patterns(query)]
     exact = {"uid": query.uid, "ownerUid": query.owner_uid, "successful": query.successful, "reason": query.reason}
     conditions += [{name: {"$eq": value}} for name, value in exact.items() if value is not None]
-    conditions += _within("completedAt", query.completed_since, query.completed_before)
-    conditions += _within("archivedAt", query.archived_since, query.archived_before)
-    conditions += [_labelled(requirement) for requirement in query.selector.requirements]
+    conditions += _time_bounds("completedAt", query.completed_since, query.completed_before)
+    conditions += _time_bounds("archivedAt", query.archived_since, query.archived_before)
+    conditions += [_label_filter(requirement) for requirement in query.selector.requirements]
     if query.after is not None:
-        conditions.append(_behind(query.after))
+        conditions.append(_position_filter(query.after))
     return {"$and": conditions} if conditions else {}
 
 
@@ -108,13 +108,13 @@ def _patterns(query: Query) -> list[str]:
     return [form.format(re.escape(text)) for text, form in parts if text]
 
 
-def _within(name: str, since: datetime | None, before: datetime | None) -> list[dict[str, Any]]:
+def _time_bounds(name: str, since: datetime | None, before: datetime | None) -> list[dict[str, Any]]:
     """Return the bounds of a time. A comparison with a number is false for null."""
     bounds = (("$gte", since), ("$lt", before))
     return [{name: {operator: _micros(moment)}} for operator, moment in bounds if moment is not None]
 
 
-def _labelled(requirement: Requirement) -> dict[str, Any]:
+def _label_filter(requirement: Requirement) -> dict[str, Any]:
     """Return the filter for a label. The key is a value, because dots in a field name would mean a path."""
     one_of = {"labels": {"$elemMatch": {"key": requirement.key, "value": {"$in": sorted(requirement.values)}}}}
     match requirement.operator:
@@ -130,7 +130,7 @@ def _labelled(requirement: Requirement) -> dict[str, Any]:
             raise AssertionError(f"a query has no operator {operator!r}")
 
 
-def _behind(place: Place) -> dict[str, Any]:
+def _position_filter(place: RecordPosition) -> dict[str, Any]:
     later: dict[str, Any] = {"kind": {"$gt": place.kind}}
     for name, value in (("group", place.group), ("uid", place.uid)):
         later = {"$or": [{name: {"$gt": value}}, {name: {"$eq": value}, **later}]}

@@ -22,7 +22,7 @@ _MOST_LISTINGS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowed:
+class CandidateKeys:
     """The keys that may match a query: one of the listings returns them, and `wanted` accepts them."""
 
     prefixes: tuple[str, ...]
@@ -42,24 +42,24 @@ def uid_key(kind: GroupKind, uid: str) -> str:
     return "/".join((UIDS, kind_folder(kind), record_file(uid)))
 
 
-def leads_to(content: bytes, kind: GroupKind, uid: str) -> str | None:
+def pointer_target(content: bytes, kind: GroupKind, uid: str) -> str | None:
     """Return the record's key in a `.uids/…` object; None if it contains anything else."""
     try:
         key = content.decode("ascii")
     except UnicodeDecodeError:
         return None
-    return key if is_record(key) and of_uid(key, kind, uid) else None
+    return key if is_record(key) and is_key_of_uid(key, kind, uid) else None
 
 
 def is_record(key: str) -> bool:
     return key.count("/") == 3 and not key.startswith(".") and key.endswith(".json")
 
 
-def of_uid(key: str, kind: GroupKind, uid: str) -> bool:
+def is_key_of_uid(key: str, kind: GroupKind, uid: str) -> bool:
     return key.startswith(kind_folder(kind) + "/") and key.endswith("/" + record_file(uid))
 
 
-def narrowed(query: Query) -> Narrowed:
+def candidate_keys(query: Query) -> CandidateKeys:
     """Return the keys that may match by their text; the record itself decides the rest."""
     kind = "" if query.kind is None else kind_folder(query.kind)
     namespaces = None if query.namespaces is None else sorted({namespace_folder(each) for each in query.namespaces})
@@ -74,7 +74,7 @@ def narrowed(query: Query) -> Narrowed:
             (namespaces is None or namespace in namespaces)
             and (names is None or name in names)
             and (file is None or uid == file)
-            and _named(query, name)
+            and _may_match_name(query, name)
         )
 
     prefixes: tuple[str, ...] = (kind,)
@@ -84,10 +84,10 @@ def narrowed(query: Query) -> Narrowed:
             prefixes = tuple(f"{prefix}/{name}" for prefix in prefixes for name in names)
     if namespaces == [] or names == []:
         prefixes = ()
-    return Narrowed(prefixes, wanted)
+    return CandidateKeys(prefixes, wanted)
 
 
-def _named(query: Query, folder: str) -> bool:
+def _may_match_name(query: Query, folder: str) -> bool:
     """Return whether the name may match. A shortened name may always match."""
     name = text_of(folder)
     return name is None or (query.substring in name and name.startswith(query.prefix) and name.endswith(query.suffix))

@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,60})</Code>")
 _STATUS: Final = re.compile(r"status code: ([0-9]{3})")
-_UNREAD: Final = re.compile(r"credential provider: ValueError: ([^\n]{1,400})")
+_UNREADABLE_CREDENTIALS: Final = re.compile(r"credential provider: ValueError: ([^\n]{1,400})")
 """The error of `situate.archive.stores.s3.settings` about a credentials file."""
 _ABSENT: Final = (NotFoundError, FileNotFoundError)
 _TOO_LARGE: Final = ("EntityTooLarge", "KeyTooLongError", "MaxMessageLengthExceeded")
-_RACED: Final = ("ConditionalRequestConflict", "OperationAborted")
-_PASSING: Final = (408, 409, 425, 429)
+_CONFLICT_CODES: Final = ("ConditionalRequestConflict", "OperationAborted")
+_TEMPORARY_STATUSES: Final = (408, 409, 425, 429)
 
 
-class Put(Enum):
+class PutResult(Enum):
     """The result of a conditional put."""
 
     DONE = "done"
@@ -52,7 +52,7 @@ class Put(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredObject:
     """An object as read."""
 
     body: bytes
@@ -60,7 +60,7 @@ class Stored:
     """Identifies this content for `replace`."""
 
 
-class Objects:
+class BucketObjects:
     """The objects below the archive's prefix. At most `parallel` requests run at the same time."""
 
     def __init__(self, store: S3Store, name: str, parallel: int) -> None:
@@ -68,25 +68,25 @@ class Objects:
         self._store = store
         self._turns = asyncio.Semaphore(parallel)
 
-    async def create(self, key: str, body: bytes) -> Put:
+    async def create(self, key: str, body: bytes) -> PutResult:
         """Put an object if there is none."""
         return await self._put(key, body, "create")
 
-    async def replace(self, key: str, body: bytes, tag: str) -> Put:
+    async def replace(self, key: str, body: bytes, tag: str) -> PutResult:
         """Put an object if its content is still the one that the tag identifies."""
         return await self._put(key, body, {"e_tag": tag})
 
     async def overwrite(self, key: str, body: bytes) -> None:
         await self._put(key, body, "overwrite")
 
-    async def read(self, key: str) -> Stored | None:
+    async def read(self, key: str) -> StoredObject | None:
         """Return an object; None if there is none. The body of an object larger than any record is not read."""
-        async with self._turn(f"get {key}"):
+        async with self._request_slot(f"get {key}"):
             try:
                 found = await obstore.get_async(self._store, key)
                 if found.meta["size"] > LARGEST:
-                    return Stored(b"", found.meta["e_tag"] or "")
-                return Stored(bytes(await found.bytes_async()), found.meta["e_tag"] or "")
+                    return StoredObject(b"", found.meta["e_tag"] or "")
+                return StoredObject(bytes(await found.bytes_async()), found.meta["e_tag"] or "")
             except _ABSENT as error:
                 if _code(error) == "NoSuchBucket":
                     raise
@@ -95,34 +95,34 @@ class Objects:
     async def delete(self, keys: Sequence[str]) -> None:
         """Delete objects. Absent ones count as deleted."""
         for key in keys:
-            async with self._turn(f"delete {key}"):
+            async with self._request_slot(f"delete {key}"):
                 try:
                     await obstore.delete_async(self._store, key)
                 except _ABSENT as error:
                     if _code(error) == "NoSuchBucket":
                         raise
 
-    async def below(self, prefix: str) -> list[str]:
+    async def keys_below(self, prefix: str) -> list[str]:
         """Return all keys below a prefix of whole parts; below the empty prefix, all keys of records' kinds."""
         if not prefix:
-            async with self._turn("list kinds"):
+            async with self._request_slot("list kinds"):
                 kinds = (await obstore.list_with_delimiter_async(self._store))["common_prefixes"]
-            found = [await self.below(kind) for kind in kinds if not kind.startswith(".")]
+            found = [await self.keys_below(kind) for kind in kinds if not kind.startswith(".")]
             return [key for keys in found for key in keys]
-        async with self._turn(f"list {prefix}"):
+        async with self._request_slot(f"list {prefix}"):
             return [entry["path"] async for batch in obstore.list(self._store, prefix) for entry in batch]
 
-    async def since(self, prefix: str) -> list[tuple[str, datetime]]:
+    async def keys_with_times(self, prefix: str) -> list[tuple[str, datetime]]:
         """Return the keys below a prefix, and the time of each write by the server's clock."""
-        async with self._turn(f"list {prefix}"):
+        async with self._request_slot(f"list {prefix}"):
             return [
                 (entry["path"], entry["last_modified"])
                 async for batch in obstore.list(self._store, prefix)
                 for entry in batch
             ]
 
-    async def _put(self, key: str, body: bytes, mode: PutMode) -> Put:
-        async with self._turn(f"put {key}"):
+    async def _put(self, key: str, body: bytes, mode: PutMode) -> PutResult:
+        async with self._request_slot(f"put {key}"):
             try:
                 await obstore.put_async(
                     self._store,
@@ -133,20 +133,20 @@ class Objects:
                     use_multipart=False,
                 )
             except (AlreadyExistsError, PreconditionError):
-                return Put.REFUSED
+                return PutResult.REFUSED
             except _ABSENT as error:
                 # An object to be replaced is gone by now; without a bucket, no put is possible.
                 if mode in ("create", "overwrite") or _code(error) == "NoSuchBucket":
                     raise
-                return Put.REFUSED
+                return PutResult.REFUSED
             except BaseError as error:
-                if mode != "overwrite" and _code(error) in _RACED:
-                    return Put.REFUSED
+                if mode != "overwrite" and _code(error) in _CONFLICT_CODES:
+                    return PutResult.REFUSED
                 raise
-            return Put.DONE
+            return PutResult.DONE
 
     @asynccontextmanager
-    async def _turn(self, what: str) -> AsyncIterator[None]:
+    async def _request_slot(self, what: str) -> AsyncIterator[None]:
         async with self._turns:
             try:
                 yield
@@ -160,7 +160,7 @@ def _failure(where: str, error: Exception) -> ArchiveError:
     if code in _TOO_LARGE or status == 413:
         return ArchiveTooLarge(f"{where}: {said}: the object or its key is too large for the server")
     match error:
-        case UnauthenticatedError() if unread := _UNREAD.search(str(error)):
+        case UnauthenticatedError() if unread := _UNREADABLE_CREDENTIALS.search(str(error)):
             return ArchiveRefused(f"{where}: {unread[1]}")
         case PermissionDeniedError() | UnauthenticatedError():
             return ArchiveRefused(
@@ -172,7 +172,7 @@ def _failure(where: str, error: Exception) -> ArchiveError:
             )
         case NotFoundError() | FileNotFoundError():
             return ArchiveRefused(f"{where}: {said or 'not found'}; check bucket and endpoint")
-        case _ if 400 <= status < 500 and status not in _PASSING:
+        case _ if 400 <= status < 500 and status not in _TEMPORARY_STATUSES:
             return ArchiveRefused(f"{where}: {said}; check bucket, endpoint and permissions")
         case _:
             return ArchiveUnavailable(f"{where}: {said or 'no answer'}; check that the server runs and is reachable")

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from obstore.store import S3Store
 
-from situate.archive.stores.s3.signing import Keys, keys_of
+from situate.archive.stores.s3.signing import AccessKeys, keys_of
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig, S3Config, S3Credential
@@ -105,17 +105,17 @@ def store_of(settings: S3Settings, timeout_s: float) -> S3Store:
     )
 
 
-def keys_for(settings: S3Settings, environment: Mapping[str, str]) -> Callable[[], Keys | None]:
+def keys_for(settings: S3Settings, environment: Mapping[str, str]) -> Callable[[], AccessKeys | None]:
     """Return a source of keys for requests that the client library lacks; None where only the library has keys."""
 
-    def found() -> Keys | None:
+    def found() -> AccessKeys | None:
         if not settings.credentials_file:
             return keys_of(environment)
         try:
             credential = _CredentialsFile(Path(settings.credentials_file))()
         except ValueError:
             return None  # the library's own requests report it
-        return Keys(credential["access_key_id"], credential["secret_access_key"], credential.get("token") or "")
+        return AccessKeys(credential["access_key_id"], credential["secret_access_key"], credential.get("token") or "")
 
     return found
 

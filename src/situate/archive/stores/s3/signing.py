@@ -18,7 +18,7 @@ _EMPTY: Final = hashlib.sha256(b"").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class AccessKeys:
     """Access keys of an account."""
 
     access_key_id: str
@@ -27,8 +27,8 @@ class Keys:
     """Token of a session; empty for permanent keys."""
 
 
-def signed(
-    method: str, url: str, query: Sequence[tuple[str, str]], keys: Keys, region: str, now: datetime
+def sign_request(
+    method: str, url: str, query: Sequence[tuple[str, str]], keys: AccessKeys, region: str, now: datetime
 ) -> tuple[str, dict[str, str]]:
     """Return the URL with its query, and the headers. `url` has no query, and its path is percent-encoded as sent."""
     parts = urlsplit(url)
@@ -51,7 +51,7 @@ def signed(
     return f"{url}?{encoded}" if encoded else url, headers | {"authorization": told}
 
 
-def keys_of(environment: Mapping[str, str]) -> Keys | None:
+def keys_of(environment: Mapping[str, str]) -> AccessKeys | None:
     """Return the keys in the environment itself; None: there are none."""
     found = environment.get("AWS_ACCESS_KEY_ID", ""), environment.get("AWS_SECRET_ACCESS_KEY", "")
-    return Keys(*found, environment.get("AWS_SESSION_TOKEN", "")) if all(found) else None
+    return AccessKeys(*found, environment.get("AWS_SESSION_TOKEN", "")) if all(found) else None

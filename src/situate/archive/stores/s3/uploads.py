@@ -19,7 +19,7 @@ from yarl import URL
 
 from situate.archive.protocol import ArchiveUnavailable
 from situate.archive.stores.s3.settings import S3Settings
-from situate.archive.stores.s3.signing import Keys, signed
+from situate.archive.stores.s3.signing import AccessKeys, sign_request
 from situate.objects.values.timestamps import BadTime, parse_time
 
 ABANDONED: Final = timedelta(days=1)
@@ -32,7 +32,7 @@ _DONE: Final = (200, 204, 404)
 """404: another client was faster."""
 
 
-class NotSwept(Exception):
+class SweepUnsupported(Exception):
     """The server does not permit, or does not support, listing or aborting uploads. A retry changes nothing."""
 
 
@@ -52,33 +52,33 @@ class Uploads:
     """The uploads below the archive's prefix."""
 
     settings: S3Settings
-    keys: Callable[[], Keys | None]
+    keys: Callable[[], AccessKeys | None]
     """Called each time, because key files are rotated. None: there are no keys."""
     region: str
     timeout_s: float
 
     async def sweep(self, now: datetime) -> int:
-        """Abort the abandoned uploads, and return their number. Raises `NotSwept` and `ArchiveUnavailable`."""
+        """Abort the abandoned uploads, and return their number. Raises `SweepUnsupported` and `ArchiveUnavailable`."""
         keys = self.keys()
         if keys is None:
-            raise NotSwept("the only keys are those of the client library")
+            raise SweepUnsupported("the only keys are those of the client library")
         timeout = aiohttp.ClientTimeout(total=self.timeout_s)
         async with aiohttp.ClientSession(timeout=timeout, trust_env=True) as session:
             ended = 0
-            for upload in await self._begun(session, keys):
+            for upload in await self._list_uploads(session, keys):
                 if now - upload.begun > ABANDONED:
                     path = f"{self._bucket}/{quote(upload.key, safe='/-_.~')}"
-                    await self._ask(session, keys, "DELETE", path, [("uploadId", upload.id)])
+                    await self._send_request(session, keys, "DELETE", path, [("uploadId", upload.id)])
                     ended += 1
             return ended
 
-    async def _begun(self, session: aiohttp.ClientSession, keys: Keys) -> list[Upload]:
+    async def _list_uploads(self, session: aiohttp.ClientSession, keys: AccessKeys) -> list[Upload]:
         prefix = f"{self.settings.prefix}/" if self.settings.prefix else ""
         query = [("uploads", ""), ("prefix", prefix)]
         found: list[Upload] = []
         marker: list[tuple[str, str]] = []
         for _ in range(_PAGES):
-            page = _page(await self._ask(session, keys, "GET", self._bucket, [*query, *marker]))
+            page = _page(await self._send_request(session, keys, "GET", self._bucket, [*query, *marker]))
             found += (upload for upload in page.uploads if upload.key.startswith(prefix))
             if not page.further:
                 break
@@ -90,10 +90,10 @@ class Uploads:
         base = self.settings.endpoint or f"https://s3.{self.region}.amazonaws.com"
         return f"{base.rstrip('/')}/{quote(self.settings.bucket, safe='-_.~')}"
 
-    async def _ask(
-        self, session: aiohttp.ClientSession, keys: Keys, method: str, url: str, query: list[tuple[str, str]]
+    async def _send_request(
+        self, session: aiohttp.ClientSession, keys: AccessKeys, method: str, url: str, query: list[tuple[str, str]]
     ) -> bytes:
-        sent, headers = signed(method, url, query, keys, self.region, datetime.now(UTC))
+        sent, headers = sign_request(method, url, query, keys, self.region, datetime.now(UTC))
         try:
             async with session.request(method, URL(sent, encoded=True), headers=headers) as answer:
                 body = await answer.content.read(_LARGEST)
@@ -105,7 +105,7 @@ class Uploads:
             return body
         if answer.status >= 500 and answer.status != 501:
             raise ArchiveUnavailable(f"{self.settings.name}: list uploads: {answer.status}; see the log of the server")
-        raise NotSwept(f"{self.settings.name}: list and abort uploads: {answer.status}")
+        raise SweepUnsupported(f"{self.settings.name}: list and abort uploads: {answer.status}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class _Page:
 
 
 def _page(body: bytes) -> _Page:
-    """Parse a `ListMultipartUploadsResult`; `NotSwept` for anything else."""
+    """Parse a `ListMultipartUploadsResult`; `SweepUnsupported` for anything else."""
     try:
         root = ElementTree.fromstring(body)  # noqa: S314 - of the archive's own server; expat bounds what it expands
         uploads = [
@@ -125,7 +125,7 @@ def _page(body: bytes) -> _Page:
             if _name(each) == "Upload"
         ]
     except (ElementTree.ParseError, BadTime, LookupError) as error:
-        raise NotSwept(f"the server's list of uploads is not readable ({type(error).__name__})") from None
+        raise SweepUnsupported(f"the server's list of uploads is not readable ({type(error).__name__})") from None
     further: list[tuple[str, str]] = []
     if any(_name(each) == "IsTruncated" and (each.text or "").strip() == "true" for each in root):
         marks = {_name(each): each.text or "" for each in root}

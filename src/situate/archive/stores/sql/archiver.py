@@ -20,16 +20,16 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from situate.archive.protocol import ArchiveRefused, ArchiveUnavailable, NotArchived
-from situate.archive.records.query import Page, Query, token
+from situate.archive.records.query import Page, Query, page_token
 from situate.archive.records.record import BadRecord, ByName, ByUid, Record
-from situate.archive.stores.sql.errors import told
-from situate.archive.stores.sql.query import found_by, found_by_query
-from situate.archive.stores.sql.rows import label_rows_of, place_of_row, record_of_row, row_of
+from situate.archive.stores.sql.errors import translate_error
+from situate.archive.stores.sql.query import select_page, select_record
+from situate.archive.stores.sql.rows import label_rows_of, position_of_row, record_of_row, row_of
 from situate.archive.stores.sql.tables import LABELS, METADATA, RECORDS, SCHEMA, SCHEMA_VERSION
-from situate.archive.stores.stored_bytes import conflict, corrupt
+from situate.archive.stores.stored_bytes import conflict_error, corrupt
 
 _CONNECT_S: Final = 10
-_AGAIN_S: Final = 0.01
+_RETRY_S: Final = 0.01
 _DRIVERS: Final = {
     "sqlite": "sqlite+aiosqlite",
     "sqlite+aiosqlite": "sqlite+aiosqlite",
@@ -37,7 +37,7 @@ _DRIVERS: Final = {
     "postgres": "postgresql+psycopg",
     "postgresql+psycopg": "postgresql+psycopg",
 }
-_LAYING_OUT: Final = 0x7369747561746500
+_SCHEMA_LOCK: Final = 0x7369747561746500
 """PostgreSQL's advisory lock for creating the tables: two concurrent attempts would fail."""
 _IDENTITY: Final = ("grp", "kind", "uid")
 
@@ -55,7 +55,7 @@ class SqlArchiver:
         self._engine = _engine(url, timeout_s / 2, self._threads)
         self._timeout_s = timeout_s
         self._dialect = self._engine.dialect.name
-        self._name = f"the archive in {without_secrets(url)}"
+        self._name = f"the archive in {url_without_secrets(url)}"
         self._laid_out = False
 
     @classmethod
@@ -85,14 +85,14 @@ class SqlArchiver:
         async with self._transaction() as connection:
             result = await connection.execute(_UPSERTS[self._dialect], row)
             if result.rowcount == 0:
-                raise conflict(record)
+                raise conflict_error(record)
             await connection.execute(_DELETE_LABELS, {f"of_{name}": row[name] for name in _IDENTITY})
             if labels:
                 await connection.execute(sa.insert(LABELS), labels)
 
     async def get(self, key: ByUid | ByName) -> Record:
         async with self._transaction() as connection:
-            row = (await connection.execute(found_by(key))).first()
+            row = (await connection.execute(select_record(key))).first()
         if row is None:
             raise NotArchived(key)
         try:
@@ -102,7 +102,7 @@ class SqlArchiver:
 
     async def search(self, query: Query) -> Page:
         async with self._transaction() as connection:
-            rows = (await connection.execute(found_by_query(query, self._dialect))).all()
+            rows = (await connection.execute(select_page(query, self._dialect))).all()
         page = rows if query.limit is None else rows[: query.limit]
         records, bad = [], []
         for row in page:
@@ -110,7 +110,7 @@ class SqlArchiver:
                 records.append(record_of_row(row))
             except BadRecord as error:
                 bad.append(error)
-        continue_ = token(query, place_of_row(page[-1])) if len(rows) > len(page) else ""
+        continue_ = page_token(query, position_of_row(page[-1])) if len(rows) > len(page) else ""
         return Page(tuple(records), continue_, tuple(bad))
 
     async def delete(self, key: ByUid) -> None:
@@ -136,14 +136,14 @@ class SqlArchiver:
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[AsyncConnection]:
         if not self._laid_out:
-            async with self._connected() as connection:
-                await self._lay_out(connection)
+            async with self._connection() as connection:
+                await self._create_schema(connection)
             self._laid_out = True
-        async with self._connected() as connection:
+        async with self._connection() as connection:
             yield connection
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[AsyncConnection]:
+    async def _connection(self) -> AsyncIterator[AsyncConnection]:
         try:
             async with asyncio.timeout(self._timeout_s), self._engine.begin() as connection:
                 yield connection
@@ -151,14 +151,14 @@ class SqlArchiver:
             what = f"{self._name}: no answer within {self._timeout_s:g} s; a retry may succeed"
             raise ArchiveUnavailable(what) from error
         except sa.exc.SQLAlchemyError as error:
-            raise told(error, self._name) from error
+            raise translate_error(error, self._name) from error
 
-    async def _lay_out(self, connection: AsyncConnection) -> None:
+    async def _create_schema(self, connection: AsyncConnection) -> None:
         if not await _has_schema(connection):
             if self._dialect == "sqlite":
                 await connection.exec_driver_sql("BEGIN IMMEDIATE")
             else:
-                await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LAYING_OUT)))
+                await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
             if not await _has_schema(connection):
                 await connection.run_sync(METADATA.create_all)
                 await connection.execute(sa.insert(SCHEMA).values(version=SCHEMA_VERSION))
@@ -192,7 +192,7 @@ async def _has_schema(connection: AsyncConnection) -> bool:
     return await connection.run_sync(lambda sync: sa.inspect(sync).has_table(SCHEMA.name))
 
 
-def without_secrets(url: sa.URL) -> str:
+def url_without_secrets(url: sa.URL) -> str:
     """Return the location of the database without user and options: options may contain passwords."""
     port = f":{url.port}" if url.port else ""
     return f"{url.get_backend_name()}://{url.host or ''}{port}/{url.database or ''}"
@@ -219,8 +219,8 @@ def _engine(url: sa.URL, busy_s: float, threads: set[Thread]) -> AsyncEngine:
         if sqlite_file
         else {"connect_timeout": _CONNECT_S, "prepare_threshold": None},
         hide_parameters=True,
-        json_serializer=_as_it_is,
-        json_deserializer=_as_text,
+        json_serializer=_same_text,
+        json_deserializer=_decode_text,
         pool_pre_ping=not sqlite_file,  # a file does not close its connections
     )
     set_up = (lambda raw, _: _set_up_sqlite(raw, busy_s)) if sqlite_file else _set_up_postgresql
@@ -228,11 +228,11 @@ def _engine(url: sa.URL, busy_s: float, threads: set[Thread]) -> AsyncEngine:
     return engine
 
 
-def _as_it_is(text: str) -> str:
+def _same_text(text: str) -> str:
     return text
 
 
-def _as_text(stored: str | bytes) -> str:
+def _decode_text(stored: str | bytes) -> str:
     """Decode bytes of PostgreSQL's client. In SQLite, invalid text stays as it is; reading the record reports it."""
     return stored.decode(errors="surrogateescape") if isinstance(stored, bytes) else stored
 
@@ -244,20 +244,20 @@ def _set_up_sqlite(connection: Any, busy_s: float) -> None:
     the same at that moment, as it does for locks. Therefore this is retried.
     """
     for pragma in ("synchronous=FULL", "foreign_keys=ON"):
-        _carry_out(connection, f"PRAGMA {pragma}")
+        _execute(connection, f"PRAGMA {pragma}")
     deadline = time.monotonic() + busy_s
     while True:
         try:
-            return _carry_out(connection, "PRAGMA journal_mode=WAL")
+            return _execute(connection, "PRAGMA journal_mode=WAL")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise
             if time.monotonic() > deadline:
                 raise
-        sa.util.await_only(asyncio.sleep(_AGAIN_S))
+        sa.util.await_only(asyncio.sleep(_RETRY_S))
 
 
-def _carry_out(connection: Any, statement: str) -> None:
+def _execute(connection: Any, statement: str) -> None:
     cursor = connection.cursor()
     cursor.execute(statement)
     cursor.close()
@@ -265,5 +265,5 @@ def _carry_out(connection: Any, statement: str) -> None:
 
 def _set_up_postgresql(connection: Any, _: object) -> None:
     """Set the time zone to UTC: the first and last possible years fit in no other time zone."""
-    _carry_out(connection, "SET TIME ZONE 'UTC'")
+    _execute(connection, "SET TIME ZONE 'UTC'")
     connection.commit()

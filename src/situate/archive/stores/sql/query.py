@@ -9,7 +9,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
-from situate.archive.records.query import Place, Query
+from situate.archive.records.query import Query, RecordPosition
 from situate.archive.records.record import ByName, ByUid
 from situate.archive.stores.sql.rows import stored_reason
 from situate.archive.stores.sql.tables import LABELS, MOMENT, RECORDS, TEXT
@@ -33,7 +33,7 @@ _SAME_RECORD: Final = sa.and_(
 )
 
 
-def found_by(key: ByUid | ByName) -> sa.Select[tuple[object, ...]]:
+def select_record(key: ByUid | ByName) -> sa.Select[tuple[object, ...]]:
     """Return the query for the one row of a UID, or for the newest row of a name."""
     rows = sa.select(RECORDS).where(_COLUMNS.grp == key.kind.group, _COLUMNS.kind == key.kind.kind)
     if isinstance(key, ByName):
@@ -45,7 +45,7 @@ def found_by(key: ByUid | ByName) -> sa.Select[tuple[object, ...]]:
     return rows.where(_COLUMNS.uid == key.uid)
 
 
-def found_by_query(query: Query, dialect: str) -> sa.Select[tuple[object, ...]]:
+def select_page(query: Query, dialect: str) -> sa.Select[tuple[object, ...]]:
     """Return the rows of the page, and one more row if there is another page. `dialect`: `postgresql` or `sqlite`."""
     rows = sa.select(RECORDS).where(*_conditions(query, dialect)).order_by(*_ORDER)
     return rows if query.limit is None else rows.limit(min(query.limit, _MOST - 1) + 1)
@@ -56,14 +56,14 @@ def _conditions(query: Query, dialect: str) -> Iterator[Condition]:
         yield _COLUMNS.grp == query.kind.group
         yield _COLUMNS.kind == query.kind.kind
     if query.namespaces is not None:
-        yield _among(_COLUMNS.namespace, query.namespaces, dialect)
+        yield _membership_condition(_COLUMNS.namespace, query.namespaces, dialect)
     if query.names is not None:
-        yield _among(_COLUMNS.name, query.names, dialect)
+        yield _membership_condition(_COLUMNS.name, query.names, dialect)
     yield from _literal_text(query, dialect)
     if query.selector.nothing:
         yield sa.false()
     for requirement in query.selector.requirements:
-        yield _labelled(requirement, dialect)
+        yield _label_condition(requirement, dialect)
     if query.uid is not None:
         yield _COLUMNS.uid == query.uid
     if query.owner_uid is not None:
@@ -82,10 +82,10 @@ def _conditions(query: Query, dialect: str) -> Iterator[Condition]:
         yield _COLUMNS.archived_at < query.archived_before
     if query.after is not None:
         yield _COLUMNS.archived_at <= query.after.archived_at  # weaker, but can use the index
-        yield _behind(query.after)
+        yield _position_condition(query.after)
 
 
-def _behind(place: Place) -> Condition:
+def _position_condition(place: RecordPosition) -> Condition:
     same_moment = sa.and_(
         _COLUMNS.archived_at == place.archived_at,
         sa.tuple_(_COLUMNS.uid, _COLUMNS.grp, _COLUMNS.kind)
@@ -113,18 +113,18 @@ def _literal_text(query: Query, dialect: str) -> Iterator[Condition]:
         yield name.endswith(query.suffix, autoescape=True)
 
 
-def _labelled(requirement: Requirement, dialect: str) -> Condition:
+def _label_condition(requirement: Requirement, dialect: str) -> Condition:
     """Return the condition on a label, with Kubernetes' meaning: an absent label is in no set, so `notin` matches."""
     labels = sa.select(LABELS.c.grp, LABELS.c.kind, LABELS.c.uid).where(LABELS.c.key == requirement.key)
     if requirement.operator in ("in", "notin"):
-        labels = labels.where(_among(LABELS.c.value, requirement.values, dialect))
+        labels = labels.where(_membership_condition(LABELS.c.value, requirement.values, dialect))
     if requirement.operator in ("notin", "!"):
         return sa.not_(sa.exists(labels.where(_SAME_RECORD).correlate(RECORDS)))
     # not `exists`: SQLite would scan every record; `in` starts from the label
     return sa.tuple_(_COLUMNS.grp, _COLUMNS.kind, _COLUMNS.uid).in_(labels)
 
 
-def _among(column: sa.Column[str], values: Iterable[str], dialect: str) -> Condition:
+def _membership_condition(column: sa.Column[str], values: Iterable[str], dialect: str) -> Condition:
     """Return the condition as one parameter for any number of values: databases accept some thousand parameters."""
     texts = sorted(set(values))
     if dialect == "sqlite":

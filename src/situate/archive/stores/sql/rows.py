@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from situate.archive.protocol import ArchiveCorrupt
 from situate.archive.records.canonical_json import mapping_at, read_json
-from situate.archive.records.query import Place
+from situate.archive.records.query import RecordPosition
 from situate.archive.records.record import (
     API_VERSION,
     KIND,
@@ -91,11 +91,11 @@ def record_of_row(row: Row) -> Record:
     return read_record(wire, where)
 
 
-def place_of_row(row: Row) -> Place:
+def position_of_row(row: Row) -> RecordPosition:
     """Return the position of a row in the order of queries, even if the record is unreadable."""
     if not isinstance(row.archived_at, datetime):  # such as month 13, which the table accepts
         raise ArchiveCorrupt(_where(row), "archivedAt", f"found {row.archived_at!r:.80}, allowed: a time")
-    return Place(row.archived_at, row.uid, row.grp, row.kind)
+    return RecordPosition(row.archived_at, row.uid, row.grp, row.kind)
 
 
 def stored_reason(reason: str) -> str:

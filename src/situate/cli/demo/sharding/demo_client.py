@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final
 
-from situate.cli.demo.demo_processes import DidNotStart
+from situate.cli.demo.demo_processes import ProcessNotRunning
 from situate.cli.demo.products import Products
 from situate.cli.demo.sharding import objects as shard_objects
-from situate.cli.demo.sharding.executor import RUNS
+from situate.cli.demo.sharding.executor import LOG_VARIABLE
 from situate.cli.demo.sharding.kind import RENDERS
 from situate.cli.demo.sharding.scene import DemoExecutor, DemoRender, ShardScene
 from situate.cli.demo.vpod import objects
@@ -33,7 +33,7 @@ _MANAGER: Final = "situate-demo"
 _HASH: Final = "pod-template-hash"
 
 
-class ShardCast:
+class ShardDemoClient:
     """Client for these actions. It records the created renders and the killed executors."""
 
     def __init__(
@@ -44,7 +44,7 @@ class ShardCast:
         self._products = products
         self._show = show
         self._stack = stack
-        self._folder = products.stage.folder
+        self._folder = products.processes.folder
         self._archive = self._folder / "archive"
         self._log = self._folder / "runs.log"
         self._processes = PodProcesses(
@@ -52,10 +52,10 @@ class ShardCast:
             objects.SYSTEM,
             f"app={shard_objects.EXECUTORS}",
             self._folder,
-            {"KUBECONFIG": str(products.accounts.kubeconfig_of(shard_objects.ACCOUNT)), RUNS: str(self._log)},
+            {"KUBECONFIG": str(products.accounts.kubeconfig_of(shard_objects.ACCOUNT)), LOG_VARIABLE: str(self._log)},
         )
-        self._killed: set[str] = set()
-        self.made: list[str] = []
+        self._killed_executors: set[str] = set()
+        self.created_names: list[str] = []
 
     async def install(self) -> None:
         """Create the kind, start the supervisor, then start the executors. Their account must exist first."""
@@ -67,27 +67,27 @@ class ShardCast:
         await self._client.create(_DEPLOYMENTS, shard_objects.deployment(), objects.SYSTEM, field_manager=_MANAGER)
         await self._stack.enter_async_context(pod_processes(self._processes))
 
-    async def served(self) -> bool:
+    async def is_served(self) -> bool:
         """Return whether the definition is served, which takes some moments after its creation."""
         with suppress(NotFound):
             await self._client.list_all(RENDERS, objects.TENANT)
             return True
         return False
 
-    async def leased(self) -> bool:
+    async def all_leases_held(self) -> bool:
         """Return whether every executor holds its Lease, and so may be assigned objects."""
         found = await self._client.list_all(LEASES, objects.SYSTEM, label_selector=POOL)
-        return sum(bool(each.spec.holder_identity) for each in found.items) >= shard_objects.COUNT
+        return sum(bool(each.spec.holder_identity) for each in found.items) >= shard_objects.EXECUTOR_COUNT
 
-    async def add(self, count: int, frames: int, *, held: bool = False) -> None:
+    async def add_renders(self, count: int, frames: int, *, held: bool = False) -> None:
         """Create `count` more renders."""
         for _ in range(count):
-            name = f"render-{len(self.made) + 1:02}"
+            name = f"render-{len(self.created_names) + 1:02}"
             made = shard_objects.render(name, frames, held=held)
             await self._client.create(RENDERS, made, objects.TENANT, field_manager=_MANAGER)
-            self.made.append(name)
+            self.created_names.append(name)
 
-    async def let_go(self) -> None:
+    async def release_renders(self) -> None:
         """Let all held renders end."""
         for each in (await self._client.list_all(RENDERS, objects.TENANT)).items:
             if each.content["spec"].get("held"):
@@ -96,7 +96,7 @@ class ShardCast:
 
     async def kill(self, executor: str) -> None:
         """Kill an executor with SIGKILL: it cleans up nothing, and its Lease and its Pod remain unchanged."""
-        self._killed.add(executor)
+        self._killed_executors.add(executor)
         await self._processes.kill(executor)
 
     async def drain(self, executor: str) -> None:
@@ -106,47 +106,47 @@ class ShardCast:
 
     async def roll(self) -> None:
         """Replace every executor, one after the other."""
-        template = {"metadata": {"annotations": {shard_objects.ROLLED: "true"}}}
+        template = {"metadata": {"annotations": {shard_objects.ROLLED_ANNOTATION: "true"}}}
         patch = MergePatch({"spec": {"template": template}})
         await self._client.patch(_DEPLOYMENTS, shard_objects.EXECUTORS, patch, objects.SYSTEM, field_manager=_MANAGER)
 
-    def gone(self) -> bool:
+    def processes_ended(self) -> bool:
         """Return whether the processes of all deleted Pods have ended."""
-        return self._processes.ended()
+        return self._processes.all_stopped()
 
-    def log(self) -> Sequence[str]:
+    def log_lines(self) -> Sequence[str]:
         """Return the lines of the log that the work itself writes."""
         return self._log.read_text().splitlines()
 
-    async def archived(self) -> Mapping[str, bool]:
+    async def archived_outcomes(self) -> Mapping[str, bool]:
         """Return by name whether each archived render succeeded, as `situate sharding archive search` reports it."""
         asked = ("sharding", "archive", "search", "--archive-url", self._archive.as_uri(), "-o", "json", "--limit", "0")
-        told = json.loads(await self._products.stage.call("archive", *asked))
+        told = json.loads(await self._products.processes.call("archive", *asked))
         return {each["subject"]["name"]: bool(each["successful"]) for each in told["records"]}
 
-    async def look(self) -> ShardScene:
+    async def read_scene(self) -> ShardScene:
         """Read the cluster, show the scene and return it."""
         try:
             self._processes.check()
         except PodEnded as problem:
-            raise DidNotStart(str(problem)) from None
+            raise ProcessNotRunning(str(problem)) from None
         pods, renders = await asyncio.gather(
             self._client.list_all(PODS, objects.SYSTEM, label_selector=f"app={shard_objects.EXECUTORS}"),
             self._client.list_all(RENDERS, objects.TENANT),
         )
         scene = ShardScene(
-            tuple(sorted((self._executor(pod) for pod in pods.items), key=lambda each: each.name)),
-            tuple(sorted((_render(each.content) for each in renders.items), key=lambda each: each.name)),
-            len(self.made),
+            tuple(sorted((self._to_demo_executor(pod) for pod in pods.items), key=lambda each: each.name)),
+            tuple(sorted((_parse_render(each.content) for each in renders.items), key=lambda each: each.name)),
+            len(self.created_names),
         )
         self._show(scene)
         return scene
 
-    async def end(self) -> None:
+    async def end_executors(self) -> None:
         """End the executors' processes."""
         await self._stack.aclose()
 
-    async def clear(self) -> None:
+    async def remove_finalizers(self) -> None:
         """Remove the finalizers that would block the namespace's deletion, because the supervisor has ended."""
         with suppress(NotFound):
             for each in (await self._client.list_all(RENDERS, objects.TENANT)).items:
@@ -155,13 +155,13 @@ class ShardCast:
                     nothing = MergePatch({"metadata": {"finalizers": None}})
                     await self._client.patch(RENDERS, each.metadata.name, nothing, objects.TENANT)
 
-    def _executor(self, pod: Pod) -> DemoExecutor:
+    def _to_demo_executor(self, pod: Pod) -> DemoExecutor:
         name = pod.metadata.name
-        if name in self._killed:
+        if name in self._killed_executors:
             state = "killed"
         elif pod.metadata.deletion_timestamp is not None:
             state = "ends"
-        elif name not in self._processes.running():
+        elif name not in self._processes.running_pods():
             state = "starts"
         else:
             state = "drains" if CORDON in pod.metadata.annotations else "runs"
@@ -169,15 +169,15 @@ class ShardCast:
 
 
 @asynccontextmanager
-async def shard_cast(
+async def shard_demo_client(
     client: Client, products: Products, show: Callable[[ShardScene], None]
-) -> AsyncIterator[ShardCast]:
+) -> AsyncIterator[ShardDemoClient]:
     """Create the actions, and end all executors' processes at the end."""
     async with AsyncExitStack() as stack:
-        yield ShardCast(client, products, show, stack)
+        yield ShardDemoClient(client, products, show, stack)
 
 
-def _render(content: Mapping[str, Any]) -> DemoRender:
+def _parse_render(content: Mapping[str, Any]) -> DemoRender:
     spec, status = content["spec"], content.get("status") or {}
     executor = spec.get("assignedTo") or ""
     return DemoRender(

@@ -1,7 +1,7 @@
 """Executor of the demo: `python -m situate.cli.demo.shard_executor`. Its work is to count frames.
 
 Each frame is a line with the run's token in a log that all executors share. The log thus shows, independently of the
-cluster, which executor did the work. The log's path is in `RUNS`.
+cluster, which executor did the work. The log's path is in `LOG_VARIABLE`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from situate.runtime.process.logs import configure_logging
 from situate.runtime.process.manager import Manager, stop_on_signals
 from situate.sharding import Executor, ExecutorOptions, Outcome, Work, add_executor_options, parse_options
 
-RUNS: Final = "SITUATE_DEMO_RUNS"
+LOG_VARIABLE: Final = "SITUATE_DEMO_RUNS"
 _FRAME_S: Final = 0.25
 _CHECKPOINT_EVERY: Final = 4
 """Number of frames between checkpoints."""
@@ -29,26 +29,26 @@ async def render(obj: Mapping[str, Any], work: Work) -> Outcome:
     """Render frames, from the previous holder's checkpoint on."""
     frame = int((work.last_checkpoint or {}).get("frame", 0))
     executor = obj["spec"]["assignedTo"]
-    say(work.token, "begun", frame, executor)
+    append_log_line(work.token, "begun", frame, executor)
     await work.patch_status({"executor": executor, "began": {"frame": frame}})
     try:
         while frame < obj["spec"]["frames"] or work.object["spec"].get("held"):
             await asyncio.sleep(_FRAME_S)
             frame += 1
-            say(work.token, "frame", frame, executor)
+            append_log_line(work.token, "frame", frame, executor)
             if frame % _CHECKPOINT_EVERY == 0:
                 await work.checkpoint({"frame": frame})
     except asyncio.CancelledError:
         await work.checkpoint({"frame": frame})  # for the next holder
         raise
-    say(work.token, "done", frame, executor)
+    append_log_line(work.token, "done", frame, executor)
     return Outcome.succeeded("Rendered")
 
 
-def say(token: str, what: str, frame: int, executor: str) -> None:
+def append_log_line(token: str, what: str, frame: int, executor: str) -> None:
     """Append one line with one write, so that lines of several processes do not mix."""
     line = json.dumps({"token": token, "what": what, "frame": frame, "executor": executor}) + "\n"
-    log = os.open(Path(os.environ[RUNS]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    log = os.open(Path(os.environ[LOG_VARIABLE]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         os.write(log, line.encode())
     finally:

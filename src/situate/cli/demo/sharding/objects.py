@@ -13,12 +13,12 @@ EXECUTORS: Final = "demo-executors"
 """Name of the Deployment, and label of its Pods."""
 ACCOUNT: Final = f"{RENDERS.plural}-executor"
 """ServiceAccount of executors, as the manifests name it."""
-COUNT: Final = 3
+EXECUTOR_COUNT: Final = 3
 """Number of executors."""
 LEASE_S: Final = 6.0
-ROLLED: Final = "situate-demo/rolled"
+ROLLED_ANNOTATION: Final = "situate-demo/rolled"
 """Annotation of the Deployment's Pods. A change of it rolls them."""
-_OPEN: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_OPEN_SCHEMA: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def definition() -> dict[str, Any]:
@@ -27,7 +27,7 @@ def definition() -> dict[str, Any]:
         "served": True,
         "storage": True,
         "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": _OPEN, "status": _OPEN}}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": _OPEN_SCHEMA, "status": _OPEN_SCHEMA}}},
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -64,7 +64,7 @@ def deployment() -> dict[str, Any]:
         "kind": "Deployment",
         "metadata": {"name": EXECUTORS, "namespace": SYSTEM},
         "spec": {
-            "replicas": COUNT,
+            "replicas": EXECUTOR_COUNT,
             "minReadySeconds": 2,
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "selector": {"matchLabels": labels},

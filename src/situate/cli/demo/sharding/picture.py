@@ -11,30 +11,33 @@ from rich.text import Text
 
 from situate.cli.demo.sharding.scene import DemoRender, ShardScene
 
-_STATES: Final = {"starts": "dim", "runs": "green", "drains": "yellow", "ends": "yellow", "killed": "bold red"}
+_STATE_STYLES: Final = {"starts": "dim", "runs": "green", "drains": "yellow", "ends": "yellow", "killed": "bold red"}
 
 
-def drawn(scene: ShardScene) -> list[RenderableType]:
+def draw_scene(scene: ShardScene) -> list[RenderableType]:
     """Draw a line for each executor, a block for each render, and a legend."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("executor", "revision", "state", "renders"):
         table.add_column(column, header_style="dim")
     for each in scene.executors:
-        state = Text(each.state, style=_STATES.get(each.state, ""))
-        table.add_row(each.name, each.revision, state, _blocks(scene.on(each.name)))
+        state = Text(each.state, style=_STATE_STYLES.get(each.state, ""))
+        table.add_row(each.name, each.revision, state, _blocks(scene.renders_on(each.name)))
     known = {each.name for each in scene.executors}
     others = sorted({each.executor for each in scene.renders if each.executor and not each.done} - known)
     for name in others:
-        table.add_row(name, "", Text("gone", style="bold red"), _blocks(scene.on(name)))
-    if waiting := scene.on(""):
+        table.add_row(name, "", Text("gone", style="bold red"), _blocks(scene.renders_on(name)))
+    if waiting := scene.renders_on(""):
         table.add_row("-", "", Text("waiting", style="yellow"), _blocks(waiting))
     legend = Text.assemble(("■", "cyan"), " runs until released  ", ("■", "green"), " short  ", "□ not started")
-    told = f"{scene.made} created, {len(scene.renders)} in the cluster, {scene.left} moved to the archive"
+    told = (
+        f"{scene.created_count} created, {len(scene.renders)} in the cluster, {scene.departed_count} moved to the "
+        "archive"
+    )
     return [table, Text(), Text(told), legend]
 
 
 def _blocks(renders: Sequence[DemoRender]) -> Text:
     bar = Text()
     for each in renders:
-        bar.append("■" if each.works else "□", style="cyan" if each.held else "green")
+        bar.append("■" if each.in_progress else "□", style="cyan" if each.held else "green")
     return bar

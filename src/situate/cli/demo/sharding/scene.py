@@ -23,14 +23,14 @@ class DemoRender:
     name: str
     executor: str
     """Executor to which it is assigned; empty without one."""
-    works: bool
+    in_progress: bool
     """Whether that executor has begun."""
     held: bool
     """Whether it continues until it is released."""
     done: bool
     began_at: int = 0
     """Frame at which its holder continued."""
-    kept: int = 0
+    checkpoint_frame: int = 0
     """Frame of the last checkpoint; 0 without one."""
 
 
@@ -42,28 +42,28 @@ class ShardScene:
     """By name."""
     renders: tuple[DemoRender, ...]
     """Renders in the cluster, by name."""
-    made: int
+    created_count: int
     """Renders that the story has created so far."""
 
     @property
-    def held(self) -> tuple[DemoRender, ...]:
+    def held_renders(self) -> tuple[DemoRender, ...]:
         return tuple(each for each in self.renders if each.held)
 
     @property
-    def left(self) -> int:
+    def departed_count(self) -> int:
         """Number of renders that have left the cluster."""
-        return self.made - len(self.renders)
+        return self.created_count - len(self.renders)
 
-    def on(self, executor: str) -> tuple[DemoRender, ...]:
+    def renders_on(self, executor: str) -> tuple[DemoRender, ...]:
         return tuple(each for each in self.renders if each.executor == executor and not each.done)
 
-    def all_held_work(self, *, without: str = "") -> bool:
+    def all_held_in_progress(self, *, without: str = "") -> bool:
         """Return whether all held renders are in progress on running executors other than `without`."""
         running = {each.name for each in self.executors if each.state == "runs"} - {without}
-        return all(each.works and each.executor in running for each in self.held)
+        return all(each.in_progress and each.executor in running for each in self.held_renders)
 
 
-def overlaps(log: Iterable[str]) -> list[str]:
+def log_errors(log: Iterable[str]) -> list[str]:
     """Return errors in the work's own log.
 
     An error is a run that continued after a later run of the same object had begun, or a run that began or ended twice.
@@ -83,6 +83,6 @@ def overlaps(log: Iterable[str]) -> list[str]:
     return found
 
 
-def runs(log: Iterable[str]) -> int:
+def run_count(log: Iterable[str]) -> int:
     """Return the number of runs."""
     return len({json.loads(line)["token"] for line in log})

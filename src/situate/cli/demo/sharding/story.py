@@ -10,134 +10,142 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from situate.cli.demo import chapters
-from situate.cli.demo.chapters import Chapter, Unfulfilled
-from situate.cli.demo.sharding.demo_client import ShardCast
-from situate.cli.demo.sharding.objects import COUNT
-from situate.cli.demo.sharding.scene import ShardScene, overlaps, runs
-from situate.cli.demo.vpod.demo_client import Cast
+from situate.cli.demo.chapters import Chapter, ChapterFailed
+from situate.cli.demo.sharding.demo_client import ShardDemoClient
+from situate.cli.demo.sharding.objects import EXECUTOR_COUNT
+from situate.cli.demo.sharding.scene import ShardScene, log_errors, run_count
+from situate.cli.demo.vpod.demo_client import DemoClient
 
 _HELD, _SHORT, _FRAMES = 6, 6, 4
 
 
-async def an_executor_is_killed(cast: Cast) -> str:
+async def kill_executor(cast: DemoClient) -> str:
     shard = cast.shard
     await shard.install()
-    await _until_so(shard.served, "the API server serves Renders")
-    await until(shard, f"{COUNT} executors run", lambda scene: _running(scene) == COUNT)
-    await _until_so(shard.leased, f"{COUNT} executors hold a Lease")
-    await shard.add(_HELD, _FRAMES, held=True)
-    await shard.add(_SHORT, _FRAMES)
-    before = await until(
+    await _wait_for(shard.is_served, "the API server serves Renders")
+    await wait_until(shard, f"{EXECUTOR_COUNT} executors run", lambda scene: _running_count(scene) == EXECUTOR_COUNT)
+    await _wait_for(shard.all_leases_held, f"{EXECUTOR_COUNT} executors hold a Lease")
+    await shard.add_renders(_HELD, _FRAMES, held=True)
+    await shard.add_renders(_SHORT, _FRAMES)
+    before = await wait_until(
         shard,
         "all long renders run and have a checkpoint",
-        lambda scene: len(scene.held) == _HELD and scene.all_held_work() and all(each.kept for each in scene.held),
+        lambda scene: (
+            len(scene.held_renders) == _HELD
+            and scene.all_held_in_progress()
+            and all(each.checkpoint_frame for each in scene.held_renders)
+        ),
     )
-    victim = max(before.executors, key=lambda each: len(_held_by(before, each.name))).name
-    lost = _held_by(before, victim)
+    victim = max(before.executors, key=lambda each: len(_held_render_names(before, each.name))).name
+    lost = _held_render_names(before, victim)
     killed_at = asyncio.get_running_loop().time()
     await shard.kill(victim)
-    await shard.add(_SHORT, _FRAMES)
-    after = await until(
-        shard, f"other executors run the renders of {victim}", lambda scene: scene.all_held_work(without=victim)
+    await shard.add_renders(_SHORT, _FRAMES)
+    after = await wait_until(
+        shard, f"other executors run the renders of {victim}", lambda scene: scene.all_held_in_progress(without=victim)
     )
     took_s = asyncio.get_running_loop().time() - killed_at
-    kept = {each.name: each.kept for each in before.held}
-    if forgot := [each.name for each in after.held if each.began_at < kept[each.name] and each.name in lost]:
-        raise Unfulfilled(f"{forgot} started again before their last checkpoints: {_described(after)}")
+    kept = {each.name: each.checkpoint_frame for each in before.held_renders}
+    if forgot := [each.name for each in after.held_renders if each.began_at < kept[each.name] and each.name in lost]:
+        raise ChapterFailed(f"{forgot} started again before their last checkpoints: {_describe(after)}")
     return (
         f"{victim} was killed while it ran {len(lost)} renders; {took_s:.1f} s later, after its Lease had expired, "
         "other executors ran them from their last checkpoints"
     )
 
 
-async def executors_are_drained_and_rolled(cast: Cast) -> str:
+async def drain_and_roll_executors(cast: DemoClient) -> str:
     shard = cast.shard
-    before = await until(shard, "all long renders run", lambda scene: scene.all_held_work())
-    drained = max(before.executors, key=lambda each: len(_held_by(before, each.name))).name
-    held = len(_held_by(before, drained))
+    before = await wait_until(shard, "all long renders run", lambda scene: scene.all_held_in_progress())
+    drained = max(before.executors, key=lambda each: len(_held_render_names(before, each.name))).name
+    held = len(_held_render_names(before, drained))
     await shard.drain(drained)
-    await shard.add(_SHORT, _FRAMES)
-    await until(
+    await shard.add_renders(_SHORT, _FRAMES)
+    await wait_until(
         shard,
         f"{drained} has no renders, and other executors run them",
-        lambda scene: not scene.on(drained) and scene.all_held_work(without=drained),
+        lambda scene: not scene.renders_on(drained) and scene.all_held_in_progress(without=drained),
     )
     old = {each.revision for each in before.executors}
     await shard.roll()
-    await shard.add(_SHORT, _FRAMES)
-    after = await until(
+    await shard.add_renders(_SHORT, _FRAMES)
+    after = await wait_until(
         shard,
         "all executors are new, and all long renders run",
         lambda scene: (
-            len(scene.executors) == COUNT
+            len(scene.executors) == EXECUTOR_COUNT
             and not old & {each.revision for each in scene.executors}
-            and _running(scene) == COUNT
-            and scene.all_held_work()
-            and shard.gone()
+            and _running_count(scene) == EXECUTOR_COUNT
+            and scene.all_held_in_progress()
+            and shard.processes_ended()
         ),
     )
     return (
-        f"{drained} released {held} renders, each after it had stopped; then all {COUNT} executors were replaced one "
-        f"by one, and {len(after.held)} renders moved to the new ones"
+        f"{drained} released {held} renders, each after it had stopped; then all {EXECUTOR_COUNT} executors were "
+        "replaced one "
+        f"by one, and {len(after.held_renders)} renders moved to the new ones"
     )
 
 
-async def what_is_done_leaves_the_cluster(cast: Cast) -> str:
+async def archive_completed_renders(cast: DemoClient) -> str:
     shard = cast.shard
-    await shard.let_go()
-    await until(shard, "no render is left in the cluster", lambda scene: not scene.renders)
-    archived = await shard.archived()
+    await shard.release_renders()
+    await wait_until(shard, "no render is left in the cluster", lambda scene: not scene.renders)
+    archived = await shard.archived_outcomes()
     failed = sorted(name for name, successful in archived.items() if not successful)
-    missing = sorted(set(shard.made) - archived.keys())
-    if missing or failed or len(archived) != len(shard.made):
-        raise Unfulfilled(f"of {len(shard.made)} renders, {missing} are not in the archive and {failed} have failed")
-    log = shard.log()
-    if wrong := overlaps(log):
-        raise Unfulfilled(f"the log of the renders shows overlapping runs: {'; '.join(wrong[:3])}")
+    missing = sorted(set(shard.created_names) - archived.keys())
+    if missing or failed or len(archived) != len(shard.created_names):
+        raise ChapterFailed(
+            f"of {len(shard.created_names)} renders, {missing} are not in the archive and {failed} have failed"
+        )
+    log = shard.log_lines()
+    if wrong := log_errors(log):
+        raise ChapterFailed(f"the log of the renders shows overlapping runs: {'; '.join(wrong[:3])}")
     return (
-        f"0 of {len(shard.made)} renders are left in the cluster, {len(archived)} are in the archive; their log shows "
-        f"{runs(log)} runs, and no two of one render at one time"
+        f"0 of {len(shard.created_names)} renders are left in the cluster, {len(archived)} are in the archive; their "
+        "log shows "
+        f"{run_count(log)} runs, and no two of one render at one time"
     )
 
 
-async def until(shard: ShardCast, what: str, holds: Callable[[ShardScene], bool]) -> ShardScene:
-    """Return the first scene in which `holds`. Raises `Unfulfilled` if there is none in time."""
-    return await chapters.until(shard.look, what, holds, _described)
+async def wait_until(shard: ShardDemoClient, what: str, holds: Callable[[ShardScene], bool]) -> ShardScene:
+    """Return the first scene in which `holds`. Raises `ChapterFailed` if there is none in time."""
+    return await chapters.wait_until(shard.read_scene, what, holds, _describe)
 
 
-async def _until_so(holds: Callable[[], Awaitable[bool]], what: str) -> None:
-    await chapters.until(holds, what, bool, lambda _: "still false")
+async def _wait_for(holds: Callable[[], Awaitable[bool]], what: str) -> None:
+    await chapters.wait_until(holds, what, bool, lambda _: "still false")
 
 
-def _held_by(scene: ShardScene, executor: str) -> list[str]:
+def _held_render_names(scene: ShardScene, executor: str) -> list[str]:
     """Return the names of the held renders on an executor."""
-    return [each.name for each in scene.on(executor) if each.held]
+    return [each.name for each in scene.renders_on(executor) if each.held]
 
 
-def _running(scene: ShardScene) -> int:
+def _running_count(scene: ShardScene) -> int:
     return sum(each.state == "runs" for each in scene.executors)
 
 
-def _described(scene: ShardScene) -> str:
-    executors = ", ".join(f"{each.name} ({each.state}) {len(scene.on(each.name))}" for each in scene.executors)
-    idle = [f"{each.name} of {each.executor or 'no executor'}" for each in scene.renders if not each.works]
+def _describe(scene: ShardScene) -> str:
+    executors = ", ".join(f"{each.name} ({each.state}) {len(scene.renders_on(each.name))}" for each in scene.executors)
+    idle = [f"{each.name} of {each.executor or 'no executor'}" for each in scene.renders if not each.in_progress]
     return f"{executors or 'no executors'}; {len(scene.renders)} renders, not running: {', '.join(idle) or 'none'}"
 
 
 SHARD_STORY = (
     Chapter(
         "An executor is killed",
-        f"A supervisor assigns renders to the {COUNT} replicas of an operator. One replica gets SIGKILL.",
-        an_executor_is_killed,
+        f"A supervisor assigns renders to the {EXECUTOR_COUNT} replicas of an operator. One replica gets SIGKILL.",
+        kill_executor,
     ),
     Chapter(
         "Executors are drained and rolled",
         "One executor is drained, then all are replaced one at a time, while work continues.",
-        executors_are_drained_and_rolled,
+        drain_and_roll_executors,
     ),
     Chapter(
         "Completed renders leave the cluster",
         "Completed renders go to an archive and are deleted. None ran twice at one time.",
-        what_is_done_leaves_the_cluster,
+        archive_completed_renders,
     ),
 )

@@ -21,10 +21,10 @@ from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import Pod
 from situate.objects.resources import CONFIGMAPS, LEASES, NODES, PODS, REPLICASETS, SECRETS, ResourceType, unstructured
 from situate.spot.model.object_names import configuration_name
-from situate.spot.model.pods_nodes_workloads import CLASS, RELEASED, TEMPLATE_HASH
+from situate.spot.model.pods_nodes_workloads import CLASS, RELEASED_PREFIX, TEMPLATE_HASH
 
 _DEPLOYMENTS = unstructured("apps", "v1", "Deployment", "deployments")
-_OF_CLUSTER: Mapping[str, ResourceType[Any]] = {
+_CLUSTER_SCOPED: Mapping[str, ResourceType[Any]] = {
     kind: unstructured("admissionregistration.k8s.io", "v1", kind, plural, namespaced=False)
     for kind, plural in (
         ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
@@ -37,12 +37,12 @@ _KINDS: Mapping[str, ResourceType[Any]] = {
     "Secret": SECRETS,
     "ConfigMap": CONFIGMAPS,
     "Lease": LEASES,
-    **_OF_CLUSTER,
+    **_CLUSTER_SCOPED,
 }
 _MANAGER = "situate-demo"
 
 
-class SpotCast:
+class SpotDemoClient:
     """Client for these actions. It records past scenes, so that readiness can be drawn over time."""
 
     def __init__(
@@ -60,8 +60,8 @@ class SpotCast:
         self._products = products
         self._show = show
         self._scene: SpotScene | None = None
-        self._began = 0.0
-        self._spot: tuple[str, ...] = ()
+        self._started_at = 0.0
+        self._spot_nodes: tuple[str, ...] = ()
         """The chapter's spot nodes."""
 
     @property
@@ -71,33 +71,37 @@ class SpotCast:
 
     async def install(self) -> None:
         """Start a process that leads and answers admission, and create the on-demand nodes."""
-        for each in spot_objects.installation(self._port):
-            await self._make(_KINDS[each["kind"]], each, each["metadata"].get("namespace"))
-        await self._make(_DEPLOYMENTS, spot_objects.deployment(spot_objects.TRIED, 0), objects.TENANT)
+        for each in spot_objects.installation_objects(self._port):
+            await self._create_or_patch(_KINDS[each["kind"]], each, each["metadata"].get("namespace"))
+        await self._create_or_patch(
+            _DEPLOYMENTS, spot_objects.deployment(spot_objects.PROBE_DEPLOYMENT, 0), objects.TENANT
+        )
         for name in spot_objects.ON_DEMAND_NODES:
-            await self._make(NODES, spot_objects.node(name), None)
+            await self._create_or_patch(NODES, spot_objects.node(name), None)
         await self._products.start("spot", spot_objects.configuration(self._port), Product.SPOT)
 
-    async def answers(self) -> bool:
+    async def is_admission_ready(self) -> bool:
         """Return whether a dry-run Pod gets its class, so that API servers call the webhook and get an answer."""
-        found = await self._client.list_all(REPLICASETS, objects.TENANT, label_selector=f"app={spot_objects.TRIED}")
+        found = await self._client.list_all(
+            REPLICASETS, objects.TENANT, label_selector=f"app={spot_objects.PROBE_DEPLOYMENT}"
+        )
         if not found.items:
             return False
-        pod = spot_objects.tried(found.items[0].metadata)
+        pod = spot_objects.probe_pod(found.items[0].metadata)
         return CLASS in (await self._client.create(PODS, pod, objects.TENANT, dry_run=True)).metadata.labels
 
-    async def add_spot(self, *names: str) -> None:
+    async def add_spot_nodes(self, *names: str) -> None:
         """Create the chapter's spot nodes."""
         for name in names:
-            await self._make(NODES, spot_objects.node(name), None)
-        self._spot = names
+            await self._create_or_patch(NODES, spot_objects.node(name), None)
+        self._spot_nodes = names
 
-    async def send_scouts(self, name: str) -> None:
+    async def create_scouts(self, name: str) -> None:
         """Create a Pod for each node. When it runs, the scheduler and the kubelet know that the node is usable."""
-        for node in self._nodes:
-            await self._make(PODS, spot_objects.scout(name, node), objects.TENANT)
+        for node in self._node_names:
+            await self._create_or_patch(PODS, spot_objects.scout(name, node), objects.TENANT)
 
-    async def recall_scouts(self, name: str) -> bool:
+    async def delete_running_scouts(self, name: str) -> bool:
         """Return whether all scouts run, and delete them if so."""
         found = await self._client.list_all(PODS, objects.TENANT, label_selector=f"app={name}-scout")
         if not all(pod.ready for pod in found.items):
@@ -108,62 +112,66 @@ class SpotCast:
 
     async def deploy(self, name: str) -> None:
         """Create a Deployment of ten replicas, two of them on demand. Later scenes show this Deployment."""
-        await self._make(_DEPLOYMENTS, spot_objects.deployment(name), objects.TENANT)
+        await self._create_or_patch(_DEPLOYMENTS, spot_objects.deployment(name), objects.TENANT)
         self._scene = None
 
-    async def remove(self, name: str) -> None:
+    async def remove_deployment(self, name: str) -> None:
         await self._client.delete(_DEPLOYMENTS, name, objects.TENANT)
 
-    async def taint_spot(self, taint: Mapping[str, str], what: str) -> None:
+    async def taint_spot_nodes(self, taint: Mapping[str, str], what: str) -> None:
         """Taint all spot nodes at once."""
         patch = MergePatch({"spec": {"taints": [dict(taint)]}})
-        await asyncio.gather(*(self._client.patch(NODES, name, patch, field_manager=_MANAGER) for name in self._spot))
-        self._mark(what)
+        await asyncio.gather(
+            *(self._client.patch(NODES, name, patch, field_manager=_MANAGER) for name in self._spot_nodes)
+        )
+        self._add_mark(what)
 
-    async def end_spot(self, what: str) -> None:
+    async def delete_spot_nodes(self, what: str) -> None:
         """Delete the spot nodes for good."""
-        for name in self._spot:
+        for name in self._spot_nodes:
             with suppress(NotFound):
                 await self._client.delete(NODES, name)
-        self._mark(what)
+        self._add_mark(what)
 
-    async def look(self, name: str) -> SpotScene:
+    async def read_scene(self, name: str) -> SpotScene:
         """Read the workload's state, show the scene and return it."""
         pods, nodes = await asyncio.gather(
             self._client.list_all(PODS, objects.TENANT, label_selector=f"app={name}"), self._client.list_all(NODES)
         )
-        there = {node.metadata.name: node for node in nodes.items if node.metadata.name in self._nodes}
+        there = {node.metadata.name: node for node in nodes.items if node.metadata.name in self._node_names}
         now = asyncio.get_running_loop().time()
         if self._scene is None or self._scene.workload != name:
-            self._began = now
+            self._started_at = now
         scene = SpotScene(
             name,
-            tuple(sorted((_replica(pod, there) for pod in pods.items), key=lambda each: each.name)),
-            tuple(_node(each, there) for each in self._nodes),
-            now - self._began,
+            tuple(sorted((_to_replica(pod, there) for pod in pods.items), key=lambda each: each.name)),
+            tuple(_to_spot_node(each, there) for each in self._node_names),
+            now - self._started_at,
         )
-        self._scene = scene.after(self._scene)
+        self._scene = scene.with_history_of(self._scene)
         self._show(self._scene)
         return self._scene
 
-    async def clear(self) -> None:
+    async def delete_cluster_objects(self) -> None:
         """Delete the objects that are not in the demo's namespaces."""
         names = (*spot_objects.ON_DEMAND_NODES, *spot_objects.SPOT_NODES, *spot_objects.NEW_SPOT_NODES)
-        own = ((resource, (configuration_name(objects.SYSTEM),)) for resource in _OF_CLUSTER.values())
+        own = ((resource, (configuration_name(objects.SYSTEM),)) for resource in _CLUSTER_SCOPED.values())
         for resource, listed in ((NODES, names), *own):
             for name in listed:
                 with suppress(NotFound):
                     await self._client.delete(resource, name)
 
     @property
-    def _nodes(self) -> tuple[str, ...]:
-        return (*spot_objects.ON_DEMAND_NODES, *self._spot)
+    def _node_names(self) -> tuple[str, ...]:
+        return (*spot_objects.ON_DEMAND_NODES, *self._spot_nodes)
 
-    def _mark(self, what: str) -> None:
+    def _add_mark(self, what: str) -> None:
         if self._scene is not None:
-            self._scene = self._scene.marked(what)
+            self._scene = self._scene.with_mark(what)
 
-    async def _make(self, resource: ResourceType[Any], content: Mapping[str, Any], namespace: str | None) -> None:
+    async def _create_or_patch(
+        self, resource: ResourceType[Any], content: Mapping[str, Any], namespace: str | None
+    ) -> None:
         """Create an object, or overwrite the one that an earlier demo has left."""
         name = content["metadata"]["name"]
         try:
@@ -174,7 +182,7 @@ class SpotCast:
 
 
 @contextmanager
-def reserved_port() -> Iterator[int]:
+def reserve_port() -> Iterator[int]:
     """Reserve a port of this machine. The kernel gives it to no other process, and a server can still bind it."""
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -183,27 +191,27 @@ def reserved_port() -> Iterator[int]:
         yield port
 
 
-def _replica(pod: Pod, nodes: Mapping[str, Node]) -> Replica:
+def _to_replica(pod: Pod, nodes: Mapping[str, Node]) -> Replica:
     node = nodes.get(pod.spec.node_name)
-    runs = node is not None and state_of(node) != "off"
+    runs = node is not None and node_state(node) != "off"
     return Replica(
         pod.metadata.name,
         pod.spec.node_name,
         pod.metadata.labels.get(CLASS, ""),
         pod.ready and pod.metadata.deletion_timestamp is None and runs,
-        pod.metadata.labels.get(TEMPLATE_HASH, "").startswith(RELEASED),
+        pod.metadata.labels.get(TEMPLATE_HASH, "").startswith(RELEASED_PREFIX),
     )
 
 
-def _node(name: str, there: Mapping[str, Node]) -> SpotNode:
-    return SpotNode(name, spot_objects.capacity(name), state_of(there[name]) if name in there else "gone")
+def _to_spot_node(name: str, there: Mapping[str, Node]) -> SpotNode:
+    return SpotNode(name, spot_objects.capacity(name), node_state(there[name]) if name in there else "gone")
 
 
-def state_of(node: Node) -> str:
+def node_state(node: Node) -> str:
     """Return the node's state: off, ends, starts or runs. A node runs when Pods can be bound to it."""
     keys = {taint.key for taint in node.spec.taints}
-    if spot_objects.GONE["key"] in keys:
+    if spot_objects.SHUTDOWN_TAINT["key"] in keys:
         return "off"
-    if spot_objects.ENDS["key"] in keys:
+    if spot_objects.NOTICE_TAINT["key"] in keys:
         return "ends"
     return "runs" if node.ready and not keys else "starts"

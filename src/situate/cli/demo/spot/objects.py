@@ -18,16 +18,16 @@ NEW_SPOT_NODES: Final = ("demo-spot-4", "demo-spot-5", "demo-spot-6")
 """Nodes that replace the ended ones. New machines have new names, so that no client confuses them with the old ones."""
 ON_DEMAND_NODES: Final = ("demo-od-1", "demo-od-2")
 REPLICAS: Final = 10
-TRIED: Final = "tried"
+PROBE_DEPLOYMENT: Final = "tried"
 """Deployment without Pods, used to find out whether API servers call the webhook."""
 FLOOR: Final = 2
 NOTICE_S: Final = 120
 """Notice of most clouds. The story need not wait for its end: empty nodes may be removed."""
-ENDS: Final = {"key": "situate-demo/ends", "value": "soon", "effect": "NoSchedule"}
+NOTICE_TAINT: Final = {"key": "situate-demo/ends", "value": "soon", "effect": "NoSchedule"}
 """Taint of a node that has received its notice."""
-GONE: Final = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
+SHUTDOWN_TAINT: Final = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
 """Taint of a node that is off, as the administrator of the machines sets it."""
-_OURS: Final = {"situate-demo-spot": "true"}
+_DEMO_LABELS: Final = {"situate-demo-spot": "true"}
 """Label of these nodes. No other Pods of the demo run there, and these replicas run nowhere else."""
 
 
@@ -39,7 +39,7 @@ def configuration(port: int) -> dict[str, Any]:
         "leaderElection": {"namespace": SYSTEM},
         "spot": {
             "webhook": {"address": f"127.0.0.1:{port}", "timeout": "10s"},
-            "signals": [{"source": "taint", "key": ENDS["key"], "state": "doomed", "noticeSeconds": NOTICE_S}],
+            "signals": [{"source": "taint", "key": NOTICE_TAINT["key"], "state": "doomed", "noticeSeconds": NOTICE_S}],
             "start": "1s",
             "evictions": {"coolDown": "0s"},
             "return": {"enabled": False},
@@ -47,7 +47,7 @@ def configuration(port: int) -> dict[str, Any]:
     }
 
 
-def installation(port: int) -> Iterator[dict[str, Any]]:
+def installation_objects(port: int) -> Iterator[dict[str, Any]]:
     """Return the output of `situate manifests spot` without Deployment and rights.
 
     The API server calls the webhook on this machine.
@@ -68,7 +68,7 @@ def capacity(node: str) -> str:
 
 def node(name: str) -> dict[str, Any]:
     zone = ZONES[(int(name[-1]) - 1) % len(ZONES)]
-    labels = {"kubernetes.io/hostname": name, ZONE_LABEL: zone, CAPACITY_LABEL: capacity(name), **_OURS}
+    labels = {"kubernetes.io/hostname": name, ZONE_LABEL: zone, CAPACITY_LABEL: capacity(name), **_DEMO_LABELS}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
 
 
@@ -86,15 +86,15 @@ def scout(name: str, node: str) -> dict[str, Any]:
     }
 
 
-def tried(replica_set: ObjectMeta) -> dict[str, Any]:
-    """Return a Pod as this ReplicaSet of the Deployment `TRIED` would create it."""
+def probe_pod(replica_set: ObjectMeta) -> dict[str, Any]:
+    """Return a Pod as this ReplicaSet of the Deployment `PROBE_DEPLOYMENT` would create it."""
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set.name, "uid": replica_set.uid}
     metadata = {
         "generateName": f"{replica_set.name}-",
         "labels": dict(replica_set.labels),
         "ownerReferences": [{**owner, "controller": True}],
     }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _pod()}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _pod_spec()}
 
 
 def deployment(name: str, replicas: int = REPLICAS) -> dict[str, Any]:
@@ -107,14 +107,14 @@ def deployment(name: str, replicas: int = REPLICAS) -> dict[str, Any]:
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": _pod()},
+            "template": {"metadata": {"labels": labels}, "spec": _pod_spec()},
         },
     }
 
 
-def _pod() -> dict[str, Any]:
+def _pod_spec() -> dict[str, Any]:
     return {
-        "nodeSelector": dict(_OURS),
+        "nodeSelector": dict(_DEMO_LABELS),
         "terminationGracePeriodSeconds": 1,
         "containers": [{"name": "main", "image": "example.com/web:1", "resources": {"requests": {"cpu": "100m"}}}],
     }

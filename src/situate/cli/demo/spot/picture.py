@@ -17,10 +17,10 @@ _COLUMNS: Final = 64
 _PER_ROW: Final = 2
 _MARK: Final = "▲"
 _CLASSES: Final = {"on-demand": "green", "spot": "cyan"}
-_STATES: Final = {"starts": "dim", "runs": "green", "ends": "yellow", "off": "bold red"}
+_STATE_STYLES: Final = {"starts": "dim", "runs": "green", "ends": "yellow", "off": "bold red"}
 
 
-def drawn(scene: SpotScene) -> list[RenderableType]:
+def draw_scene(scene: SpotScene) -> list[RenderableType]:
     """Draw the nodes with their replicas, the chart, and a legend."""
     legend = Text.assemble(
         ("■", "green"), " on demand  ", ("■", "cyan"), " spot  ", ("□", "cyan"), " leaves when its replacement is ready"
@@ -33,9 +33,9 @@ def _nodes(scene: SpotScene) -> Table:
     for column in ("node", "capacity", "state", f"Pods of {scene.workload}"):
         table.add_column(column, header_style="dim")
     for node in scene.nodes:
-        state = Text(node.state, style=_STATES.get(node.state, ""))
-        table.add_row(node.name, node.capacity, state, _blocks(scene.on(node.name)))
-    waiting = scene.on("")
+        state = Text(node.state, style=_STATE_STYLES.get(node.state, ""))
+        table.add_row(node.name, node.capacity, state, _blocks(scene.replicas_on(node.name)))
+    waiting = scene.replicas_on("")
     if waiting:
         table.add_row("-", "", Text("waiting", style="yellow"), _blocks(waiting))
     return table
@@ -45,7 +45,7 @@ def _blocks(replicas: Sequence[Replica]) -> Text:
     bar = Text()
     for replica in replicas:
         style = _CLASSES.get(replica.pod_class, "magenta")
-        bar.append("□" if replica.released else "■" if replica.serves else "·", style=style)
+        bar.append("□" if replica.released else "■" if replica.is_serving else "·", style=style)
     return bar
 
 
@@ -67,8 +67,8 @@ def _chart(scene: SpotScene) -> list[Text]:
         marks.append(_MARK if column in places else "─", style="yellow" if column in places else "dim")
         if column in places:
             labels.append(places[column])
-    least = f", never less than {scene.least_since(scene.marks[0][0])} since {_MARK}" if scene.marks else ""
-    told = f"ready: {scene.ready} of {scene.target}{least}; floor {scene.floor}"
+    least = f", never less than {scene.least_ready_since(scene.marks[0][0])} since {_MARK}" if scene.marks else ""
+    told = f"ready: {scene.ready_count} of {scene.target}{least}; floor {scene.floor}"
     return [*lines, marks, Text("    " + "   ".join(f"{_MARK} {label}" for label in labels)), Text(told)]
 
 

@@ -14,7 +14,7 @@ class Replica:
     """Empty while it waits."""
     pod_class: str
     """Empty if the webhook was not called."""
-    serves: bool
+    is_serving: bool
     """Ready, not terminating, and on an existing node."""
     released: bool
     """Released from its ReplicaSet, until its replacement serves."""
@@ -46,26 +46,26 @@ class SpotScene:
     floor: int = FLOOR
 
     @property
-    def ready(self) -> int:
-        return sum(replica.serves for replica in self.replicas)
+    def ready_count(self) -> int:
+        return sum(replica.is_serving for replica in self.replicas)
 
-    def on(self, node: str) -> list[Replica]:
+    def replicas_on(self, node: str) -> list[Replica]:
         return [replica for replica in self.replicas if replica.node == node]
 
-    def on_spot(self) -> int:
+    def spot_replica_count(self) -> int:
         """Return the number of replicas on spot nodes."""
         spot = {node.name for node in self.nodes if node.capacity == "spot"}
         return sum(replica.node in spot for replica in self.replicas)
 
-    def least_since(self, at: float) -> int:
+    def least_ready_since(self, at: float) -> int:
         """Return the smallest number of serving replicas in any scene since `at`."""
-        return min(ready for when, ready in (*self.readiness, (self.at, self.ready)) if when >= at)
+        return min(ready for when, ready in (*self.readiness, (self.at, self.ready_count)) if when >= at)
 
-    def after(self, before: SpotScene | None) -> SpotScene:
+    def with_history_of(self, before: SpotScene | None) -> SpotScene:
         """Return this scene with the history of an earlier one."""
         earlier = before.readiness if before is not None and before.workload == self.workload else ()
         marks = before.marks if before is not None and before.workload == self.workload else ()
-        return replace(self, readiness=(*earlier, (self.at, self.ready)), marks=marks)
+        return replace(self, readiness=(*earlier, (self.at, self.ready_count)), marks=marks)
 
-    def marked(self, what: str) -> SpotScene:
+    def with_mark(self, what: str) -> SpotScene:
         return replace(self, marks=(*self.marks, (self.at, what)))

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from situate.cli.demo.products import Products
-from situate.cli.demo.spot.demo_client import state_of
+from situate.cli.demo.spot.demo_client import node_state
 from situate.cli.demo.vm import objects as vm_objects
-from situate.cli.demo.vm.scene import DemoMachine, DemoMove, DemoPlainPod, VmScene
+from situate.cli.demo.vm.scene import DemoMachine, DemoMigration, DemoPlainPod, VmScene
 from situate.cli.demo.vpod import objects
 from situate.cli.input.products import Product
 from situate.kube.client import Client
@@ -25,7 +25,7 @@ from situate.kube.patches import MergePatch
 from situate.objects.kinds.pods import Pod
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES, PODS, ResourceType
 from situate.objects.values.quantity import Quantity, decode_quantity
-from situate.runtime.serving.certificates.issue import generation
+from situate.runtime.serving.certificates.issue import create_generation
 from situate.vm.api.well_known import APPROVED, AUTO_MIGRATION_LABEL, CLAIM, LOAD, REQUESTED, TARGET_NODE
 from situate.vm.backends.neonvm import MACHINES, MIGRATIONS
 from situate.vm.emulator.crds import definitions
@@ -35,7 +35,7 @@ _MANAGER: Final = "situate-demo"
 _DAY_S: Final = 86_400.0
 
 
-class VmCast:
+class VmDemoClient:
     """Client for these actions, all in the tenant's namespace."""
 
     def __init__(self, client: Client, products: Products, port: int, show: Callable[[VmScene], None]) -> None:
@@ -48,25 +48,25 @@ class VmCast:
     async def install(self) -> None:
         """Create the definitions and the first node, and start the processes."""
         for definition in definitions():
-            await self._make(CUSTOMRESOURCEDEFINITIONS, definition)
+            await self._create_if_absent(CUSTOMRESOURCEDEFINITIONS, definition)
         await self.add_node(vm_objects.NODES[0])
         products = self._products
-        folder = products.stage.folder
-        pair = generation(("localhost", "127.0.0.1"), datetime.now(UTC), _DAY_S)
+        folder = products.processes.folder
+        pair = create_generation(("localhost", "127.0.0.1"), datetime.now(UTC), _DAY_S)
         for name, content in (("ca.crt", pair.authority), ("tls.crt", pair.certificate), ("tls.key", pair.key)):
             (folder / name).write_bytes(content)
-        await products.start("vm", vm_objects.configuration(self._port), namespace=objects.MACHINES)
+        await products.start("vm", vm_objects.configuration(self._port), namespace=objects.MACHINES_NAMESPACE)
         (account,) = await products.install(Product.VM_MACHINES, None)
         leases = ("--installation-namespace", account.namespace, "--namespace", objects.TENANT)
         as_account = ("--kubeconfig", str(account.kubeconfig))
-        await products.stage.start("vm-machines", "vm", "machines", *leases, *as_account)
+        await products.processes.start("vm-machines", "vm", "machines", *leases, *as_account)
         file = products.write("agent", vm_objects.agent_configuration(self._port, folder))
-        (account,) = await products.install(Product.VM_AGENT, file, objects.MACHINES)
+        (account,) = await products.install(Product.VM_AGENT, file, objects.MACHINES_NAMESPACE)
         (folder / "token").write_text(account.token)
         asked = ("-f", str(file), "--health-address", "", "--kubeconfig", str(account.kubeconfig))
-        await products.stage.start("vm-agent", "vm", "agent", "--all-nodes", *asked)
+        await products.processes.start("vm-agent", "vm", "agent", "--all-nodes", *asked)
 
-    async def served(self) -> bool:
+    async def is_served(self) -> bool:
         """Return whether the definitions are served, which takes some moments after their creation."""
         with suppress(NotFound):
             for resource in (MACHINES, MIGRATIONS):
@@ -74,37 +74,37 @@ class VmCast:
             return True
         return False
 
-    async def usable(self) -> bool:
+    async def are_nodes_usable(self) -> bool:
         """Return whether Pods can be bound to every node of these chapters."""
         found = {each.metadata.name: each for each in (await self._client.list_all(NODES)).items}
         ours = [found[name] for name in vm_objects.NODES if name in found]
-        return all(state_of(each) == "runs" for each in ours)
+        return all(node_state(each) == "runs" for each in ours)
 
     async def add_node(self, name: str) -> None:
-        await self._make(NODES, vm_objects.node(name))
+        await self._create_if_absent(NODES, vm_objects.node(name))
 
     async def add_machine(self, name: str) -> None:
-        await self._make(MACHINES, vm_objects.machine(name), objects.TENANT)
+        await self._create_if_absent(MACHINES, vm_objects.machine(name), objects.TENANT)
 
     async def add_pod(self, name: str) -> None:
-        await self._make(PODS, vm_objects.pod(name), objects.TENANT)
+        await self._create_if_absent(PODS, vm_objects.pod(name), objects.TENANT)
 
-    async def end_pod(self, name: str) -> None:
+    async def delete_pod(self, name: str) -> None:
         await self._client.delete(PODS, name, objects.TENANT)
 
     async def set_load(self, name: str, cpus: int) -> None:
         """Set a VM's load to one for which `cpus` CPUs are right."""
         await self._annotate(name, LOAD, vm_objects.load(cpus))
 
-    async def let_go(self, name: str) -> None:
+    async def finish_migration(self, name: str) -> None:
         """Let the VM's migration copy to its end."""
         await self._annotate(name, HYPERVISOR, vm_objects.behaviour(stalls=False))
 
-    async def allow_moves(self, name: str) -> None:
+    async def allow_migration(self, name: str) -> None:
         patch = MergePatch({"metadata": {"labels": {AUTO_MIGRATION_LABEL: "true"}}})
         await self._client.patch(MACHINES, name, patch, objects.TENANT, field_manager=_MANAGER)
 
-    async def look(self) -> VmScene:
+    async def read_scene(self) -> VmScene:
         """Read the cluster, show the scene and return it."""
         nodes, machines, moves, pods = await asyncio.gather(
             self._client.list_all(NODES),
@@ -113,18 +113,22 @@ class VmCast:
             self._client.list_all(PODS, objects.TENANT, label_selector="situate-demo-vm=true"),
         )
         there = {each.metadata.name for each in nodes.items}
-        seen = tuple(sorted((_machine(each.content) for each in machines.items), key=lambda each: _order(each.name)))
+        seen = tuple(
+            sorted(
+                (_parse_machine(each.content) for each in machines.items), key=lambda each: _story_position(each.name)
+            )
+        )
         names = {each.pod: each.name for each in seen}
         scene = VmScene(
             tuple(name for name in vm_objects.NODES if name in there),
             seen,
-            tuple(_move(each.content, names) for each in moves.items),
-            tuple(sorted((_plain(each) for each in pods.items), key=lambda each: each.name)),
+            tuple(_parse_migration(each.content, names) for each in moves.items),
+            tuple(sorted((_parse_plain_pod(each) for each in pods.items), key=lambda each: each.name)),
         )
         self._show(scene)
         return scene
 
-    async def clear(self) -> None:
+    async def delete_leftovers(self) -> None:
         """Delete objects outside the demo's namespaces, and objects whose finalizers block a namespace's deletion."""
         for resource in (MIGRATIONS, MACHINES):
             with suppress(NotFound):
@@ -141,7 +145,7 @@ class VmCast:
         patch = MergePatch({"metadata": {"annotations": {key: value}}})
         await self._client.patch(MACHINES, name, patch, objects.TENANT, field_manager=_MANAGER)
 
-    async def _make(
+    async def _create_if_absent(
         self, resource: ResourceType[Any], content: Mapping[str, Any], namespace: str | None = None
     ) -> None:
         """Create an object, or use the one that an earlier demo has left."""
@@ -149,58 +153,58 @@ class VmCast:
             await self._client.create(resource, content, namespace, field_manager=_MANAGER)
 
 
-def _machine(content: Mapping[str, Any]) -> DemoMachine:
+def _parse_machine(content: Mapping[str, Any]) -> DemoMachine:
     status, annotations = content.get("status") or {}, content["metadata"].get("annotations") or {}
-    uses = _milli(status.get("cpus") or content["spec"]["guest"]["cpus"]["use"])
+    uses = _to_milli(status.get("cpus") or content["spec"]["guest"]["cpus"]["use"])
     return DemoMachine(
         content["metadata"]["name"],
         status.get("node") or "",
         status.get("podName") or "",
         status.get("phase") or "",
         uses,
-        _amount(annotations.get(REQUESTED), uses),
-        _amount(annotations.get(APPROVED), uses),
+        _parse_cpus(annotations.get(REQUESTED), uses),
+        _parse_cpus(annotations.get(APPROVED), uses),
     )
 
 
-def _move(content: Mapping[str, Any], machines: Mapping[str, str]) -> DemoMove:
+def _parse_migration(content: Mapping[str, Any], machines: Mapping[str, str]) -> DemoMigration:
     """`machines` maps the names of Pods to those of their VMs."""
     metadata, status = content["metadata"], content.get("status") or {}
     annotations = metadata.get("annotations") or {}
     claim = json.loads(annotations.get(CLAIM) or "null") or {}
     ram = (status.get("info") or {}).get("ram") or {}
-    total = _size(ram.get("total"))
+    total = _to_bytes(ram.get("total"))
     phase = status.get("phase") or ""
-    return DemoMove(
+    return DemoMigration(
         content["spec"]["vmName"],
         status.get("sourceNode") or claim.get("node") or "",
         annotations.get(TARGET_NODE) or "",
         phase,
-        1 - _size(ram.get("remaining")) / total if total else None,
+        1 - _to_bytes(ram.get("remaining")) / total if total else None,
         machines.get(claim["beneficiary"]["name"], "") if claim else "",
-        _milli(claim["amount"]["cpu"]) if claim else 0,
+        _to_milli(claim["amount"]["cpu"]) if claim else 0,
         "deletionTimestamp" in metadata or phase in ("Succeeded", "Failed"),
     )
 
 
-def _plain(pod: Pod) -> DemoPlainPod:
+def _parse_plain_pod(pod: Pod) -> DemoPlainPod:
     why = next((each.message for each in pod.status.conditions if each.type == "PodScheduled"), "")
     return DemoPlainPod(pod.metadata.name, pod.spec.node_name, "" if pod.spec.node_name else why, 1000)
 
 
-def _amount(text: str | None, otherwise: int) -> int:
+def _parse_cpus(text: str | None, otherwise: int) -> int:
     """Return the CPUs in an annotation."""
-    return _milli(json.loads(text)["vCPUs"]) if text else otherwise
+    return _to_milli(json.loads(text)["vCPUs"]) if text else otherwise
 
 
-def _milli(value: Any) -> int:
+def _to_milli(value: Any) -> int:
     return decode_quantity(Quantity, value).milli_value
 
 
-def _size(value: Any) -> int:
+def _to_bytes(value: Any) -> int:
     return decode_quantity(Quantity, value or 0).value
 
 
-def _order(name: str) -> int:
+def _story_position(name: str) -> int:
     """Return the position in the story's order of names."""
-    return tuple(vm_objects.BEGIN).index(name)
+    return tuple(vm_objects.INITIAL_CPUS).index(name)

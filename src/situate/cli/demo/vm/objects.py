@@ -19,14 +19,14 @@ GROWS, LEAVES, ASKS = "shop", "mail", "docs"
 """VMs: one grows, its neighbour moves away for it, and a third one requests CPUs as well."""
 PLAIN, WAITS = "backup", "batch"
 """Plain Pods: one on the first node, and one that waits for space there."""
-BEGIN: Final = {GROWS: 2, LEAVES: 4, ASKS: 1}
+INITIAL_CPUS: Final = {GROWS: 2, LEAVES: 4, ASKS: 1}
 """CPUs at the start. With `PLAIN` the first node is full."""
 STALL_PERCENT: Final = 40
 """Share at which a migration stalls until the story lets it continue."""
 _GIB_PER_CPU: Final = 4
 _LOAD_PER_CPU: Final = 0.9
 """The agent's `loadAverageFractionTarget`."""
-_OURS: Final = {"situate-demo-vm": "true"}
+_DEMO_LABELS: Final = {"situate-demo-vm": "true"}
 """Label of these nodes. No other Pods of the demo run there."""
 
 
@@ -68,14 +68,14 @@ def agent_configuration(port: int, folder: Path) -> dict[str, Any]:
 
 def node(name: str) -> dict[str, Any]:
     room = {"cpu": str(CPUS), "memory": memory(CPUS), "pods": "110"}
-    labels = {"kubernetes.io/hostname": name, **_OURS}
+    labels = {"kubernetes.io/hostname": name, **_DEMO_LABELS}
     status = {"capacity": room, "allocatable": room}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
 
 
 def machine(name: str) -> dict[str, Any]:
     """Return a VM that may grow to the size of a node. At first only the neighbour may be live-migrated."""
-    cpus = BEGIN[name]
+    cpus = INITIAL_CPUS[name]
     slots = {"min": _GIB_PER_CPU, "use": _GIB_PER_CPU * cpus, "max": _GIB_PER_CPU * CPUS}
     labels = {ENABLED_LABEL: "true", AUTO_MIGRATION_LABEL: str(name == LEAVES).lower()}
     return {
@@ -84,7 +84,7 @@ def machine(name: str) -> dict[str, Any]:
         "metadata": {"name": name, "labels": labels, "annotations": {LOAD: load(cpus), HYPERVISOR: behaviour()}},
         "spec": {
             "schedulerName": SCHEDULER,
-            "nodeSelector": dict(_OURS),
+            "nodeSelector": dict(_DEMO_LABELS),
             "guest": {"cpus": {"min": 1, "use": cpus, "max": CPUS}, "memorySlots": slots},
         },
     }
@@ -107,7 +107,7 @@ def pod(name: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": TENANT, "labels": _OURS},
+        "metadata": {"name": name, "namespace": TENANT, "labels": _DEMO_LABELS},
         "spec": {
             "schedulerName": SCHEDULER,
             "nodeSelector": {"kubernetes.io/hostname": NODES[0]},

@@ -19,14 +19,14 @@ _PLAIN, _FREE = "white on blue", "dim"
 _PHASES: Final = {"": "created", "Pending": "target Pod starts", "Running": "copying"}
 
 
-def drawn(scene: VmScene) -> list[RenderableType]:
+def draw_scene(scene: VmScene) -> list[RenderableType]:
     """Draw a bar for each node, a line for each migration, and the CPUs that each VM uses, may use and requests."""
     bars = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for column in ("node", f"{CPUS} CPUs"):
         bars.add_column(column, header_style="dim", no_wrap=True)
     for name in scene.nodes:
         bars.add_row(name, _bar(scene, name))
-    return [bars, Text(), *_moves(scene), _wishes(scene)]
+    return [bars, Text(), *_migration_lines(scene), _requests_table(scene)]
 
 
 def _bar(scene: VmScene, node: str) -> Text:
@@ -40,28 +40,28 @@ def _bar(scene: VmScene, node: str) -> Text:
 def _parts(scene: VmScene, node: str) -> Iterator[tuple[str, int, str]]:
     for each in scene.machines:
         if each.node == node:
-            yield _label(each, scene), max(each.may, each.uses), f"black on {_COLOURS[each.name]}"
+            yield _label(each, scene), max(each.allowed_cpus, each.used_cpus), f"black on {_COLOURS[each.name]}"
     for pod in scene.pods:
         if pod.node == node:
             yield pod.name, pod.requests, _PLAIN
-    for each in scene.coming(node):
-        yield f"→ {each.name}: reserved", max(each.may, each.uses), _COLOURS[each.name]
-    free = scene.free(node)
+    for each in scene.arriving_on(node):
+        yield f"→ {each.name}: reserved", max(each.allowed_cpus, each.used_cpus), _COLOURS[each.name]
+    free = scene.free_on(node)
     if free > 0:
         yield "free", free, _FREE
 
 
 def _label(machine: DemoMachine, scene: VmScene) -> str:
     move = scene.move_of(machine.name)
-    if move is None or move.ends or move.source != machine.node:
-        return f"{machine.name} {_cpus(machine.uses)}"
+    if move is None or move.is_over or move.source != machine.node:
+        return f"{machine.name} {_cpu_text(machine.used_cpus)}"
     held = f", then {move.beneficiary}'s" if move.beneficiary else ""
-    return f"{machine.name} {_cpus(machine.uses)} leaves{held}"
+    return f"{machine.name} {_cpu_text(machine.used_cpus)} leaves{held}"
 
 
-def _moves(scene: VmScene) -> Iterator[Text]:
+def _migration_lines(scene: VmScene) -> Iterator[Text]:
     for each in scene.moves:
-        state = "ends" if each.ends else _PHASES.get(each.phase, each.phase)
+        state = "ends" if each.is_over else _PHASES.get(each.phase, each.phase)
         copied = "" if each.copied is None else f", {each.copied:.0%} done"
         room = f"; CPUs reserved for {each.beneficiary}" if each.beneficiary else ""
         yield Text(f"{each.machine}: {each.source or '?'} → {each.target or '?'}, {state}{copied}{room}")
@@ -70,28 +70,34 @@ def _moves(scene: VmScene) -> Iterator[Text]:
     yield Text()
 
 
-def _wishes(scene: VmScene) -> Table:
+def _requests_table(scene: VmScene) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("", header_style="dim")
     for column in ("uses", "may use", "requests"):
         table.add_column(column, header_style="dim", justify="right")
     table.add_column("", header_style="dim")
     for each in scene.machines:
-        short = each.asks > each.may
+        short = each.requested_cpus > each.allowed_cpus
         told = Text("short", style="bold red") if short else Text("")
-        table.add_row(each.name, _cpus(each.uses), _cpus(each.may), _cpus(each.asks), told)
+        table.add_row(
+            each.name, _cpu_text(each.used_cpus), _cpu_text(each.allowed_cpus), _cpu_text(each.requested_cpus), told
+        )
     for pod in scene.pods:
         if not pod.node:
             table.add_row(
-                pod.name, "0", "0", _cpus(pod.requests), Text(f"waits: {_no(pod.why)}" if pod.why else "waits")
+                pod.name,
+                "0",
+                "0",
+                _cpu_text(pod.requests),
+                Text(f"waits: {_short_reason(pod.reason)}" if pod.reason else "waits"),
             )
     return table
 
 
-def _cpus(milli: int) -> str:
+def _cpu_text(milli: int) -> str:
     return f"{milli / 1000:g}"
 
 
-def _no(why: str) -> str:
+def _short_reason(why: str) -> str:
     """Return the message without its part on preemption."""
     return why.partition(". ")[0]

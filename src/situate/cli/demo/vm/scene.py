@@ -16,15 +16,15 @@ class DemoMachine:
     """Empty until it runs."""
     pod: str
     phase: str
-    uses: int
-    asks: int
+    used_cpus: int
+    requested_cpus: int
     """CPUs that it requests from the scheduler; the CPUs that it uses if it has requested nothing."""
-    may: int
+    allowed_cpus: int
     """CPUs that it was granted."""
 
 
 @dataclass(frozen=True, slots=True)
-class DemoMove:
+class DemoMigration:
     machine: str
     source: str
     target: str
@@ -34,9 +34,9 @@ class DemoMove:
     """Copied share; None before copying starts."""
     beneficiary: str
     """VM that gets the freed capacity; empty without one."""
-    claims: int
+    claimed_cpus: int
     """Claimed thousandths of a CPU."""
-    ends: bool
+    is_over: bool
     """Whether it is being cancelled, or is over."""
 
 
@@ -44,7 +44,7 @@ class DemoMove:
 class DemoPlainPod:
     name: str
     node: str
-    why: str
+    reason: str
     """Reason while it has no node."""
     requests: int
 
@@ -56,39 +56,39 @@ class VmScene:
     nodes: tuple[str, ...]
     machines: tuple[DemoMachine, ...]
     """By name."""
-    moves: tuple[DemoMove, ...]
+    moves: tuple[DemoMigration, ...]
     pods: tuple[DemoPlainPod, ...]
 
     def machine(self, name: str) -> DemoMachine | None:
         return next((each for each in self.machines if each.name == name), None)
 
-    def move_of(self, name: str) -> DemoMove | None:
+    def move_of(self, name: str) -> DemoMigration | None:
         return next((each for each in self.moves if each.machine == name), None)
 
     def pod(self, name: str) -> DemoPlainPod | None:
         return next((each for each in self.pods if each.name == name), None)
 
-    def granted(self, name: str) -> int:
+    def granted_cpus(self, name: str) -> int:
         found = self.machine(name)
-        return 0 if found is None else found.may
+        return 0 if found is None else found.allowed_cpus
 
-    def run(self, where: str = NODES[0]) -> bool:
+    def all_running_on(self, where: str = NODES[0]) -> bool:
         """Return whether every VM runs on this node."""
         return bool(self.machines) and all((each.phase, each.node) == ("Running", where) for each in self.machines)
 
-    def booked(self, node: str) -> int:
+    def reserved_on(self, node: str) -> int:
         """Return the CPUs reserved by VMs and Pods on the node, without arriving VMs."""
-        machines = sum(max(each.may, each.uses) for each in self.machines if each.node == node)
+        machines = sum(max(each.allowed_cpus, each.used_cpus) for each in self.machines if each.node == node)
         return machines + sum(each.requests for each in self.pods if each.node == node)
 
-    def free(self, node: str) -> int:
-        coming = sum(max(each.may, each.uses) for each in self.machines if self._comes(each, node))
-        return CPUS * 1000 - self.booked(node) - coming
+    def free_on(self, node: str) -> int:
+        coming = sum(max(each.allowed_cpus, each.used_cpus) for each in self.machines if self._is_arriving(each, node))
+        return CPUS * 1000 - self.reserved_on(node) - coming
 
-    def coming(self, node: str) -> tuple[DemoMachine, ...]:
+    def arriving_on(self, node: str) -> tuple[DemoMachine, ...]:
         """Return the VMs with a reservation on the node that still run elsewhere."""
-        return tuple(each for each in self.machines if self._comes(each, node))
+        return tuple(each for each in self.machines if self._is_arriving(each, node))
 
-    def _comes(self, machine: DemoMachine, node: str) -> bool:
+    def _is_arriving(self, machine: DemoMachine, node: str) -> bool:
         move = self.move_of(machine.name)
-        return move is not None and move.target == node != machine.node and not move.ends
+        return move is not None and move.target == node != machine.node and not move.is_over

@@ -11,121 +11,124 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from situate.cli.demo import chapters
-from situate.cli.demo.chapters import Chapter, Unfulfilled
-from situate.cli.demo.vm.demo_client import VmCast
-from situate.cli.demo.vm.objects import ASKS, BEGIN, CPUS, GROWS, LEAVES, NODES, PLAIN, STALL_PERCENT, WAITS
-from situate.cli.demo.vm.scene import DemoMove, VmScene
-from situate.cli.demo.vpod.demo_client import Cast
+from situate.cli.demo.chapters import Chapter, ChapterFailed
+from situate.cli.demo.vm.demo_client import VmDemoClient
+from situate.cli.demo.vm.objects import ASKS, CPUS, GROWS, INITIAL_CPUS, LEAVES, NODES, PLAIN, STALL_PERCENT, WAITS
+from situate.cli.demo.vm.scene import DemoMigration, VmScene
+from situate.cli.demo.vpod.demo_client import DemoClient
 
 _CPU, _WHILE_S = 1000, 1.5
-_WANTED = BEGIN[GROWS] + BEGIN[LEAVES]
+_WANTED_CPUS = INITIAL_CPUS[GROWS] + INITIAL_CPUS[LEAVES]
 """CPUs to which the first VM grows: its own and all of its neighbour's."""
 _HOME, _OTHER = NODES
 
 
-async def a_machine_grows(cast: Cast) -> str:
+async def grow_machine(cast: DemoClient) -> str:
     vm = cast.vm
     await vm.install()
-    await _until_so(vm.served, "the API server serves VirtualMachines")
-    await _until_so(vm.usable, f"node {_HOME} is usable")
-    for name in BEGIN:
+    await _wait_for(vm.is_served, "the API server serves VirtualMachines")
+    await _wait_for(vm.are_nodes_usable, f"node {_HOME} is usable")
+    for name in INITIAL_CPUS:
         await vm.add_machine(name)
     await vm.add_pod(PLAIN)
-    await until(
-        vm, f"node {_HOME} is full", lambda scene: scene.run() and not scene.free(_HOME) and _placed(scene, PLAIN)
+    await wait_until(
+        vm,
+        f"node {_HOME} is full",
+        lambda scene: scene.all_running_on() and not scene.free_on(_HOME) and _is_placed(scene, PLAIN),
     )
     await vm.add_node(_OTHER)
-    await vm.set_load(GROWS, _WANTED)
-    copying = await until(
-        vm, f"a migration of {LEAVES} for {GROWS} is copying", lambda scene: _copies(scene.move_of(LEAVES))
+    await vm.set_load(GROWS, _WANTED_CPUS)
+    copying = await wait_until(
+        vm, f"a migration of {LEAVES} for {GROWS} is copying", lambda scene: _has_stalled(scene.move_of(LEAVES))
     )
     move = copying.move_of(LEAVES)
     assert move is not None
-    if (move.beneficiary, move.claims) != (GROWS, BEGIN[LEAVES] * _CPU):
-        raise Unfulfilled(f"the capacity of {LEAVES} is not reserved for {GROWS}: {_described(copying)}")
-    await vm.set_load(ASKS, BEGIN[ASKS] + 1)
+    if (move.beneficiary, move.claimed_cpus) != (GROWS, INITIAL_CPUS[LEAVES] * _CPU):
+        raise ChapterFailed(f"the capacity of {LEAVES} is not reserved for {GROWS}: {_describe(copying)}")
+    await vm.set_load(ASKS, INITIAL_CPUS[ASKS] + 1)
     await vm.add_pod(WAITS)
-    await until(
+    await wait_until(
         vm,
         f"{ASKS} and {WAITS} have requested capacity, too",
-        lambda scene: _asked(scene, ASKS) > BEGIN[ASKS] * _CPU and _refused(scene, WAITS),
+        lambda scene: _requested_cpus(scene, ASKS) > INITIAL_CPUS[ASKS] * _CPU and _is_refused(scene, WAITS),
     )
     got: list[str] = []
     early: list[str] = []
 
     def seen(scene: VmScene) -> bool:
-        got.extend(_thirds(scene))
-        early.extend([_described(scene)] if grew_early(scene) else [])
+        got.extend(_takers_of_reserved_capacity(scene))
+        early.extend([_describe(scene)] if has_grown_early(scene) else [])
         return True
 
     def done(scene: VmScene) -> bool:
         seen(scene)
         grown, moved = scene.machine(GROWS), scene.machine(LEAVES)
         return (
-            (grown is not None and grown.uses == grown.may == _WANTED * _CPU)
+            (grown is not None and grown.used_cpus == grown.allowed_cpus == _WANTED_CPUS * _CPU)
             and (moved is not None and (moved.phase, moved.node) == ("Running", _OTHER))
             and not scene.moves
         )
 
-    await _a_while(vm, seen)
-    await vm.let_go(LEAVES)
-    after = await until(vm, f"{GROWS} has grown and {LEAVES} runs on {_OTHER}", done)
+    await _read_scenes_longer(vm, seen)
+    await vm.finish_migration(LEAVES)
+    after = await wait_until(vm, f"{GROWS} has grown and {LEAVES} runs on {_OTHER}", done)
     if got:
-        raise Unfulfilled(f"{got[0]} got some of the capacity of {LEAVES}: {_described(after)}")
+        raise ChapterFailed(f"{got[0]} got some of the capacity of {LEAVES}: {_describe(after)}")
     if early:
-        raise Unfulfilled(f"{GROWS} grew while {LEAVES} was on its node: {early[0]}")
+        raise ChapterFailed(f"{GROWS} grew while {LEAVES} was on its node: {early[0]}")
     return (
-        f"{GROWS} grew from {BEGIN[GROWS]} to {_WANTED} CPUs after {LEAVES} had moved to {_OTHER}; {ASKS} and {WAITS} "
-        f"each requested 1 CPU meanwhile, and got none of the {BEGIN[LEAVES]} freed CPUs"
+        f"{GROWS} grew from {INITIAL_CPUS[GROWS]} to {_WANTED_CPUS} CPUs after {LEAVES} had moved to {_OTHER}; {ASKS} "
+        f"and {WAITS} "
+        f"each requested 1 CPU meanwhile, and got none of the {INITIAL_CPUS[LEAVES]} freed CPUs"
     )
 
 
-async def room_appears(cast: Cast) -> str:
+async def grow_into_freed_capacity(cast: DemoClient) -> str:
     vm = cast.vm
-    await vm.end_pod(WAITS)
-    await vm.set_load(ASKS, BEGIN[ASKS])
-    await until(
+    await vm.delete_pod(WAITS)
+    await vm.set_load(ASKS, INITIAL_CPUS[ASKS])
+    await wait_until(
         vm,
         f"{ASKS} requests its old size and {WAITS} is gone",
-        lambda scene: _asked(scene, ASKS) == BEGIN[ASKS] * _CPU and scene.pod(WAITS) is None,
+        lambda scene: _requested_cpus(scene, ASKS) == INITIAL_CPUS[ASKS] * _CPU and scene.pod(WAITS) is None,
     )
-    await vm.allow_moves(ASKS)
-    await vm.set_load(GROWS, _WANTED + 1)
-    before = await until(
-        vm, f"a migration of {ASKS} for {GROWS} is copying", lambda scene: _copies(scene.move_of(ASKS))
+    await vm.allow_migration(ASKS)
+    await vm.set_load(GROWS, _WANTED_CPUS + 1)
+    before = await wait_until(
+        vm, f"a migration of {ASKS} for {GROWS} is copying", lambda scene: _has_stalled(scene.move_of(ASKS))
     )
     held = before.machine(ASKS)
     assert held is not None
-    await _a_while(vm, bool)
+    await _read_scenes_longer(vm, bool)
     freed_at = asyncio.get_running_loop().time()
-    await vm.end_pod(PLAIN)
+    await vm.delete_pod(PLAIN)
 
     def done(scene: VmScene) -> bool:
         grown, stays = scene.machine(GROWS), scene.machine(ASKS)
         return (
-            (grown is not None and grown.uses == grown.may == (_WANTED + 1) * _CPU)
+            (grown is not None and grown.used_cpus == grown.allowed_cpus == (_WANTED_CPUS + 1) * _CPU)
             and (stays is not None and stays.phase == "Running")
             and not scene.moves
         )
 
-    after = await until(vm, f"{GROWS} has grown and no migration is left", done)
+    after = await wait_until(vm, f"{GROWS} has grown and no migration is left", done)
     took_s = asyncio.get_running_loop().time() - freed_at
     stayed = after.machine(ASKS)
     assert stayed is not None
     if (stayed.node, stayed.pod) != (_HOME, held.pod):
-        raise Unfulfilled(f"{ASKS} has moved nevertheless: {_described(after)}")
+        raise ChapterFailed(f"{ASKS} has moved nevertheless: {_describe(after)}")
     return (
         f"the migration of {ASKS} was {STALL_PERCENT}% done when {PLAIN} ended; {took_s:.1f} s later {GROWS} had "
-        f"{_WANTED + 1} CPUs, and {ASKS} still ran in its old Pod"
+        f"{_WANTED_CPUS + 1} CPUs, and {ASKS} still ran in its old Pod"
     )
 
 
-async def until(vm: VmCast, what: str, holds: Callable[[VmScene], bool]) -> VmScene:
-    """Return the first scene in which `holds`. Raises `Unfulfilled` if there is none in time."""
-    return await chapters.until(vm.look, what, holds, _described)
+async def wait_until(vm: VmDemoClient, what: str, holds: Callable[[VmScene], bool]) -> VmScene:
+    """Return the first scene in which `holds`. Raises `ChapterFailed` if there is none in time."""
+    return await chapters.wait_until(vm.read_scene, what, holds, _describe)
 
 
-async def _a_while(vm: VmCast, seen: Callable[[VmScene], object]) -> None:
+async def _read_scenes_longer(vm: VmDemoClient, seen: Callable[[VmScene], object]) -> None:
     """Read scenes for `_WHILE_S` seconds, so that a stalled migration is visible for long enough."""
     clock = asyncio.get_running_loop().time
     over = clock() + _WHILE_S
@@ -134,68 +137,70 @@ async def _a_while(vm: VmCast, seen: Callable[[VmScene], object]) -> None:
         seen(scene)
         return clock() >= over
 
-    await until(vm, f"{_WHILE_S:g} s have passed", passed)
+    await wait_until(vm, f"{_WHILE_S:g} s have passed", passed)
 
 
-async def _until_so(holds: Callable[[], Awaitable[bool]], what: str) -> None:
-    await chapters.until(holds, what, bool, lambda _: "still false")
+async def _wait_for(holds: Callable[[], Awaitable[bool]], what: str) -> None:
+    await chapters.wait_until(holds, what, bool, lambda _: "still false")
 
 
-def _copies(move: DemoMove | None) -> bool:
+def _has_stalled(move: DemoMigration | None) -> bool:
     """Return whether the migration has reached its stall."""
     return move is not None and move.copied is not None and round(100 * move.copied) == STALL_PERCENT
 
 
-def _asked(scene: VmScene, name: str) -> int:
+def _requested_cpus(scene: VmScene, name: str) -> int:
     found = scene.machine(name)
-    return 0 if found is None else found.asks
+    return 0 if found is None else found.requested_cpus
 
 
-def _placed(scene: VmScene, name: str) -> bool:
+def _is_placed(scene: VmScene, name: str) -> bool:
     found = scene.pod(name)
     return found is not None and bool(found.node)
 
 
-def _refused(scene: VmScene, name: str) -> bool:
+def _is_refused(scene: VmScene, name: str) -> bool:
     found = scene.pod(name)
-    return found is not None and not found.node and bool(found.why)
+    return found is not None and not found.node and bool(found.reason)
 
 
-def _thirds(scene: VmScene) -> list[str]:
+def _takers_of_reserved_capacity(scene: VmScene) -> list[str]:
     """Return the VMs and Pods that got capacity reserved for another VM."""
-    grown = [ASKS] if scene.granted(ASKS) > BEGIN[ASKS] * _CPU else []
-    return grown + ([WAITS] if _placed(scene, WAITS) else [])
+    grown = [ASKS] if scene.granted_cpus(ASKS) > INITIAL_CPUS[ASKS] * _CPU else []
+    return grown + ([WAITS] if _is_placed(scene, WAITS) else [])
 
 
-def grew_early(scene: VmScene) -> bool:
+def has_grown_early(scene: VmScene) -> bool:
     """Return whether the VM grew before its neighbour left."""
     leaves = scene.machine(LEAVES)
-    return leaves is not None and leaves.node == _HOME and scene.granted(GROWS) > BEGIN[GROWS] * _CPU
+    return leaves is not None and leaves.node == _HOME and scene.granted_cpus(GROWS) > INITIAL_CPUS[GROWS] * _CPU
 
 
-def _described(scene: VmScene) -> str:
+def _describe(scene: VmScene) -> str:
     machines = ", ".join(
-        f"{each.name} ({each.phase or 'new'}) on {each.node or 'none'} uses {each.uses}m of {each.may}m, requests "
-        f"{each.asks}m"
+        f"{each.name} ({each.phase or 'new'}) on {each.node or 'none'} uses {each.used_cpus}m of {each.allowed_cpus}m, "
+        "requests "
+        f"{each.requested_cpus}m"
         for each in scene.machines
     )
     moves = ", ".join(
         f"{each.machine} to {each.target} ({each.phase}, {each.copied}) for {each.beneficiary}" for each in scene.moves
     )
-    pods = ", ".join(f"{each.name} on {each.node or 'none'} {each.why}" for each in scene.pods)
+    pods = ", ".join(f"{each.name} on {each.node or 'none'} {each.reason}" for each in scene.pods)
     return f"VMs: {machines or 'none'}; migrations: {moves or 'none'}; pods: {pods or 'none'}"
 
 
 VM_STORY = (
     Chapter(
         "A VM grows, its neighbour moves",
-        f"{GROWS} needs {_WANTED} of the {CPUS} CPUs of a full node, so {LEAVES} moves away. Others request capacity, "
+        f"{GROWS} needs {_WANTED_CPUS} of the {CPUS} CPUs of a full node, so {LEAVES} moves away. Others request "
+        "capacity, "
         "too.",
-        a_machine_grows,
+        grow_machine,
     ),
     Chapter(
         "Capacity appears, and a migration is cancelled",
         f"{GROWS} needs one more CPU, so {ASKS} starts to move. Then Pod {PLAIN} ends and frees one CPU.",
-        room_appears,
+        grow_into_freed_capacity,
     ),
 )

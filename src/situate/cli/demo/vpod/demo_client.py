@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from situate.cli.demo.sharding.demo_client import ShardCast
-from situate.cli.demo.spot.demo_client import SpotCast
-from situate.cli.demo.vm.demo_client import VmCast
+from situate.cli.demo.sharding.demo_client import ShardDemoClient
+from situate.cli.demo.spot.demo_client import SpotDemoClient
+from situate.cli.demo.vm.demo_client import VmDemoClient
 from situate.cli.demo.vpod import objects
-from situate.cli.demo.vpod.scene import DemoPod, DemoSource, DemoTask, Scene
-from situate.cli.demo.wait import PREPARED_S, until_usable
+from situate.cli.demo.vpod.scene import DemoPod, DemoSource, DemoTask, VpodScene
+from situate.cli.demo.wait import SETUP_LIMIT_S, wait_until_usable
 from situate.cli.terminal.failures import WrongInput
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, NotFound
@@ -35,7 +35,7 @@ CONSUMER_GROUPS = unstructured(INTERNAL_GROUP, "v1alpha1", "ConsumerGroup", "con
 _MANAGER = "situate-demo"
 
 
-class Cast:
+class DemoClient:
     """Client for the story's actions."""
 
     def __init__(
@@ -44,10 +44,10 @@ class Cast:
         lease: str,
         kill: Callable[[str], Awaitable[None]],
         explain: Callable[[str, str], Awaitable[Mapping[str, Any]]],
-        show: Callable[[Scene], None],
-        spot: SpotCast,
-        shard: ShardCast,
-        vm: VmCast,
+        show: Callable[[VpodScene], None],
+        spot: SpotDemoClient,
+        shard: ShardDemoClient,
+        vm: VmDemoClient,
     ) -> None:
         """Store the callbacks and the parts of the other products.
 
@@ -63,26 +63,26 @@ class Cast:
         self.shard = shard
         self.vm = vm
 
-    async def set_the_stage(self) -> None:
+    async def create_objects(self) -> None:
         """Create the objects that the story needs, and wait until they are usable. Existing objects are reused."""
         for definition in definitions():
-            await self._make(CUSTOMRESOURCEDEFINITIONS, definition)
-        for name in (objects.SYSTEM, objects.MACHINES, objects.TENANT):
-            await self._make_namespace(name)
+            await self._create_or_label(CUSTOMRESOURCEDEFINITIONS, definition)
+        for name in (objects.SYSTEM, objects.MACHINES_NAMESPACE, objects.TENANT):
+            await self._create_namespace(name)
         for name, zone in zip(objects.NODES, objects.ZONES, strict=True):
-            await self._make(NODES, objects.node(name, zone))
-        await self._make(STATEFULSETS, objects.dispatcher(), objects.SYSTEM)
-        await until_usable(self._serves_sources, "the API server still does not serve ConsumerGroups")
+            await self._create_or_label(NODES, objects.node(name, zone))
+        await self._create_or_label(STATEFULSETS, objects.dispatcher(), objects.SYSTEM)
+        await wait_until_usable(self._is_source_kind_served, "the API server still does not serve ConsumerGroups")
         for name in objects.NODES:
-            await self._until_it_runs(name)
+            await self._wait_for_node(name)
 
-    async def clear_the_stage(self) -> None:
-        """Delete the objects of `set_the_stage` and of the story, except the definitions, which others may use."""
-        await self.spot.clear()
-        await self.shard.clear()
-        await self.vm.clear()
+    async def delete_objects(self) -> None:
+        """Delete the objects of `create_objects` and of the story, except the definitions, which others may use."""
+        await self.spot.delete_cluster_objects()
+        await self.shard.remove_finalizers()
+        await self.vm.delete_leftovers()
         for resource, names in (
-            (NAMESPACES, (objects.TENANT, objects.MACHINES, objects.SYSTEM)),
+            (NAMESPACES, (objects.TENANT, objects.MACHINES_NAMESPACE, objects.SYSTEM)),
             (NODES, objects.NODES),
         ):
             for name in names:
@@ -103,90 +103,90 @@ class Cast:
 
     async def restore_node(self, name: str) -> None:
         zone = objects.ZONES[objects.NODES.index(name)]
-        await self._make(NODES, objects.node(name, zone))
+        await self._create_or_label(NODES, objects.node(name, zone))
 
-    async def keep_for_others(self, node: str) -> None:
+    async def reserve_for_team(self, node: str) -> None:
         """Give the node the only SSD, and a taint that reserves it for a team."""
         patch = MergePatch({"metadata": {"labels": {"disk": "ssd"}}, "spec": {"taints": [objects.TAINT]}})
         await self._client.patch(NODES, node, patch, field_manager=_MANAGER)
 
-    async def free(self, node: str) -> None:
+    async def remove_taint(self, node: str) -> None:
         """Remove the taint."""
         await self._client.patch(NODES, node, MergePatch({"spec": {"taints": None}}), field_manager=_MANAGER)
 
     async def add_report(self) -> None:
         """Create a Pod that needs an SSD."""
-        await self._make(PODS, objects.task(objects.REPORT, disk="ssd"), objects.TENANT)
+        await self._create_or_label(PODS, objects.task(objects.REPORT, disk="ssd"), objects.TENANT)
 
     async def add_tasks(self, count: int) -> None:
         """Create `count` Pods."""
         for number in range(count):
-            await self._make(PODS, objects.task(f"task-{number}"), objects.TENANT)
+            await self._create_or_label(PODS, objects.task(f"task-{number}"), objects.TENANT)
 
     async def explain(self, task: str) -> Mapping[str, Any]:
         """Return the answer of `situate scheduler explain` for a Pod."""
         return await self._explain(objects.TENANT, task)
 
-    async def look(self) -> Scene:
+    async def read_scene(self) -> VpodScene:
         """Read the cluster, show the scene and return it."""
         statefulset = await self._client.get(STATEFULSETS, objects.DISPATCHER, objects.SYSTEM)
         nodes = {node.metadata.name: node for node in (await self._client.list_all(NODES)).items}
         pods = (await self._client.list_all(PODS, objects.SYSTEM, label_selector=f"app={objects.DISPATCHER}")).items
         groups = (await self._client.list_all(CONSUMER_GROUPS, objects.TENANT)).items
         tasks = (await self._client.list_all(PODS, objects.TENANT, label_selector=f"app={objects.TASKS}")).items
-        scene = Scene(
+        scene = VpodScene(
             replicas=statefulset.spec.replicas,
-            pods=tuple(sorted((_pod(pod, nodes) for pod in pods), key=lambda pod: pod.ordinal)),
-            sources=tuple(sorted((_source(group.content) for group in groups), key=lambda source: source.name)),
-            tasks=tuple(_task(pod) for pod in tasks),
+            pods=tuple(sorted((_to_demo_pod(pod, nodes) for pod in pods), key=lambda pod: pod.ordinal)),
+            sources=tuple(sorted((_parse_source(group.content) for group in groups), key=lambda source: source.name)),
+            tasks=tuple(_to_demo_task(pod) for pod in tasks),
             nodes=tuple(name for name in objects.NODES if name in nodes),
-            leader=await self._leader(),
+            leader=await self._leader_identity(),
             capacity=objects.CAPACITY,
         )
         self._show(scene)
         return scene
 
-    async def _leader(self) -> str:
+    async def _leader_identity(self) -> str:
         try:
             return (await self._client.get(LEASES, self._lease, objects.SYSTEM)).spec.holder_identity
         except NotFound:
             return ""
 
-    async def _make_namespace(self, name: str) -> None:
+    async def _create_namespace(self, name: str) -> None:
         """Create a namespace. If an earlier demo's namespace is still being deleted, wait for its end."""
 
         async def stays() -> bool:
-            await self._make(NAMESPACES, objects.namespace(name))
+            await self._create_or_label(NAMESPACES, objects.namespace(name))
             with suppress(NotFound):  # the namespace has just been deleted
                 return (await self._client.get(NAMESPACES, name)).metadata.deletion_timestamp is None
             return False
 
-        await until_usable(
+        await wait_until_usable(
             stays,
             f"namespace {name} is still being deleted; for the cause run kubectl get namespace {name} -o yaml",
         )
 
-    async def _serves_sources(self) -> bool:
+    async def _is_source_kind_served(self) -> bool:
         """Return whether the definition is served, which takes some moments after its creation."""
         with suppress(NotFound):
             await self._client.list_all(CONSUMER_GROUPS, objects.TENANT)
             return True
         return False
 
-    async def _until_it_runs(self, name: str) -> None:
+    async def _wait_for_node(self, name: str) -> None:
         """Wait for a node. Raises `WrongInput` with the node's state if it is not usable in time."""
         clock = asyncio.get_running_loop().time
-        deadline = clock() + PREPARED_S
+        deadline = clock() + SETUP_LIMIT_S
         while not (node := await self._client.get(NODES, name)).ready or node.spec.taints:
             if clock() > deadline:
                 taints = ", ".join(taint.key for taint in node.spec.taints) or "none"
                 raise WrongInput(
-                    f"after {PREPARED_S:g} s node {name} is {'Ready' if node.ready else 'not Ready'}, with taints "
+                    f"after {SETUP_LIMIT_S:g} s node {name} is {'Ready' if node.ready else 'not Ready'}, with taints "
                     f"{taints}; a kubelet or kwok must run it. For its state run kubectl get node {name} -o yaml"
                 )
             await asyncio.sleep(0.2)
 
-    async def _make(
+    async def _create_or_label(
         self, resource: ResourceType[Any], content: Mapping[str, Any], namespace: str | None = None
     ) -> None:
         try:
@@ -196,7 +196,7 @@ class Cast:
             await self._client.patch(resource, content["metadata"]["name"], merge, namespace, field_manager=_MANAGER)
 
 
-def _pod(pod: Pod, nodes: Mapping[str, Node]) -> DemoPod:
+def _to_demo_pod(pod: Pod, nodes: Mapping[str, Node]) -> DemoPod:
     node = pod.spec.node_name
     if pod.metadata.deletion_timestamp is not None:
         state = "Terminating"
@@ -207,12 +207,12 @@ def _pod(pod: Pod, nodes: Mapping[str, Node]) -> DemoPod:
     return DemoPod(pod.metadata.name, int(pod.metadata.name.rpartition("-")[2]), node, state)
 
 
-def _task(pod: Pod) -> DemoTask:
+def _to_demo_task(pod: Pod) -> DemoTask:
     why = next((each.message for each in pod.status.conditions if each.type == "PodScheduled"), "")
     return DemoTask(pod.metadata.name, pod.spec.node_name, why)
 
 
-def _source(content: Mapping[str, Any]) -> DemoSource:
+def _parse_source(content: Mapping[str, Any]) -> DemoSource:
     placements: dict[str, int] = {}
     for placement in content.get("status", {}).get("placements") or ():
         pod = placement.get("podName", "")

@@ -8,7 +8,7 @@ from situate.scheduler.config.settings import SCHEDULER_NAME
 
 SYSTEM = "situate-demo"
 """Namespace of the StatefulSet."""
-MACHINES = "situate-demo-vm"
+MACHINES_NAMESPACE = "situate-demo-vm"
 """Namespace of the scheduler for VMs. It is separate because the objects of two configurations share names."""
 TENANT = "situate-demo-tenant"
 """Namespace of the sources."""

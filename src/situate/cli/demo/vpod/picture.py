@@ -18,14 +18,14 @@ from situate.cli.demo.spot import picture as spot_picture
 from situate.cli.demo.spot.scene import SpotScene
 from situate.cli.demo.vm import picture as vm_picture
 from situate.cli.demo.vm.scene import VmScene
-from situate.cli.demo.vpod.scene import DemoPod, DemoSource, Scene
+from situate.cli.demo.vpod.scene import DemoPod, DemoSource, VpodScene
 
-Seen: TypeAlias = Scene | SpotScene | ShardScene | VmScene
+AnyScene: TypeAlias = VpodScene | SpotScene | ShardScene | VmScene
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
 _FULL, _FREE = "■", "·"
 _BORDERS: Final = 4
 """Columns of the panel's border and padding."""
-_SHOWN = 3
+_SHOWN_STEPS = 3
 """Number of waiting Pods that are named."""
 _STATE_STYLES = {"Running": "green", "Pending": "yellow", "Terminating": "red", "node lost": "bold red"}
 
@@ -38,10 +38,10 @@ class Picture:
     are dropped. If the scene alone is too high, its blank lines are dropped first, then its last lines.
     """
 
-    scene: Seen | None
+    scene: AnyScene | None
     title: str
     caption: str
-    done: Sequence[str]
+    finished_steps: Sequence[str]
     """Outcomes of finished steps, the oldest first."""
     hints: Sequence[str]
 
@@ -49,69 +49,71 @@ class Picture:
         height = options.height or console.height
         within = options.update(width=options.max_width - _BORDERS, height=None)
         room = height - 2  # without the lines of the panel itself
-        foot = _lines(console, within, *(Text(hint, style="dim") for hint in self.hints))
+        foot = _render_lines(console, within, *(Text(hint, style="dim") for hint in self.hints))
         heading = Text.assemble((self.title, "bold"), "  ", self.caption)
-        head = _lines(console, within, heading, Text())
-        body = _lines(console, within, *_drawn(self.scene))
+        head = _render_lines(console, within, heading, Text())
+        body = _render_lines(console, within, *_draw_scene(self.scene))
         if len(head) + len(body) + len(foot) > room:
-            head = _lines(console, within, _one_line(heading))
+            head = _render_lines(console, within, _without_wrapping(heading))
             body = [line for line in body if "".join(part.text for part in line).strip()]
-        body = _cut(console, within, body, room - len(head) - len(foot))
+        body = _first_lines(console, within, body, room - len(head) - len(foot))
         left = max(0, room - len(head) - len(body) - len(foot))
-        steps = [Text.assemble(("✓ ", "green"), outcome) for outcome in self.done]
+        steps = [Text.assemble(("✓ ", "green"), outcome) for outcome in self.finished_steps]
         shown = steps[-(left - 1) :] if left > 1 else []
-        past = _lines(console, within, Text(), *map(_one_line, shown)) if shown else []
-        blank = _lines(console, within, *(Text() for _ in range(left - len(past))))
+        past = _render_lines(console, within, Text(), *map(_without_wrapping, shown)) if shown else []
+        blank = _render_lines(console, within, *(Text() for _ in range(left - len(past))))
         lines = [*head, *body, *past, *blank, *foot]
         yield Panel(SegmentLines(lines, new_lines=True), title="situate", border_style="dim", height=height)
 
 
-def _lines(console: Console, options: ConsoleOptions, *parts: RenderableType) -> list[list[Segment]]:
+def _render_lines(console: Console, options: ConsoleOptions, *parts: RenderableType) -> list[list[Segment]]:
     return console.render_lines(Group(*parts), options) if parts else []
 
 
-def _one_line(text: Text) -> Text:
+def _without_wrapping(text: Text) -> Text:
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
 
 
-def _cut(console: Console, options: ConsoleOptions, lines: list[list[Segment]], most: int) -> list[list[Segment]]:
+def _first_lines(
+    console: Console, options: ConsoleOptions, lines: list[list[Segment]], most: int
+) -> list[list[Segment]]:
     """Return the first lines; the last of them gives the number of omitted lines."""
     if len(lines) <= most:
         return lines
     kept = max(0, most - 1)
     more = Text(f"… {len(lines) - kept} more lines: enlarge the terminal", style="dim")
-    return [*lines[:kept], *_lines(console, options, _one_line(more))][: max(0, most)]
+    return [*lines[:kept], *_render_lines(console, options, _without_wrapping(more))][: max(0, most)]
 
 
-def _drawn(scene: Seen | None) -> list[RenderableType]:
+def _draw_scene(scene: AnyScene | None) -> list[RenderableType]:
     match scene:
         case SpotScene():
-            return spot_picture.drawn(scene)
+            return spot_picture.draw_scene(scene)
         case ShardScene():
-            return shard_picture.drawn(scene)
+            return shard_picture.draw_scene(scene)
         case VmScene():
-            return vm_picture.drawn(scene)
-        case Scene():
-            return _placements(scene)
+            return vm_picture.draw_scene(scene)
+        case VpodScene():
+            return _draw_placements(scene)
         case None:
             return []
 
 
-def _placements(scene: Scene) -> list[RenderableType]:
+def _draw_placements(scene: VpodScene) -> list[RenderableType]:
     """Draw the Pods, the sources and the leader."""
     colours = _colours(scene.sources)
-    parts: list[RenderableType] = [_tasks(scene), Text()] if scene.tasks else []
+    parts: list[RenderableType] = [_tasks_table(scene), Text()] if scene.tasks else []
     return [
         *parts,
-        _pods(scene, colours),
+        _pods_table(scene, colours),
         Text(),
-        _sources(scene, colours),
+        _sources_line(scene, colours),
         Text(f"leader: {scene.leader or 'none'}"),
     ]
 
 
-def _pods(scene: Scene, colours: dict[str, str]) -> Table:
+def _pods_table(scene: VpodScene, colours: dict[str, str]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("pod", "node", "state", f"vreplicas (of {scene.capacity})"):
         table.add_column(column, header_style="dim")
@@ -123,16 +125,16 @@ def _pods(scene: Scene, colours: dict[str, str]) -> Table:
     return table
 
 
-def _blocks(scene: Scene, pod: DemoPod, colours: dict[str, str]) -> Text:
+def _blocks(scene: VpodScene, pod: DemoPod, colours: dict[str, str]) -> Text:
     bar = Text()
-    held = scene.on(pod.name)
+    held = scene.vreplicas_on(pod.name)
     for name, vreplicas in held.items():
         bar.append(_FULL * vreplicas, style=colours[name])
     bar.append(_FREE * max(0, scene.capacity - sum(held.values())), style="dim")
     return bar
 
 
-def _tasks(scene: Scene) -> Table:
+def _tasks_table(scene: VpodScene) -> Table:
     """Draw plain Pods: a block each on its node, and the reason of those that wait."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("node", "pods"):
@@ -141,19 +143,19 @@ def _tasks(scene: Scene) -> Table:
     for node in scene.nodes:
         table.add_row(node, Text.assemble(f"{placed.get(node, 0):>4} ", (_FULL * placed.get(node, 0), "blue")))
     waiting = [task for task in scene.tasks if not task.node]
-    for task in waiting[:_SHOWN]:
-        table.add_row(Text(task.name, style="yellow"), _one_line(Text(task.why or "waits")))
-    if len(waiting) > _SHOWN:
-        table.add_row("", f"and {len(waiting) - _SHOWN} more waiting")
+    for task in waiting[:_SHOWN_STEPS]:
+        table.add_row(Text(task.name, style="yellow"), _without_wrapping(Text(task.reason or "waits")))
+    if len(waiting) > _SHOWN_STEPS:
+        table.add_row("", f"and {len(waiting) - _SHOWN_STEPS} more waiting")
     return table
 
 
-def _sources(scene: Scene, colours: dict[str, str]) -> Text:
+def _sources_line(scene: VpodScene, colours: dict[str, str]) -> Text:
     line = Text()
     for source in scene.sources:
-        short = source.placed < source.wanted
+        short = source.placed_count < source.wanted
         line.append(f"{_FULL} {source.name} ", style=colours[source.name])
-        line.append(f"{source.placed}/{source.wanted}   ", style="bold red" if short else "")
+        line.append(f"{source.placed_count}/{source.wanted}   ", style="bold red" if short else "")
     return line
 
 

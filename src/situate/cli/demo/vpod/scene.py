@@ -29,7 +29,7 @@ class DemoSource:
     """Vreplicas by pod."""
 
     @property
-    def placed(self) -> int:
+    def placed_count(self) -> int:
         return sum(self.placements.values())
 
 
@@ -40,12 +40,12 @@ class DemoTask:
     name: str
     node: str
     """Empty while it waits."""
-    why: str
+    reason: str
     """Message of the PodScheduled condition while the Pod waits."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class VpodScene:
     """State of the cluster at one moment."""
 
     replicas: int
@@ -61,18 +61,18 @@ class Scene:
     """Holder of the Lease; empty without a leader."""
     capacity: int
 
-    def on(self, pod: str) -> dict[str, int]:
+    def vreplicas_on(self, pod: str) -> dict[str, int]:
         """Return the vreplicas on a Pod, by source."""
         return {source.name: source.placements[pod] for source in self.sources if source.placements.get(pod)}
 
     @property
-    def even(self) -> bool:
+    def is_even(self) -> bool:
         """Whether every source is spread evenly.
 
         For each source, every Pod with free capacity holds at most 1 vreplica fewer than the source's fullest Pod.
         """
         running = [pod.name for pod in self.pods if pod.state == "Running"]
-        roomy = [pod for pod in running if sum(self.on(pod).values()) < self.capacity]
+        roomy = [pod for pod in running if sum(self.vreplicas_on(pod).values()) < self.capacity]
         return all(
             max(source.placements.values(), default=0) - source.placements.get(pod, 0) <= 1
             for source in self.sources
@@ -80,20 +80,22 @@ class Scene:
         )
 
     @property
-    def compact(self) -> bool:
+    def is_compact(self) -> bool:
         """Whether no Pod is dispensable, and all removed Pods are gone."""
         needed = -(-sum(source.wanted for source in self.sources) // self.capacity)
         return len(self.pods) == self.replicas == needed
 
     @property
-    def satisfied(self) -> bool:
+    def is_satisfied(self) -> bool:
         """Whether every source has exactly the vreplicas that it wants, on Pods that run."""
         running = {pod.name for pod in self.pods if pod.state == "Running"}
-        return all(source.placed == source.wanted and source.placements.keys() <= running for source in self.sources)
+        return all(
+            source.placed_count == source.wanted and source.placements.keys() <= running for source in self.sources
+        )
 
     @property
-    def within_capacity(self) -> bool:
-        return all(sum(self.on(pod.name).values()) <= self.capacity for pod in self.pods)
+    def is_within_capacity(self) -> bool:
+        return all(sum(self.vreplicas_on(pod.name).values()) <= self.capacity for pod in self.pods)
 
     @property
     def tasks_by_node(self) -> dict[str, int]:

@@ -34,7 +34,9 @@ def archive_options(prefix: str = "", **flags: Any) -> ArchiveOptions:
 
 
 @asynccontextmanager
-async def opened(options: ArchiveOptions, prefix: str = "", *, may_be_new: bool = False) -> AsyncIterator[Archiver]:
+async def open_archive(
+    options: ArchiveOptions, prefix: str = "", *, may_be_new: bool = False
+) -> AsyncIterator[Archiver]:
     """Open the archive, and close it at the end. Raises `WrongInput` without a URL, or for a malformed one.
 
     A missing database file is refused unless it `may_be_new`: otherwise a mistyped name would create an empty database.
@@ -42,7 +44,7 @@ async def opened(options: ArchiveOptions, prefix: str = "", *, may_be_new: bool 
     before, variable = (f"{prefix}-", f"{prefix.upper()}_") if prefix else ("", "")
     try:
         if not may_be_new:
-            _check_is_there(options.url() or "")
+            _require_file(options.url() or "")
         archiver = options.open()
     except (BadOptions, BadArchiveUrl) as bad:
         raise WrongInput(str(bad)) from None
@@ -57,13 +59,13 @@ async def opened(options: ArchiveOptions, prefix: str = "", *, may_be_new: bool 
         await archiver.close()
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
+def run_archive_work(work: Coroutine[Any, Any, T]) -> T:
     """Run the work to its end; libraries log only warnings."""
     configure_logging("warning")
     return asyncio.run(work)
 
 
-def _check_is_there(url: str) -> None:
+def _require_file(url: str) -> None:
     scheme, _, rest = url.partition(":///")
     file = Path(unquote(rest.partition("?")[0]))
     if scheme == "sqlite" and not file.is_file():

@@ -148,13 +148,13 @@ def restore(
     It gets a new UID, and its time to live starts again. No executor works on it before its status is written. With
     --dry-run the API server checks it and stores nothing. Exits with 1 if there is no such record.
     """
-    from situate.cli.read_cluster.cluster_source import Where
+    from situate.cli.read_cluster.cluster_source import ClusterSource
     from situate.cli.sharding.archive.restore import show
 
     show(
         kind,
         name,
-        Where(kubeconfig, context),
+        ClusterSource(kubeconfig, context),
         namespace=namespace,
         uid=uid,
         new_name=as_,
@@ -255,9 +255,9 @@ def migrate(
 
     After an interruption, repeat the command. Exits with 1 if a record could not be copied.
     """
-    from situate.cli.sharding.archive.migrate import copy
+    from situate.cli.sharding.archive.migrate import copy_records
 
-    copy(
+    copy_records(
         conditions,
         from_url=from_url,
         from_file=from_file,

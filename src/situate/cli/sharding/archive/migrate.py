@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import typer
 
-from situate.archive.operations.migration import Migrated
+from situate.archive.operations.migration import MigrationProgress
 from situate.archive.operations.migration import migrate as migrated
 from situate.archive.options import ArchiveOptions
 from situate.archive.records.query import Query
-from situate.cli.sharding.archive.archive_access import archive_options, opened, run
+from situate.cli.sharding.archive.archive_access import archive_options, open_archive, run_archive_work
 from situate.cli.sharding.archive.options import Conditions
-from situate.cli.sharding.archive.record_output import bad_data
-from situate.cli.sharding.archive.record_query import query_of
-from situate.cli.terminal.failures import ExitCode, mendable_failures
+from situate.cli.sharding.archive.record_output import unreadable_data
+from situate.cli.sharding.archive.record_query import build_query
+from situate.cli.terminal.failures import ExitCode, report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import print_data
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.streams import print_error, print_line
 
 _FROM, _TO = "from", "to"
 
 
-def copy(
+def copy_records(
     conditions: Conditions,
     *,
     from_url: str | None,
@@ -32,25 +32,27 @@ def copy(
     dry_run: bool,
 ) -> None:
     """Copy the records and print how many; exit with 1 if one could not be copied."""
-    with mendable_failures(), progress("copying records"):
+    with report_failures(), progress("copying records"):
         source = archive_options(_FROM, archive_url=from_url, archive_url_file=from_file)
         target = archive_options(_TO, archive_url=to_url, archive_url_file=to_file)
-        done = run(_migrate(source, target, query_of(conditions), dry_run=dry_run))
+        done = run_archive_work(_migrate(source, target, build_query(conditions), dry_run=dry_run))
     if output in (Format.JSON, Format.YAML):
         failed = [{"record": str(each.subject.key), "problem": each.problem} for each in done.failed]
         told = {"dryRun": dry_run, "copied": done.copied, "present": done.present, "newer": done.newer}
-        print_data({**told, "failed": failed, "unreadable": bad_data(done.corrupt)}, output)
+        print_data({**told, "failed": failed, "unreadable": unreadable_data(done.corrupt)}, output)
     else:
         for problem in (*(f"{each.subject.key}: {each.problem}" for each in done.failed), *map(str, done.corrupt)):
-            complain(f"not copied: {problem}")
+            print_error(f"not copied: {problem}")
         copied = "would be copied" if dry_run else "copied"
-        say(f"{done.copied} records {copied}, {done.present} already present, {done.newer} present in a newer version")
+        print_line(
+            f"{done.copied} records {copied}, {done.present} already present, {done.newer} present in a newer version"
+        )
     if not done.complete:
         raise typer.Exit(ExitCode.NO)
 
 
-async def _migrate(source: ArchiveOptions, target: ArchiveOptions, query: Query, *, dry_run: bool) -> Migrated:
-    async with opened(source, _FROM) as old, opened(target, _TO, may_be_new=not dry_run) as new:
+async def _migrate(source: ArchiveOptions, target: ArchiveOptions, query: Query, *, dry_run: bool) -> MigrationProgress:
+    async with open_archive(source, _FROM) as old, open_archive(target, _TO, may_be_new=not dry_run) as new:
         if not dry_run:
             await new.check()  # an archive that is not writable is reported once, not for each record
         return await migrated(old, new, query=query, dry_run=dry_run)

@@ -11,19 +11,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from situate.archive.operations.retention import Deletion, Pruned
+from situate.archive.operations.retention import Deletion, PruneResult
 from situate.archive.operations.retention import prune as pruned
 from situate.archive.options import ArchiveOptions
 from situate.archive.records.query import Query
-from situate.cli.sharding.archive.archive_access import archive_options, opened, run
+from situate.cli.sharding.archive.archive_access import archive_options, open_archive, run_archive_work
 from situate.cli.sharding.archive.options import Conditions
-from situate.cli.sharding.archive.record_output import bad_data
-from situate.cli.sharding.archive.record_query import query_of
-from situate.cli.terminal.failures import WrongInput, mendable_failures
+from situate.cli.sharding.archive.record_output import unreadable_data
+from situate.cli.sharding.archive.record_query import build_query
+from situate.cli.terminal.failures import WrongInput, report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import print_data
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.streams import print_error, print_line
 from situate.objects.values.durations import format_duration
 from situate.objects.values.timestamps import micro_time
 
@@ -39,22 +39,22 @@ def prune(
     dry_run: bool,
 ) -> None:
     """Delete the records that are older than `retention`."""
-    with mendable_failures():
+    with report_failures():
         given = retention[0] if retention and "=" not in retention[0] else list(retention)
         options = archive_options(
             archive_url=archive_url, archive_url_file=archive_url_file, archive_retention=given or None
         )
         if options.retention.shortest() is None:
             raise WrongInput("no retention is configured: give --archive-retention, such as 2160h")
-        with _audited(audit_file, dry_run=dry_run) as audit, progress("deleting records"):
-            done = run(_prune(options, query_of(conditions), audit, dry_run=dry_run))
+        with _open_audit(audit_file, dry_run=dry_run) as audit, progress("deleting records"):
+            done = run_archive_work(_prune(options, build_query(conditions), audit, dry_run=dry_run))
     if output in (Format.JSON, Format.YAML):
         told = {"dryRun": dry_run, "deleted": done.deleted, "lookedAt": done.looked_at}
-        print_data({**told, "unreadable": bad_data(done.corrupt)}, output)
+        print_data({**told, "unreadable": unreadable_data(done.corrupt)}, output)
         return
     for bad in done.corrupt:
-        complain(f"not deleted: {bad}")
-    say(f"{done.deleted} records {'would be' if dry_run else 'were'} deleted")
+        print_error(f"not deleted: {bad}")
+    print_line(f"{done.deleted} records {'would be' if dry_run else 'were'} deleted")
 
 
 class _Audit:
@@ -90,7 +90,7 @@ class _Audit:
 
 
 @contextmanager
-def _audited(path: Path | None, *, dry_run: bool) -> Iterator[_Audit]:
+def _open_audit(path: Path | None, *, dry_run: bool) -> Iterator[_Audit]:
     if path is None:
         yield _Audit(sys.stderr, dry_run=dry_run)
         return
@@ -105,7 +105,7 @@ def _audited(path: Path | None, *, dry_run: bool) -> Iterator[_Audit]:
             file.close()
 
 
-async def _prune(options: ArchiveOptions, query: Query, audit: _Audit, *, dry_run: bool) -> Pruned:
-    async with opened(options) as archiver:
+async def _prune(options: ArchiveOptions, query: Query, audit: _Audit, *, dry_run: bool) -> PruneResult:
+    async with open_archive(options) as archiver:
         now = datetime.now(UTC)
         return await pruned(archiver, options.retention, now, audit.write, query=query, dry_run=dry_run)

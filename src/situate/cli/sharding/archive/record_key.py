@@ -6,7 +6,7 @@ from situate.archive.records.record import ByName, ByUid, GroupKind
 from situate.cli.terminal.failures import WrongInput
 
 
-def kind_of(text: str) -> GroupKind:
+def parse_kind(text: str) -> GroupKind:
     """Return the kind. Raises `WrongInput` for a kind without a group, which would match nothing."""
     kind, dot, group = text.partition(".")
     if not (kind and dot) or "/" in text:
@@ -15,7 +15,7 @@ def kind_of(text: str) -> GroupKind:
     return GroupKind(group, kind)
 
 
-def key_of(kind: str, name: str | None, uid: str | None, within: str | None = None) -> ByName | ByUid:
+def parse_key(kind: str, name: str | None, uid: str | None, within: str | None = None) -> ByName | ByUid:
     """Return the key. `within` is the value of `-n`. Raises `WrongInput` if neither name nor UID is given."""
     place = None
     if name is not None:
@@ -26,9 +26,9 @@ def key_of(kind: str, name: str | None, uid: str | None, within: str | None = No
             raise WrongInput(f"{name}: -n {within} names another namespace; leave one of them out")
         place = namespace or within or "", rest
     if uid is not None:
-        return ByUid(kind_of(kind), uid, place)
+        return ByUid(parse_kind(kind), uid, place)
     if place is None:
         raise WrongInput(
             "no object is named: give NAMESPACE/NAME or --uid; `situate sharding archive search` lists them"
         )
-    return ByName(kind_of(kind), *place)
+    return ByName(parse_kind(kind), *place)

@@ -26,17 +26,17 @@ COLUMNS: Final = (
 )
 
 
-def rows(records: Iterable[Record]) -> list[tuple[object, ...]]:
+def record_rows(records: Iterable[Record]) -> list[tuple[object, ...]]:
     """Return rows for `COLUMNS`."""
     return [
         (
             record.subject.group_kind,
             record.subject.namespace or "-",
             record.subject.name,
-            outcome(record),
+            outcome_text(record),
             record.reason or "-",
-            _time(record.completed_at),
-            _time(record.archived_at),
+            _time_text(record.completed_at),
+            _time_text(record.archived_at),
             record.subject.uid,
             record.subject.resource_version,
             record.digest.removeprefix("sha256:")[:12],
@@ -45,7 +45,7 @@ def rows(records: Iterable[Record]) -> list[tuple[object, ...]]:
     ]
 
 
-def outcome(record: Record) -> str:
+def outcome_text(record: Record) -> str:
     """Return the outcome in one word."""
     match record.successful:
         case True:
@@ -56,7 +56,7 @@ def outcome(record: Record) -> str:
             return "unfinished" if record.completed_at is None else "unknown"
 
 
-def data(record: Record, *, whole: bool) -> dict[str, Any]:
+def record_data(record: Record, *, whole: bool) -> dict[str, Any]:
     """Return the record in its stored form; without the object unless `whole`."""
     content: dict[str, Any] = msgspec.json.decode(encode_record(record))
     if not whole:
@@ -64,10 +64,10 @@ def data(record: Record, *, whole: bool) -> dict[str, Any]:
     return content
 
 
-def bad_data(bad: Iterable[BadRecord]) -> list[dict[str, str]]:
+def unreadable_data(bad: Iterable[BadRecord]) -> list[dict[str, str]]:
     """Return the unreadable records as plain data."""
     return [{"record": each.record, "field": each.path, "problem": each.problem} for each in bad]
 
 
-def _time(moment: datetime | None) -> str:
+def _time_text(moment: datetime | None) -> str:
     return "-" if moment is None else rfc3339(moment)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from situate.archive.operations.object_reader import archive_expressions
 from situate.archive.records.query import BadQuery, Query
 from situate.cli.sharding.archive.options import Conditions
-from situate.cli.sharding.archive.record_key import kind_of
+from situate.cli.sharding.archive.record_key import parse_kind
 from situate.cli.terminal.failures import WrongInput
 from situate.objects.selection.label_selectors import BadSelector, parse_selector
 from situate.objects.values.durations import BadDuration, parse_duration
@@ -16,14 +16,14 @@ from situate.objects.values.timestamps import BadTime, parse_time
 _TIME = "a time such as 2026-01-31T12:00:00Z, or an age such as 36h"
 
 
-def query_of(given: Conditions, *, limit: int | None = None, continue_: str = "") -> Query:
+def build_query(given: Conditions, *, limit: int | None = None, continue_: str = "") -> Query:
     """Return the query. Raises `WrongInput` for invalid conditions."""
     if given.all_namespaces and given.namespace:
         raise WrongInput(f"-A means all namespaces, but -n {given.namespace[0]} only one: leave one of them out")
     now = datetime.now(UTC)
     try:
         return Query(
-            kind=None if given.kind is None else kind_of(given.kind),
+            kind=None if given.kind is None else parse_kind(given.kind),
             namespaces=tuple(given.namespace) if given.namespace else None,
             names=tuple(given.name) if given.name else None,
             substring=given.substring,
@@ -34,10 +34,10 @@ def query_of(given: Conditions, *, limit: int | None = None, continue_: str = ""
             owner_uid=given.owner_uid,
             successful=given.successful,
             reason=given.reason,
-            completed_since=_moment("--completed-since", given.completed_since, now),
-            completed_before=_moment("--completed-before", given.completed_before, now),
-            archived_since=_moment("--archived-since", given.archived_since, now),
-            archived_before=_moment("--archived-before", given.archived_before, now),
+            completed_since=_parse_moment("--completed-since", given.completed_since, now),
+            completed_before=_parse_moment("--completed-before", given.completed_before, now),
+            archived_since=_parse_moment("--archived-since", given.archived_since, now),
+            archived_before=_parse_moment("--archived-before", given.archived_before, now),
             limit=limit,
             continue_=continue_,
         )
@@ -45,7 +45,7 @@ def query_of(given: Conditions, *, limit: int | None = None, continue_: str = ""
         raise WrongInput(str(bad)) from None
 
 
-def _moment(flag: str, text: str | None, now: datetime) -> datetime | None:
+def _parse_moment(flag: str, text: str | None, now: datetime) -> datetime | None:
     if text is None:
         return None
     try:

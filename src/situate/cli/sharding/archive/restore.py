@@ -9,14 +9,14 @@ from typing import Any
 from situate.archive.options import ArchiveOptions
 from situate.archive.records.record import ByName, ByUid
 from situate.archive.records.restored_object import CannotRestore, Content
-from situate.cli.read_cluster.cluster_source import Where
-from situate.cli.sharding.archive.archive_access import archive_options, opened, run
-from situate.cli.sharding.archive.record_key import key_of
-from situate.cli.terminal.failures import WrongInput, mendable_failures
+from situate.cli.read_cluster.cluster_source import ClusterSource
+from situate.cli.sharding.archive.archive_access import archive_options, open_archive, run_archive_work
+from situate.cli.sharding.archive.record_key import parse_key
+from situate.cli.terminal.failures import WrongInput, report_failures
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import print_data
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.streams import print_error, print_line
 from situate.kube.errors import AlreadyExists
 from situate.sharding.model.field_paths import BadFieldPath, FieldPaths
 from situate.sharding.model.supervisor_config import BadConfiguration, SupervisorConfig
@@ -30,7 +30,7 @@ Convert = Callable[[dict[str, Any]], Content]
 def restore(
     key: ByName | ByUid,
     options: ArchiveOptions,
-    where: Where,
+    where: ClusterSource,
     *,
     new_name: str,
     keep_owners: bool,
@@ -49,10 +49,10 @@ def restore(
             config=SupervisorConfig(finalizer=options.finalizer),
             name=new_name,
             keep_owners=keep_owners,
-            convert=None if convert is None else _function(convert),
+            convert=None if convert is None else _import_function(convert),
             dry_run=dry_run,
         )
-        return run(work)
+        return run_archive_work(work)
     except (BadFieldPath, BadConfiguration, CannotRestore) as bad:
         raise WrongInput(str(bad)) from None
     except AlreadyExists as taken:
@@ -62,7 +62,7 @@ def restore(
 def show(
     kind: str,
     name: str | None,
-    where: Where,
+    where: ClusterSource,
     *,
     namespace: str | None,
     uid: str | None,
@@ -77,10 +77,10 @@ def show(
     dry_run: bool,
 ) -> None:
     """Create the object again and print it."""
-    with mendable_failures(), progress("restoring"):
+    with report_failures(), progress("restoring"):
         options = archive_options(archive_url=archive_url, archive_url_file=archive_url_file, finalizer=finalizer)
         done = restore(
-            key_of(kind, name, uid, namespace),
+            parse_key(kind, name, uid, namespace),
             options,
             where,
             new_name=new_name,
@@ -93,16 +93,16 @@ def show(
         print_data(dict(done.content), output)
         return
     for owner in done.left_out:
-        complain(
+        print_error(
             f"restored without its owner {owner.kind} {owner.name}, which is gone; --keep-owners keeps the reference"
         )
     metadata = done.content["metadata"]
     place = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
-    say(f"{place} {'would be' if dry_run else 'was'} restored")
+    print_line(f"{place} {'would be' if dry_run else 'was'} restored")
 
 
-async def _restore(options: ArchiveOptions, key: ByName | ByUid, where: Where, **how: Any) -> RestoredObject:
-    async with opened(options) as archiver:
+async def _restore(options: ArchiveOptions, key: ByName | ByUid, where: ClusterSource, **how: Any) -> RestoredObject:
+    async with open_archive(options) as archiver:
         record = await archiver.get(key)
         client = where.client()
         try:
@@ -111,7 +111,7 @@ async def _restore(options: ArchiveOptions, key: ByName | ByUid, where: Where, *
             await client.close()
 
 
-def _function(text: str) -> Convert:
+def _import_function(text: str) -> Convert:
     module, _, name = text.partition(":")
     try:
         found = getattr(import_module(module), name) if module and name else None

@@ -15,10 +15,10 @@ import typer
 
 from situate.archive.options import ArchiveOptions
 from situate.archive.protocol import Archiver
-from situate.cli.run.end import ended
-from situate.cli.run.reach_cluster import Reaching
-from situate.cli.sharding.archive.archive_access import archive_options, opened
-from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.run.end import report_end
+from situate.cli.run.reach_cluster import ConnectionCheck
+from situate.cli.sharding.archive.archive_access import archive_options, open_archive
+from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.login.connection import Connection
@@ -27,8 +27,8 @@ from situate.runtime.process.manager import Manager, ServiceFailed, stop_on_sign
 from situate.runtime.process.startup import run_process
 from situate.runtime.serving.access import Access
 from situate.runtime.serving.listener import Certificate, Listener
-from situate.sharding.server.discovery import NotServed, discovered
-from situate.sharding.server.request_handler import Answering
+from situate.sharding.server.discovery import NotServed, discover_resource
+from situate.sharding.server.request_handler import RequestHandler
 
 _RESOURCE: Final = re.compile(r"([a-z0-9.-]+\.[a-z0-9.-]+)/(v[a-z0-9]+)/([a-z0-9-]+)")
 
@@ -46,16 +46,16 @@ def serve(
     context: str | None,
 ) -> None:
     """Serve until a signal; the command ends with an exit code."""
-    with mendable_failures():
+    with report_failures():
         options = archive_options(archive_url=archive_url, archive_url_file=archive_url_file)
-        resources = [_resource(each) for each in resource]
-        certificate = _certificate(address, tls_cert_file, tls_private_key_file)
+        resources = [_parse_resource(each) for each in resource]
+        certificate = _load_certificate(address, tls_cert_file, tls_private_key_file)
         connection = find_connection(kubeconfig, context)
         configure_logging()
         raise typer.Exit(run_process(_serve(options, resources, address, certificate, audiences, connection)))
 
 
-def _resource(text: str) -> tuple[str, str, str]:
+def _parse_resource(text: str) -> tuple[str, str, str]:
     found = _RESOURCE.fullmatch(text)
     if found is None:
         raise WrongInput(
@@ -65,7 +65,7 @@ def _resource(text: str) -> tuple[str, str, str]:
     return group, version, plural
 
 
-def _certificate(address: str, chain: Path | None, key: Path | None) -> Certificate | None:
+def _load_certificate(address: str, chain: Path | None, key: Path | None) -> Certificate | None:
     host, _, port = address.rpartition(":")
     if not (port.isascii() and port.isdecimal() and int(port[:6]) < 2**16):
         raise WrongInput(f"--address: found {address!r}, allowed: HOST:PORT, such as :8443")
@@ -100,13 +100,13 @@ async def _serve(
     manager = Manager()
     stop_on_signals(manager)
     try:
-        async with opened(options, may_be_new=True) as archiver:
-            reaching = Reaching(client, random.Random())
-            manager.add(reaching, ready=reaching.reached)
+        async with open_archive(options, may_be_new=True) as archiver:
+            reaching = ConnectionCheck(client, random.Random())
+            manager.add(reaching, ready=reaching.wait_reached)
             manager.add(_Server(client, archiver, resources, address, certificate, audiences))
             await manager.run()
     except ServiceFailed as failed:
-        return ended(failed, NotServed, reaching=(Reaching.name, _Server.name))
+        return report_end(failed, NotServed, reaching=(ConnectionCheck.name, _Server.name))
     finally:
         await client.close()
     return ExitCode.DONE
@@ -135,7 +135,7 @@ class _Server:
 
     async def run(self) -> None:
         """Run the server. Raises `CannotServe`, `NotServed`, and the errors of the client."""
-        served = [await discovered(self._client, *each) for each in self._resources]
+        served = [await discover_resource(self._client, *each) for each in self._resources]
         access = Access(self._client, asyncio.get_running_loop().time, self._audiences)
-        answering = Answering(self._client, self._archiver, served, access, lambda: datetime.now(UTC))
+        answering = RequestHandler(self._client, self._archiver, served, access, lambda: datetime.now(UTC))
         await Listener(self.name, self._address, self._certificate, lambda request, _: answering.answer(request)).run()

@@ -52,7 +52,7 @@ def to_json(body: bytes) -> bytes | Refused:
     if not body.startswith(_MAGIC):
         return bad_request("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     try:
-        envelope = _message(memoryview(body)[len(_MAGIC) :], _UNKNOWN)
+        envelope = _read_message(memoryview(body)[len(_MAGIC) :], _UNKNOWN)
         kind = {name: envelope.get(name, "") for name in ("apiVersion", "kind")}
         name = _message_name(kind["apiVersion"], kind["kind"])
         if name not in _messages():
@@ -61,7 +61,7 @@ def to_json(body: bytes) -> bytes | Refused:
                 f"{kind['apiVersion'] or 'no version'} from protobuf; send JSON"
             )
         raw = base64.b64decode(envelope.get("raw", ""))
-        return msgspec.json.encode({**kind, **_message(memoryview(raw), name)})
+        return msgspec.json.encode({**kind, **_read_message(memoryview(raw), name)})
     except (_MalformedError, IndexError, UnicodeDecodeError, ValueError) as error:
         return bad_request(f"the protobuf body cannot be read: {error}")
 
@@ -79,25 +79,25 @@ def _messages() -> Mapping[str, Fields]:
     return msgspec.json.decode(raw, type=dict[str, dict[int, tuple[str, str, str]]])
 
 
-def _message(data: memoryview, name: str) -> dict[str, Any]:
+def _read_message(data: memoryview, name: str) -> dict[str, Any]:
     fields = _messages()[name]
     out: dict[str, Any] = {}
     at = 0
     while at < len(data):
-        key, at = _varint(data, at)
+        key, at = _read_varint(data, at)
         number, wire = key >> 3, key & 7
-        value, at = _wire(data, at, wire)
+        value, at = _read_wire_value(data, at, wire)
         field = fields.get(number)
         if field is None:
             continue
         label, kind, how = field
-        shown = _shown(value, kind)
+        shown = _to_json_value(value, kind)
         if how == "map":
-            entry = _entry(value, kind)
+            entry = _read_map_entry(value, kind)
             out.setdefault(label, {})[entry[0]] = entry[1]
         elif how == "repeated":
-            if wire == 2 and kind in _PACKED:
-                out.setdefault(label, []).extend(_unpacked(value, kind))
+            if wire == 2 and kind in _PACKABLE_TYPES:
+                out.setdefault(label, []).extend(_unpack(value, kind))
             else:
                 out.setdefault(label, []).append(shown)
         elif how == "inline":
@@ -107,25 +107,25 @@ def _message(data: memoryview, name: str) -> dict[str, Any]:
     return out
 
 
-def _entry(value: Any, kind: str) -> tuple[str, Any]:
-    data = _bytes(value)
-    key, shown, at = "", _shown(memoryview(b""), kind) if kind not in _PACKED else 0, 0
+def _read_map_entry(value: Any, kind: str) -> tuple[str, Any]:
+    data = _require_bytes(value)
+    key, shown, at = "", _to_json_value(memoryview(b""), kind) if kind not in _PACKABLE_TYPES else 0, 0
     while at < len(data):
-        tag, at = _varint(data, at)
-        part, at = _wire(data, at, tag & 7)
+        tag, at = _read_varint(data, at)
+        part, at = _read_wire_value(data, at, tag & 7)
         if tag >> 3 == 1:
-            key = str(_bytes(part), "utf-8")
+            key = str(_require_bytes(part), "utf-8")
         else:
-            shown = _shown(part, kind)
+            shown = _to_json_value(part, kind)
     return key, shown
 
 
-def _wire(data: memoryview, at: int, wire: int) -> tuple[Any, int]:
+def _read_wire_value(data: memoryview, at: int, wire: int) -> tuple[Any, int]:
     if wire == 0:
-        return _varint(data, at)
+        return _read_varint(data, at)
     size = {1: 8, 5: 4}.get(wire)
     if wire == 2:
-        size, at = _varint(data, at)
+        size, at = _read_varint(data, at)
     if size is None:
         raise _MalformedError(f"wire type {wire}")
     if at + size > len(data):
@@ -133,7 +133,7 @@ def _wire(data: memoryview, at: int, wire: int) -> tuple[Any, int]:
     return data[at : at + size], at + size
 
 
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
+def _read_varint(data: memoryview, at: int) -> tuple[int, int]:
     value, shift = 0, 0
     while True:
         byte = data[at]
@@ -146,88 +146,88 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
             raise _MalformedError("a number is too long")
 
 
-def _bytes(value: Any) -> memoryview:
+def _require_bytes(value: Any) -> memoryview:
     if not isinstance(value, memoryview):
         raise _MalformedError("a number stands where bytes should be")
     return value
 
 
-def _signed(value: Any, bits: int) -> int:
+def _to_signed(value: Any, bits: int) -> int:
     if not isinstance(value, int):
         raise _MalformedError("bytes stand where a number should be")
     half = 1 << (bits - 1)
     return (value + half) % (2 * half) - half
 
 
-_PACKED: Final = frozenset({"int32", "int64", "uint32", "uint64", "bool"})
+_PACKABLE_TYPES: Final = frozenset({"int32", "int64", "uint32", "uint64", "bool"})
 
 
-def _unpacked(value: Any, kind: str) -> list[Any]:
-    data, at, out = _bytes(value), 0, []
+def _unpack(value: Any, kind: str) -> list[Any]:
+    data, at, out = _require_bytes(value), 0, []
     while at < len(data):
-        number, at = _varint(data, at)
-        out.append(_shown(number, kind))
+        number, at = _read_varint(data, at)
+        out.append(_to_json_value(number, kind))
     return out
 
 
-def _shown(value: Any, kind: str) -> Any:
+def _to_json_value(value: Any, kind: str) -> Any:
     """Return one value as JSON; None if it is omitted."""
-    special = _SPECIAL.get(kind)
-    return special(value) if special is not None else _message(_bytes(value), kind)
+    special = _CONVERTERS.get(kind)
+    return special(value) if special is not None else _read_message(_require_bytes(value), kind)
 
 
 def _time(micro: bool) -> Callable[[Any], str | None]:
     def shown(value: Any) -> str | None:
-        parts = _numbers(value)
+        parts = _read_fields(value)
         if not parts:
             return None
-        seconds = _signed(parts.get(1, 0), 64)
+        seconds = _to_signed(parts.get(1, 0), 64)
         return micro_timestamp(seconds + parts.get(2, 0) / 1e9) if micro else timestamp(seconds)
 
     return shown
 
 
-def _numbers(value: Any) -> dict[int, Any]:
-    data, at, out = _bytes(value), 0, {}
+def _read_fields(value: Any) -> dict[int, Any]:
+    data, at, out = _require_bytes(value), 0, {}
     while at < len(data):
-        tag, at = _varint(data, at)
-        out[tag >> 3], at = _wire(data, at, tag & 7)
+        tag, at = _read_varint(data, at)
+        out[tag >> 3], at = _read_wire_value(data, at, tag & 7)
     return out
 
 
 def _quantity(value: Any) -> str:
-    return str(_numbers(value).get(1, b"0"), "utf-8")
+    return str(_read_fields(value).get(1, b"0"), "utf-8")
 
 
 def _int_or_string(value: Any) -> int | str:
-    parts = _numbers(value)
+    parts = _read_fields(value)
     if parts.get(1, 0) == 1:
         return str(parts.get(3, b""), "utf-8")
-    return _signed(parts.get(2, 0), 32)
+    return _to_signed(parts.get(2, 0), 32)
 
 
 def _raw(value: Any) -> Any:
-    raw = bytes(_numbers(value).get(1, b""))
+    raw = bytes(_read_fields(value).get(1, b""))
     return msgspec.json.decode(raw) if raw else None
 
 
 def _items(value: Any) -> list[str]:
-    data, at, out = _bytes(value), 0, []
+    data, at, out = _require_bytes(value), 0, []
     while at < len(data):
-        tag, at = _varint(data, at)
-        part, at = _wire(data, at, tag & 7)
-        out.append(str(_bytes(part), "utf-8"))
+        tag, at = _read_varint(data, at)
+        part, at = _read_wire_value(data, at, tag & 7)
+        out.append(str(_require_bytes(part), "utf-8"))
     return out
 
 
-_SPECIAL: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "string": lambda value: str(_bytes(value), "utf-8"),
-    "bytes": lambda value: base64.b64encode(_bytes(value)).decode(),
-    "bool": lambda value: _signed(value, 64) != 0,
-    "int32": lambda value: _signed(value, 32),
-    "int64": lambda value: _signed(value, 64),
-    "uint32": lambda value: _signed(value, 64),
-    "uint64": lambda value: _signed(value, 64),
+_CONVERTERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "string": lambda value: str(_require_bytes(value), "utf-8"),
+    "bytes": lambda value: base64.b64encode(_require_bytes(value)).decode(),
+    "bool": lambda value: _to_signed(value, 64) != 0,
+    "int32": lambda value: _to_signed(value, 32),
+    "int64": lambda value: _to_signed(value, 64),
+    "uint32": lambda value: _to_signed(value, 64),
+    "uint64": lambda value: _to_signed(value, 64),
     f"{_META}Time": _time(micro=False),
     f"{_META}MicroTime": _time(micro=True),
     f"{_META}FieldsV1": _raw,

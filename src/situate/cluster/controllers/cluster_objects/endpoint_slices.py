@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from situate.cluster.controllers.machinery.actions import (
-    NOTHING,
+    NO_WRITES,
     Action,
     Create,
     Delete,
-    Outcome,
     Patch,
+    ReconcileResult,
     Refusal,
-    in_order,
     merge_patch,
+    sequential_writes,
 )
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.controllers import ControllerContext
 from situate.cluster.controllers.machinery.tables import ENDPOINT_SLICES, NODES, PODS, SERVICES, Key, Obj
 from situate.cluster.controllers.node.nodes import ZONE
 from situate.cluster.controllers.node.pods import PodFacts
@@ -32,7 +32,7 @@ _MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 _MANAGER: Final = "endpointslice-controller.k8s.io"
 _SERVICE: Final = "kubernetes.io/service-name"
 _HEADLESS: Final = "service.kubernetes.io/headless"
-_MOST: Final = 100
+_MAX_ENDPOINTS: Final = 100
 """Endpoints in a slice."""
 
 
@@ -64,7 +64,7 @@ class EndpointSliceController:
     manager = "endpointslice-controller"
     watches = frozenset({PODS, SERVICES, ENDPOINT_SLICES})
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ControllerContext) -> None:
         self._cluster = cluster
         self._services: dict[str, dict[str, _Service]] = {}
         self._slices: dict[Key, set[str]] = {}
@@ -73,10 +73,10 @@ class EndpointSliceController:
         namespace, name = change.key
         if change.resource == PODS:
             for service, known in self._services.get(namespace, {}).items():
-                if self._follow(known, change):
+                if self._update_pod(known, change):
                     yield namespace, service
         elif change.resource == SERVICES:
-            self._take_in(change)
+            self._update_service(change)
             yield change.key
         elif change.resource == ENDPOINT_SLICES:
             labels = change.last.labels
@@ -86,17 +86,17 @@ class EndpointSliceController:
                 (names.discard if change.new is None else names.add)(name)
                 yield key
 
-    def reconcile(self, key: Key, now: float) -> Outcome:  # noqa: ARG002  # the protocol's
+    def reconcile(self, key: Key, now: float) -> ReconcileResult:  # noqa: ARG002  # the protocol's
         service = self._cluster.get(SERVICES, *key)
         known = self._services.get(key[0], {}).get(key[1])
         if service is None or known is None or "deletionTimestamp" in service["metadata"]:
-            return NOTHING
-        return in_order(self._actions(key, service, known))
+            return NO_WRITES
+        return sequential_writes(self._actions(key, service, known))
 
-    def refused(self, key: Key, refusal: Refusal) -> None:
+    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
         """Do nothing: the next reconcile repeats the action."""
 
-    def _take_in(self, change: Change) -> None:
+    def _update_service(self, change: Change) -> None:
         namespace, name = change.key
         services = self._services.setdefault(namespace, {})
         selector = (change.object.get("spec") or {}).get("selector") if change.new is not None else None
@@ -110,15 +110,15 @@ class EndpointSliceController:
             if pod.namespace == namespace and known.selects(pod):
                 obj = self._cluster.get(PODS, *pod.key)
                 if obj is not None:
-                    _place(known, pod, obj)
+                    _set_endpoint(known, pod, obj)
 
     @staticmethod
-    def _follow(known: _Service, change: Change) -> bool:
+    def _update_pod(known: _Service, change: Change) -> bool:
         """Take in a change of a pod. Return whether the Service's endpoints changed."""
         pod, name = change.pod, change.last.name
         before = known.endpoints.pop(name, None)
         if pod is not None and known.selects(pod):
-            _place(known, pod, change.object)
+            _set_endpoint(known, pod, change.object)
         return known.endpoints.get(name) != before
 
     def _actions(self, key: Key, service: Obj, known: _Service) -> Iterator[Action]:
@@ -128,8 +128,8 @@ class EndpointSliceController:
         shown = [self._endpoint(each, always=always) for each in endpoints]
         ports = _ports(service, endpoints) if endpoints else []
         present = sorted(self._slices.get(key, ()))
-        for first in range(0, max(len(shown), 1), _MOST):
-            wanted = {"endpoints": shown[first : first + _MOST], "ports": ports}
+        for first in range(0, max(len(shown), 1), _MAX_ENDPOINTS):
+            wanted = {"endpoints": shown[first : first + _MAX_ENDPOINTS], "ports": ports}
             if not present:
                 yield Create(ENDPOINT_SLICES, namespace, _new_slice(service, wanted))
                 continue
@@ -161,7 +161,7 @@ class EndpointSliceController:
         }
 
 
-def _place(known: _Service, pod: PodFacts, obj: Obj) -> None:
+def _set_endpoint(known: _Service, pod: PodFacts, obj: Obj) -> None:
     address = (obj.get("status") or {}).get("podIP", "")
     if address and not pod.finished:
         containers = obj["spec"]["containers"]

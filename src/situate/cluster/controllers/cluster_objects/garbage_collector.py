@@ -10,17 +10,25 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
-from situate.cluster.controllers.machinery.actions import NOTHING, Action, Delete, Outcome, Patch, Refusal, in_order
+from situate.cluster.controllers.machinery.actions import (
+    NO_WRITES,
+    Action,
+    Delete,
+    Patch,
+    ReconcileResult,
+    Refusal,
+    sequential_writes,
+)
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.controllers import ControllerContext
 from situate.cluster.controllers.machinery.tables import Key, Obj
-from situate.cluster.storage.stored_object import Stored
+from situate.cluster.storage.stored_object import StoredObject
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 
 
-class _Owner(Enum):
+class _OwnerState(Enum):
     LIVING = "living"
     GONE = "gone"
     WAITING = "waiting for its dependents"
@@ -34,7 +42,7 @@ class GarbageCollector:
     manager = "generic-garbage-collector"
     watches = None
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ControllerContext) -> None:
         self._cluster = cluster
         self._dependents: dict[str, dict[Key, None]] = {}
         self._deleting: dict[str, Key] = {}
@@ -45,7 +53,7 @@ class GarbageCollector:
         before = change.old.owners if change.old else ()
         after = change.new.owners if change.new else ()
         if before != after:
-            yield from self._owners_changed(key, change, before, after)
+            yield from self._update_owners(key, change, before, after)
         if change.new is None:
             self._deleting.pop(obj.uid, None)
             yield from tuple(self._dependents.get(obj.uid, ()))
@@ -56,26 +64,26 @@ class GarbageCollector:
         elif obj.deleting:
             yield key
 
-    def reconcile(self, key: Key, now: float) -> Outcome:  # noqa: ARG002  # the protocol's
+    def reconcile(self, key: Key, now: float) -> ReconcileResult:  # noqa: ARG002  # the protocol's
         resource, _, name = key[1].partition("/")
         stored = self._cluster.store.get(resource, key[0], name)
         if stored is None or not (stored.owners or stored.deleting):
-            return NOTHING
+            return NO_WRITES
         obj = stored.object()
         finalizers = obj["metadata"].get("finalizers") or []
         if stored.deleting:
             if ORPHAN in finalizers:
-                return in_order(self._orphan(resource, obj))
+                return sequential_writes(self._orphan_dependents(resource, obj))
             if FOREGROUND in finalizers:
-                return in_order(self._foreground(key, resource, obj))
-            return NOTHING
-        action = self._judge(resource, obj)
-        return in_order([action]) if action else NOTHING
+                return sequential_writes(self._delete_dependents(key, resource, obj))
+            return NO_WRITES
+        action = self._attempt_to_delete(resource, obj)
+        return sequential_writes([action]) if action else NO_WRITES
 
-    def refused(self, key: Key, refusal: Refusal) -> None:
+    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
         """Do nothing: the next reconcile repeats the action."""
 
-    def _owners_changed(
+    def _update_owners(
         self, key: Key, change: Change, before: tuple[str, ...], after: tuple[str, ...]
     ) -> Iterator[Key]:
         for uid in before:
@@ -90,29 +98,29 @@ class GarbageCollector:
         for uid in after:
             self._dependents.setdefault(uid, {})[key] = None
         if after and any(
-            self._state(change.last.namespace, reference) is not _Owner.LIVING
+            self._owner_state(change.last.namespace, reference) is not _OwnerState.LIVING
             for reference in change.object["metadata"].get("ownerReferences") or ()
         ):
             yield key
 
-    def _judge(self, resource: str, obj: Obj) -> Patch | Delete | None:
+    def _attempt_to_delete(self, resource: str, obj: Obj) -> Patch | Delete | None:
         """Return the write for an object with owners (upstream: attemptToDeleteItem)."""
         metadata = obj["metadata"]
         references = metadata.get("ownerReferences") or []
-        states = [self._state(metadata.get("namespace", ""), reference) for reference in references]
-        if _Owner.LIVING in states:
-            kept = [entry for entry, state in zip(references, states, strict=True) if state is _Owner.LIVING]
+        states = [self._owner_state(metadata.get("namespace", ""), reference) for reference in references]
+        if _OwnerState.LIVING in states:
+            kept = [entry for entry, state in zip(references, states, strict=True) if state is _OwnerState.LIVING]
             if len(kept) == len(references):
                 return None
             body = {"metadata": {"uid": metadata["uid"], "ownerReferences": kept}}
             return Patch(resource, metadata.get("namespace", ""), metadata["name"], body)
         finalizers = metadata.get("finalizers") or []
-        waited_for = _Owner.WAITING in states and bool(self._dependents.get(metadata["uid"]))
+        waited_for = _OwnerState.WAITING in states and bool(self._dependents.get(metadata["uid"]))
         if waited_for or FOREGROUND in finalizers:
             return _delete(resource, metadata, "Foreground")
         return _delete(resource, metadata, "Orphan" if ORPHAN in finalizers else "Background")
 
-    def _foreground(self, key: Key, resource: str, obj: Obj) -> Iterator[Action]:
+    def _delete_dependents(self, key: Key, resource: str, obj: Obj) -> Iterator[Action]:
         """Delete the dependents. The owner goes when the last dependent that blocks it is gone."""
         metadata = obj["metadata"]
         self._deleting[metadata["uid"]] = key
@@ -122,13 +130,13 @@ class GarbageCollector:
             own = next(entry for entry in references if entry.get("uid") == metadata["uid"])
             blocked = blocked or bool(own.get("blockOwnerDeletion"))
             if "deletionTimestamp" not in dependent["metadata"]:
-                action = self._judge(dependent_resource, dependent)
+                action = self._attempt_to_delete(dependent_resource, dependent)
                 if action is not None:
                     yield action
         if not blocked:
             yield _without_finalizer(resource, metadata, FOREGROUND)
 
-    def _orphan(self, resource: str, obj: Obj) -> Iterator[Action]:
+    def _orphan_dependents(self, resource: str, obj: Obj) -> Iterator[Action]:
         """Remove the owner from all dependents, then release it."""
         metadata = obj["metadata"]
         for dependent_resource, dependent in self._dependents_of(metadata["uid"]):
@@ -145,19 +153,19 @@ class GarbageCollector:
             if obj is not None:
                 yield resource, obj
 
-    def _state(self, namespace: str, reference: dict[str, Any]) -> _Owner:
-        served = self._cluster.catalog.of_kind(reference.get("apiVersion", ""), reference.get("kind", ""))
+    def _owner_state(self, namespace: str, reference: dict[str, Any]) -> _OwnerState:
+        served = self._cluster.catalog.find_kind(reference.get("apiVersion", ""), reference.get("kind", ""))
         if served is None or (served.namespaced and not namespace):
-            return _Owner.LIVING
-        owner: Stored | None = self._cluster.store.get(
+            return _OwnerState.LIVING
+        owner: StoredObject | None = self._cluster.store.get(
             served.table, namespace if served.namespaced else "", reference.get("name", "")
         )
         if owner is None or owner.uid != reference.get("uid"):
-            return _Owner.GONE
+            return _OwnerState.GONE
         if not owner.deleting:
-            return _Owner.LIVING
+            return _OwnerState.LIVING
         waits = FOREGROUND in (owner.object()["metadata"].get("finalizers") or ())
-        return _Owner.WAITING if waits and reference.get("blockOwnerDeletion") else _Owner.LIVING
+        return _OwnerState.WAITING if waits and reference.get("blockOwnerDeletion") else _OwnerState.LIVING
 
 
 def _delete(resource: str, metadata: Obj, propagation: Any) -> Delete:

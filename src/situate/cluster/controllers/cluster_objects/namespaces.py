@@ -8,23 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from situate.cluster.controllers.machinery.actions import (
-    NOTHING,
+    NO_WRITES,
     Action,
     Create,
     Delete,
     Finalize,
-    Outcome,
+    ReconcileResult,
     Refusal,
-    in_order,
-    together,
+    concurrent_writes,
+    sequential_writes,
 )
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.controllers import ControllerContext
 from situate.cluster.controllers.machinery.tables import NAMESPACES, SERVICE_ACCOUNTS, Key
 
-_AT_ONCE = 500
+_BATCH_SIZE = 500
 """Largest number of objects deleted in one reconcile."""
-_AGAIN = 5.0
+_RETRY_S = 5.0
 """Seconds until the next check of contents that are being deleted, if no change comes before."""
 
 
@@ -36,7 +36,7 @@ class NamespaceController:
     manager = "namespace-controller"
     watches = None
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ControllerContext) -> None:
         self._cluster = cluster
         self._terminating: set[str] = set()
 
@@ -51,26 +51,26 @@ class NamespaceController:
         elif change.new is None and change.last.namespace in self._terminating:
             yield "", change.last.namespace
 
-    def reconcile(self, key: Key, now: float) -> Outcome:
+    def reconcile(self, key: Key, now: float) -> ReconcileResult:
         namespace = self._cluster.get(NAMESPACES, *key)
         if namespace is None or "deletionTimestamp" not in namespace["metadata"]:
-            return NOTHING
+            return NO_WRITES
         remaining = False
         actions: list[Action] = []
-        for resource in self._cluster.catalog.stored():
+        for resource in self._cluster.catalog.stored_resources():
             if not resource.namespaced:
                 continue
-            for stored in self._cluster.store.table(resource.table).ordered(key[1]):
+            for stored in self._cluster.store.table(resource.table).sorted_objects(key[1]):
                 remaining = True
-                if not stored.deleting and len(actions) < _AT_ONCE:
+                if not stored.deleting and len(actions) < _BATCH_SIZE:
                     actions.append(Delete(resource.table, key[1], stored.name, stored.uid, propagation="Background"))
         if remaining:
-            return together(actions, now + _AGAIN)
+            return concurrent_writes(actions, now + _RETRY_S)
         spec = namespace.get("spec") or {}
         kept = [entry for entry in spec.get("finalizers") or () if entry != "kubernetes"]
-        return in_order([Finalize({**namespace, "spec": {**spec, "finalizers": kept}})])
+        return sequential_writes([Finalize({**namespace, "spec": {**spec, "finalizers": kept}})])
 
-    def refused(self, key: Key, refusal: Refusal) -> None:
+    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
         """Do nothing: the next reconcile repeats the action."""
 
 
@@ -82,7 +82,7 @@ class ServiceAccountController:
     manager = "service-account-controller"
     watches = frozenset({NAMESPACES, SERVICE_ACCOUNTS})
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ControllerContext) -> None:
         self._cluster = cluster
 
     def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
@@ -91,16 +91,16 @@ class ServiceAccountController:
         elif change.resource == SERVICE_ACCOUNTS and change.new is None and change.last.name == "default":
             yield "", change.last.namespace
 
-    def reconcile(self, key: Key, now: float) -> Outcome:  # noqa: ARG002  # the protocol's
+    def reconcile(self, key: Key, now: float) -> ReconcileResult:  # noqa: ARG002  # the protocol's
         namespace = self._cluster.store.get(NAMESPACES, *key)
         if namespace is None or namespace.deleting:
-            return NOTHING
+            return NO_WRITES
         if self._cluster.store.get(SERVICE_ACCOUNTS, key[1], "default") is not None:
-            return NOTHING
+            return NO_WRITES
         metadata = {"name": "default", "namespace": key[1]}
-        return in_order(
+        return sequential_writes(
             [Create(SERVICE_ACCOUNTS, key[1], {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})]
         )
 
-    def refused(self, key: Key, refusal: Refusal) -> None:
+    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
         """Do nothing: the next reconcile repeats the action."""

@@ -16,7 +16,7 @@ from situate.cluster.controllers.machinery.tables import Obj
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class EventTemplate:
     """An Event about an object. In its message `{error}` is the refusal's text and `{name}` the created name."""
 
     regarding: Obj
@@ -31,9 +31,9 @@ class Create:
     resource: str
     namespace: str
     body: Obj
-    done: Note | None = None
+    done: EventTemplate | None = None
     """Recorded after the object was created."""
-    failed: Note | None = None
+    failed: EventTemplate | None = None
     """Recorded after a refusal by the API."""
 
 
@@ -46,8 +46,8 @@ class Patch:
     name: str
     body: Obj
     subresource: str = ""
-    done: Note | None = None
-    failed: Note | None = None
+    done: EventTemplate | None = None
+    failed: EventTemplate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class Finalize:
 
     namespace: Obj
     """The whole Namespace in its new form."""
-    done: Note | None = None
-    failed: Note | None = None
+    done: EventTemplate | None = None
+    failed: EventTemplate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ class Delete:
     """Empty: the API's default for the resource."""
     grace_seconds: int | None = None
     """None: the pod's own grace period."""
-    done: Note | None = None
-    failed: Note | None = None
+    done: EventTemplate | None = None
+    failed: EventTemplate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +84,22 @@ class Bind:
     name: str
     uid: str
     node: str
-    done: Note | None = None
-    failed: Note | None = None
+    done: EventTemplate | None = None
+    failed: EventTemplate | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordEvent:
     """An Event without another write."""
 
-    done: Note
+    done: EventTemplate
 
 
 Write: TypeAlias = Create | Patch | Finalize | Delete | Bind
-Action: TypeAlias = Write | Record
+Action: TypeAlias = Write | RecordEvent
 
 
-class Answer(msgspec.Struct, frozen=True):
+class WriteAnswer(msgspec.Struct, frozen=True):
     """The API's answer to one action."""
 
     status: int
@@ -117,7 +117,7 @@ class Answer(msgspec.Struct, frozen=True):
         return self.status < 400
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class ReconcileResult(msgspec.Struct, frozen=True):
     """Result of one reconcile of a key.
 
     Batches run one after the other; the actions of a batch run together. After a refusal no further batch runs, and the
@@ -125,26 +125,26 @@ class Outcome(msgspec.Struct, frozen=True):
     """
 
     batches: tuple[tuple[Action, ...], ...] = ()
-    again_at: float | None = None
+    requeue_at: float | None = None
     """Time to reconcile again even without a change."""
-    afterwards: tuple[Action, ...] = ()
+    final_actions: tuple[Action, ...] = ()
     """Actions that run last, even after a refusal, such as the status of the observed state."""
 
 
-NOTHING = Outcome()
+NO_WRITES = ReconcileResult()
 
 
-def in_order(actions: Iterable[Action], again_at: float | None = None) -> Outcome:
+def sequential_writes(actions: Iterable[Action], again_at: float | None = None) -> ReconcileResult:
     """Run each action after the previous one."""
-    return Outcome(tuple((action,) for action in actions), again_at)
+    return ReconcileResult(tuple((action,) for action in actions), again_at)
 
 
-def together(actions: Iterable[Action], again_at: float | None = None) -> Outcome:
+def concurrent_writes(actions: Iterable[Action], again_at: float | None = None) -> ReconcileResult:
     batch = tuple(actions)
-    return Outcome((batch,) if batch else (), again_at)
+    return ReconcileResult((batch,) if batch else (), again_at)
 
 
-def slow_start(actions: Iterable[Action]) -> tuple[tuple[Action, ...], ...]:
+def slow_start_batches(actions: Iterable[Action]) -> tuple[tuple[Action, ...], ...]:
     """Return batches of 1, 2, 4, ... so that a refusal costs little (upstream: controller_utils.go, slowStartBatch)."""
     rest = list(actions)
     batches: list[tuple[Action, ...]] = []
@@ -156,13 +156,13 @@ def slow_start(actions: Iterable[Action]) -> tuple[tuple[Action, ...], ...]:
     return tuple(batches)
 
 
-class Writer(Protocol):
+class ActionWriter(Protocol):
     """The API for writes.
 
     If the API answers later, `perform` returns None, and the answer goes to `Machinery.settle` with the ticket.
     """
 
-    def perform(self, action: Write, user: str, manager: str, ticket: int) -> Answer | None:
+    def perform(self, action: Write, user: str, manager: str, ticket: int) -> WriteAnswer | None:
         """Run one write as `user` with the field manager `manager`."""
         ...
 
@@ -178,7 +178,7 @@ class Refusal:
     """An action that the API refused."""
 
     action: Action
-    answer: Answer
+    answer: WriteAnswer
 
 
 def merge_patch(before: Any, after: Any) -> Any:

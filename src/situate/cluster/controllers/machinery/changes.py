@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from situate.cluster.controllers.machinery.tables import Key, Obj
 from situate.cluster.controllers.node.pods import PodFacts
-from situate.cluster.storage.stored_object import Stored
+from situate.cluster.storage.stored_object import StoredObject
 
 
 class Change:
@@ -12,7 +12,7 @@ class Change:
 
     __slots__ = ("_object", "key", "new", "old", "pod", "pod_before", "resource")
 
-    def __init__(self, resource: str, old: Stored | None, new: Stored | None) -> None:
+    def __init__(self, resource: str, old: StoredObject | None, new: StoredObject | None) -> None:
         self.resource = resource
         """Plural and group as upstream writes a GroupResource: `pods`, `deployments.apps`."""
         self.old = old
@@ -28,7 +28,7 @@ class Change:
         """One tuple that all holders share."""
 
     @property
-    def last(self) -> Stored:
+    def last(self) -> StoredObject:
         """The newest known version of the object."""
         known = self.new if self.new is not None else self.old
         assert known is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from situate.cluster.controllers.machinery.actions import Outcome, Refusal, Rng
+from situate.cluster.controllers.machinery.actions import ReconcileResult, Refusal, Rng
 from situate.cluster.controllers.machinery.changes import Change
 from situate.cluster.controllers.machinery.pod_index import PodIndex
 from situate.cluster.controllers.machinery.settings import MachinerySettings
@@ -14,7 +14,7 @@ from situate.cluster.storage.resources import Catalog
 from situate.cluster.storage.store import Store
 
 
-class Cluster:
+class ControllerContext:
     """The store as controllers read it, and the pod index, which is updated before controllers observe a change."""
 
     def __init__(self, store: Store, catalog: Catalog, settings: MachinerySettings, rng: Rng) -> None:
@@ -30,7 +30,7 @@ class Cluster:
 
     def list(self, resource: str, namespace: str = "") -> list[Obj]:
         """Return the objects, sorted by namespace and name."""
-        return [stored.object() for stored in self.store.table(resource).ordered(namespace)]
+        return [stored.object() for stored in self.store.table(resource).sorted_objects(namespace)]
 
 
 class Controller(Protocol):
@@ -55,10 +55,10 @@ class Controller(Protocol):
         """Take in a change. Return the keys to reconcile."""
         ...
 
-    def reconcile(self, key: Key, now: float) -> Outcome:
+    def reconcile(self, key: Key, now: float) -> ReconcileResult:
         """Return the writes for this key; none if the desired state is reached."""
         ...
 
-    def refused(self, key: Key, refusal: Refusal) -> None:
+    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
         """Take note of a refused action for this key. The key will be reconciled again."""
         ...

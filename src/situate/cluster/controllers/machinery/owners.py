@@ -10,7 +10,7 @@ from typing import Any
 
 from situate.cluster.controllers.machinery.actions import Patch
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.controllers import ControllerContext
 from situate.cluster.controllers.machinery.selectors import Selectors
 from situate.cluster.controllers.machinery.tables import PODS, Key, Obj
 from situate.cluster.controllers.node.pods import PodFacts
@@ -45,51 +45,51 @@ def release(resource: str, obj: Obj, owner_uid: str) -> Patch:
     return Patch(resource, metadata.get("namespace", ""), metadata["name"], body)
 
 
-class Claims:
+class PodOwnership:
     """Pods to adopt or release by the objects of one kind.
 
     Selectors do not change in apps/v1. So only new or relabelled pods are checked, and all pods without an owner in a
     namespace when an owner is created there.
     """
 
-    def __init__(self, cluster: Cluster, resource: str, kind: str) -> None:
+    def __init__(self, cluster: ControllerContext, resource: str, kind: str) -> None:
         self._cluster = cluster
         self._resource = resource
         self._kind = kind
         self._selectors = Selectors(resource)
-        self._suspects: dict[Key, set[str]] = {}
+        self._pods_to_check: dict[Key, set[str]] = {}
 
     def observe(self, change: Change) -> Iterator[Key]:
         """Yield the owners to reconcile after a change of a pod or of themselves."""
         if change.resource == self._resource:
             self._selectors.apply(change)
             if change.new is None:
-                self._suspects.pop(change.key, None)
+                self._pods_to_check.pop(change.key, None)
             elif change.old is None:
-                for pod in self._cluster.pods.loose(change.key[0]):
-                    self._suspect(change.key, pod)
+                for pod in self._cluster.pods.pods_without_owner(change.key[0]):
+                    self._mark_for_check(change.key, pod)
             yield change.key
         elif change.resource == PODS:
-            yield from self._pod(change.pod_before, change.pod)
+            yield from self._observe_pod(change.pod_before, change.pod)
 
-    def actions(self, owner: Obj, selector: LabelTest) -> list[Patch]:
+    def ownership_patches(self, owner: Obj, selector: LabelTest) -> list[Patch]:
         """Return the due releases and adoptions; none while the owner is being deleted."""
         metadata = owner["metadata"]
         key = (metadata["namespace"], metadata["name"])
-        suspects = self._suspects.get(key)
+        suspects = self._pods_to_check.get(key)
         if not suspects:
             return []
         actions = []
         for name in sorted(suspects):
             pod = self._cluster.pods.pods.get((key[0], name))
-            action = None if pod is None else self._claim(pod, owner, selector)
+            action = None if pod is None else self._ownership_patch(pod, owner, selector)
             if action is None:
                 suspects.discard(name)
             elif "deletionTimestamp" not in metadata:
                 actions.append(action)
         return actions
 
-    def _claim(self, pod: PodFacts, owner: Obj, selector: LabelTest) -> Patch | None:
+    def _ownership_patch(self, pod: PodFacts, owner: Obj, selector: LabelTest) -> Patch | None:
         uid = owner["metadata"]["uid"]
         matches = selector(pod.labels)
         adopts = not pod.owner_uid and matches and pod.active
@@ -101,7 +101,7 @@ class Claims:
             return None
         return adopt(PODS, obj, owner) if adopts else release(PODS, obj, uid)
 
-    def _pod(self, before: PodFacts | None, after: PodFacts | None) -> Iterator[Key]:
+    def _observe_pod(self, before: PodFacts | None, after: PodFacts | None) -> Iterator[Key]:
         if before is not None and before.owner_kind == self._kind:
             yield before.namespace, before.owner_name
         if after is None:
@@ -111,12 +111,12 @@ class Claims:
                 return
             owner = (after.namespace, after.owner_name)
             if before is None or before.labels != after.labels or before.owner_uid != after.owner_uid:
-                self._suspect(owner, after)
+                self._mark_for_check(owner, after)
             yield owner
         elif before is None or before.labels != after.labels or before.owner_uid:
-            for name in self._selectors.selecting(after.namespace, after.labels):
-                self._suspect((after.namespace, name), after)
+            for name in self._selectors.names_selecting(after.namespace, after.labels):
+                self._mark_for_check((after.namespace, name), after)
                 yield after.namespace, name
 
-    def _suspect(self, owner: Key, pod: PodFacts) -> None:
-        self._suspects.setdefault(owner, set()).add(pod.name)
+    def _mark_for_check(self, owner: Key, pod: PodFacts) -> None:
+        self._pods_to_check.setdefault(owner, set()).add(pod.name)

@@ -87,9 +87,9 @@ class PodIndex:
 
     def __init__(self) -> None:
         self.pods: dict[Key, PodFacts] = {}
-        self._owned: dict[str, PodGroup] = {}
+        self._by_owner: dict[str, PodGroup] = {}
         self._by_node: dict[str, dict[Key, PodFacts]] = {}
-        self._loose: dict[str, dict[str, PodFacts]] = {}
+        self._without_owner: dict[str, dict[str, PodFacts]] = {}
 
     def apply(self, change: Change) -> None:
         """Take in a change of a pod, and set the pod's facts before and after on the change."""
@@ -97,37 +97,37 @@ class PodIndex:
         key = change.key
         before = change.pod_before = self.pods.pop(key, None)
         if before is not None:
-            self._forget(before)
+            self._remove(before)
         if change.new is None:
             return
         after = change.pod = pod_facts(change.new, change.object)
         self.pods[key] = after
         if after.owner_uid:
-            self._owned.setdefault(after.owner_uid, PodGroup()).add(after)
+            self._by_owner.setdefault(after.owner_uid, PodGroup()).add(after)
         else:
-            self._loose.setdefault(after.namespace, {})[after.name] = after
+            self._without_owner.setdefault(after.namespace, {})[after.name] = after
         if after.node:
             self._by_node.setdefault(after.node, {})[key] = after
 
-    def owned(self, uid: str) -> PodGroup:
+    def pods_of_owner(self, uid: str) -> PodGroup:
         """Return the pods of the controller with this uid; an empty group if there are none."""
-        return self._owned.get(uid) or PodGroup()
+        return self._by_owner.get(uid) or PodGroup()
 
-    def on_node(self, node: str) -> Iterable[PodFacts]:
+    def pods_on_node(self, node: str) -> Iterable[PodFacts]:
         return self._by_node.get(node, {}).values()
 
-    def loose(self, namespace: str) -> Iterable[PodFacts]:
+    def pods_without_owner(self, namespace: str) -> Iterable[PodFacts]:
         """Return the pods of a namespace without a controlling owner."""
-        return self._loose.get(namespace, {}).values()
+        return self._without_owner.get(namespace, {}).values()
 
-    def _forget(self, pod: PodFacts) -> None:
+    def _remove(self, pod: PodFacts) -> None:
         if pod.owner_uid:
-            group = self._owned[pod.owner_uid]
+            group = self._by_owner[pod.owner_uid]
             group.discard(pod)
             if not group.pods:
-                del self._owned[pod.owner_uid]
+                del self._by_owner[pod.owner_uid]
         else:
-            del self._loose[pod.namespace][pod.name]
+            del self._without_owner[pod.namespace][pod.name]
         if pod.node:
             on_node = self._by_node[pod.node]
             del on_node[pod.key]

@@ -42,7 +42,7 @@ class WorkQueue:
         self._pushed += 1
         heapq.heappush(self._heap, (when, self._pushed, item))
 
-    def add_limited(self, item: Item, now: float) -> None:
+    def add_rate_limited(self, item: Item, now: float) -> None:
         """Add an item after its back-off, which doubles each time until `forget`."""
         failures = self._failures.get(item, 0)
         self._failures[item] = failures + 1
@@ -53,7 +53,7 @@ class WorkQueue:
         self._failures.pop(item, None)
 
     def pop(self, now: float) -> Item | None:
-        self._wake(now)
+        self._move_due_items(now)
         if not self._ready:
             return None
         item = self._ready.popleft()
@@ -68,7 +68,7 @@ class WorkQueue:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def _wake(self, now: float) -> None:
+    def _move_due_items(self, now: float) -> None:
         while self._heap and self._heap[0][0] <= now:
             when, _, item = heapq.heappop(self._heap)
             if self._due.get(item) == when:

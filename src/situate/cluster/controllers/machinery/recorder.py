@@ -10,16 +10,16 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TypeVar
 
-from situate.cluster.controllers.machinery.actions import Create, Note, Patch
+from situate.cluster.controllers.machinery.actions import Create, EventTemplate, Patch
 from situate.cluster.controllers.machinery.tables import EVENTS, Obj
 from situate.cluster.errors.times import timestamp
 
 _T = TypeVar("_T")
 _BURST = 25
 _REFILL_PER_SECOND = 1 / 300
-_SIMILAR = 10
-_SIMILAR_WITHIN = 600.0
-_REMEMBERED = 4096
+_MAX_SIMILAR = 10
+_SIMILAR_INTERVAL_S = 600.0
+_MAX_REMEMBERED = 4096
 
 
 @dataclass(slots=True)
@@ -29,13 +29,13 @@ class _Bucket:
 
 
 @dataclass(slots=True)
-class _Similar:
+class _SimilarEvents:
     messages: set[str]
     at: float
 
 
 @dataclass(slots=True)
-class _Written:
+class _WrittenEvent:
     name: str
     count: int
 
@@ -45,18 +45,20 @@ class Recorder:
 
     def __init__(self) -> None:
         self._buckets: OrderedDict[tuple[str, ...], _Bucket] = OrderedDict()
-        self._similar: OrderedDict[tuple[str, ...], _Similar] = OrderedDict()
-        self._written: OrderedDict[tuple[str, ...], _Written] = OrderedDict()
+        self._similar: OrderedDict[tuple[str, ...], _SimilarEvents] = OrderedDict()
+        self._written: OrderedDict[tuple[str, ...], _WrittenEvent] = OrderedDict()
         self._names = 0
 
-    def event(self, note: Note, component: str, now: float, error: str = "", name: str = "") -> Create | Patch | None:
+    def event_write(
+        self, note: EventTemplate, component: str, now: float, error: str = "", name: str = ""
+    ) -> Create | Patch | None:
         """Return the write that records the note, or None if the source exceeds its rate."""
         metadata = note.regarding["metadata"]
         message = note.message.replace("{error}", error).replace("{name}", name)
         identity = (metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""))
         source = (component, note.regarding.get("kind", ""), *identity)
-        joined = self._joined(source, note, message, now)
-        if not self._allowed(source, now):
+        joined = self._is_combined(source, note, message, now)
+        if not self._take_token(source, now):
             return None
         # Combined Events are one Event, even if their messages differ.
         key = (*source, note.type, note.reason, "" if joined else message)
@@ -71,8 +73,8 @@ class Recorder:
             return Patch(EVENTS, namespace, known.name, body)
         self._names += 1
         own = f"{metadata['name']}.{int(now * 1e9) + self._names:x}"
-        self._remember(self._written, key, _Written(own, 1))
-        return Create(EVENTS, namespace, _body(note, message, component, namespace, own, now))
+        self._remember(self._written, key, _WrittenEvent(own, 1))
+        return Create(EVENTS, namespace, _event_body(note, message, component, namespace, own, now))
 
     def forget(self, name: str) -> None:
         """Forget an Event that was deleted or could not be written. The next similar one is a new Event."""
@@ -80,7 +82,7 @@ class Recorder:
             if written.name == name:
                 del self._written[key]
 
-    def _allowed(self, source: tuple[str, ...], now: float) -> bool:
+    def _take_token(self, source: tuple[str, ...], now: float) -> bool:
         bucket = self._buckets.get(source)
         if bucket is None:
             self._remember(self._buckets, source, _Bucket(_BURST - 1, now))
@@ -93,16 +95,16 @@ class Recorder:
         bucket.tokens -= 1
         return True
 
-    def _joined(self, source: tuple[str, ...], note: Note, message: str, now: float) -> bool:
+    def _is_combined(self, source: tuple[str, ...], note: EventTemplate, message: str, now: float) -> bool:
         key = (*source, note.type, note.reason)
         similar = self._similar.get(key)
-        if similar is None or now - similar.at > _SIMILAR_WITHIN:
-            similar = _Similar(set(), now)
+        if similar is None or now - similar.at > _SIMILAR_INTERVAL_S:
+            similar = _SimilarEvents(set(), now)
             self._remember(self._similar, key, similar)
         self._similar.move_to_end(key)
         similar.at = now
         similar.messages.add(message)
-        if len(similar.messages) < _SIMILAR:
+        if len(similar.messages) < _MAX_SIMILAR:
             return False
         similar.messages.pop()
         return True
@@ -111,11 +113,11 @@ class Recorder:
     def _remember(memory: OrderedDict[tuple[str, ...], _T], key: tuple[str, ...], value: _T) -> None:
         memory[key] = value
         memory.move_to_end(key)
-        if len(memory) > _REMEMBERED:
+        if len(memory) > _MAX_REMEMBERED:
             memory.popitem(last=False)
 
 
-def _body(note: Note, message: str, component: str, namespace: str, name: str, now: float) -> Obj:
+def _event_body(note: EventTemplate, message: str, component: str, namespace: str, name: str, now: float) -> Obj:
     regarding = note.regarding
     metadata = regarding["metadata"]
     involved = {

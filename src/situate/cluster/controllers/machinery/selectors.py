@@ -9,17 +9,17 @@ from situate.cluster.controllers.machinery.tables import Obj
 from situate.cluster.storage.selection import Labels, LabelTest, object_selector
 
 
-def nothing(_: Labels) -> bool:
+def select_nothing(_: Labels) -> bool:
     """Match no object: the selector of an object without one."""
     return False
 
 
-def label_selector(selector: Obj | None) -> LabelTest:
+def selector_test(selector: Obj | None) -> LabelTest:
     """Build the test of a workload's or budget's selector (meta/v1 helpers.go).
 
     A missing selector matches nothing, an empty one everything.
     """
-    return nothing if selector is None else object_selector(selector)
+    return select_nothing if selector is None else object_selector(selector)
 
 
 class Selectors:
@@ -38,9 +38,9 @@ class Selectors:
             self._known.get(namespace, {}).pop(name, None)
         else:
             spec = change.object.get("spec") or {}
-            self._known.setdefault(namespace, {})[name] = label_selector(spec.get("selector"))
+            self._known.setdefault(namespace, {})[name] = selector_test(spec.get("selector"))
 
-    def selecting(self, namespace: str, labels: Labels) -> Iterator[str]:
+    def names_selecting(self, namespace: str, labels: Labels) -> Iterator[str]:
         """Yield the names of the objects in a namespace that select these labels."""
         for name, selector in self._known.get(namespace, {}).items():
             if selector(labels):

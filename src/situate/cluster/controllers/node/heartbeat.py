@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from situate.cluster.controllers.machinery.actions import NOTHING, Action, Create, Outcome, Patch, Refusal, in_order
+from situate.cluster.controllers.machinery.actions import (
+    NO_WRITES,
+    Action,
+    Create,
+    Patch,
+    ReconcileResult,
+    Refusal,
+    sequential_writes,
+)
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.controllers import ControllerContext
 from situate.cluster.controllers.machinery.tables import LEASES, NODES, Key, Obj
-from situate.cluster.controllers.node.kubelets import Kubelets
+from situate.cluster.controllers.node.kubelets import KubeletStates
 from situate.cluster.controllers.node.nodes import ready_status
 from situate.cluster.controllers.node.pods import condition
 from situate.cluster.errors.times import micro_timestamp
@@ -26,7 +34,7 @@ class HeartbeatController:
     manager = "kubelet"
     watches = frozenset({NODES, LEASES})
 
-    def __init__(self, cluster: Cluster, kubelets: Kubelets) -> None:
+    def __init__(self, cluster: ControllerContext, kubelets: KubeletStates) -> None:
         self._cluster = cluster
         self._kubelets = kubelets
         self._settings = cluster.settings.kubelet
@@ -45,30 +53,30 @@ class HeartbeatController:
             self._renewed.pop(change.last.name, None)
             yield "", change.last.name
 
-    def reconcile(self, key: Key, now: float) -> Outcome:
+    def reconcile(self, key: Key, now: float) -> ReconcileResult:
         node = self._cluster.get(NODES, *key)
-        if node is None or not self._kubelets.works(key[1]):
-            return NOTHING
+        if node is None or not self._kubelets.is_running(key[1]):
+            return NO_WRITES
         actions: list[Action] = []
-        status = self._status(key[1], node, now)
+        status = self._update_status(key[1], node, now)
         if status is not None:
             actions.append(status)
         due = []
         if self._settings.lease_renewal > 0:
             if now >= self._renewed.get(key[1], float("-inf")) + self._settings.lease_renewal:
-                actions.append(self._lease(node, now))
+                actions.append(self._renew_lease(node, now))
                 self._renewed[key[1]] = now
             due = [self._renewed[key[1]] + self._settings.lease_renewal]
             due.append(self._reported.get(key[1], now) + _STATUS_PERIOD)
-        return in_order(actions, min(due, default=None))
+        return sequential_writes(actions, min(due, default=None))
 
-    def refused(self, key: Key, refusal: Refusal) -> None:
+    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
         """Try again at the next reconcile instead of the next renewal."""
         self._renewed.pop(key[1], None)
         if isinstance(refusal.action, Patch) and refusal.action.resource == NODES:
             self._reported.pop(key[1], None)
 
-    def _status(self, name: str, node: Obj, now: float) -> Patch | None:
+    def _update_status(self, name: str, node: Obj, now: float) -> Patch | None:
         ready = condition(node, "Ready")
         fine = ready is not None and ready.get("status") == "True" and (node["status"].get("allocatable"))
         fresh = self._settings.lease_renewal <= 0 or now < self._reported.setdefault(name, now) + _STATUS_PERIOD
@@ -78,7 +86,7 @@ class HeartbeatController:
         body = {"metadata": {"uid": node["metadata"]["uid"]}, "status": ready_status(node, self._address(name), now)}
         return Patch(NODES, "", name, body, "status")
 
-    def _lease(self, node: Obj, now: float) -> Action:
+    def _renew_lease(self, node: Obj, now: float) -> Action:
         name = node["metadata"]["name"]
         spec: dict[str, Any] = {
             "holderIdentity": name,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from situate.cluster.controllers.machinery.changes import Change
 from situate.cluster.controllers.machinery.tables import NODES
 
-SILENT = "silent"
+SILENT_ANNOTATION = "silent"
 """Annotation on a Node, with any value: its kubelet is stopped, as if the machine had lost its network."""
 
 
-class Kubelets:
+class KubeletStates:
     """State of the kubelets that is not stored on objects. A node without an entry works at the usual pace."""
 
     def __init__(self) -> None:
@@ -28,14 +28,14 @@ class Kubelets:
     def start(self, node: str) -> None:
         self._stopped.discard(node)
 
-    def slow(self, node: str, seconds: float) -> None:
+    def slow_down(self, node: str, seconds: float) -> None:
         """Delay every action on this node by this many seconds; 0 for the usual pace."""
         self._slow[node] = seconds
 
-    def works(self, node: str) -> bool:
+    def is_running(self, node: str) -> bool:
         return node in self.known and node not in self._stopped and node not in self._silent
 
-    def lag(self, node: str) -> float:
+    def delay_of(self, node: str) -> float:
         """Return the seconds by which every action on the node is delayed."""
         return self._slow.get(node, 0.0)
 
@@ -51,7 +51,7 @@ class Kubelets:
             return
         self.known.add(name)
         node = change.object
-        if SILENT in (node["metadata"].get("annotations") or {}):
+        if SILENT_ANNOTATION in (node["metadata"].get("annotations") or {}):
             self._silent.add(name)
         else:
             self._silent.discard(name)

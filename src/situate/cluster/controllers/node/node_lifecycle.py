@@ -11,19 +11,27 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from situate.cluster.controllers.machinery.actions import Action, Note, Outcome, Patch, Record, Refusal, in_order
+from situate.cluster.controllers.machinery.actions import (
+    Action,
+    EventTemplate,
+    Patch,
+    ReconcileResult,
+    RecordEvent,
+    Refusal,
+    sequential_writes,
+)
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.controllers import ControllerContext
 from situate.cluster.controllers.machinery.tables import LEASES, NODES, PODS, Key, Obj
 from situate.cluster.controllers.node.heartbeat import LEASE_NAMESPACE
-from situate.cluster.controllers.node.kubelets import Kubelets
+from situate.cluster.controllers.node.kubelets import KubeletStates
 from situate.cluster.controllers.node.nodes import NOT_READY, REGION, UNREACHABLE, UNSCHEDULABLE, ZONE
 from situate.cluster.controllers.node.pods import condition, with_condition
 from situate.cluster.errors.times import timestamp
 
 _MONITOR: Key = ("", "")
 """Key of the periodic check of all nodes."""
-_FEW = 2
+_FEW_SILENT_NODES = 2
 """A zone with at most this many silent nodes never counts as partially disrupted."""
 
 _PRESSURE_TAINTS = {
@@ -42,7 +50,7 @@ class ZoneState(Enum):
 
 
 @dataclass(slots=True)
-class _Health:
+class _NodeHealth:
     """Last known state of a node."""
 
     probed: float
@@ -68,11 +76,11 @@ class NodeLifecycleController:
     manager = "node-controller"
     watches = frozenset({NODES, LEASES})
 
-    def __init__(self, cluster: Cluster, kubelets: Kubelets) -> None:
+    def __init__(self, cluster: ControllerContext, kubelets: KubeletStates) -> None:
         self._cluster = cluster
         self._kubelets = kubelets
         self._settings = cluster.settings.node_lifecycle
-        self._nodes: dict[str, _Health] = {}
+        self._nodes: dict[str, _NodeHealth] = {}
         self._zones: dict[tuple[str, str], _Zone] = {}
         self._disrupted = False
 
@@ -80,41 +88,41 @@ class NodeLifecycleController:
         if change.resource == NODES:
             name = change.last.name
             if change.new is None:
-                self._forget(name)
+                self._remove_node(name)
                 return
             if not self._nodes:
                 yield _MONITOR
-            self._heard(name, change.object, now)
+            self._record_health(name, change.object, now)
             yield "", name
         elif change.resource == LEASES and change.last.namespace == LEASE_NAMESPACE and change.new is not None:
             health = self._nodes.get(change.last.name)
             if health is not None:
                 health.probed = now
 
-    def reconcile(self, key: Key, now: float) -> Outcome:
-        return self._monitor(now) if key == _MONITOR else self._node(key[1], now)
+    def reconcile(self, key: Key, now: float) -> ReconcileResult:
+        return self._monitor(now) if key == _MONITOR else self._update_taints(key[1], now)
 
-    def refused(self, key: Key, refusal: Refusal) -> None:
+    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
         """Do nothing: the next reconcile repeats the action."""
 
-    def _monitor(self, now: float) -> Outcome:
+    def _monitor(self, now: float) -> ReconcileResult:
         """Check the health of all nodes (upstream: monitorNodeHealth)."""
         if not self._nodes:
-            return Outcome()
+            return ReconcileResult()
         actions: list[Action] = []
         for name, health in self._nodes.items():
-            if self._cluster.settings.kubelet.lease_renewal <= 0 and self._kubelets.works(name):
+            if self._cluster.settings.kubelet.lease_renewal <= 0 and self._kubelets.is_running(name):
                 health.probed = now
             grace = self._settings.monitor_grace_period if health.ready else self._settings.startup_grace_period
             if health.ready != "Unknown" and now > health.probed + grace:
-                actions.extend(self._silence(name, now))
+                actions.extend(self._mark_unknown(name, now))
                 health.ready = "Unknown"
-        self._disruption(now)
+        self._update_zones(now)
         if self._all_silent() is not self._disrupted:
-            actions.extend(self._turn(now))
-        return in_order(actions, now + self._settings.monitor_period)
+            actions.extend(self._switch_disruption_mode(now))
+        return sequential_writes(actions, now + self._settings.monitor_period)
 
-    def _turn(self, now: float) -> Iterator[Action]:
+    def _switch_disruption_mode(self, now: float) -> Iterator[Action]:
         """Enter or leave full disruption.
 
         If all nodes are silent, the fault may be ours, so no node is evicted. Afterwards every node's grace period
@@ -124,18 +132,18 @@ class NodeLifecycleController:
         for name, health in self._nodes.items():
             if not self._disrupted:
                 health.probed = now
-            for batch in self._node(name, now).batches:
+            for batch in self._update_taints(name, now).batches:
                 yield from batch
 
-    def _silence(self, name: str, now: float) -> Iterator[Action]:
+    def _mark_unknown(self, name: str, now: float) -> Iterator[Action]:
         """Set the conditions of a silent node to Unknown, and its pods to not ready."""
         node = self._cluster.get(NODES, "", name)
         if node is None:
             return
-        body = {"metadata": {"uid": node["metadata"]["uid"]}, "status": {"conditions": _unknown(node, now)}}
-        note = Note(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+        body = {"metadata": {"uid": node["metadata"]["uid"]}, "status": {"conditions": _unknown_conditions(node, now)}}
+        note = EventTemplate(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
         yield Patch(NODES, "", name, body, "status", done=note)
-        for facts in list(self._cluster.pods.on_node(name)):
+        for facts in list(self._cluster.pods.pods_on_node(name)):
             if not facts.ready:
                 continue
             pod = self._cluster.get(PODS, facts.namespace, facts.name)
@@ -144,17 +152,17 @@ class NodeLifecycleController:
             new = {"type": "Ready", "status": "False", "lastTransitionTime": timestamp(now)}
             conditions = with_condition([dict(entry) for entry in pod["status"].get("conditions") or ()], new)
             change = {"metadata": {"uid": facts.uid}, "status": {"conditions": conditions}}
-            told = Note(pod, "NodeNotReady", "Node is not ready", "Warning")
+            told = EventTemplate(pod, "NodeNotReady", "Node is not ready", "Warning")
             yield Patch(PODS, facts.namespace, facts.name, change, "status", done=told)
 
-    def _node(self, name: str, now: float) -> Outcome:
+    def _update_taints(self, name: str, now: float) -> ReconcileResult:
         """Update the taints of a node to match its conditions."""
         node = self._cluster.get(NODES, "", name)
         health = self._nodes.get(name)
         if node is None or health is None:
-            return Outcome()
+            return ReconcileResult()
         taints: list[dict[str, Any]] = [dict(taint) for taint in (node.get("spec") or {}).get("taints") or ()]
-        wanted = _no_schedule(node)
+        wanted = _no_schedule_keys(node)
         after = [
             taint
             for taint in taints
@@ -163,19 +171,19 @@ class NodeLifecycleController:
         have = {taint["key"] for taint in after if taint.get("effect") == "NoSchedule"}
         at = timestamp(now)
         after += [{"key": key, "effect": "NoSchedule", "timeAdded": at} for key in wanted if key not in have]
-        after, again = self._no_execute(health, after, now)
+        after, again = self._with_no_execute_taint(health, after, now)
         actions: list[Action] = []
         if not health.registered:
             health.registered = True
             text = f"Node {name} event: Registered Node {name} in Controller"
-            actions.append(Record(Note(node, "RegisteredNode", text)))
+            actions.append(RecordEvent(EventTemplate(node, "RegisteredNode", text)))
         if after != taints:
             body = {"metadata": {"uid": node["metadata"]["uid"]}, "spec": {"taints": after or None}}
             actions.append(Patch(NODES, "", name, body))
-        return in_order(actions, again)
+        return sequential_writes(actions, again)
 
-    def _no_execute(
-        self, health: _Health, taints: list[dict[str, Any]], now: float
+    def _with_no_execute_taint(
+        self, health: _NodeHealth, taints: list[dict[str, Any]], now: float
     ) -> tuple[list[dict[str, Any]], float | None]:
         """Return the taints with the NoExecute taint for the node's state, once the zone's rate allows it."""
         key = {"False": NOT_READY, "True": ""}.get(health.ready, UNREACHABLE if health.ready else NOT_READY)
@@ -202,7 +210,7 @@ class NodeLifecycleController:
         zone.next_eviction = now + 1 / zone.rate
         return [*kept, new], None
 
-    def _disruption(self, now: float) -> None:
+    def _update_zones(self, now: float) -> None:
         """Update state and rate of each zone (upstream: handleDisruption)."""
         for zone in self._zones.values():
             silent = sum(self._nodes[name].ready != "True" for name in zone.names)
@@ -218,16 +226,16 @@ class NodeLifecycleController:
     def _all_silent(self) -> bool:
         return all(zone.state is ZoneState.FULL for zone in self._zones.values())
 
-    def _heard(self, name: str, node: Obj, now: float) -> None:
+    def _record_health(self, name: str, node: Obj, now: float) -> None:
         found = condition(node, "Ready")
         labels = node["metadata"].get("labels") or {}
         at = (labels.get(REGION, ""), labels.get(ZONE, ""))
         health = self._nodes.get(name)
         if health is None:
-            health = self._nodes[name] = _Health(now, at)
+            health = self._nodes[name] = _NodeHealth(now, at)
             self._zones.setdefault(at, _Zone(rate=self._settings.eviction_rate)).names.add(name)
         elif health.zone != at:
-            self._leave(name, health.zone)
+            self._leave_zone(name, health.zone)
             health.zone = at
             self._zones.setdefault(at, _Zone(rate=self._settings.eviction_rate)).names.add(name)
         status = found.get("status", "") if found else ""
@@ -235,12 +243,12 @@ class NodeLifecycleController:
             health.probed = now
         health.ready = status
 
-    def _forget(self, name: str) -> None:
+    def _remove_node(self, name: str) -> None:
         health = self._nodes.pop(name, None)
         if health is not None:
-            self._leave(name, health.zone)
+            self._leave_zone(name, health.zone)
 
-    def _leave(self, name: str, at: tuple[str, str]) -> None:
+    def _leave_zone(self, name: str, at: tuple[str, str]) -> None:
         zone = self._zones[at]
         zone.names.discard(name)
         if not zone.names:
@@ -251,12 +259,12 @@ def zone_state(silent: int, nodes: int, threshold: float) -> ZoneState:
     """Return the state of a zone (upstream: ComputeZoneState)."""
     if silent and silent == nodes:
         return ZoneState.FULL
-    if silent > _FEW and silent / nodes >= threshold:
+    if silent > _FEW_SILENT_NODES and silent / nodes >= threshold:
         return ZoneState.PARTIAL
     return ZoneState.NORMAL
 
 
-def _no_schedule(node: Obj) -> list[str]:
+def _no_schedule_keys(node: Obj) -> list[str]:
     """Return the keys of the NoSchedule taints that conditions and cordoning require."""
     keys = []
     if (node.get("spec") or {}).get("unschedulable"):
@@ -270,7 +278,7 @@ def _no_schedule(node: Obj) -> list[str]:
     return keys
 
 
-def _unknown(node: Obj, now: float) -> list[Mapping[str, Any]]:
+def _unknown_conditions(node: Obj, now: float) -> list[Mapping[str, Any]]:
     """Return the conditions of a silent node."""
     at = timestamp(now)
     conditions = [dict(entry) for entry in (node.get("status") or {}).get("conditions") or ()]

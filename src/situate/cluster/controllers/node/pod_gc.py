@@ -8,9 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from situate.cluster.controllers.machinery.actions import NOTHING, Action, Delete, Outcome, Patch, Refusal, in_order
+from situate.cluster.controllers.machinery.actions import (
+    NO_WRITES,
+    Action,
+    Delete,
+    Patch,
+    ReconcileResult,
+    Refusal,
+    sequential_writes,
+)
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.controllers import ControllerContext
 from situate.cluster.controllers.machinery.tables import NODES, PODS, Key
 from situate.cluster.controllers.node.nodes import OUT_OF_SERVICE
 from situate.cluster.controllers.node.pods import PodFacts, condition, with_condition
@@ -23,7 +31,7 @@ class PodGCController:
     manager = "pod-garbage-collector"
     watches = frozenset({NODES, PODS})
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ControllerContext) -> None:
         self._cluster = cluster
         self._missing: dict[str, float] = {}
 
@@ -32,41 +40,41 @@ class PodGCController:
             name = change.last.name
             if change.new is not None:
                 self._missing.pop(name, None)
-            for pod in self._cluster.pods.on_node(name):
+            for pod in self._cluster.pods.pods_on_node(name):
                 if change.new is None or pod.terminating:
-                    self._miss(pod.node, now)
+                    self._record_missing_node(pod.node, now)
                     yield pod.key
         elif change.resource == PODS and change.pod is not None:
             pod = change.pod
             if pod.node:
-                self._miss(pod.node, now)
+                self._record_missing_node(pod.node, now)
             if pod.terminating or pod.node in self._missing:
                 yield pod.key
 
-    def reconcile(self, key: Key, now: float) -> Outcome:
+    def reconcile(self, key: Key, now: float) -> ReconcileResult:
         pod = self._cluster.pods.pods.get(key)
         if pod is None:
-            return NOTHING
+            return NO_WRITES
         if not pod.node:
-            return in_order([_remove(pod)]) if pod.terminating else NOTHING
+            return sequential_writes([_force_delete(pod)]) if pod.terminating else NO_WRITES
         missing = self._missing.get(pod.node)
         if missing is not None:
             due = missing + self._cluster.settings.node_quarantine
             if now < due:
-                return Outcome(again_at=due)
-            return in_order(self._fail(pod, "PodGC: node no longer exists", now))
-        if pod.terminating and self._out_of_service(pod.node):
-            return in_order(self._fail(pod, "PodGC: node is out of service", now))
-        return NOTHING
+                return ReconcileResult(requeue_at=due)
+            return sequential_writes(self._fail_and_delete(pod, "PodGC: node no longer exists", now))
+        if pod.terminating and self._is_out_of_service(pod.node):
+            return sequential_writes(self._fail_and_delete(pod, "PodGC: node is out of service", now))
+        return NO_WRITES
 
-    def refused(self, key: Key, refusal: Refusal) -> None:
+    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
         """Do nothing: the next reconcile repeats the action."""
 
-    def _miss(self, node: str, now: float) -> None:
+    def _record_missing_node(self, node: str, now: float) -> None:
         if self._cluster.store.get(NODES, "", node) is None:
             self._missing.setdefault(node, now)
 
-    def _out_of_service(self, name: str) -> bool:
+    def _is_out_of_service(self, name: str) -> bool:
         node = self._cluster.get(NODES, "", name)
         if node is None:
             return False
@@ -74,7 +82,7 @@ class PodGCController:
         tainted = any(taint["key"] == OUT_OF_SERVICE for taint in (node.get("spec") or {}).get("taints") or ())
         return tainted and (ready is None or ready.get("status") != "True")
 
-    def _fail(self, pod: PodFacts, message: str, now: float) -> Iterator[Action]:
+    def _fail_and_delete(self, pod: PodFacts, message: str, now: float) -> Iterator[Action]:
         """Mark the pod as failed, so that its owner sees the reason, and remove it without grace period."""
         obj = self._cluster.get(PODS, pod.namespace, pod.name)
         if obj is not None and not pod.finished:
@@ -88,8 +96,8 @@ class PodGCController:
             conditions = [dict(entry) for entry in (obj.get("status") or {}).get("conditions") or ()]
             status = {"phase": "Failed", "conditions": with_condition(conditions, new)}
             yield Patch(PODS, pod.namespace, pod.name, {"metadata": {"uid": pod.uid}, "status": status}, "status")
-        yield _remove(pod)
+        yield _force_delete(pod)
 
 
-def _remove(pod: PodFacts) -> Delete:
+def _force_delete(pod: PodFacts) -> Delete:
     return Delete(PODS, pod.namespace, pod.name, pod.uid, grace_seconds=0)

@@ -12,7 +12,7 @@ from situate.cluster.errors.times import timestamp
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class ContainerHealth:
     """State of the containers of a pod."""
 
     ready: bool = True
@@ -24,12 +24,12 @@ class Health:
     """Time of the last crash in seconds since 1970."""
 
 
-def running_status(pod: Obj, pod_ip: str, host_ip: str, health: Health, now: float) -> dict[str, Any]:
+def running_status(pod: Obj, pod_ip: str, host_ip: str, health: ContainerHealth, now: float) -> dict[str, Any]:
     """Return the status of a pod with started containers. Conditions that no kubelet owns stay."""
     status = pod.get("status") or {}
     spec = pod["spec"]
     at = timestamp(now)
-    containers = [_container(pod, entry, "containerStatuses", health, at) for entry in spec["containers"]]
+    containers = [_container_status(pod, entry, "containerStatuses", health, at) for entry in spec["containers"]]
     reported: dict[str, Any] = {
         "phase": "Running",
         "observedGeneration": pod["metadata"].get("generation", 0),
@@ -43,11 +43,11 @@ def running_status(pod: Obj, pod_ip: str, host_ip: str, health: Health, now: flo
         reported["hostIP"] = host_ip
         reported["hostIPs"] = [{"ip": host_ip}]
     if spec.get("initContainers"):
-        reported["initContainerStatuses"] = [_init_container(pod, entry, at) for entry in spec["initContainers"]]
+        reported["initContainerStatuses"] = [_init_container_status(pod, entry, at) for entry in spec["initContainers"]]
     return reported
 
 
-def gates_open(pod: Obj) -> bool:
+def readiness_gates_met(pod: Obj) -> bool:
     """Return whether every readiness gate of the pod has its condition."""
     for gate in pod["spec"].get("readinessGates") or ():
         found = condition(pod, gate["conditionType"])
@@ -56,7 +56,7 @@ def gates_open(pod: Obj) -> bool:
     return True
 
 
-def _conditions(pod: Obj, health: Health, at: str) -> list[dict[str, Any]]:
+def _conditions(pod: Obj, health: ContainerHealth, at: str) -> list[dict[str, Any]]:
     conditions = [dict(entry) for entry in (pod.get("status") or {}).get("conditions") or ()]
     generation = pod["metadata"].get("generation", 0)
     ready = health.ready and not health.crashes
@@ -65,7 +65,7 @@ def _conditions(pod: Obj, health: Health, at: str) -> list[dict[str, Any]]:
         ("PodReadyToStartContainers", True),
         ("Initialized", True),
         ("ContainersReady", ready),
-        ("Ready", ready and gates_open(pod)),
+        ("Ready", ready and readiness_gates_met(pod)),
     ):
         new: dict[str, Any] = {"type": kind, "status": "True" if holds else "False", "lastTransitionTime": at}
         new["observedGeneration"] = generation
@@ -77,15 +77,15 @@ def _conditions(pod: Obj, health: Health, at: str) -> list[dict[str, Any]]:
     return conditions
 
 
-def _previous(pod: Obj, field: str, name: str) -> Mapping[str, Any]:
+def _previous_status(pod: Obj, field: str, name: str) -> Mapping[str, Any]:
     for entry in (pod.get("status") or {}).get(field) or ():
         if entry.get("name") == name:
             return entry  # type: ignore[no-any-return]  # decoded JSON
     return {}
 
 
-def _container(pod: Obj, container: Obj, field: str, health: Health, at: str) -> dict[str, Any]:
-    before = _previous(pod, field, container["name"])
+def _container_status(pod: Obj, container: Obj, field: str, health: ContainerHealth, at: str) -> dict[str, Any]:
+    before = _previous_status(pod, field, container["name"])
     running = (before.get("state") or {}).get("running")
     resources = container.get("resources") or {}
     status: dict[str, Any] = {
@@ -114,12 +114,14 @@ def _container(pod: Obj, container: Obj, field: str, health: Health, at: str) ->
     return status
 
 
-def _init_container(pod: Obj, container: Obj, at: str) -> dict[str, Any]:
+def _init_container_status(pod: Obj, container: Obj, at: str) -> dict[str, Any]:
     """Return the status: a sidecar runs, and any other init container has completed."""
-    status = _container(pod, container, "initContainerStatuses", Health(), at)
+    status = _container_status(pod, container, "initContainerStatuses", ContainerHealth(), at)
     if container.get("restartPolicy") != "Always":
         ended = {"exitCode": 0, "reason": "Completed", "startedAt": at, "finishedAt": at}
-        before = (_previous(pod, "initContainerStatuses", container["name"]).get("state") or {}).get("terminated")
+        before = (_previous_status(pod, "initContainerStatuses", container["name"]).get("state") or {}).get(
+            "terminated"
+        )
         status["state"] = {"terminated": before or ended}
         status["started"] = False
     return status

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from situate.cluster.controllers.machinery.tables import Key, Obj
-from situate.cluster.errors.times import seconds as parse_time
-from situate.cluster.storage.stored_object import Stored
+from situate.cluster.errors.times import parse_seconds as parse_time
+from situate.cluster.storage.stored_object import StoredObject
 
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
@@ -63,12 +63,12 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
     def running_and_ready(self) -> bool:
         return self.ready and self.phase == "Running"
 
-    def available(self, min_ready_seconds: int, now: float) -> bool:
+    def is_available(self, min_ready_seconds: int, now: float) -> bool:
         """Return whether the pod is available (upstream: podutil.IsPodAvailable)."""
         return self.ready and (min_ready_seconds == 0 or 0 < self.ready_since <= now - min_ready_seconds)
 
 
-def pod_facts(stored: Stored, pod: Obj) -> PodFacts:
+def pod_facts(stored: StoredObject, pod: Obj) -> PodFacts:
     """Return the facts of a stored pod, also passed in decoded form. Text that many pods have in common is shared."""
     metadata = pod["metadata"]
     spec = pod.get("spec") or {}
@@ -78,7 +78,7 @@ def pod_facts(stored: Stored, pod: Obj) -> PodFacts:
     deleted = metadata.get("deletionTimestamp")
     since = ready.get("lastTransitionTime") if ready else None
     labels = stored.labels
-    index = _index(metadata["name"], owner)
+    index = _ordinal(metadata["name"], owner)
     return PodFacts(
         namespace=intern(stored.namespace),
         name=stored.name,
@@ -104,7 +104,7 @@ def pod_facts(stored: Stored, pod: Obj) -> PodFacts:
     )
 
 
-def _index(name: str, owner: Obj | None) -> int:
+def _ordinal(name: str, owner: Obj | None) -> int:
     if owner is None or owner["kind"] != "StatefulSet":
         return -1
     parent, _, digits = name.rpartition("-")

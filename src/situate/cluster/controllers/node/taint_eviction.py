@@ -8,9 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from situate.cluster.controllers.machinery.actions import NOTHING, Delete, Note, Outcome, Patch, Refusal, in_order
+from situate.cluster.controllers.machinery.actions import (
+    NO_WRITES,
+    Delete,
+    EventTemplate,
+    Patch,
+    ReconcileResult,
+    Refusal,
+    sequential_writes,
+)
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.controllers import ControllerContext
 from situate.cluster.controllers.machinery.tables import NODES, PODS, Key, Obj
 from situate.cluster.controllers.node.pods import with_condition
 from situate.cluster.controllers.node.taints import tolerates
@@ -23,7 +31,7 @@ class TaintEvictionController:
     manager = "taint-eviction-controller"
     watches = frozenset({NODES, PODS})
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ControllerContext) -> None:
         self._cluster = cluster
         self._taints: dict[str, tuple[Obj, ...]] = {}
         self._since: dict[Key, float] = {}
@@ -38,7 +46,7 @@ class TaintEvictionController:
                 if found:
                     self._taints[name] = found
             if self._taints.get(name, ()) != before:
-                for pod in self._cluster.pods.on_node(name):
+                for pod in self._cluster.pods.pods_on_node(name):
                     yield pod.key
         elif change.resource == PODS:
             if change.pod is None or not change.pod.node:
@@ -46,35 +54,35 @@ class TaintEvictionController:
             elif change.pod.node in self._taints or change.key in self._since:
                 yield change.key
 
-    def reconcile(self, key: Key, now: float) -> Outcome:
+    def reconcile(self, key: Key, now: float) -> ReconcileResult:
         facts = self._cluster.pods.pods.get(key)
         taints = self._taints.get(facts.node, ()) if facts else ()
         pod = self._cluster.get(PODS, *key) if taints else None
         if facts is None or pod is None or facts.terminating:
             self._since.pop(key, None)
-            return NOTHING
-        due = self._due(key, pod, taints, now)
+            return NO_WRITES
+        due = self._deletion_time(key, pod, taints, now)
         if due is None or now < due:
-            return Outcome(again_at=due)
-        return in_order(_evict(pod, now))
+            return ReconcileResult(requeue_at=due)
+        return sequential_writes(_evict(pod, now))
 
-    def refused(self, key: Key, refusal: Refusal) -> None:
+    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
         """Do nothing: the next reconcile repeats the action."""
 
-    def _due(self, key: Key, pod: Obj, taints: tuple[Obj, ...], now: float) -> float | None:
+    def _deletion_time(self, key: Key, pod: Obj, taints: tuple[Obj, ...], now: float) -> float | None:
         """Return when the pod must be deleted; None if it may stay.
 
         The wait starts when the first of its taints is seen.
         """
         tolerations = pod["spec"].get("tolerations") or ()
-        wait = _tolerated_for(tolerations, taints)
+        wait = _toleration_seconds(tolerations, taints)
         if wait is None:
             self._since.pop(key, None)
             return None
         return self._since.setdefault(key, now) + wait
 
 
-def _tolerated_for(tolerations: Iterable[Mapping[str, Any]], taints: Iterable[Obj]) -> float | None:
+def _toleration_seconds(tolerations: Iterable[Mapping[str, Any]], taints: Iterable[Obj]) -> float | None:
     """Return the seconds that the taints are tolerated: 0 if one is not tolerated, None for no limit."""
     limits = []
     for taint in taints:
@@ -98,5 +106,7 @@ def _evict(pod: Obj, now: float) -> Iterator[Patch | Delete]:
     conditions = with_condition([dict(entry) for entry in (pod.get("status") or {}).get("conditions") or ()], condition)
     body = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": conditions}}
     yield Patch(PODS, metadata["namespace"], metadata["name"], body, "status")
-    told = Note(pod, "TaintManagerEviction", f"Marking for deletion Pod {metadata['namespace']}/{metadata['name']}")
+    told = EventTemplate(
+        pod, "TaintManagerEviction", f"Marking for deletion Pod {metadata['namespace']}/{metadata['name']}"
+    )
     yield Delete(PODS, metadata["namespace"], metadata["name"], metadata["uid"], done=told)

@@ -12,13 +12,18 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.cluster.controllers.machinery.actions import Action, Bind, Outcome, Refusal
+from situate.cluster.controllers.machinery.actions import Action, Bind, ReconcileResult, Refusal
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.controllers import ControllerContext
 from situate.cluster.controllers.machinery.tables import NODES, PODS, REPLICA_SETS, STATEFUL_SETS, Key
 from situate.cluster.controllers.node.pods import PodFacts
-from situate.cluster.controllers.scheduler.writes import binding, evictions, preparations, unscheduled
-from situate.cluster.storage.stored_object import Interned, Stored
+from situate.cluster.controllers.scheduler.writes import (
+    binding,
+    preemption_patches,
+    unschedulable_patches,
+    victim_deletions,
+)
+from situate.cluster.storage.stored_object import InternTable, StoredObject
 from situate.framework.engine.decisions import Asked, Failed, Placed, PlacedRun, Refused, Waiting
 from situate.framework.engine.engine import Engine
 from situate.framework.engine.messages import refusal
@@ -51,24 +56,24 @@ from situate.objects.resources import PODS as POD_TYPE
 from situate.objects.selection.label_selectors import BadSelector
 from situate.plugins.registry import registry
 
-_EVERYTHING: Final[Key] = ("", "")
+_ONLY_KEY: Final[Key] = ("", "")
 """The only key: the engine has its own queue."""
-_TOGETHER: Final = 50
+_DECISIONS_PER_RECONCILE: Final = 50
 """Number of decisions per reconcile.
 
 Their writes go out together, so that a refused write does not delay the others.
 """
-_READ_BESIDES: Final[Mapping[str, ResourceType[Any]]] = {
+_OTHER_RESOURCES: Final[Mapping[str, ResourceType[Any]]] = {
     resource.group_resource: resource
     for resource in (NAMESPACES, PODDISRUPTIONBUDGETS, REPLICASETS, REPLICATIONCONTROLLERS, SERVICES, STATEFULSETS)
 }
-_OF_VOLUMES: Final = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
+_VOLUME_PLUGINS: Final = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
 
 
 def default_profile() -> Profile:
     """Return kube-scheduler's default profile without the plugins that wait for volumes."""
     shipped, _ = registry(())
-    without = tuple(DisabledPlugin(name) for name in _OF_VOLUMES if name in shipped.types)
+    without = tuple(DisabledPlugin(name) for name in _VOLUME_PLUGINS if name in shipped.types)
     profile = SchedulerProfile(plugins=Plugins(multi_point=PluginSet(disabled=without)))
     (made,), mistakes = profiles_of(
         KubeSchedulerConfiguration(percentage_of_nodes_to_score=ALL_NODES, profiles=(profile,)), shipped
@@ -83,9 +88,9 @@ class SchedulerController:
     name = "scheduler"
     user = "system:kube-scheduler"
     manager = DEFAULT_SCHEDULER
-    watches = frozenset({NODES, PODS, *_READ_BESIDES})
+    watches = frozenset({NODES, PODS, *_OTHER_RESOURCES})
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ControllerContext) -> None:
         self._cluster = cluster
         self._engine = Engine([default_profile()])
         self._catalogs = CatalogKeeper()
@@ -94,7 +99,7 @@ class SchedulerController:
         """By uid: bindings that were sent and have not been observed as a change yet."""
         self._preempting: list[Refused] = []
         """Preemptions with victims that are being deleted."""
-        self._alike = Interned()
+        self._shared_parts = InternTable()
         """Decoded spec and status, shared by equal text."""
         self._unreadable: dict[Key, str] = {}
         """Pods that cannot be decoded, and the reason, to record once."""
@@ -102,18 +107,18 @@ class SchedulerController:
     def observe(self, change: Change, now: float) -> Iterator[Key]:
         self._now = now
         if change.resource == NODES:
-            self._node(change, now)
+            self._observe_node(change, now)
         elif change.resource == PODS:
-            self._pod(change, now)
-        elif change.resource in _READ_BESIDES:
-            self._other(change)
+            self._observe_pod(change, now)
+        elif change.resource in _OTHER_RESOURCES:
+            self._observe_other(change)
             return
         else:
             return
         if self._unreadable or any(True for _ in self._engine.queue):
-            yield _EVERYTHING
+            yield _ONLY_KEY
 
-    def reconcile(self, key: Key, now: float) -> Outcome:  # noqa: ARG002  # the protocol's
+    def reconcile(self, key: Key, now: float) -> ReconcileResult:  # noqa: ARG002  # the protocol's
         self._now = now
         engine = self._engine
         for refused in self._preempting:
@@ -126,10 +131,10 @@ class SchedulerController:
         last: list[Action] = []
         for (namespace, name), problem in self._unreadable.items():
             pod = self._cluster.get(PODS, namespace, name)
-            first += () if pod is None else unscheduled(pod, "SchedulerError", problem, None, now)
+            first += () if pod is None else unschedulable_patches(pod, "SchedulerError", problem, None, now)
         self._unreadable.clear()
-        while len(first) < _TOGETHER:
-            decisions = engine.schedule_run(now, _TOGETHER - len(first))
+        while len(first) < _DECISIONS_PER_RECONCILE:
+            decisions = engine.schedule_run(now, _DECISIONS_PER_RECONCILE - len(first))
             if not decisions:
                 break
             for decision in decisions:
@@ -137,16 +142,16 @@ class SchedulerController:
                     actions, deletions = self._writes(each, now)
                     first += actions
                     last += deletions
-        return Outcome((tuple(first),) if first else (), engine.queue.next_tick(now), tuple(last))
+        return ReconcileResult((tuple(first),) if first else (), engine.queue.next_tick(now), tuple(last))
 
-    def refused(self, key: Key, refusal: Refusal) -> None:  # noqa: ARG002  # the protocol's
+    def handle_refusal(self, key: Key, refusal: Refusal) -> None:  # noqa: ARG002  # the protocol's
         """Release the capacity of a pod that could not be bound; the engine retries it later."""
         if isinstance(refusal.action, Bind):
             placed = self._binding.pop(refusal.action.uid, None)
             if placed is not None:
                 self._engine.binding_failed(placed, self._now)
 
-    def _node(self, change: Change, now: float) -> None:
+    def _observe_node(self, change: Change, now: float) -> None:
         if change.new is None:
             self._engine.remove_node(change.last.name, now)
             return
@@ -155,39 +160,39 @@ class SchedulerController:
         except Malformed:  # a node with unknown capacity takes no pods
             self._engine.remove_node(change.last.name, now)
 
-    def _pod(self, change: Change, now: float) -> None:
+    def _observe_pod(self, change: Change, now: float) -> None:
         pod = change.pod
         self._unreadable.pop(change.key, None)
         before = change.pod_before
         if before is not None and (pod is None or pod.uid != before.uid):
             self._binding.pop(before.uid, None)
             self._engine.remove_pod(before.uid, now)
-        if pod is None or change.new is None or (before is not None and _same_to_others(before, pod)):
+        if pod is None or change.new is None or (before is not None and _only_health_changed(before, pod)):
             return
         if pod.node:
             self._binding.pop(pod.uid, None)
         try:
-            self._engine.set_pod(self._read(change.new), now)
+            self._engine.set_pod(self._decode_pod(change.new), now)
         except (Malformed, BadPod) as problem:
             self._engine.remove_pod(pod.uid, now)
             if not pod.node and change.object["spec"].get("schedulerName") == DEFAULT_SCHEDULER:
                 self._unreadable[change.key] = str(problem)
 
-    def _read(self, stored: Stored) -> Pod:
+    def _decode_pod(self, stored: StoredObject) -> Pod:
         """Decode a pod. It shares text with the store, and spec and status with pods of equal text.
 
         A hundred thousand pods may be waiting. Raises `Malformed`.
         """
         pod = decode(POD_TYPE, stored.raw)
         metadata = msgspec.structs.replace(pod.metadata, name=stored.name, uid=stored.uid)
-        spec, status = self._alike.share(stored.tail, (pod.spec, pod.status))
+        spec, status = self._shared_parts.share(stored.tail, (pod.spec, pod.status))
         return Pod(metadata, spec, status)
 
-    def _other(self, change: Change) -> None:
+    def _observe_other(self, change: Change) -> None:
         """Take in other objects that plugins read, such as the owners by which pods are spread."""
         if change.resource in (REPLICA_SETS, STATEFUL_SETS) and change.old is not None and change.new is not None:
             return  # their selectors never change
-        resource = _READ_BESIDES[change.resource]
+        resource = _OTHER_RESOURCES[change.resource]
         try:
             newest = decode(resource, change.last.raw)
             old, new = (newest, None) if change.new is None else (None, newest)
@@ -206,19 +211,21 @@ class SchedulerController:
                 return [binding(info, node)], []
             case Failed(error=error):
                 pod = self._cluster.get(PODS, *info.key)
-                return ([] if pod is None else [*unscheduled(pod, "SchedulerError", error, "", now)]), []
+                return ([] if pod is None else [*unschedulable_patches(pod, "SchedulerError", error, "", now)]), []
             case Refused():
                 pod = self._cluster.get(PODS, *info.key)
                 if any(isinstance(action, Evict) for action in decision.actions):
                     self._preempting.append(decision)
                 message = refusal(decision)
-                told = () if pod is None else unscheduled(pod, "Unschedulable", message, decision.nominate, now)
-                return [*told, *preparations(self._cluster, decision, now)], [*evictions(decision)]
+                told = (
+                    () if pod is None else unschedulable_patches(pod, "Unschedulable", message, decision.nominate, now)
+                )
+                return [*told, *preemption_patches(self._cluster, decision, now)], [*victim_deletions(decision)]
             case Waiting() | Asked():
                 raise AssertionError(f"{info}: no plugin of the default profile holds pods, and there are no extenders")
 
 
-def _same_to_others(before: PodFacts, pod: PodFacts) -> bool:
+def _only_health_changed(before: PodFacts, pod: PodFacts) -> bool:
     """Return whether only the health of a placed pod changed, which affects no decision.
 
     For a pod at generation 1, the status says nothing about resources beyond the spec.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from situate.cluster.controllers.machinery.actions import Action, Bind, Delete, Note, Patch
-from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.actions import Action, Bind, Delete, EventTemplate, Patch
+from situate.cluster.controllers.machinery.controllers import ControllerContext
 from situate.cluster.controllers.machinery.tables import PODS, Obj
 from situate.cluster.controllers.node.pods import condition, with_condition
 from situate.cluster.errors.times import timestamp
@@ -16,7 +16,7 @@ from situate.framework.pod.pods import PodInfo, PodKey
 
 
 def binding(info: PodInfo, node: str) -> Bind:
-    told = Note(
+    told = EventTemplate(
         _reference(info.key, info.uid, info.pod.metadata.resource_version),
         "Scheduled",
         f"Successfully assigned {info} to {node}",
@@ -24,7 +24,7 @@ def binding(info: PodInfo, node: str) -> Bind:
     return Bind(*info.key, info.uid, node, done=told)
 
 
-def unscheduled(pod: Obj, reason: str, sentence: str, promised: str | None, now: float) -> Iterator[Action]:
+def unschedulable_patches(pod: Obj, reason: str, sentence: str, promised: str | None, now: float) -> Iterator[Action]:
     """Set the condition PodScheduled, with an Event for each new sentence, and the nominated node.
 
     `promised` is the nominated node: empty removes it, None keeps it.
@@ -45,16 +45,16 @@ def unscheduled(pod: Obj, reason: str, sentence: str, promised: str | None, now:
     if promised is not None and promised != (pod.get("status") or {}).get("nominatedNodeName", ""):
         status["nominatedNodeName"] = promised or None
     if status:
-        told = None if said else Note(pod, "FailedScheduling", sentence, "Warning")
-        yield _status(pod, status, told)
+        told = None if said else EventTemplate(pod, "FailedScheduling", sentence, "Warning")
+        yield _status_patch(pod, status, told)
 
 
-def preparations(cluster: Cluster, refused: Refused, now: float) -> Iterator[Action]:
+def preemption_patches(cluster: ControllerContext, refused: Refused, now: float) -> Iterator[Action]:
     """Write the condition of the victims and the withdrawn nominations, before the victims are deleted."""
     for action in refused.actions:
         match action:
             case Evict(key, uid, reason, message):
-                pod = _same(cluster, key, uid)
+                pod = _current_pod(cluster, key, uid)
                 if pod is not None:
                     new = {
                         "type": "DisruptionTarget",
@@ -65,21 +65,21 @@ def preparations(cluster: Cluster, refused: Refused, now: float) -> Iterator[Act
                         "observedGeneration": pod["metadata"].get("generation", 0),
                     }
                     conditions = (pod.get("status") or {}).get("conditions") or ()
-                    yield _status(pod, {"conditions": with_condition([dict(entry) for entry in conditions], new)})
+                    yield _status_patch(pod, {"conditions": with_condition([dict(entry) for entry in conditions], new)})
             case Nominate(key, uid):
-                pod = _same(cluster, key, uid)
+                pod = _current_pod(cluster, key, uid)
                 if pod is not None:
-                    yield _status(pod, {"nominatedNodeName": action.node or None})
+                    yield _status_patch(pod, {"nominatedNodeName": action.node or None})
             case _:
                 raise AssertionError(f"no plugin of the default profile asks for {action}")
 
 
-def evictions(refused: Refused) -> Iterator[Delete]:
+def victim_deletions(refused: Refused) -> Iterator[Delete]:
     """Delete the victims, with an Event that names the preempting pod."""
     node = refused.nominate
     for action in refused.actions:
         if isinstance(action, Evict):
-            told = Note(
+            told = EventTemplate(
                 _reference(action.pod, action.uid),
                 "Preempted",
                 f"Preempted by pod {refused.pod.info.uid} on node {node}",
@@ -87,13 +87,13 @@ def evictions(refused: Refused) -> Iterator[Delete]:
             yield Delete(PODS, *action.pod, action.uid, done=told)
 
 
-def _same(cluster: Cluster, key: PodKey, uid: str) -> Obj | None:
+def _current_pod(cluster: ControllerContext, key: PodKey, uid: str) -> Obj | None:
     """Return the pod, or None if it was deleted or replaced under the same name."""
     pod = cluster.get(PODS, *key)
     return pod if pod is not None and pod["metadata"].get("uid") == uid else None
 
 
-def _status(pod: Obj, status: dict[str, Any], told: Note | None = None) -> Patch:
+def _status_patch(pod: Obj, status: dict[str, Any], told: EventTemplate | None = None) -> Patch:
     metadata = pod["metadata"]
     body = {"metadata": {"uid": metadata["uid"]}, "status": status}
     return Patch(PODS, metadata["namespace"], metadata["name"], body, "status", done=told)

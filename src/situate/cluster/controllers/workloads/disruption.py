@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from situate.cluster.controllers.machinery.actions import (
-    NOTHING,
+    NO_WRITES,
     Action,
-    Note,
-    Outcome,
+    EventTemplate,
     Patch,
-    Record,
+    ReconcileResult,
+    RecordEvent,
     Refusal,
-    in_order,
+    sequential_writes,
 )
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.controllers import ControllerContext
 from situate.cluster.controllers.machinery.selectors import Selectors
 from situate.cluster.controllers.machinery.tables import (
     DEPLOYMENTS,
@@ -34,14 +34,14 @@ from situate.cluster.controllers.machinery.tables import (
 )
 from situate.cluster.controllers.node.pods import PodFacts, condition, controller_of, with_condition
 from situate.cluster.controllers.workloads.deployment.rollout import scaled_value
-from situate.cluster.errors.times import seconds as parse_time
+from situate.cluster.errors.times import parse_seconds as parse_time
 from situate.cluster.errors.times import timestamp
 
 _DELETION_TIMEOUT = 120.0
 """Seconds within which an evicted pod must be deleted. After that it counts as not disrupted again."""
 
 
-class _Members:
+class _SelectedPods:
     """The pods that a budget selects."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class _Members:
         before = self.pods.pop(name, None)
         for sign, facts in ((-1, before), (1, pod)):
             if facts is not None:
-                self.healthy += sign * _healthy(facts)
+                self.healthy += sign * _is_healthy(facts)
                 self.owners[facts.owner_kind, facts.owner_name] += sign
         if before is not None and not self.owners[before.owner_kind, before.owner_name]:
             del self.owners[before.owner_kind, before.owner_name]
@@ -67,22 +67,22 @@ class DisruptionController:
     manager = "disruption-controller"
     watches = frozenset({PODS, DISRUPTION_BUDGETS, REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS})
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ControllerContext) -> None:
         self._cluster = cluster
         self._selectors = Selectors(DISRUPTION_BUDGETS)
-        self._members: dict[Key, _Members] = {}
-        self._of_pod: dict[Key, tuple[str, ...]] = {}
+        self._members: dict[Key, _SelectedPods] = {}
+        self._budgets_by_pod: dict[Key, tuple[str, ...]] = {}
 
     def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
         if change.resource == PODS:
-            yield from self._pod(change)
+            yield from self._observe_pod(change)
         elif change.resource == DISRUPTION_BUDGETS:
-            generation = self._generation(change.key)
+            generation = self._spec_may_differ(change.key)
             self._selectors.apply(change)
             if change.new is None:
                 self._members.pop(change.key, None)
             elif change.key not in self._members or generation:
-                self._select(change.key)
+                self._reselect_pods(change.key)
             yield change.key
         elif change.resource in (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS):
             # Percentages and maxUnavailable refer to their size.
@@ -90,14 +90,14 @@ class DisruptionController:
                 if key[0] == change.last.namespace:
                     yield key
 
-    def reconcile(self, key: Key, now: float) -> Outcome:
+    def reconcile(self, key: Key, now: float) -> ReconcileResult:
         budget = self._cluster.get(DISRUPTION_BUDGETS, *key)
         members = self._members.get(key)
         if budget is None or members is None:
-            return NOTHING
-        expected, desired = self._expected(budget, members)
-        disrupted, again = _disrupted(budget, members, now)
-        healthy = members.healthy - sum(_healthy(members.pods[name]) for name in disrupted)
+            return NO_WRITES
+        expected, desired = self._expected_counts(budget, members)
+        disrupted, again = _disrupted_pods(budget, members, now)
+        healthy = members.healthy - sum(_is_healthy(members.pods[name]) for name in disrupted)
         allowed = max(0, healthy - desired) if expected > 0 else 0
         before = budget.get("status") or {}
         after: dict[str, Any] = {
@@ -109,34 +109,34 @@ class DisruptionController:
         }
         actions: list[Action] = []
         if not members.pods and not before.get("observedGeneration"):
-            actions.append(Record(Note(budget, "NoPods", "No matching pods found")))
+            actions.append(RecordEvent(EventTemplate(budget, "NoPods", "No matching pods found")))
         same = all(before.get(field, -1) == value for field, value in after.items())
-        if not same or (before.get("disruptedPods") or {}) != disrupted or not _condition_fits(budget, allowed):
+        if not same or (before.get("disruptedPods") or {}) != disrupted or not _condition_is_current(budget, allowed):
             gone = dict.fromkeys((before.get("disruptedPods") or {}).keys() - disrupted.keys())
             after["disruptedPods"] = {**disrupted, **gone}
             conditions = [dict(entry) for entry in before.get("conditions") or ()]
             after["conditions"] = with_condition(conditions, _condition(budget, allowed, now))
             body = {"metadata": {"uid": budget["metadata"]["uid"]}, "status": after}
             actions.append(Patch(DISRUPTION_BUDGETS, key[0], key[1], body, "status"))
-        return in_order(actions, again)
+        return sequential_writes(actions, again)
 
-    def refused(self, key: Key, refusal: Refusal) -> None:
+    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
         """Do nothing: the next reconcile repeats the action."""
 
-    def _pod(self, change: Change) -> Iterator[Key]:
+    def _observe_pod(self, change: Change) -> Iterator[Key]:
         key = change.key
-        before = self._of_pod.pop(key, ())
+        before = self._budgets_by_pod.pop(key, ())
         after: tuple[str, ...] = ()
         if change.pod is not None:
-            after = tuple(self._selectors.selecting(key[0], change.pod.labels))
+            after = tuple(self._selectors.names_selecting(key[0], change.pod.labels))
         if after:
-            self._of_pod[key] = after
+            self._budgets_by_pod[key] = after
         for name in dict.fromkeys((*before, *after)):
-            members = self._members.setdefault((key[0], name), _Members())
+            members = self._members.setdefault((key[0], name), _SelectedPods())
             members.set(key[1], change.pod if name in after else None)
             yield key[0], name
 
-    def _generation(self, key: Key) -> bool:
+    def _spec_may_differ(self, key: Key) -> bool:
         """Return whether the spec may have changed since the budget's last count."""
         budget = self._cluster.get(DISRUPTION_BUDGETS, *key)
         if budget is None:
@@ -144,30 +144,30 @@ class DisruptionController:
         observed = (budget.get("status") or {}).get("observedGeneration", 0)
         return bool(observed != budget["metadata"].get("generation", 0))
 
-    def _select(self, key: Key) -> None:
+    def _reselect_pods(self, key: Key) -> None:
         """Select the members again from all pods."""
-        self._members[key] = members = _Members()
+        self._members[key] = members = _SelectedPods()
         for pod in self._cluster.pods.pods.values():
             if pod.namespace != key[0]:
                 continue
-            names = tuple(self._selectors.selecting(key[0], pod.labels))
-            self._of_pod[pod.key] = names
+            names = tuple(self._selectors.names_selecting(key[0], pod.labels))
+            self._budgets_by_pod[pod.key] = names
             if key[1] in names:
                 members.set(pod.name, pod)
 
-    def _expected(self, budget: Obj, members: _Members) -> tuple[int, int]:
+    def _expected_counts(self, budget: Obj, members: _SelectedPods) -> tuple[int, int]:
         """Return the number of expected pods, and how many of them must be healthy."""
         spec = budget["spec"]
         if spec.get("maxUnavailable") is not None:
-            expected = self._scale(budget["metadata"]["namespace"], members)
+            expected = self._expected_replicas(budget["metadata"]["namespace"], members)
             return expected, max(0, expected - scaled_value(spec["maxUnavailable"], expected, up=True))
         least = spec.get("minAvailable", 1)
         if isinstance(least, int):
             return len(members.pods), least
-        expected = self._scale(budget["metadata"]["namespace"], members)
+        expected = self._expected_replicas(budget["metadata"]["namespace"], members)
         return expected, scaled_value(least, expected, up=True)
 
-    def _scale(self, namespace: str, members: _Members) -> int:
+    def _expected_replicas(self, namespace: str, members: _SelectedPods) -> int:
         """Return the replicas of all controllers of the members, each counted once."""
         sizes: dict[str, int] = {}
         for kind, name in members.owners:
@@ -182,11 +182,11 @@ class DisruptionController:
         return sum(sizes.values())
 
 
-def _healthy(pod: PodFacts) -> bool:
+def _is_healthy(pod: PodFacts) -> bool:
     return pod.ready and not pod.terminating
 
 
-def _disrupted(budget: Obj, members: _Members, now: float) -> tuple[dict[str, str], float | None]:
+def _disrupted_pods(budget: Obj, members: _SelectedPods, now: float) -> tuple[dict[str, str], float | None]:
     """Return evicted pods that are not deleted yet, and when the first of them stops to count as disrupted."""
     kept: dict[str, str] = {}
     again = None
@@ -211,7 +211,7 @@ def _condition(budget: Obj, allowed: int, now: float) -> dict[str, Any]:
     }
 
 
-def _condition_fits(budget: Obj, allowed: int) -> bool:
+def _condition_is_current(budget: Obj, allowed: int) -> bool:
     present = condition(budget, "DisruptionAllowed")
     if present is None or present.get("observedGeneration", 0) != budget["metadata"].get("generation", 0):
         return False

@@ -6,26 +6,26 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from situate.cluster.controllers.machinery.actions import (
-    NOTHING,
+    NO_WRITES,
     Action,
     Create,
     Delete,
-    Note,
-    Outcome,
+    EventTemplate,
     Patch,
+    ReconcileResult,
     Refusal,
-    in_order,
-    slow_start,
+    sequential_writes,
+    slow_start_batches,
 )
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import Cluster
-from situate.cluster.controllers.machinery.owners import Claims
+from situate.cluster.controllers.machinery.controllers import ControllerContext
+from situate.cluster.controllers.machinery.owners import PodOwnership
 from situate.cluster.controllers.machinery.pod_index import PodGroup
-from situate.cluster.controllers.machinery.selectors import label_selector
+from situate.cluster.controllers.machinery.selectors import selector_test
 from situate.cluster.controllers.machinery.tables import PODS, REPLICA_SETS, Key, Obj
 from situate.cluster.controllers.node.pods import PodFacts, condition, controller_of
 from situate.cluster.controllers.workloads.templates import pod_from_template
-from situate.cluster.controllers.workloads.victims import victims
+from situate.cluster.controllers.workloads.victims import pods_to_delete
 from situate.cluster.errors.times import timestamp
 
 BURST = 500
@@ -38,55 +38,55 @@ class ReplicaSetController:
     manager = "replicaset-controller"
     watches = frozenset({PODS, REPLICA_SETS})
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ControllerContext) -> None:
         self._cluster = cluster
-        self._claims = Claims(cluster, REPLICA_SETS, "ReplicaSet")
+        self._claims = PodOwnership(cluster, REPLICA_SETS, "ReplicaSet")
         self._refusals: dict[Key, str] = {}
         self._siblings: dict[str, set[str]] = {}
 
     def observe(self, change: Change, now: float) -> Iterable[Key]:  # noqa: ARG002  # the protocol's
         if change.resource == REPLICA_SETS:
-            self._note_sibling(change)
+            self._record_sibling(change)
         return self._claims.observe(change)
 
-    def reconcile(self, key: Key, now: float) -> Outcome:
+    def reconcile(self, key: Key, now: float) -> ReconcileResult:
         replica_set = self._cluster.get(REPLICA_SETS, *key)
         if replica_set is None:
             self._refusals.pop(key, None)
-            return NOTHING
-        selector = label_selector(replica_set["spec"].get("selector"))
-        claims = self._claims.actions(replica_set, selector)
+            return NO_WRITES
+        selector = selector_test(replica_set["spec"].get("selector"))
+        claims = self._claims.ownership_patches(replica_set, selector)
         if claims:
-            return in_order(claims)
-        group = self._cluster.pods.owned(replica_set["metadata"]["uid"])
+            return sequential_writes(claims)
+        group = self._cluster.pods.pods_of_owner(replica_set["metadata"]["uid"])
         refusal = self._refusals.pop(key, None)
         work: tuple[tuple[Action, ...], ...] = ()
         if "deletionTimestamp" not in replica_set["metadata"]:
-            work = self._manage(replica_set, group, now)
+            work = self._scale_batches(replica_set, group, now)
         status = _status(replica_set, group, refusal, now)
-        return Outcome(work, _next_availability(replica_set, group, now), (status,) if status else ())
+        return ReconcileResult(work, _next_availability(replica_set, group, now), (status,) if status else ())
 
-    def refused(self, key: Key, refusal: Refusal) -> None:
+    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
         if isinstance(refusal.action, Create | Delete):
             self._refusals[key] = refusal.answer.message
 
-    def _manage(self, replica_set: Obj, group: PodGroup, now: float) -> tuple[tuple[Action, ...], ...]:
+    def _scale_batches(self, replica_set: Obj, group: PodGroup, now: float) -> tuple[tuple[Action, ...], ...]:
         missing = replica_set["spec"].get("replicas", 1) - group.active
         if missing > 0:
-            return slow_start(_create(replica_set) for _ in range(min(missing, BURST)))
+            return slow_start_batches(_create(replica_set) for _ in range(min(missing, BURST)))
         if missing < 0:
             active = [pod for pod in group.pods.values() if pod.active]
-            chosen = victims(active, self._related(replica_set), min(-missing, BURST), now)
+            chosen = pods_to_delete(active, self._related_pods(replica_set), min(-missing, BURST), now)
             return (tuple(_delete(replica_set, pod) for pod in chosen),)
         return ()
 
-    def _related(self, replica_set: Obj) -> Iterator[PodFacts]:
+    def _related_pods(self, replica_set: Obj) -> Iterator[PodFacts]:
         """Yield the pods of all ReplicaSets with the same controller, if any (upstream getIndirectlyRelatedPods)."""
         owner = controller_of(replica_set)
         for uid in sorted(self._siblings.get(owner["uid"], ())) if owner else ():
-            yield from self._cluster.pods.owned(uid).pods.values()
+            yield from self._cluster.pods.pods_of_owner(uid).pods.values()
 
-    def _note_sibling(self, change: Change) -> None:
+    def _record_sibling(self, change: Change) -> None:
         owner = controller_of(change.object)
         if owner is None:
             return
@@ -104,8 +104,8 @@ def _create(replica_set: Obj) -> Create:
         PODS,
         replica_set["metadata"]["namespace"],
         pod_from_template(replica_set["spec"]["template"], replica_set),
-        done=Note(replica_set, "SuccessfulCreate", "Created pod: {name}"),
-        failed=Note(replica_set, "FailedCreate", "Error creating: {error}", "Warning"),
+        done=EventTemplate(replica_set, "SuccessfulCreate", "Created pod: {name}"),
+        failed=EventTemplate(replica_set, "FailedCreate", "Error creating: {error}", "Warning"),
     )
 
 
@@ -115,8 +115,8 @@ def _delete(replica_set: Obj, pod: PodFacts) -> Delete:
         pod.namespace,
         pod.name,
         pod.uid,
-        done=Note(replica_set, "SuccessfulDelete", f"Deleted pod: {pod.name}"),
-        failed=Note(replica_set, "FailedDelete", "Error deleting: {error}", "Warning"),
+        done=EventTemplate(replica_set, "SuccessfulDelete", f"Deleted pod: {pod.name}"),
+        failed=EventTemplate(replica_set, "FailedDelete", "Error deleting: {error}", "Warning"),
     )
 
 
@@ -129,7 +129,7 @@ def _status(replica_set: Obj, group: PodGroup, refusal: str | None, now: float) 
         "replicas": group.active,
         "fullyLabeledReplicas": sum(n for labels, n in group.active_labels.items() if wanted.items() <= labels),
         "readyReplicas": group.active_ready,
-        "availableReplicas": _available(group, spec.get("minReadySeconds", 0), now),
+        "availableReplicas": _available_count(group, spec.get("minReadySeconds", 0), now),
         "terminatingReplicas": group.terminating,
     }
     conditions = _conditions(replica_set, group, refusal, now)
@@ -156,10 +156,10 @@ def _conditions(replica_set: Obj, group: PodGroup, refusal: str | None, now: flo
     return [*conditions, {**new, "lastTransitionTime": timestamp(now)}]
 
 
-def _available(group: PodGroup, min_ready_seconds: int, now: float) -> int:
+def _available_count(group: PodGroup, min_ready_seconds: int, now: float) -> int:
     if not min_ready_seconds:
         return group.active_ready
-    return sum(pod.active and pod.available(min_ready_seconds, now) for pod in group.pods.values())
+    return sum(pod.active and pod.is_available(min_ready_seconds, now) for pod in group.pods.values())
 
 
 def _next_availability(replica_set: Obj, group: PodGroup, now: float) -> float | None:

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from functools import cmp_to_key
 
 from situate.cluster.controllers.node.pods import PodFacts
-from situate.objects.values.pod_age import younger
+from situate.objects.values.pod_age import compare_ages
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
-def victims(pods: Iterable[PodFacts], related: Iterable[PodFacts], count: int, now: float) -> list[PodFacts]:
+def pods_to_delete(pods: Iterable[PodFacts], related: Iterable[PodFacts], count: int, now: float) -> list[PodFacts]:
     """Return the `count` pods to delete, first choice first.
 
     `related` are the pods of all ReplicaSets with the same controller. Pods on nodes with more active ones among them
@@ -21,12 +21,12 @@ def victims(pods: Iterable[PodFacts], related: Iterable[PodFacts], count: int, n
     on_node = Counter(pod.node for pod in related if pod.active)
 
     def before(a: PodFacts, b: PodFacts) -> int:
-        return _compare(a, b, on_node[b.node] - on_node[a.node], now)
+        return _compare_pods(a, b, on_node[b.node] - on_node[a.node], now)
 
     return sorted(pods, key=cmp_to_key(before))[:count]
 
 
-def _compare(a: PodFacts, b: PodFacts, doubled_up: int, now: float) -> int:
+def _compare_pods(a: PodFacts, b: PodFacts, doubled_up: int, now: float) -> int:
     if a.node != b.node and not (a.node and b.node):
         return -1 if not a.node else 1
     for difference in (
@@ -38,13 +38,13 @@ def _compare(a: PodFacts, b: PodFacts, doubled_up: int, now: float) -> int:
         if difference:
             return difference
     if a.ready and b.ready and a.ready_since != b.ready_since:
-        return younger(a.ready_since, b.ready_since, now) or _by_uid(a, b)
+        return compare_ages(a.ready_since, b.ready_since, now) or _compare_uids(a, b)
     if a.restarts != b.restarts:
         return b.restarts - a.restarts
     if a.created != b.created:
-        return younger(a.created, b.created, now) or _by_uid(a, b)
-    return _by_uid(a, b)
+        return compare_ages(a.created, b.created, now) or _compare_uids(a, b)
+    return _compare_uids(a, b)
 
 
-def _by_uid(a: PodFacts, b: PodFacts) -> int:
+def _compare_uids(a: PodFacts, b: PodFacts) -> int:
     return (a.uid > b.uid) - (a.uid < b.uid)

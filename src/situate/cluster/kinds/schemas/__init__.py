@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from situate.cluster.kinds.schemas.catalog import builtin
+from situate.cluster.kinds.schemas.catalog import built_in_schema
 from situate.cluster.kinds.schemas.nodes import Schema
 
-__all__ = ["Schema", "builtin"]
+__all__ = ["Schema", "built_in_schema"]

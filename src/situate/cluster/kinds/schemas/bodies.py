@@ -11,13 +11,13 @@ import yaml
 
 from situate.cluster.errors.field_errors import Refused, bad_request
 from situate.cluster.errors.go_text import quote
-from situate.objects.settings.yaml_text import UNFIT, unfolded
+from situate.objects.settings.yaml_text import UNFIT, count_unfolded
 
 MAX_DEPTH = 200
 """Levels of nesting. No schema describes deeper values, and walking them would exhaust the stack."""
-MOST_ALIASED = 200_000
+MAX_ALIASED_VALUES = 200_000
 """Values that YAML aliases may add: a body that is small as text must not become large in memory."""
-LONGEST_NUMBER = 1000
+MAX_NUMBER_LENGTH = 1000
 """Characters in a number: far beyond 64 bits, and still fast to parse."""
 YAML_TYPES = frozenset({"application/yaml", "application/apply-patch+yaml"})
 
@@ -26,29 +26,29 @@ def decode(raw: bytes, content_type: str = "application/json") -> Any | Refused:
     """Return the value of the body, or the 400 for a body that is not JSON (or YAML, if that is its type)."""
     try:
         if content_type in YAML_TYPES:
-            value = _from_yaml(raw)
+            value = _load_yaml(raw)
         else:
             value = msgspec.json.decode(raw)
     except RecursionError:
-        return _too_deep()
+        return _nesting_refusal()
     except msgspec.DecodeError as error:
         return bad_request(f"error decoding body: {error}")
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         return bad_request(f"error decoding YAML: {' '.join(str(error).split())}")
     except UNFIT:
         return bad_request("error decoding YAML: cannot decode a value as its tag says")
-    return _too_deep() if _is_deep(raw) and _depth(value) > MAX_DEPTH else value
+    return _nesting_refusal() if _is_deep(raw) and _depth(value) > MAX_DEPTH else value
 
 
-def _from_yaml(raw: bytes) -> Any:
+def _load_yaml(raw: bytes) -> Any:
     """Load YAML as `yaml.load` does. Excessive aliases are refused with the API server's error text."""
     loader = _Loader(raw)
     try:
         node = loader.get_single_node()
         if node is None:
             return None
-        most = len(raw) + MOST_ALIASED
-        if unfolded(node, {}, most) > most:
+        most = len(raw) + MAX_ALIASED_VALUES
+        if count_unfolded(node, {}, most) > most:
             raise yaml.YAMLError("yaml: document contains excessive aliasing")
         return loader.construct_document(node)
     finally:
@@ -70,7 +70,7 @@ def _depth(value: Any) -> int:
     return depth
 
 
-def _too_deep() -> Refused:
+def _nesting_refusal() -> Refused:
     return bad_request(f"error decoding body: objects and lists nested deeper than {MAX_DEPTH} levels")
 
 
@@ -84,7 +84,7 @@ def duplicate_fields(raw: bytes, value: Any) -> tuple[str, ...]:
     if raw.count(b'":') == keys and b'" :' not in raw and b'"\n:' not in raw and b'"\t:' not in raw:
         return ()
     found: list[str] = []
-    _report(json.loads(raw, object_pairs_hook=_Pairs), "", found)
+    _collect_duplicates(json.loads(raw, object_pairs_hook=_Pairs), "", found)
     return tuple(found)
 
 
@@ -92,7 +92,7 @@ class _Pairs(list[tuple[str, Any]]):
     """Members of a JSON object, repeated ones included."""
 
 
-def _report(value: Any, path: str, found: list[str]) -> None:
+def _collect_duplicates(value: Any, path: str, found: list[str]) -> None:
     if isinstance(value, _Pairs):
         seen: set[str] = set()
         for key, item in value:
@@ -100,10 +100,10 @@ def _report(value: Any, path: str, found: list[str]) -> None:
             if key in seen:
                 found.append(where)
             seen.add(key)
-            _report(item, where, found)
+            _collect_duplicates(item, where, found)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            _report(item, f"{path}[{index}]", found)
+            _collect_duplicates(item, f"{path}[{index}]", found)
 
 
 class _Loader(yaml.SafeLoader):
@@ -121,7 +121,7 @@ class _Loader(yaml.SafeLoader):
     def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
         value: Any = super().construct_scalar(node)
         if isinstance(value, str) and not value.isascii() and any("\ud800" <= each <= "\udfff" for each in value):
-            raise self.wrong("found invalid Unicode character escape code", node)
+            raise self.error_at("found invalid Unicode character escape code", node)
         return value
 
     def construct_number(self, node: yaml.ScalarNode) -> Any:
@@ -129,15 +129,15 @@ class _Loader(yaml.SafeLoader):
 
         A base-60 number of YAML 1.1, such as `12:30`, becomes text, as does a number too large for a float.
         """
-        if ":" in node.value or len(node.value) > LONGEST_NUMBER:
+        if ":" in node.value or len(node.value) > MAX_NUMBER_LENGTH:
             return self.construct_scalar(node)
         whole = node.tag == "tag:yaml.org,2002:int"
         try:
             number = self.construct_yaml_int(node) if whole else self.construct_yaml_float(node)
         except (ValueError, IndexError):
-            raise self.wrong(f"found {node.value[:40]!r} in place of a number", node) from None
+            raise self.error_at(f"found {node.value[:40]!r} in place of a number", node) from None
         if not whole and not math.isfinite(number):
-            raise self.wrong("json: unsupported value: NaN or infinity", node)
+            raise self.error_at("json: unsupported value: NaN or infinity", node)
         if -(2**63) <= number < 2**64:
             return number
         try:
@@ -146,7 +146,7 @@ class _Loader(yaml.SafeLoader):
             return self.construct_scalar(node)
 
     @staticmethod
-    def wrong(problem: str, node: yaml.Node) -> yaml.YAMLError:
+    def error_at(problem: str, node: yaml.Node) -> yaml.YAMLError:
         return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
 
@@ -166,7 +166,7 @@ for _kind, _construct in {
     _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _construct)
 
 
-def type_of_body(value: Any, expected_kind: str, raw: bytes) -> Refused | None:
+def check_type_fields(value: Any, expected_kind: str, raw: bytes) -> Refused | None:
     """Return the 400 for a body whose apiVersion and kind cannot be read."""
     shown = quote("") if not raw else raw[:64].decode(errors="replace")
     if isinstance(value, dict):
@@ -174,19 +174,20 @@ def type_of_body(value: Any, expected_kind: str, raw: bytes) -> Refused | None:
             if value.get(key) is not None and not isinstance(value[key], str):
                 return bad_request(
                     f"the object provided is unrecognized (must be of type {expected_kind}): couldn't get "
-                    f"version/kind; json parse error: json: cannot unmarshal {_name(value[key])} into Go struct "
+                    f"version/kind; json parse error: json: cannot unmarshal {_go_type_name(value[key])} into Go "
+                    "struct "
                     f"field .{key} of type string ({shown})"
                 )
         return None
     return bad_request(
         f"the object provided is unrecognized (must be of type {expected_kind}): couldn't get version/kind; "
-        f"json parse error: json: cannot unmarshal {_name(value)} into Go value of type struct "
+        f"json parse error: json: cannot unmarshal {_go_type_name(value)} into Go value of type struct "
         r'{ APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
         f" ({raw[:64].hex()})"
     )
 
 
-def _name(value: Any) -> str:
+def _go_type_name(value: Any) -> str:
     if isinstance(value, str):
         return "string"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Built-in kinds as published by the API server of release `version()`.
+"""Built-in kinds as published by the API server of release `published_version()`.
 
 `tests/controlplane/dump_schemas.py` writes the data file next to this module. The module reads the file at first use.
 """
@@ -39,7 +39,7 @@ JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSche
 
 
 @cache
-def published() -> dict[str, Any]:
+def published_data() -> dict[str, Any]:
     """Return the content of the data file: keys version, schemas, go, paths, resources."""
     data: dict[str, Any] = msgspec.json.decode(
         gzip.decompress(files("situate.cluster.kinds.schemas").joinpath("kubernetes.json.gz").read_bytes())
@@ -47,31 +47,31 @@ def published() -> dict[str, Any]:
     return data
 
 
-def version() -> str:
+def published_version() -> str:
     """Return the release of the API server that published the data, such as `v1.36.3`."""
-    text: str = published()["version"]
+    text: str = published_data()["version"]
     return text
 
 
 @cache
-def components() -> dict[tuple[str, str], str]:
+def component_names() -> dict[tuple[str, str], str]:
     """Return the OpenAPI component of each (apiVersion, kind)."""
     found: dict[tuple[str, str], str] = {}
-    for name, schema in published()["schemas"].items():
+    for name, schema in published_data()["schemas"].items():
         for kind in schema.get("x-kubernetes-group-version-kind", ()):
             group, version_ = kind["group"], kind["version"]
             found[(f"{group}/{version_}" if group else version_, kind["kind"])] = name
     return found
 
 
-def builtin(api_version: str, kind: str) -> Schema | None:
+def built_in_schema(api_version: str, kind: str) -> Schema | None:
     """Return the type of a built-in kind; None if no such kind exists."""
-    name = components().get((api_version, kind))
-    return None if name is None else component(name)
+    name = component_names().get((api_version, kind))
+    return None if name is None else component_schema(name)
 
 
 @cache
-def component(name: str) -> Schema:
+def component_schema(name: str) -> Schema:
     """Return the type of an OpenAPI component such as `io.k8s.api.core.v1.PodSpec`."""
     leaf = _LEAVES.get(name)
     if leaf is not None:
@@ -93,8 +93,8 @@ class _Builder:
             return _LEAVES[name]
         if name in self._known:
             return self._known[name]
-        raw = published()["schemas"][name]
-        go_name, go_fields = published()["go"].get(name, ("", {}))
+        raw = published_data()["schemas"][name]
+        go_name, go_fields = published_data()["go"].get(name, ("", {}))
         node = self._node({**raw, "properties": {}}).with_field(component=name, go_name=go_name)
         self._known[name] = node
         for key, property_ in raw.get("properties", {}).items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from situate.cluster.kinds.schemas.catalog import component
+from situate.cluster.kinds.schemas.catalog import component_schema
 from situate.cluster.kinds.schemas.nodes import MISSING, UNTYPED, Schema
 
 _TEXT = Schema(type="string")
@@ -14,16 +14,16 @@ OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 def custom_schema(raw: Mapping[str, Any] | None) -> Schema:
     """Return the node of a whole object. Without a schema only its metadata is typed."""
-    node = UNTYPED if raw is None else _node(raw)
+    node = UNTYPED if raw is None else _convert_schema(raw)
     return node.with_field(type="object", properties={**node.properties, **_resource_fields()})
 
 
 def _resource_fields() -> dict[str, Schema]:
-    return {"apiVersion": _TEXT, "kind": _TEXT, "metadata": component(OBJECT_META)}
+    return {"apiVersion": _TEXT, "kind": _TEXT, "metadata": component_schema(OBJECT_META)}
 
 
-def _node(raw: Mapping[str, Any]) -> Schema:
-    properties = {name: _node(schema) for name, schema in raw.get("properties", {}).items()}
+def _convert_schema(raw: Mapping[str, Any]) -> Schema:
+    properties = {name: _convert_schema(schema) for name, schema in raw.get("properties", {}).items()}
     embedded = bool(raw.get("x-kubernetes-embedded-resource"))
     if embedded:
         properties.update(_resource_fields())
@@ -33,8 +33,12 @@ def _node(raw: Mapping[str, Any]) -> Schema:
         type=raw.get("type", ""),
         format=raw.get("format", ""),
         properties=properties,
-        additional=_node(additional) if isinstance(additional, dict) else UNTYPED if additional is True else None,
-        items=_node(items) if isinstance(items, dict) else None,
+        additional=_convert_schema(additional)
+        if isinstance(additional, dict)
+        else UNTYPED
+        if additional is True
+        else None,
+        items=_convert_schema(items) if isinstance(items, dict) else None,
         required=tuple(raw.get("required", ())),
         enum=tuple(raw.get("enum", ())),
         default=raw.get("default", MISSING),

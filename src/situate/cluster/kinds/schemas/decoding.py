@@ -17,7 +17,7 @@ import msgspec
 from situate.cluster.errors.field_errors import Refused, bad_request
 from situate.cluster.errors.go_text import quote
 from situate.cluster.kinds.schemas import leaves
-from situate.cluster.kinds.schemas.catalog import JSON_SCHEMA, component
+from situate.cluster.kinds.schemas.catalog import JSON_SCHEMA, component_schema
 from situate.cluster.kinds.schemas.nodes import Schema
 
 Path = tuple[Any, ...]
@@ -33,7 +33,7 @@ class Strictness(Enum):
     STRICT = "Strict"
 
 
-class Checked(msgspec.Struct, frozen=True):
+class DecodedObject(msgspec.Struct, frozen=True):
     """A decoded object and the warnings for its author."""
 
     object: dict[str, Any]
@@ -48,20 +48,20 @@ Check = Callable[[Any, Path, list[str]], Any]
 """Maps (value, path, unknown fields so far) to the decoded value, or to _DROP for a value that is omitted."""
 
 
-def check(
+def decode_object(
     obj: Any, schema: Schema, strictness: Strictness = Strictness.WARN, duplicates: tuple[str, ...] = ()
-) -> Checked | Refused:
+) -> DecodedObject | Refused:
     """Decode an object that names its own apiVersion and kind; `duplicates` are from `bodies.duplicate_fields`."""
     problems = [f"duplicate field {quote(path)}" for path in duplicates]
     try:
-        decoded = checker(schema)(obj, (), problems)
+        decoded = struct_decoder(schema)(obj, (), problems)
     except (WrongTypeError, leaves.LeafError) as error:
         return cannot_handle(obj, str(error))
     if not problems or strictness is Strictness.IGNORE:
-        return Checked(decoded)
+        return DecodedObject(decoded)
     if strictness is Strictness.STRICT:
         return cannot_handle(obj, "strict decoding error: " + ", ".join(problems))
-    return Checked(decoded, tuple(problems))
+    return DecodedObject(decoded, tuple(problems))
 
 
 def cannot_handle(obj: dict[str, Any], problem: str) -> Refused:
@@ -70,7 +70,7 @@ def cannot_handle(obj: dict[str, Any], problem: str) -> Refused:
     return bad_request(f"{kind} in version {quote(version)} cannot be handled as a {kind}: {problem}")
 
 
-def shown_path(path: Path) -> str:
+def format_path(path: Path) -> str:
     """Return the path as text, such as `spec.containers[0].image`."""
     steps: list[str] = []
     while path:
@@ -107,7 +107,7 @@ def _json_type(value: Any) -> str:
 
 
 @cache
-def checker(schema: Schema) -> Check:
+def struct_decoder(schema: Schema) -> Check:
     """Return the decoder of a struct, compiled at first use."""
     return _Struct(schema).check
 
@@ -128,7 +128,7 @@ class _Struct:
         for name, field in self._schema.properties.items():
             embedded = "" if field.go is None else field.go.path
             self._fields[name] = (_field_check(field, self._name), embedded)
-            zero = _zero(field)
+            zero = _zero_factory(field)
             if zero is not None:
                 always.append((name, zero))
         self._always = tuple(always)
@@ -144,7 +144,7 @@ class _Struct:
         for key, item in value.items():
             found = fields.get(key)
             if found is None:
-                problems.append(f"unknown field {quote(shown_path((path, key, '')))}")
+                problems.append(f"unknown field {quote(format_path((path, key, '')))}")
             elif item is not None:
                 decoded = found[0](item, (path, key, found[1]), problems)
                 if decoded is not _DROP:
@@ -162,11 +162,11 @@ class _Struct:
 
 
 @cache
-def _struct(schema: Schema) -> _Struct:
+def _struct_of(schema: Schema) -> _Struct:
     return _Struct(schema)
 
 
-def _zero(field: Schema) -> Callable[[], Any] | None:
+def _zero_factory(field: Schema) -> Callable[[], Any] | None:
     """Return a factory for the value that Go encodes for an unset field.
 
     None if Go encodes nothing, or null for an absent list.
@@ -175,7 +175,7 @@ def _zero(field: Schema) -> Callable[[], Any] | None:
     if go is None or go.pointer or go.omit_zero:
         return None
     if go.kind == "struct":
-        return _struct(field).zero if field.properties else None
+        return _struct_of(field).zero if field.properties else None
     if go.omit_empty:
         return None
     return {"string": str, "bool": bool, "int32": int, "int64": int}.get(go.kind)
@@ -189,37 +189,37 @@ def _field_check(field: Schema, owner: str) -> Check:
 
 def _value_check(schema: Schema, owner: str, go_type: str, keep_empty: bool) -> Check:
     if schema.int_or_string:
-        return _int_or_string(owner)
+        return _int_or_string_check(owner)
     if schema.format in ("date-time", "micro-time"):
-        return _text(leaves.time if schema.format == "date-time" else leaves.micro_time, owner)
+        return _text_check(leaves.decode_time if schema.format == "date-time" else leaves.decode_micro_time, owner)
     if schema.format == "quantity":
-        return _quantity
+        return _check_quantity
     if schema.format in ("schema-or-array", "schema-or-bool"):
-        return _json_schema(owner)
+        return _json_schema_check(owner)
     if schema.preserve_unknown:
-        return _anything
+        return _accept_any
     if schema.format == "byte":
-        return _text(leaves.octets, owner)
+        return _text_check(leaves.decode_base64, owner)
     if schema.type == "string":
-        return _string(owner, go_type or "string", keep_empty)
+        return _string_check(owner, go_type or "string", keep_empty)
     if schema.type == "boolean":
-        return _boolean(owner, go_type or "bool", keep_empty)
+        return _boolean_check(owner, go_type or "bool", keep_empty)
     if schema.type == "integer":
-        return _integer(owner, go_type or schema.format or "int64", schema.format, keep_empty)
+        return _integer_check(owner, go_type or schema.format or "int64", schema.format, keep_empty)
     if schema.type == "number":
-        return _number(owner, go_type or "float64", keep_empty)
+        return _number_check(owner, go_type or "float64", keep_empty)
     if schema.type == "array" and schema.items is not None:
-        return _list(schema.items, owner, go_type, keep_empty)
+        return _list_check(schema.items, owner, go_type, keep_empty)
     if schema.additional is not None:
-        return _map(schema.additional, owner, go_type, keep_empty)
-    return _nested(schema, owner, go_type)
+        return _map_check(schema.additional, owner, go_type, keep_empty)
+    return _struct_check(schema, owner, go_type)
 
 
-def _quantity(value: Any, _path: Path, _problems: list[str]) -> Any:
-    return leaves.quantity(value)
+def _check_quantity(value: Any, _path: Path, _problems: list[str]) -> Any:
+    return leaves.decode_quantity(value)
 
 
-def _json_schema(owner: str) -> Check:
+def _json_schema_check(owner: str) -> Check:
     """Build the check of a JSON schema inside another one, or of the list or boolean allowed in its place."""
 
     def check(value: Any, path: Path, problems: list[str]) -> Any:
@@ -228,17 +228,17 @@ def _json_schema(owner: str) -> Check:
         if type(value) is list:
             return [check(item, (path, index, None), problems) for index, item in enumerate(value)]
         if type(value) is dict:
-            return checker(component(JSON_SCHEMA))(value, path, problems)
+            return struct_decoder(component_schema(JSON_SCHEMA))(value, path, problems)
         raise _mismatch(value, "v1.JSONSchemaProps", owner, path)
 
     return check
 
 
-def _anything(value: Any, _path: Path, _problems: list[str]) -> Any:
+def _accept_any(value: Any, _path: Path, _problems: list[str]) -> Any:
     return value
 
 
-def _string(owner: str, go_type: str, keep_empty: bool) -> Check:
+def _string_check(owner: str, go_type: str, keep_empty: bool) -> Check:
     def check(value: Any, path: Path, _: list[str]) -> Any:
         if type(value) is not str:
             raise _mismatch(value, go_type, owner, path)
@@ -247,7 +247,7 @@ def _string(owner: str, go_type: str, keep_empty: bool) -> Check:
     return check
 
 
-def _text(parse: Callable[[str], str], owner: str) -> Check:
+def _text_check(parse: Callable[[str], str], owner: str) -> Check:
     def check(value: Any, path: Path, _: list[str]) -> Any:
         if type(value) is not str:
             raise _mismatch(value, "string", owner, path)
@@ -256,7 +256,7 @@ def _text(parse: Callable[[str], str], owner: str) -> Check:
     return check
 
 
-def _boolean(owner: str, go_type: str, keep_empty: bool) -> Check:
+def _boolean_check(owner: str, go_type: str, keep_empty: bool) -> Check:
     def check(value: Any, path: Path, _: list[str]) -> Any:
         if type(value) is not bool:
             raise _mismatch(value, go_type, owner, path)
@@ -265,7 +265,7 @@ def _boolean(owner: str, go_type: str, keep_empty: bool) -> Check:
     return check
 
 
-def _integer(owner: str, go_type: str, width: str, keep_empty: bool) -> Check:
+def _integer_check(owner: str, go_type: str, width: str, keep_empty: bool) -> Check:
     limit = 1 << (31 if width == "int32" else 63)
 
     def check(value: Any, path: Path, _: list[str]) -> Any:
@@ -276,7 +276,7 @@ def _integer(owner: str, go_type: str, width: str, keep_empty: bool) -> Check:
     return check
 
 
-def _number(owner: str, go_type: str, keep_empty: bool) -> Check:
+def _number_check(owner: str, go_type: str, keep_empty: bool) -> Check:
     def check(value: Any, path: Path, _: list[str]) -> Any:
         if type(value) is not int and type(value) is not float:
             raise _mismatch(value, go_type, owner, path)
@@ -285,7 +285,7 @@ def _number(owner: str, go_type: str, keep_empty: bool) -> Check:
     return check
 
 
-def _int_or_string(owner: str) -> Check:
+def _int_or_string_check(owner: str) -> Check:
     def check(value: Any, path: Path, _: list[str]) -> Any:
         if type(value) is str or (type(value) is int and -(1 << 31) <= value < 1 << 31):
             return value
@@ -294,10 +294,10 @@ def _int_or_string(owner: str) -> Check:
     return check
 
 
-def _list(items: Schema, owner: str, go_type: str, keep_empty: bool) -> Check:
+def _list_check(items: Schema, owner: str, go_type: str, keep_empty: bool) -> Check:
     element_type = go_type.removeprefix("[]").removeprefix("*")
     check_item = _value_check(items, owner, element_type, True)
-    empty = _empty_element(items)
+    empty = _null_element_factory(items)
 
     def check(value: Any, path: Path, problems: list[str]) -> Any:
         if type(value) is not list:
@@ -312,10 +312,10 @@ def _list(items: Schema, owner: str, go_type: str, keep_empty: bool) -> Check:
     return check
 
 
-def _map(values: Schema, owner: str, go_type: str, keep_empty: bool) -> Check:
+def _map_check(values: Schema, owner: str, go_type: str, keep_empty: bool) -> Check:
     element_type = go_type.partition("]")[2].removeprefix("*")
     check_value = _value_check(values, owner, element_type, True)
-    empty = _empty_element(values)
+    empty = _null_element_factory(values)
 
     def check(value: Any, path: Path, problems: list[str]) -> Any:
         if type(value) is not dict:
@@ -330,17 +330,17 @@ def _map(values: Schema, owner: str, go_type: str, keep_empty: bool) -> Check:
     return check
 
 
-def _empty_element(schema: Schema) -> Callable[[], Any]:
+def _null_element_factory(schema: Schema) -> Callable[[], Any]:
     """Return a factory for the value that Go decodes from a null inside a list or a map."""
     if schema.properties:
-        return _struct(schema).zero
+        return _struct_of(schema).zero
     if schema.format == "quantity":
         return lambda: "0"
     return {"string": str, "integer": int, "boolean": bool, "array": list}.get(schema.type, dict)
 
 
-def _nested(schema: Schema, owner: str, go_type: str) -> Check:
-    inner = _struct(schema).check
+def _struct_check(schema: Schema, owner: str, go_type: str) -> Check:
+    inner = _struct_of(schema).check
 
     def check(value: Any, path: Path, problems: list[str]) -> Any:
         if type(value) is not dict:

@@ -49,7 +49,7 @@ _DURATION_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms"
 _DURATION_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 
 
-def escaped(name: str) -> str:
+def cel_identifier(name: str) -> str:
     """Return the CEL identifier for a property; empty if none exists."""
     if name in _RESERVED:
         return f"__{name}__"
@@ -66,7 +66,7 @@ def rule_type(schema: _Map, *, root: bool, name: str = "selfType") -> Type | Non
     kind = schema.get("type", "")
     if kind == "array":
         items = schema.get("items") or {}
-        found = rule_type(items, root=_embedded(items), name=f"{name}.@idx")
+        found = rule_type(items, root=_is_embedded(items), name=f"{name}.@idx")
         return None if found is None else list_of(found)
     if kind == "object":
         return _object_type(schema, root, name)
@@ -78,19 +78,19 @@ def rule_type(schema: _Map, *, root: bool, name: str = "selfType") -> Type | Non
 def _object_type(schema: _Map, root: bool, name: str) -> Type | None:
     additional = schema.get("additionalProperties")
     if isinstance(additional, dict):
-        values = rule_type(additional, root=_embedded(additional), name=f"{name}.@elem")
+        values = rule_type(additional, root=_is_embedded(additional), name=f"{name}.@elem")
         return None if values is None else map_of(STRING, values)
     fields: dict[str, Type] = {}
     for key, below in schema.get("properties", {}).items():
-        found = rule_type(below, root=_embedded(below), name=f"{name}.{key}")
-        if found is not None and escaped(key):
-            fields[escaped(key)] = found
+        found = rule_type(below, root=_is_embedded(below), name=f"{name}.{key}")
+        if found is not None and cel_identifier(key):
+            fields[cel_identifier(key)] = found
     if root:
         fields |= {"kind": STRING, "apiVersion": STRING, "metadata": _META}
     return object_type(name, fields)
 
 
-def _embedded(schema: _Map) -> bool:
+def _is_embedded(schema: _Map) -> bool:
     return bool(schema.get("x-kubernetes-embedded-resource"))
 
 
@@ -98,7 +98,7 @@ def rule_value(value: Any, schema: _Map, *, root: bool) -> Any:
     """Convert a valid value of the schema to the CEL value for its rules."""
     if isinstance(value, list):
         items = schema.get("items") or {}
-        return [rule_value(item, items, root=_embedded(items)) for item in value]
+        return [rule_value(item, items, root=_is_embedded(items)) for item in value]
     if isinstance(value, dict):
         return _object_value(value, schema, root)
     kind = schema.get("type")
@@ -112,10 +112,10 @@ def rule_value(value: Any, schema: _Map, *, root: bool) -> Any:
 def _object_value(value: _Map, schema: _Map, root: bool) -> dict[str, Any]:
     additional = schema.get("additionalProperties")
     if isinstance(additional, dict):
-        return {key: rule_value(item, additional, root=_embedded(additional)) for key, item in value.items()}
+        return {key: rule_value(item, additional, root=_is_embedded(additional)) for key, item in value.items()}
     properties = schema.get("properties", {})
     seen = {
-        escaped(key): rule_value(item, properties[key], root=_embedded(properties[key]))
+        cel_identifier(key): rule_value(item, properties[key], root=_is_embedded(properties[key]))
         for key, item in value.items()
         # A null in a nullable field counts as an absent field.
         if key in properties and item is not None

@@ -72,7 +72,7 @@ def validate_crd(definition: _Map) -> list[FieldError]:
     """Validate a new definition, after defaults."""
     errors = validate_metadata(definition["metadata"], namespaced=False, custom=True)
     errors += _name(definition)
-    errors += _spec(definition.get("spec", {}))
+    errors += _validate_spec(definition.get("spec", {}))
     errors += _stored_versions(definition)
     return errors + _approval(definition)
 
@@ -80,7 +80,7 @@ def validate_crd(definition: _Map) -> list[FieldError]:
 def validate_crd_update(new: _Map, old: _Map) -> list[FieldError]:
     """Validate an update. Group, plural, kind and scope of an established definition are immutable."""
     errors = validate_metadata_update(new["metadata"], old["metadata"], custom=True)
-    errors += _spec(new.get("spec", {}))
+    errors += _validate_spec(new.get("spec", {}))
     spec, before = new.get("spec", {}), old.get("spec", {})
     established = any(
         each.get("type") == "Established" and each.get("status") == "True"
@@ -116,12 +116,12 @@ def _approval(definition: _Map) -> list[FieldError]:
     return [required(f"metadata.annotations[{_APPROVAL}]", detail)]
 
 
-def _spec(spec: _Map) -> list[FieldError]:
-    return [*_judged(msgspec.json.encode(spec))]
+def _validate_spec(spec: _Map) -> list[FieldError]:
+    return [*_cached_spec_errors(msgspec.json.encode(spec))]
 
 
 @lru_cache(maxsize=64)  # one test process applies the same definitions to many clusters
-def _judged(spec: bytes) -> tuple[FieldError, ...]:
+def _cached_spec_errors(spec: bytes) -> tuple[FieldError, ...]:
     return tuple(_spec_errors(msgspec.json.decode(spec)))
 
 
@@ -148,7 +148,7 @@ def _spec_errors(spec: _Map) -> list[FieldError]:
         required(f"spec.names.{key}") for key in ("plural", "singular", "kind", "listKind") if not names.get(key)
     ]
     errors += _names(names)
-    errors += _shapes(versions)
+    errors += _validate_parts(versions)
     return errors + _conversion(spec.get("conversion", {}))
 
 
@@ -161,7 +161,7 @@ def _versions(versions: Sequence[_Map]) -> list[FieldError]:
             errors.append(invalid(f"{here}.name", version.get("name", ""), ",".join(problems)))
         if "openAPIV3Schema" not in version.get("schema", {}):
             errors.append(required(f"{here}.schema.openAPIV3Schema"))
-    shown = [_internal(version) for version in versions]
+    shown = [_internal_version(version) for version in versions]
     if len({version.get("name") for version in versions}) != len(versions):
         errors.append(invalid("spec.versions", shown, "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
@@ -172,7 +172,7 @@ def _versions(versions: Sequence[_Map]) -> list[FieldError]:
     return errors
 
 
-def _internal(version: _Map) -> dict[str, Any]:
+def _internal_version(version: _Map) -> dict[str, Any]:
     """Return the version as the server's internal type prints it, after the schema has moved to the top."""
     return {
         "Name": version.get("name", ""),
@@ -207,7 +207,7 @@ def _names(names: _Map) -> list[FieldError]:
     return errors
 
 
-def _shapes(versions: Sequence[_Map]) -> list[FieldError]:
+def _validate_parts(versions: Sequence[_Map]) -> list[FieldError]:
     """Validate schema, subresources and columns. Parts that are equal in all versions are checked once, at the top."""
     errors: list[FieldError] = []
     same = {
@@ -230,7 +230,7 @@ def _shapes(versions: Sequence[_Map]) -> list[FieldError]:
             errors += _columns(version.get("additionalPrinterColumns", ()), f"{path}.additionalPrinterColumns")
         if once or not same["selectableFields"]:
             path = "spec" if same["selectableFields"] else here
-            errors += _selectable(version.get("selectableFields", ()), schema or {}, f"{path}.selectableFields")
+            errors += _selectable_fields(version.get("selectableFields", ()), schema or {}, f"{path}.selectableFields")
     return errors
 
 
@@ -285,7 +285,7 @@ def _columns(columns: Sequence[_Map], path: str) -> list[FieldError]:
     return errors
 
 
-def _selectable(fields: Sequence[_Map], schema: _Map, path: str) -> list[FieldError]:
+def _selectable_fields(fields: Sequence[_Map], schema: _Map, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, each in enumerate(fields):

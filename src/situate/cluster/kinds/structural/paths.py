@@ -17,7 +17,7 @@ class ScalePaths:
     """Empty if the resource has no selector."""
 
     @staticmethod
-    def of(scale: Mapping[str, Any]) -> ScalePaths:
+    def from_subresource(scale: Mapping[str, Any]) -> ScalePaths:
         """Return the paths in a version's `subresources.scale`."""
         return ScalePaths(
             scale.get("specReplicasPath", ""), scale.get("statusReplicasPath", ""), scale.get("labelSelectorPath", "")

@@ -26,7 +26,7 @@ _POSIX: Final = {
     "word": "0-9A-Za-z_",
     "xdigit": "0-9A-Fa-f",
 }
-_REFUSED: Final = re.compile(r"\(\?(?:=|!|<=|<!|>|\()|\(\?P=|(?<!\\)(?:\\\\)*\\[1-9]|[*+?}]\+")
+_NOT_IN_RE2: Final = re.compile(r"\(\?(?:=|!|<=|<!|>|\()|\(\?P=|(?<!\\)(?:\\\\)*\\[1-9]|[*+?}]\+")
 
 
 class PatternError(ValueError):
@@ -34,18 +34,18 @@ class PatternError(ValueError):
 
 
 @lru_cache(maxsize=1024)
-def compiled(pattern: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str) -> re.Pattern[str]:
     """Compile a pattern for `search`. Raises `PatternError` if RE2 would refuse the pattern."""
-    refused = _REFUSED.search(pattern)
+    refused = _NOT_IN_RE2.search(pattern)
     if refused is not None:
         raise PatternError(f"error parsing regexp: invalid or unsupported Perl syntax: `{refused[0]}`")
     try:
-        return re.compile(_translated(pattern), re.ASCII)
+        return re.compile(_translate_pattern(pattern), re.ASCII)
     except re.error as error:
-        raise PatternError(_shown(error, pattern)) from None
+        raise PatternError(_go_error_text(error, pattern)) from None
 
 
-def _translated(pattern: str) -> str:
+def _translate_pattern(pattern: str) -> str:
     out: list[str] = []
     in_class = False
     position = 0
@@ -77,7 +77,7 @@ def _translated(pattern: str) -> str:
     return "".join(out)
 
 
-def _shown(error: re.error, pattern: str) -> str:
+def _go_error_text(error: re.error, pattern: str) -> str:
     """Return Go's text for the most common mistakes."""
     text = str(error.msg)
     if "unterminated subpattern" in text:

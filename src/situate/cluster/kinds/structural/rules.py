@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from situate.cluster.cel.programs import CelError, Compiled, accepted_expression, compile_expression
+from situate.cluster.cel.programs import CelError, TypedProgram, compile_accepted, compile_expression
 from situate.cluster.cel.types import BOOL, STRING, Type
 from situate.cluster.errors.field_errors import (
-    NOWHERE,
+    NO_PATH,
     ErrorKind,
     FieldError,
     Omitted,
@@ -81,7 +81,7 @@ def _rule(rule: _Map, path: str, schema: _Map, self_type: Type | None, atomic: s
         yield not_supported(f"{path}.reason", rule["reason"], _REASONS)
     if rule.get("optionalOldSelf"):
         yield invalid(f"{path}.optionalOldSelf", True, "optionalOldSelf is not supported by this server")
-    if rule.get("fieldPath") and _shown_path(rule["fieldPath"], schema) is None:
+    if rule.get("fieldPath") and _format_field_path(rule["fieldPath"], schema) is None:
         yield invalid(f"{path}.fieldPath", rule["fieldPath"], "must be a valid path")
     if self_type is not None:
         yield from _expressions(rule, path, self_type, atomic)
@@ -91,10 +91,10 @@ def _expressions(rule: _Map, path: str, self_type: Type, atomic: str) -> Iterato
     declared = {"self": self_type, "oldSelf": self_type}
     compiled = compile_expression(rule["rule"].strip(), declared)
     if isinstance(compiled, str):
-        yield invalid(f"{path}.rule", _internal(rule), compiled)
+        yield invalid(f"{path}.rule", _internal_rule(rule), compiled)
     elif compiled.type != BOOL:
-        yield invalid(f"{path}.rule", _internal(rule), "cel expression must evaluate to a bool")
-    elif _names_old(compiled) and atomic:
+        yield invalid(f"{path}.rule", _internal_rule(rule), "cel expression must evaluate to a bool")
+    elif _uses_old_self(compiled) and atomic:
         detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {atomic}"
         yield invalid(f"{path}.rule", rule["rule"], detail)
     message = rule.get("messageExpression", "")
@@ -105,16 +105,16 @@ def _expressions(rule: _Map, path: str, self_type: Type, atomic: str) -> Iterato
         return
     told = compile_expression(message.strip(), declared)
     if isinstance(told, str):
-        yield invalid(f"{path}.messageExpression", _internal(rule), f"messageExpression {told}")
+        yield invalid(f"{path}.messageExpression", _internal_rule(rule), f"messageExpression {told}")
     elif told.type != STRING:
-        yield invalid(f"{path}.messageExpression", _internal(rule), "messageExpression must evaluate to a string")
+        yield invalid(f"{path}.messageExpression", _internal_rule(rule), "messageExpression must evaluate to a string")
 
 
-def _names_old(compiled: Compiled) -> bool:
+def _uses_old_self(compiled: TypedProgram) -> bool:
     return bool(re.search(r"\boldSelf\b", compiled.expression))
 
 
-def _internal(rule: _Map) -> dict[str, Any]:
+def _internal_rule(rule: _Map) -> dict[str, Any]:
     """Return the rule as the server's internal type prints it."""
     return {
         "Rule": rule.get("rule", ""),
@@ -126,7 +126,7 @@ def _internal(rule: _Map) -> dict[str, Any]:
     }
 
 
-def _shown_path(path: str, schema: _Map) -> str | None:
+def _format_field_path(path: str, schema: _Map) -> str | None:
     """Return a fieldPath as errors show it, such as `.o.a-b` and `.m[key]`; None if the schema has no such fields."""
     shown, position = "", 0
     while position < len(path):
@@ -152,28 +152,30 @@ def broken_rules(value: Any, schema: _Map, path: str, old: Any, *, root: bool) -
     if old is not MISSING:
         scope["oldSelf"] = rule_value(old, schema, root=root)
     for rule in rules:
-        program = accepted_expression(rule["rule"])
+        program = compile_accepted(rule["rule"])
         if "oldSelf" in program.expression and "oldSelf" not in scope:
             continue
         verdict = program.holds(scope)
         if isinstance(verdict, CelError):
-            yield invalid(path or NOWHERE, schema.get("type", ""), f"{verdict.message} evaluating rule: {rule['rule']}")
+            yield invalid(path or NO_PATH, schema.get("type", ""), f"{verdict.message} evaluating rule: {rule['rule']}")
         elif not verdict:
-            yield _broken(rule, value, f"{path}{_shown_path(rule.get('fieldPath', ''), schema)}", _message(rule, scope))
+            yield _rule_error(
+                rule, value, f"{path}{_format_field_path(rule.get('fieldPath', ''), schema)}", _message(rule, scope)
+            )
 
 
 def _message(rule: _Map, scope: _Map) -> str:
     """Return the result of the rule's messageExpression if it is one line of text, else the rule's message."""
     expression = rule.get("messageExpression", "")
     if expression and ("oldSelf" not in expression or "oldSelf" in scope):
-        told = accepted_expression(expression).evaluate(scope)
+        told = compile_accepted(expression).evaluate(scope)
         if isinstance(told, str) and told.strip() and "\n" not in told:
             return told
     return rule.get("message") or f"failed rule: {rule['rule'].strip()}"
 
 
-def _broken(rule: _Map, value: Any, path: str, detail: str) -> FieldError:
-    where = path.removeprefix(".") or NOWHERE
+def _rule_error(rule: _Map, value: Any, path: str, detail: str) -> FieldError:
+    where = path.removeprefix(".") or NO_PATH
     # Maps and lists are not shown.
     shown = Omitted.VALUE if isinstance(value, (dict, list)) else value
     match rule.get("reason"):

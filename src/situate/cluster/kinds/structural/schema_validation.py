@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from situate.cluster.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
-from situate.cluster.kinds.structural.patterns import PatternError, compiled
+from situate.cluster.kinds.structural.patterns import PatternError, compile_pattern
 from situate.cluster.kinds.structural.rules import validate_rules
 from situate.cluster.kinds.structural.values import validate_extensions, validate_value
 
@@ -177,8 +177,8 @@ def _structure(schema: _Map, path: str, level: str) -> list[FieldError]:
     if level == "root" and schema.get("additionalProperties") not in (None, False):
         errors.append(forbidden(f"{path}.additionalProperties", "must not be used at the root"))
     if schema.get("x-kubernetes-embedded-resource"):
-        errors += _embedded(schema, path)
-    elif not kind and not schema.get("x-kubernetes-int-or-string") and not _unknown_allowed(schema, level):
+        errors += _embedded_errors(schema, path)
+    elif not kind and not schema.get("x-kubernetes-int-or-string") and not _allows_unknown(schema, level):
         where = {"root": "at the root", "items": "for specified array items", "field": "for specified object fields"}
         errors.append(required(f"{path}.type", f"must not be empty {where[level]}"))
     if level == "root" and kind not in ("", "object"):
@@ -194,11 +194,11 @@ def _structure(schema: _Map, path: str, level: str) -> list[FieldError]:
     return errors
 
 
-def _unknown_allowed(schema: _Map, level: str) -> bool:
+def _allows_unknown(schema: _Map, level: str) -> bool:
     return level != "root" and bool(schema.get("x-kubernetes-preserve-unknown-fields"))
 
 
-def _embedded(schema: _Map, path: str) -> list[FieldError]:
+def _embedded_errors(schema: _Map, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     kind = schema.get("type", "")
     detail = "must be object if x-kubernetes-embedded-resource is true"
@@ -242,7 +242,7 @@ def _pattern(schema: _Map, path: str) -> list[FieldError]:
     if not schema.get("pattern"):
         return []
     try:
-        compiled(schema["pattern"])
+        compile_pattern(schema["pattern"])
     except PatternError as error:
         detail = f"must be a valid regular expression, but isn't: {error}"
         return [invalid(f"{path}.pattern", schema["pattern"], detail)]
@@ -258,20 +258,20 @@ def _junctors(schema: _Map, path: str) -> list[FieldError]:
     if isinstance(schema.get("not"), dict):
         branches.append((schema["not"], f"{path}.not"))
     for below, here in branches:
-        errors += _nested(below, here, bool(schema.get("x-kubernetes-int-or-string")))
+        errors += _junctor_branch_errors(below, here, bool(schema.get("x-kubernetes-int-or-string")))
     return errors
 
 
-def _nested(schema: _Map, path: str, int_or_string: bool) -> list[FieldError]:
+def _junctor_branch_errors(schema: _Map, path: str, int_or_string: bool) -> list[FieldError]:
     errors: list[FieldError] = []
     for key, detail in _NOT_IN_JUNCTORS:
         if schema.get(key) not in (None, "", False, [], {}) and not (key == "type" and int_or_string):
             errors.append(forbidden(f"{path}.{key}", detail))
     errors += _pattern(schema, path) + _junctors(schema, path)
     for name, below in sorted(schema.get("properties", {}).items()):
-        errors += _nested(below, f"{path}.properties[{name}]", False)
+        errors += _junctor_branch_errors(below, f"{path}.properties[{name}]", False)
     if isinstance(schema.get("items"), dict):
-        errors += _nested(schema["items"], f"{path}.items", False)
+        errors += _junctor_branch_errors(schema["items"], f"{path}.items", False)
     return errors
 
 
@@ -281,7 +281,7 @@ def _defaults(schema: _Map, path: str) -> list[FieldError]:
     if "default" in schema:
         value, here = schema["default"], f"{path}.default"
         found = validate_value(value, schema, "") + validate_extensions(value, schema, "")
-        errors += [FieldError(error.kind, _below(here, error.field), error.body) for error in found]
+        errors += [FieldError(error.kind, _child_path(here, error.field), error.body) for error in found]
         if not found and _has_unknown(value, schema):
             errors.append(invalid(here, value, "must not have unknown fields"))
     for below, where in _children(schema, path):
@@ -289,7 +289,7 @@ def _defaults(schema: _Map, path: str) -> list[FieldError]:
     return errors
 
 
-def _below(path: str, field: str) -> str:
+def _child_path(path: str, field: str) -> str:
     return f"{path}.{field}" if field and field != "<nil>" else path
 
 

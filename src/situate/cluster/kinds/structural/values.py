@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from situate.cluster.errors.field_errors import (
-    NOWHERE,
+    NO_PATH,
     FieldError,
     duplicate,
     invalid,
@@ -25,7 +25,7 @@ from situate.cluster.errors.field_errors import (
 from situate.cluster.errors.go_text import quote
 from situate.cluster.kinds.schemas.nodes import MISSING
 from situate.cluster.kinds.structural.formats import FORMATS
-from situate.cluster.kinds.structural.patterns import compiled
+from situate.cluster.kinds.structural.patterns import compile_pattern
 from situate.cluster.kinds.structural.rules import broken_rules
 
 _Raw = Mapping[str, Any]
@@ -34,13 +34,13 @@ _MAX_INT32: Final = 2**31 - 1
 
 def validate_value(value: Any, schema: _Raw, path: str, old: Any = MISSING) -> list[FieldError]:
     """Return the errors of a value and of everything inside it. `old` is the previous value, if known."""
-    if old is not MISSING and _same(value, old):
+    if old is not MISSING and _equal_values(value, old):
         return []
     if value is None and schema.get("nullable"):
         return []
     kind = type(value)
     if _TYPES.get(kind, "null") == schema.get("type"):
-        if kind in _SCALARS and schema.keys() <= _SAYS_THE_TYPE_ALONE:
+        if kind in _SCALARS and schema.keys() <= _CHECKED_WITH_TYPE:
             return []
         errors: list[FieldError] = []
     else:
@@ -53,7 +53,7 @@ def validate_value(value: Any, schema: _Raw, path: str, old: Any = MISSING) -> l
         errors += _number(value, schema, path)
     elif isinstance(value, list):
         errors += _list(value, schema, path, old)
-    if schema.get("enum") and not any(_same(value, choice) for choice in schema["enum"]):
+    if schema.get("enum") and not any(_equal_values(value, choice) for choice in schema["enum"]):
         choices = [choice if isinstance(choice, str) else _json(choice) for choice in schema["enum"]]
         errors.append(not_supported(path, value, choices))
     if isinstance(value, dict):
@@ -70,11 +70,11 @@ _TYPES: Final[Mapping[type, str]] = {
     bool: "boolean",
 }
 _SCALARS: Final = frozenset({str, int, float, bool})
-_SAYS_THE_TYPE_ALONE: Final = frozenset({"type", "description", "title", "default", "nullable"})
+_CHECKED_WITH_TYPE: Final = frozenset({"type", "description", "title", "default", "nullable"})
 _COMBINATIONS: Final = frozenset({"anyOf", "oneOf", "allOf", "not"})
 
 
-def _same(left: Any, right: Any) -> bool:
+def _equal_values(left: Any, right: Any) -> bool:
     return type(left) is type(right) and bool(left == right)
 
 
@@ -121,28 +121,28 @@ def _combinations(value: Any, schema: _Raw, path: str) -> list[FieldError]:
     if schema.get("anyOf"):
         failures = [validate_value(value, branch, path) for branch in schema["anyOf"]]
         if all(failures):
-            errors.append(invalid(NOWHERE, "", f"{shown} must validate at least one schema (anyOf)"))
-            errors += _fewest(failures)
+            errors.append(invalid(NO_PATH, "", f"{shown} must validate at least one schema (anyOf)"))
+            errors += _fewest_errors(failures)
     if schema.get("oneOf"):
         failures = [validate_value(value, branch, path) for branch in schema["oneOf"]]
         fitting = sum(not failure for failure in failures)
         if fitting != 1:
             found = "Found none valid" if not fitting else f"Found {fitting} valid alternatives"
             detail = f"{shown} must validate one and only one schema (oneOf). {found}"
-            errors.append(invalid(NOWHERE, "", detail))
-            errors += [] if fitting else _fewest(failures)
+            errors.append(invalid(NO_PATH, "", detail))
+            errors += [] if fitting else _fewest_errors(failures)
     failures = [failure for branch in schema.get("allOf", ()) if (failure := validate_value(value, branch, path))]
     if failures:
         none = len(failures) == len(schema["allOf"])
         detail = f"{shown} must validate all the schemas (allOf){'. None validated' if none else ''}"
-        errors.append(invalid(NOWHERE, "", detail))
+        errors.append(invalid(NO_PATH, "", detail))
         errors += [error for failure in failures for error in failure]
     if "not" in schema and not validate_value(value, schema["not"], path):
-        errors.append(invalid(NOWHERE, "", f"{shown} must not validate the schema (not)"))
+        errors.append(invalid(NO_PATH, "", f"{shown} must not validate the schema (not)"))
     return errors
 
 
-def _fewest(failures: list[list[FieldError]]) -> list[FieldError]:
+def _fewest_errors(failures: list[list[FieldError]]) -> list[FieldError]:
     """Return the errors of the branch with the fewest; the first of equals."""
     closest = failures[0]
     for failure in failures:
@@ -158,7 +158,7 @@ def _text(value: str, schema: _Raw, path: str) -> list[FieldError]:
         errors.append(too_long(path, longest))
     elif shortest is not None and len(value) < shortest:
         errors.append(invalid(path, value, f"{path} in body should be at least {shortest} chars long"))
-    elif schema.get("pattern") and not compiled(schema["pattern"]).search(value):
+    elif schema.get("pattern") and not compile_pattern(schema["pattern"]).search(value):
         pattern = schema["pattern"]
         errors.append(invalid(path, value, f"{path} in body should match '{pattern}'"))
     check = FORMATS.get(schema.get("format", ""))
@@ -172,37 +172,39 @@ def _number(value: int | float, schema: _Raw, path: str) -> list[FieldError]:
     small = isinstance(value, int) and -_MAX_INT32 - 1 <= value <= _MAX_INT32
     if schema.get("format") == "int32" and schema.get("type") == "integer" and not small:
         detail = f"Checked value must be of type integer with format int32 in {path}"
-        errors.append(invalid(NOWHERE, "", detail))
+        errors.append(invalid(NO_PATH, "", detail))
     factor = schema.get("multipleOf")
     if factor is not None:
-        errors += _multiple(value, factor, path)
+        errors += _multiple_of(value, factor, path)
     most, least = schema.get("maximum"), schema.get("minimum")
     if most is not None:
         if schema.get("exclusiveMaximum") and value >= most:
-            errors.append(invalid(path, value, f"{path} in body should be less than {_plain(most)}"))
+            errors.append(invalid(path, value, f"{path} in body should be less than {_format_number(most)}"))
         elif value > most:
-            errors.append(invalid(path, value, f"{path} in body should be less than or equal to {_plain(most)}"))
+            errors.append(
+                invalid(path, value, f"{path} in body should be less than or equal to {_format_number(most)}")
+            )
     if least is not None:
         if schema.get("exclusiveMinimum") and value <= least:
-            errors.append(invalid(path, value, f"{path} in body should be greater than {_plain(least)}"))
+            errors.append(invalid(path, value, f"{path} in body should be greater than {_format_number(least)}"))
         elif value < least:
-            detail = f"{path} in body should be greater than or equal to {_plain(least)}"
+            detail = f"{path} in body should be greater than or equal to {_format_number(least)}"
             errors.append(invalid(path, value, detail))
     return errors
 
 
-def _multiple(value: int | float, factor: int | float, path: str) -> list[FieldError]:
+def _multiple_of(value: int | float, factor: int | float, path: str) -> list[FieldError]:
     if factor <= 0 or (isinstance(value, int) and int(factor) <= 0):
         # Upstream truncates the factor to an integer for integer values.
         shown = int(factor) if isinstance(value, int) else factor
         return [invalid(path, shown, f"factor MultipleOf declared for {path} must be positive: {shown}")]
     quotient = value / factor
     if quotient != int(quotient):
-        return [invalid(path, value, f"{path} in body should be a multiple of {_plain(factor)}")]
+        return [invalid(path, value, f"{path} in body should be a multiple of {_format_number(factor)}")]
     return []
 
 
-def _plain(number: int | float) -> str:
+def _format_number(number: int | float) -> str:
     return str(int(number)) if number == int(number) else str(number)
 
 
@@ -238,14 +240,14 @@ def _object(value: dict[str, Any], schema: _Raw, path: str, old: Any) -> list[Fi
         errors.append(invalid(path, len(value), f"{path} in body should have at least {least} properties"))
     if most is not None and len(value) > most:
         errors.append(too_many(path, len(value), most))
-    errors += [required(_child(path, name)) for name in schema.get("required", ()) if name not in value]
+    errors += [required(_child_path(path, name)) for name in schema.get("required", ()) if name not in value]
     before = old if isinstance(old, dict) else {}
     properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
     found: dict[str, list[FieldError]] = {}
     for name, item in value.items():
         below = properties.get(name, additional)
         if isinstance(below, dict):
-            wrong = validate_value(item, below, _child(path, name), before.get(name, MISSING))
+            wrong = validate_value(item, below, _child_path(path, name), before.get(name, MISSING))
             if wrong:
                 found[name] = wrong
     for name in sorted(found):
@@ -253,30 +255,30 @@ def _object(value: dict[str, Any], schema: _Raw, path: str, old: Any) -> list[Fi
     return errors
 
 
-def _child(path: str, name: str) -> str:
+def _child_path(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
 def validate_extensions(value: Any, schema: _Raw, path: str, old: Any = MISSING) -> list[FieldError]:
     """Check Kubernetes' extensions of JSON schemas: unique items, embedded resources, rules in CEL."""
-    if old is not MISSING and _same(value, old):
+    if old is not MISSING and _equal_values(value, old):
         return []
     errors: list[FieldError] = []
     if isinstance(value, list):
-        errors += _unique(value, schema, path)
+        errors += _unique_items(value, schema, path)
         items = schema.get("items")
         if isinstance(items, dict):
             for index, item in enumerate(value):
                 errors += validate_extensions(item, items, f"{path}[{index}]", _old_item(item, schema, old))
     elif isinstance(value, dict):
         if schema.get("x-kubernetes-embedded-resource"):
-            errors += [required(_child(path, key)) for key in ("apiVersion", "kind") if not value.get(key)]
+            errors += [required(_child_path(path, key)) for key in ("apiVersion", "kind") if not value.get(key)]
         before = old if isinstance(old, dict) else {}
         properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
         for name, item in sorted(value.items()):
             below = properties.get(name, additional)
             if isinstance(below, dict):
-                errors += validate_extensions(item, below, _child(path, name), before.get(name, MISSING))
+                errors += validate_extensions(item, below, _child_path(path, name), before.get(name, MISSING))
     errors += broken_rules(
         value, schema, path, old, root=not path or bool(schema.get("x-kubernetes-embedded-resource"))
     )
@@ -298,7 +300,7 @@ def is_extended(schema: Any) -> bool:
     return any(schema.get(name) for name in _EXTENSIONS) or any(map(is_extended, schema.values()))
 
 
-def _unique(value: list[Any], schema: _Raw, path: str) -> list[FieldError]:
+def _unique_items(value: list[Any], schema: _Raw, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     kind = schema.get("x-kubernetes-list-type")
     if kind not in ("set", "map"):

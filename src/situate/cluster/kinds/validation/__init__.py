@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from situate.cluster.errors.field_errors import FieldError
-from situate.cluster.kinds.schemas.catalog import published
+from situate.cluster.kinds.schemas.catalog import published_data
 from situate.cluster.kinds.validation import admission, kinds, policies, workloads
 from situate.cluster.kinds.validation.metadata import (
     validate_field_manager,
@@ -50,13 +50,13 @@ def validate_create(obj: _Map) -> list[FieldError]:
 def validate_update(new: _Map, old: _Map) -> list[FieldError]:
     """Validate a write to the object itself. Its status is unchanged."""
     found = _KINDS.get((new["apiVersion"], new["kind"]))
-    errors = _metadata_only(new, old) if found is None else found[1](new, old)
+    errors = _validate_metadata_update(new, old) if found is None else found[1](new, old)
     return with_general_update(new, old, _is_namespaced(new), errors) if errors else errors
 
 
 def validate_status(new: _Map, old: _Map) -> list[FieldError]:
     """Validate a write to the subresource status. Only status and metadata can differ."""
-    errors = _STATUS.get((new["apiVersion"], new["kind"]), _metadata_only)(new, old)
+    errors = _STATUS.get((new["apiVersion"], new["kind"]), _validate_metadata_update)(new, old)
     return with_general_update(new, old, _is_namespaced(new), errors) if errors else errors
 
 
@@ -74,17 +74,17 @@ def validate_scale(scale: _Map) -> list[FieldError]:
 def _is_namespaced(obj: _Map) -> bool:
     version = obj["apiVersion"]
     prefix = "apis" if "/" in version else "api"
-    for resource in published()["resources"].get(f"{prefix}/{version}", ()):
+    for resource in published_data()["resources"].get(f"{prefix}/{version}", ()):
         if resource["kind"] == obj["kind"] and "/" not in resource["name"]:
             return bool(resource["namespaced"])
     return bool(obj["metadata"].get("namespace"))
 
 
-def _named_by_path(obj: _Map) -> list[FieldError]:
+def _validate_path_name(obj: _Map) -> list[FieldError]:
     return validate_metadata(obj["metadata"], namespaced=_is_namespaced(obj), name_form=path_segment)
 
 
-def _metadata_only(new: _Map, old: _Map) -> list[FieldError]:
+def _validate_metadata_update(new: _Map, old: _Map) -> list[FieldError]:
     return validate_metadata_update(new["metadata"], old["metadata"])
 
 
@@ -97,7 +97,7 @@ _KINDS: Final[Mapping[tuple[str, str], tuple[_Create, _Update]]] = {
     ("v1", "Service"): (kinds.service, kinds.service_update),
     ("v1", "Node"): (kinds.node, kinds.node_update),
     ("v1", "Event"): (kinds.event, kinds.event_update),
-    ("v1", "Namespace"): (kinds.namespace, _metadata_only),
+    ("v1", "Namespace"): (kinds.namespace, _validate_metadata_update),
     ("apps/v1", "StatefulSet"): (workloads.stateful_set, workloads.stateful_set_update),
     ("apps/v1", "Deployment"): (workloads.deployment, workloads.deployment_update),
     ("apps/v1", "ReplicaSet"): (workloads.replica_set, workloads.replica_set_update),

@@ -25,7 +25,7 @@ from situate.cluster.kinds.validation.selectors import validate_label_selector
 
 _Map = Mapping[str, Any]
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
-_FORM: Final = "; desired format: https://host[/path]"
+_URL_FORM: Final = "; desired format: https://host[/path]"
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "failurePolicy": ("Fail", "Ignore"),
     "matchPolicy": ("Equivalent", "Exact"),
@@ -59,7 +59,7 @@ def _webhooks(obj: _Map) -> list[FieldError]:
 
 
 def _webhook(webhook: _Map, path: str) -> list[FieldError]:
-    errors = _qualified(webhook.get("name", ""), f"{path}.name")
+    errors = _qualified_name(webhook.get("name", ""), f"{path}.name")
     for index, rule in enumerate(webhook.get("rules", ())):
         errors += validate_rule(rule, f"{path}.rules[{index}]")
     for key in ("failurePolicy", "matchPolicy"):
@@ -79,11 +79,11 @@ def _webhook(webhook: _Map, path: str) -> list[FieldError]:
     if webhook.get("reinvocationPolicy") not in (None, *_CHOICES["reinvocationPolicy"]):
         where = f"{path}.reinvocationPolicy"
         errors.append(not_supported(where, webhook["reinvocationPolicy"], _CHOICES["reinvocationPolicy"]))
-    errors += _client(webhook.get("clientConfig", {}), f"{path}.clientConfig")
+    errors += _client_config(webhook.get("clientConfig", {}), f"{path}.clientConfig")
     return errors + validate_match_conditions(webhook.get("matchConditions", ()), f"{path}.matchConditions")
 
 
-def _qualified(name: str, path: str) -> list[FieldError]:
+def _qualified_name(name: str, path: str) -> list[FieldError]:
     if not name:
         return [required(path)]
     problems = dns_subdomain(name)
@@ -144,7 +144,7 @@ def _resources(resources: Sequence[str], path: str) -> list[FieldError]:
     return errors
 
 
-def _client(config: _Map, path: str) -> list[FieldError]:
+def _client_config(config: _Map, path: str) -> list[FieldError]:
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
         return [required(path, "exactly one of url or service is required")]
@@ -162,9 +162,9 @@ def _url(url: str, path: str) -> list[FieldError]:
     authority = rest.partition("/")[0]
     user, at, host = authority.rpartition("@")
     if scheme != "https":
-        errors.append(invalid(path, scheme, f"'https' is the only allowed URL scheme{_FORM}"))
+        errors.append(invalid(path, scheme, f"'https' is the only allowed URL scheme{_URL_FORM}"))
     if not host:
-        errors.append(invalid(path, host, f"host must be specified{_FORM}"))
+        errors.append(invalid(path, host, f"host must be specified{_URL_FORM}"))
     if at:
         errors.append(invalid(path, user, "user information is not permitted in the URL"))
     if fragment:

@@ -31,7 +31,7 @@ from situate.cluster.kinds.validation.resources import validate_requirements
 
 _Map = Mapping[str, Any]
 _POLICIES: Final = ("File", "FallbackToLogsOnError")
-_PULLS: Final = ("Always", "IfNotPresent", "Never")
+_PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _PROBE_NUMBERS: Final = (
     "initialDelaySeconds",
@@ -41,7 +41,7 @@ _PROBE_NUMBERS: Final = (
     "failureThreshold",
 )
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
-_RUNNING_ONLY: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_NOT_IN_INIT_CONTAINERS: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _VARIABLE_SOURCES: Final = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
 
@@ -53,13 +53,13 @@ def validate_containers(containers: Sequence[_Map], volumes: Collection[str], pa
     names: set[str] = set()
     for index, container in enumerate(containers):
         here = f"{path}[{index}]"
-        errors += _common(container, volumes, here)
+        errors += _common_fields(container, volumes, here)
         name = container.get("name", "")
         if name in names:
             errors.append(duplicate(f"{here}.name", name))
         names.add(name)
-        if not container.keys().isdisjoint(_RUNNING_ONLY):
-            errors += _running(container, here)
+        if not container.keys().isdisjoint(_NOT_IN_INIT_CONTAINERS):
+            errors += _probes_and_hooks(container, here)
         if "restartPolicy" in container or "restartPolicyRules" in container:
             errors += _restart_policy(container, here)
     return errors + _host_ports(containers, path)
@@ -73,7 +73,7 @@ def validate_init_containers(
     names = {container.get("name", "") for container in regular}
     for index, container in enumerate(containers):
         here = f"{path}[{index}]"
-        errors += _common(container, volumes, here)
+        errors += _common_fields(container, volumes, here)
         policy = container.get("restartPolicy")
         if policy not in (None, "Always", "Never", "OnFailure"):
             errors.append(not_supported(f"{here}.restartPolicy", policy, ("Always", "Never", "OnFailure")))
@@ -84,14 +84,14 @@ def validate_init_containers(
             names.add(name)
         errors += _host_ports([container], path)
         if policy == "Always":
-            errors += _running(container, here)
+            errors += _probes_and_hooks(container, here)
         else:
             detail = "may not be set for init containers without restartPolicy=Always"
-            errors += [forbidden(f"{here}.{key}", detail) for key in _RUNNING_ONLY if key in container]
+            errors += [forbidden(f"{here}.{key}", detail) for key in _NOT_IN_INIT_CONTAINERS if key in container]
     return errors
 
 
-def _common(container: _Map, volumes: Collection[str], path: str) -> list[FieldError]:
+def _common_fields(container: _Map, volumes: Collection[str], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     name = container.get("name", "")
     if not name:
@@ -113,9 +113,9 @@ def _common(container: _Map, volumes: Collection[str], path: str) -> list[FieldE
     if container.get("volumeMounts"):
         errors += _mounts(container["volumeMounts"], volumes, f"{path}.volumeMounts")
     pull = container.get("imagePullPolicy", "")
-    if pull not in _PULLS:
+    if pull not in _PULL_POLICIES:
         where = f"{path}.imagePullPolicy"
-        errors.append(not_supported(where, pull, _PULLS) if pull else required(where))
+        errors.append(not_supported(where, pull, _PULL_POLICIES) if pull else required(where))
     if container.get("resources"):
         errors += validate_requirements(container["resources"], f"{path}.resources")
     if container.get("resizePolicy"):
@@ -123,7 +123,7 @@ def _common(container: _Map, volumes: Collection[str], path: str) -> list[FieldE
     return errors
 
 
-def _running(container: _Map, path: str) -> list[FieldError]:
+def _probes_and_hooks(container: _Map, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for hook in ("postStart", "preStop"):
         handler = container.get("lifecycle", {}).get(hook)

@@ -24,7 +24,7 @@ def _lines(name: str, before: Any, after: Any, depth: int) -> list[str]:
         return [f"{pad}{name}{{", *inner, f"{pad}}}"]
     if isinstance(before, list) and isinstance(after, list):
         size = max(len(before), len(after))
-        pairs = [(_at(before, index), _at(after, index)) for index in range(size)]
+        pairs = [(_item_at(before, index), _item_at(after, index)) for index in range(size)]
         inner = [
             line
             for index, (left, right) in enumerate(pairs)
@@ -36,5 +36,5 @@ def _lines(name: str, before: Any, after: Any, depth: int) -> list[str]:
     return [f"-{pad[1:]}{name}{old}", f"+{pad[1:]}{name}{new}"]
 
 
-def _at(values: list[Any], index: int) -> Any:
+def _item_at(values: list[Any], index: int) -> Any:
     return values[index] if index < len(values) else None

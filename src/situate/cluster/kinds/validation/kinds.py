@@ -67,10 +67,10 @@ def _config_map_data(obj: _Map) -> list[FieldError]:
 
 def config_map_update(new: _Map, old: _Map) -> list[FieldError]:
     errors = validate_metadata_update(new["metadata"], old["metadata"])
-    return errors + _locked(new, old, ("data", "binaryData")) + config_map(new)
+    return errors + _validate_immutable_data(new, old, ("data", "binaryData")) + config_map(new)
 
 
-def _locked(new: _Map, old: _Map, fields: tuple[str, ...]) -> list[FieldError]:
+def _validate_immutable_data(new: _Map, old: _Map, fields: tuple[str, ...]) -> list[FieldError]:
     """Check that `immutable: true` stays set and that the data stays unchanged."""
     if not old.get("immutable"):
         return []
@@ -114,7 +114,7 @@ def _secret_data(obj: _Map) -> list[FieldError]:
 def secret_update(new: _Map, old: _Map) -> list[FieldError]:
     errors = validate_metadata_update(new["metadata"], old["metadata"])
     errors += validate_immutable(new.get("type", ""), old.get("type", ""), "type")
-    return errors + _locked(new, old, ("data",)) + secret(new)
+    return errors + _validate_immutable_data(new, old, ("data",)) + secret(new)
 
 
 def service(obj: _Map) -> list[FieldError]:

@@ -63,7 +63,7 @@ def validate_pod_update(new: _Map, old: _Map) -> list[FieldError]:
     errors += _only_deleted_gates(spec.get("schedulingGates", ()), before.get("schedulingGates", ()))
     if spec == before:
         return errors
-    return errors + _rest_of_spec(spec, before)
+    return errors + _validate_immutable_spec(spec, before)
 
 
 def _only_added_tolerations(new: Sequence[_Map], old: Sequence[_Map]) -> list[FieldError]:
@@ -91,7 +91,7 @@ def _only_deleted_gates(new: Sequence[_Map], old: Sequence[_Map]) -> list[FieldE
     ]
 
 
-def _rest_of_spec(spec: _Map, before: _Map) -> list[FieldError]:
+def _validate_immutable_spec(spec: _Map, before: _Map) -> list[FieldError]:
     """Compare the specs after taking every mutable field from the old one. They must be equal."""
     errors: list[FieldError] = []
     rest = dict(spec)
@@ -105,10 +105,10 @@ def _rest_of_spec(spec: _Map, before: _Map) -> list[FieldError]:
     if before.get("terminationGracePeriodSeconds", 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:
         keep.append("terminationGracePeriodSeconds")
     if before.get("schedulingGates"):
-        errors += _gated_node_selector(spec, before)
-        errors += _gated_affinity(spec, before)
+        errors += _validate_gated_selector(spec, before)
+        errors += _validate_gated_affinity(spec, before)
         keep.append("nodeSelector")
-        _keep_node_affinity(rest, before)
+        _restore_node_affinity(rest, before)
     for key in keep:
         rest.pop(key, None)
         if key in before:
@@ -119,7 +119,7 @@ def _rest_of_spec(spec: _Map, before: _Map) -> list[FieldError]:
     return errors
 
 
-def _gated_node_selector(spec: _Map, before: _Map) -> list[FieldError]:
+def _validate_gated_selector(spec: _Map, before: _Map) -> list[FieldError]:
     selector = spec.get("nodeSelector", {})
     if all(selector.get(key) == value for key, value in before.get("nodeSelector", {}).items()):
         return []
@@ -127,7 +127,7 @@ def _gated_node_selector(spec: _Map, before: _Map) -> list[FieldError]:
     return [invalid("spec.nodeSelector", selector, detail)]
 
 
-def _gated_affinity(spec: _Map, before: _Map) -> list[FieldError]:
+def _validate_gated_affinity(spec: _Map, before: _Map) -> list[FieldError]:
     """Check that expressions are only appended to existing terms, and that no term is added or removed."""
     path = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
     new = spec.get("affinity", {}).get("nodeAffinity", {}).get(_REQUIRED, {}).get("nodeSelectorTerms") or []
@@ -162,7 +162,7 @@ def _only_additions(new: _Map, old: _Map) -> bool:
     return all(new.get(name, [])[: len(old.get(name, []))] == old.get(name, []) for name in fields)
 
 
-def _keep_node_affinity(rest: dict[str, Any], before: _Map) -> None:
+def _restore_node_affinity(rest: dict[str, Any], before: _Map) -> None:
     affinity = {key: value for key, value in rest.get("affinity", {}).items() if key != "nodeAffinity"}
     previous = before.get("affinity", {})
     if "nodeAffinity" in previous:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from situate.cluster.cel.environments import CONDITION_VARIABLES, PARAMETER_VARIABLES, with_variables
-from situate.cluster.cel.programs import Compiled, compile_expression, wrong_type
+from situate.cluster.cel.programs import TypedProgram, compile_expression, type_problem
 from situate.cluster.cel.types import DYN, Type
 from situate.cluster.errors.field_errors import (
     FieldError,
@@ -70,7 +70,7 @@ def _spec(obj: _Map) -> list[FieldError]:
     if spec.get("matchConstraints") is None:
         errors.append(required("spec.matchConstraints"))
     else:
-        errors += _match(spec["matchConstraints"], "spec.matchConstraints")
+        errors += _match_resources(spec["matchConstraints"], "spec.matchConstraints")
         if not spec["matchConstraints"].get("resourceRules"):
             errors.append(required("spec.matchConstraints.resourceRules"))
     declared = CONDITION_VARIABLES if spec.get("paramKind") is None else PARAMETER_VARIABLES
@@ -99,7 +99,9 @@ def _variables(variables: Sequence[_Map], declared: _Types) -> tuple[list[FieldE
             errors.append(required(f"{here}.name", "name is not specified"))
         elif not _IDENTIFIER.fullmatch(name) or name in _RESERVED:
             errors.append(invalid(f"{here}.name", name, "must be a valid CEL identifier"))
-        compiled = _compiled(variable.get("expression", ""), f"{here}.expression", with_variables(declared, known))
+        compiled = _compile_expression(
+            variable.get("expression", ""), f"{here}.expression", with_variables(declared, known)
+        )
         if isinstance(compiled, FieldError):
             errors.append(compiled)
         known[name] = DYN if isinstance(compiled, FieldError) else compiled.type
@@ -126,7 +128,7 @@ def _param_kind(kind: _Map) -> list[FieldError]:
     return errors
 
 
-def _match(match: _Map, path: str) -> list[FieldError]:
+def _match_resources(match: _Map, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     if match.get("matchPolicy") not in (None, "Equivalent", "Exact"):
         errors.append(not_supported(f"{path}.matchPolicy", match["matchPolicy"], ("Equivalent", "Exact")))
@@ -189,14 +191,14 @@ def _annotations(annotations: Sequence[_Map], policy_name: str, declared: _Types
 
 def _expression(expression: str, path: str, declared: _Types, *types: str) -> list[FieldError]:
     """Validate an expression. `types` are the allowed types of its value."""
-    compiled = _compiled(expression, path, declared)
+    compiled = _compile_expression(expression, path, declared)
     if isinstance(compiled, FieldError):
         return [compiled]
-    problem = wrong_type(compiled.type, *types)
+    problem = type_problem(compiled.type, *types)
     return [invalid(path, expression.strip(), problem)] if problem else []
 
 
-def _compiled(expression: str, path: str, declared: _Types) -> Compiled | FieldError:
+def _compile_expression(expression: str, path: str, declared: _Types) -> TypedProgram | FieldError:
     text = expression.strip()
     if not text:
         return required(path, "expression is not specified")
@@ -213,7 +215,7 @@ def _binding(spec: _Map) -> list[FieldError]:
     if spec.get("paramRef") is not None:
         errors += _param_ref(spec["paramRef"])
     if spec.get("matchResources") is not None:
-        errors += _match(spec["matchResources"], "spec.matchResources")
+        errors += _match_resources(spec["matchResources"], "spec.matchResources")
     return errors + _actions(spec.get("validationActions") or ())
 
 

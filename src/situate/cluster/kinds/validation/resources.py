@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from situate.cluster.errors.field_errors import FieldError, forbidden, invalid, required
-from situate.cluster.errors.quantity_text import amount
+from situate.cluster.errors.quantity_text import parse_amount
 from situate.cluster.kinds.validation.metadata import NEGATIVE
 from situate.cluster.kinds.validation.names import label_key
 
@@ -34,7 +34,7 @@ _STANDARD: Final = _CONTAINER | {
     "services.nodeports",
     "services.loadbalancers",
 }
-_WHOLE: Final = frozenset(
+_INTEGER_RESOURCES: Final = frozenset(
     {
         "pods",
         "resourcequotas",
@@ -58,7 +58,7 @@ def _is_extended(name: str) -> bool:
     return not is_native(name) and not name.startswith("requests.") and not label_key(f"requests.{name}")
 
 
-def _overcommitted(name: str) -> bool:
+def _allows_overcommit(name: str) -> bool:
     return is_native(name) and not name.startswith("hugepages-")
 
 
@@ -72,20 +72,20 @@ def validate_requirements(resources: Mapping[str, Any], path: str) -> list[Field
         errors += _amount(name, text, f"{path}.requests")
         limit = limits.get(name)
         if limit is None:
-            if not _overcommitted(name):
+            if not _allows_overcommit(name):
                 detail = "Limit must be set for non overcommitable resources"
                 errors.append(required(f"{path}.limits", detail))
         elif text != limit:
-            errors += _against_limit(name, text, limit, f"{path}.requests")
+            errors += _limit_errors(name, text, limit, f"{path}.requests")
     names = limits.keys() | requests.keys()
     if any(name.startswith("hugepages-") for name in names) and not names & {"cpu", "memory"}:
         errors.append(forbidden(path, "HugePages require cpu or memory"))
     return errors
 
 
-def _against_limit(name: str, text: str, limit: str, path: str) -> list[FieldError]:
-    request, most = amount(text), amount(limit)
-    if request != most and not _overcommitted(name):
+def _limit_errors(name: str, text: str, limit: str, path: str) -> list[FieldError]:
+    request, most = parse_amount(text), parse_amount(limit)
+    if request != most and not _allows_overcommit(name):
         return [invalid(path, text, f"must be equal to {name} limit of {limit}")]
     if request > most:
         return [invalid(path, text, f"must be less than or equal to {name} limit of {limit}")]
@@ -93,14 +93,14 @@ def _against_limit(name: str, text: str, limit: str, path: str) -> list[FieldErr
 
 
 def _amount(name: str, text: str, parent: str) -> list[FieldError]:
-    if (name in _CONTAINER and text[0] != "-") or not (problems := _problems(name, text)):
+    if (name in _CONTAINER and text[0] != "-") or not (problems := _amount_problems(name, text)):
         return []
     path = f"{parent}[{name}]"
     return [invalid(path, value, detail) for value, detail in problems]
 
 
 @lru_cache(maxsize=4096)
-def _problems(name: str, text: str) -> tuple[tuple[str, str], ...]:
+def _amount_problems(name: str, text: str) -> tuple[tuple[str, str], ...]:
     """Return the problems of the name, then of the amount, as pairs (value shown, detail)."""
     found = [(name, problem) for problem in label_key(name)]
     huge = name.startswith("hugepages-")
@@ -116,13 +116,13 @@ def _problems(name: str, text: str) -> tuple[tuple[str, str], ...]:
 
 def _quantity_problems(name: str, text: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
-    value = amount(text)
+    value = parse_amount(text)
     if value < 0:
         found.append((text, NEGATIVE))
-    if (name in _WHOLE or (_is_extended(name))) and value.denominator != 1:
+    if (name in _INTEGER_RESOURCES or (_is_extended(name))) and value.denominator != 1:
         found.append((text, "must be an integer"))
     if name.startswith("hugepages-"):
-        size = amount(name.removeprefix("hugepages-"))
+        size = parse_amount(name.removeprefix("hugepages-"))
         if size <= 0 or value <= 0 or value % size:
             found.append((text, f"{text} is not positive integer multiple of {name}"))
     return found

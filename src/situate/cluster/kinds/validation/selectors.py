@@ -49,7 +49,7 @@ def _values(values: Sequence[str], path: str) -> list[FieldError]:
     ]
 
 
-def selects(selector: _Map, labels: Mapping[str, str]) -> bool:
+def selector_matches(selector: _Map, labels: Mapping[str, str]) -> bool:
     """Return whether a valid selector matches an object with these labels."""
     if any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
         return False

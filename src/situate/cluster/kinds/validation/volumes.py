@@ -32,7 +32,7 @@ _ORDER: Final = (
 """Order in which upstream checks the sources. The first one found is used; each further one is an error."""
 
 
-def _place(name: str) -> int:
+def _source_rank(name: str) -> int:
     return _ORDER.index(name) if name in _ORDER else len(_ORDER)
 
 
@@ -58,7 +58,7 @@ def validate_volumes(volumes: Sequence[Mapping[str, Any]], path: str) -> tuple[s
 
 
 def _source(volume: Mapping[str, Any], path: str) -> list[FieldError]:
-    given = sorted((name for name in volume if name != "name"), key=_place)
+    given = sorted((name for name in volume if name != "name"), key=_source_rank)
     if not given:
         return [required(path, "must specify a volume type")]
     errors: list[FieldError] = []

@@ -20,7 +20,7 @@ from situate.cluster.kinds.validation.metadata import (
 )
 from situate.cluster.kinds.validation.names import dns_label, percent
 from situate.cluster.kinds.validation.pods import validate_pod_template
-from situate.cluster.kinds.validation.selectors import selects, validate_label_selector
+from situate.cluster.kinds.validation.selectors import selector_matches, validate_label_selector
 
 _Map = Mapping[str, Any]
 _MISMATCH: Final = "`selector` does not match template `labels`"
@@ -53,7 +53,7 @@ def at_most_100_percent(value: Any, path: str) -> list[FieldError]:
     return []
 
 
-def _number(value: Any) -> int:
+def _parse_number(value: Any) -> int:
     if isinstance(value, str):
         return 0 if percent(value) else int(value[:-1])
     return int(value or 0)
@@ -74,12 +74,12 @@ def _template_labels(spec: _Map, path: str) -> list[FieldError]:
     selector = spec.get("selector")
     if selector == {} or validate_label_selector(selector, ""):
         return []
-    if selector is None or not selects(selector, labels or {}):
+    if selector is None or not selector_matches(selector, labels or {}):
         return [invalid(path, labels, _MISMATCH)]
     return []
 
 
-def _always(template: _Map, kind: str) -> list[FieldError]:
+def _restart_policy(template: _Map, kind: str) -> list[FieldError]:
     spec = template.get("spec", {})
     errors: list[FieldError] = []
     if spec.get("restartPolicy") != "Always":
@@ -95,7 +95,7 @@ def _replicated_template(spec: _Map) -> list[FieldError]:
     errors = _template_labels(spec, "spec.template.metadata.labels")
     template = spec.get("template") or {}
     errors += validate_pod_template(template, "spec.template")
-    return errors + _always(template, "ReplicaSet")
+    return errors + _restart_policy(template, "ReplicaSet")
 
 
 def stateful_set(obj: _Map) -> list[FieldError]:
@@ -131,7 +131,7 @@ def _stateful_set_spec(spec: _Map) -> list[FieldError]:
     errors += validate_pod_template(template, "spec.template")
     errors += validate_labels(metadata.get("labels", {}), "spec.template.labels")
     errors += validate_annotations(metadata.get("annotations", {}), "spec.template.annotations")
-    return errors + _always(template, "StatefulSet")
+    return errors + _restart_policy(template, "StatefulSet")
 
 
 def _with_claimed_volumes(spec: _Map) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def _stateful_strategy(strategy: _Map) -> list[FieldError]:
         if unavailable is not None:
             here = f"{path}.rollingUpdate.maxUnavailable"
             errors += positive_int_or_percent(unavailable, here)
-            if _number(unavailable) == 0:
+            if _parse_number(unavailable) == 0:
                 errors.append(invalid(here, unavailable, "cannot be 0"))
             errors += at_most_100_percent(unavailable, here)
     return errors
@@ -235,7 +235,7 @@ def _rolling_deployment(rolling: _Map) -> list[FieldError]:
     unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
     errors = positive_int_or_percent(unavailable, f"{path}.maxUnavailable")
     errors += positive_int_or_percent(surge, f"{path}.maxSurge")
-    if _number(unavailable) == 0 and _number(surge) == 0:
+    if _parse_number(unavailable) == 0 and _parse_number(surge) == 0:
         errors.append(invalid(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0"))
     return errors + at_most_100_percent(unavailable, f"{path}.maxUnavailable")
 
@@ -272,7 +272,7 @@ def daemon_set_update(new: _Map, old: _Map) -> list[FieldError]:
 def _daemon_set_spec(spec: _Map) -> list[FieldError]:
     errors = _template_labels(spec, "spec.template.metadata.labels") + _selector(spec, "daemonset")
     template = spec.get("template") or {}
-    errors += validate_pod_template(template, "spec.template") + _always(template, "DaemonSet")
+    errors += validate_pod_template(template, "spec.template") + _restart_policy(template, "DaemonSet")
     for key in ("minReadySeconds", "revisionHistoryLimit"):
         errors += validate_non_negative(spec.get(key), f"spec.{key}")
     return errors

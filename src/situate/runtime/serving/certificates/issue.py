@@ -31,11 +31,11 @@ def host_names(service: str, namespace: str) -> tuple[str, ...]:
     return (inside, f"{inside}.cluster.local", *LOCAL_NAMES)
 
 
-def generation(names: Sequence[str], now: datetime, life_s: float) -> Generation:
+def create_generation(names: Sequence[str], now: datetime, life_s: float) -> Generation:
     """Create a generation, valid from `BACKDATED_S` before now until `life_s` after now."""
-    begins, ends = _moment(now.timestamp() - BACKDATED_S), _moment(now.timestamp() + life_s)
+    begins, ends = _whole_seconds(now.timestamp() - BACKDATED_S), _whole_seconds(now.timestamp() + life_s)
     signing, serving = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    subject = _name(f"situate {x509.random_serial_number():x}"[:48])  # Go finds an issuer by its name
+    subject = _subject(f"situate {x509.random_serial_number():x}"[:48])  # Go finds an issuer by its name
     identifier = x509.SubjectKeyIdentifier.from_public_key(signing.public_key())
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key())
 
@@ -48,16 +48,16 @@ def generation(names: Sequence[str], now: datetime, life_s: float) -> Generation
         builder(subject, signing)
         .add_extension(identifier, critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs=True), critical=True)
+        .add_extension(_key_usage(signs=True), critical=True)
         .sign(signing, hashes.SHA256())
     )
     certificate = (
-        builder(_name(names[0]), serving)
+        builder(_subject(names[0]), serving)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(serving.public_key()), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(_key_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_alternative(each) for each in names]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_alternative_name(each) for each in names]), critical=False)
         .sign(signing, hashes.SHA256())
     )
     return Generation(
@@ -71,24 +71,24 @@ def generation(names: Sequence[str], now: datetime, life_s: float) -> Generation
     )
 
 
-def _moment(seconds: float) -> datetime:
+def _whole_seconds(seconds: float) -> datetime:
     """Truncate to whole seconds, the precision of certificates."""
     return datetime.fromtimestamp(int(seconds), UTC)
 
 
-def _name(common: str) -> x509.Name:
+def _subject(common: str) -> x509.Name:
     """Build a subject from a common name of at most 64 characters; the alternative names are complete."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common[:64])])
 
 
-def _alternative(name: str) -> x509.GeneralName:
+def _alternative_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
 
 
-def _usage(*, signs: bool) -> x509.KeyUsage:
+def _key_usage(*, signs: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,

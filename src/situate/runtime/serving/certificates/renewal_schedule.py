@@ -59,13 +59,13 @@ class Generation:
         """Without the key, which must not reach a log through an error."""
         return f"Generation(made={self.made:.0f}, ends={self.ends:.0f})"
 
-    def renewed_from(self, life_s: float) -> float:
+    def renewal_due(self, life_s: float) -> float:
         """Return when the successor is due; `life_s` is the lifetime configured now."""
         return self.made + RENEWED_AT * min(life_s, self.ends - self.made)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class SecretContent:
     """The usable content of the Secret."""
 
     current: Generation
@@ -76,7 +76,7 @@ class Held:
 
     def bundle(self) -> bytes:
         """Return the authorities that API servers must trust."""
-        return joined([self.previous, self.current.authority, self.next.authority if self.next else b""])
+        return join_bundle([self.previous, self.current.authority, self.next.authority if self.next else b""])
 
 
 class Unusable(Enum):
@@ -110,24 +110,24 @@ class Promote:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class Wait:
     until: float
     """When to check again, if nothing changes before."""
 
 
-Step: TypeAlias = Create | Prepare | Promote | Keep
+Step: TypeAlias = Create | Prepare | Promote | Wait
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The certificates to serve, with the authorities that API servers must trust, and the next step."""
 
-    held: Held | None
+    held: SecretContent | None
     """None: no certificate can be served until there is a new generation."""
     step: Step
 
 
-def plan(
+def plan_renewal(
     content: Mapping[str, bytes], names: Collection[str], now: float, life_s: float, published: bytes | None
 ) -> Plan:
     """Plan from the Secret's content.
@@ -135,60 +135,60 @@ def plan(
     `names` are the host names for which a certificate must be valid. `published` is the current `caBundle` of API
     servers. It is None without a webhook configuration; then nothing has to be announced first.
     """
-    held = read(content, names, now)
+    held = read_content(content, names, now)
     if isinstance(held, Unusable):
         return Plan(None, Create(held))
     current, successor = held.current, held.next
     if successor is None:
-        if now >= current.renewed_from(life_s):
+        if now >= current.renewal_due(life_s):
             return Plan(held, Prepare())
-        return Plan(held, Keep(_soonest(current.renewed_from(life_s), held.previous_ends, now)))
+        return Plan(held, Wait(_next_check(current.renewal_due(life_s), held.previous_ends, now)))
     due = successor.made + max(0.0, current.ends - successor.made) / 2
     known = published is None or successor.authority.strip() in published
     if now >= due and known:
-        return Plan(held, Promote(promoted(held)))
-    return Plan(held, Keep(_soonest(due if now < due else current.ends, held.previous_ends, now)))
+        return Plan(held, Promote(promoted_content(held)))
+    return Plan(held, Wait(_next_check(due if now < due else current.ends, held.previous_ends, now)))
 
 
-def read(content: Mapping[str, bytes], names: Collection[str], now: float) -> Held | Unusable:
+def read_content(content: Mapping[str, bytes], names: Collection[str], now: float) -> SecretContent | Unusable:
     """Read a Secret's content. An unusable next generation counts as none, and is created again."""
-    current = _generation(content, _CURRENT, names, now)
+    current = _read_generation(content, _CURRENT, names, now)
     if isinstance(current, Unusable):
-        successor = _generation(content, _NEXT, names, now)
+        successor = _read_generation(content, _NEXT, names, now)
         if isinstance(successor, Unusable):
             return current
-        return Held(successor)  # already announced, or as good as a new one
-    successor = _generation(content, _NEXT, names, now)
+        return SecretContent(successor)  # already announced, or as good as a new one
+    successor = _read_generation(content, _NEXT, names, now)
     authority = _authority(content.get(_PREVIOUS + AUTHORITY, b""))
-    held = Held(current, None if isinstance(successor, Unusable) else successor)
-    if authority is None or _ends(authority) <= now:
+    held = SecretContent(current, None if isinstance(successor, Unusable) else successor)
+    if authority is None or _valid_until(authority) <= now:
         return held
-    return replace(held, previous=_pem(authority), previous_ends=_ends(authority))
+    return replace(held, previous=_pem(authority), previous_ends=_valid_until(authority))
 
 
-def created(generation: Generation, before: Mapping[str, bytes], now: float) -> dict[str, bytes]:
+def first_content(generation: Generation, before: Mapping[str, bytes], now: float) -> dict[str, bytes]:
     """Build the Secret's content with a first generation, or with one that replaces unusable content.
 
     An existing authority stays trusted until it expires: another process may still serve a certificate that it signed.
     """
     authority = _authority(before.get(AUTHORITY, b""))
-    known = {_PREVIOUS + AUTHORITY: _pem(authority)} if authority is not None and _ends(authority) > now else {}
+    known = {_PREVIOUS + AUTHORITY: _pem(authority)} if authority is not None and _valid_until(authority) > now else {}
     return _content(_CURRENT, generation) | known
 
 
-def prepared(held: Held, successor: Generation) -> dict[str, bytes]:
+def prepared_content(held: SecretContent, successor: Generation) -> dict[str, bytes]:
     """Build the Secret's content with the next generation added."""
     known = {_PREVIOUS + AUTHORITY: held.previous} if held.previous else {}
     return _content(_CURRENT, held.current) | _content(_NEXT, successor) | known
 
 
-def promoted(held: Held) -> dict[str, bytes]:
+def promoted_content(held: SecretContent) -> dict[str, bytes]:
     """Build the Secret's content for serving the next generation."""
     assert held.next is not None
     return _content(_CURRENT, held.next) | {_PREVIOUS + AUTHORITY: held.current.authority}
 
 
-def decoded(data: Mapping[str, str]) -> dict[str, bytes]:
+def decode_data(data: Mapping[str, str]) -> dict[str, bytes]:
     """Decode a Secret's `data`; values that are no base64 are left out, as if they were missing."""
     content = {}
     for key, value in data.items():
@@ -199,12 +199,12 @@ def decoded(data: Mapping[str, str]) -> dict[str, bytes]:
     return content
 
 
-def encoded(content: Mapping[str, bytes]) -> dict[str, str]:
+def encode_data(content: Mapping[str, bytes]) -> dict[str, str]:
     """Encode content for a Secret's `data`."""
     return {key: base64.b64encode(value).decode() for key, value in content.items()}
 
 
-def joined(authorities: Iterable[bytes]) -> bytes:
+def join_bundle(authorities: Iterable[bytes]) -> bytes:
     """Join authorities to a bundle, each once, in this order."""
     return b"".join(each.strip() + b"\n" for each in dict.fromkeys(filter(None, authorities)))
 
@@ -217,12 +217,14 @@ def _content(prefix: str, generation: Generation) -> dict[str, bytes]:
     }
 
 
-def _generation(content: Mapping[str, bytes], prefix: str, names: Collection[str], now: float) -> Generation | Unusable:
+def _read_generation(
+    content: Mapping[str, bytes], prefix: str, names: Collection[str], now: float
+) -> Generation | Unusable:
     authority, certificate, key = (content.get(prefix + part, b"") for part in (AUTHORITY, CERTIFICATE, KEY))
     if not (authority or certificate or key):
         return Unusable.EMPTY
     try:
-        found = _checked(authority, certificate, key, frozenset(names))
+        found = _check_generation(authority, certificate, key, frozenset(names))
     except _UNREADABLE:  # some fields of a certificate are parsed only when they are read
         return Unusable.UNREADABLE
     if isinstance(found, Unusable):
@@ -235,7 +237,7 @@ def _generation(content: Mapping[str, bytes], prefix: str, names: Collection[str
 
 
 @lru_cache(maxsize=8)  # the same few certificates are checked repeatedly
-def _checked(
+def _check_generation(
     authority_pem: bytes, certificate_pem: bytes, key_pem: bytes, names: frozenset[str]
 ) -> Generation | Unusable:
     """Make all checks that do not need the clock."""
@@ -245,10 +247,10 @@ def _checked(
         return Unusable.UNREADABLE
     if certificate.public_key() != key.public_key():
         return Unusable.UNREADABLE
-    if not _signed_by(certificate, authority) or not names <= _names(certificate):
+    if not _is_signed_by(certificate, authority) or not names <= _names(certificate):
         return Unusable.FOREIGN
-    ends = min(_ends(authority), _ends(certificate))
-    begins = max(_begins(authority), _begins(certificate))
+    ends = min(_valid_until(authority), _valid_until(certificate))
+    begins = max(_valid_from(authority), _valid_from(certificate))
     return Generation(_pem(authority), _pem(certificate), key_pem, begins + BACKDATED_S, ends)
 
 
@@ -257,13 +259,13 @@ def _authority(pem: bytes) -> x509.Certificate | None:
     try:
         found = x509.load_pem_x509_certificate(pem)
         constraints = found.extensions.get_extension_for_class(x509.BasicConstraints).value
-        _ends(found)
+        _valid_until(found)
     except _UNREADABLE:
         return None
     return found if constraints.ca else None
 
 
-def _signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
     except (InvalidSignature, *_UNREADABLE):
@@ -285,14 +287,14 @@ def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _begins(certificate: x509.Certificate) -> float:
+def _valid_from(certificate: x509.Certificate) -> float:
     return certificate.not_valid_before_utc.timestamp()
 
 
-def _ends(certificate: x509.Certificate) -> float:
+def _valid_until(certificate: x509.Certificate) -> float:
     return certificate.not_valid_after_utc.timestamp()
 
 
-def _soonest(moment: float, previous_ends: float, now: float) -> float:
+def _next_check(moment: float, previous_ends: float, now: float) -> float:
     """Return the next moment at which the plan changes; the expiry of the previous authority is one."""
     return min(each for each in (moment, previous_ends) if each > now or each == moment) + _MARGIN

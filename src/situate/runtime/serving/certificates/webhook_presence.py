@@ -7,7 +7,7 @@ import asyncio
 from situate.kube.watch.reflector import Reflector
 from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.kinds.unstructured import Unstructured
-from situate.runtime.serving.certificates.secret_controller import published
+from situate.runtime.serving.certificates.secret_controller import published_bundle
 
 
 class WebhookPresence:
@@ -25,14 +25,14 @@ class WebhookPresence:
         """Wait until it is known whether the configuration exists."""
         await self._configurations.store.wait_synced()
 
-    def installed(self) -> ObjectMeta | None:
+    def installed_metadata(self) -> ObjectMeta | None:
         """Return the configuration's metadata; None if it is missing or does not contain the webhook."""
         found = self._configurations.store.get(self.configuration)
-        return None if found is None or published(found, self._webhook) is None else found.metadata
+        return None if found is None or published_bundle(found, self._webhook) is None else found.metadata
 
-    async def wait_other(self, known: ObjectMeta | None) -> None:
+    async def wait_change(self, known: ObjectMeta | None) -> None:
         """Wait until the configuration is installed, removed or created again."""
         uid = None if known is None else known.uid
-        while (None if (now := self.installed()) is None else now.uid) == uid:
+        while (None if (now := self.installed_metadata()) is None else now.uid) == uid:
             self._changed.clear()
             await self._changed.wait()

@@ -13,7 +13,7 @@ from situate.sharding.executor.controller.lease import clock
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RuntimeEnvironment:
     """Clocks, random source and process exit, supplied from outside."""
 
     rng: random.Random = field(default_factory=random.Random)
@@ -24,5 +24,5 @@ class Surroundings:
     """Whether the lease is renewed in a thread of its own."""
 
 
-REAL = Surroundings()
+REAL_ENVIRONMENT = RuntimeEnvironment()
 """A real process: threads, and the clocks of this machine."""

@@ -21,20 +21,26 @@ from situate.runtime.process.manager import Manager
 from situate.runtime.reconcile.outcomes import Result
 from situate.runtime.reconcile.reconciler import Reconciler
 from situate.sharding.executor.config import ExecutorConfig, ExecutorIdentity
-from situate.sharding.executor.controller.environment import REAL, Surroundings
-from situate.sharding.executor.controller.lease import Heart, LeaseKeeper, LeaseOf, LeaseThread, Patient
-from situate.sharding.executor.controller.objects import Objects, Request
-from situate.sharding.executor.controller.readiness import Minding
+from situate.sharding.executor.controller.environment import REAL_ENVIRONMENT, RuntimeEnvironment
+from situate.sharding.executor.controller.lease import (
+    LeaseCallbacks,
+    LeaseIdentity,
+    LeaseKeeper,
+    LeaseThread,
+    LoopHeartbeat,
+)
+from situate.sharding.executor.controller.objects import AssignedObjects, Request
+from situate.sharding.executor.controller.readiness import TenureStarter
 from situate.sharding.executor.controller.runs import Handler
-from situate.sharding.executor.controller.work import Kind, Writer
-from situate.sharding.leases.executor_report import Report
+from situate.sharding.executor.controller.work import FencedWriter, ObjectKind
+from situate.sharding.leases.executor_report import ExecutorReport
 from situate.sharding.leases.tenure import Tenure
 from situate.sharding.model.field_paths import Content
 
 _MOST_WORKERS: Final = 32
 
 
-def connect_here() -> Client:
+def connect_default_cluster() -> Client:
     """Return a client of the cluster of this Pod, or else of the cluster that kubectl would use."""
     return connect(find_connection(), random.Random())
 
@@ -51,8 +57,8 @@ class Executor:
         identity: ExecutorIdentity,
         handler: Handler,
         config: ExecutorConfig,
-        connect: Callable[[], Client] = connect_here,
-        surroundings: Surroundings = REAL,
+        connect: Callable[[], Client] = connect_default_cluster,
+        surroundings: RuntimeEnvironment = REAL_ENVIRONMENT,
     ) -> None:
         """`connect` makes a client in the calling event loop: one for the work, one for the Lease."""
         self.identity = identity
@@ -62,28 +68,28 @@ class Executor:
         self.store: Store[Unstructured] = Store(config.resource.plural)
         """Objects that are assigned to this executor's id."""
         self._connect = connect
-        self._around = surroundings
-        self._objects = Objects(self.name, identity.me, handler, config, self.tenure, surroundings)
-        self._heart = Heart(surroundings.now, config.stall_limit)
+        self._environment = surroundings
+        self._objects = AssignedObjects(self.name, identity.incarnation, handler, config, self.tenure, surroundings)
+        self._heartbeat = LoopHeartbeat(surroundings.now, config.stall_limit)
         self._begun = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._report = Report(capacity=config.capacity)
+        self._report = ExecutorReport(capacity=config.capacity)
         self._reflector: Reflector[Unstructured] | None = None
         self._keeper: LeaseKeeper | None = None
         self._thread: LeaseThread | None = None
-        self.store.on_change(self._objects.changed)
+        self.store.on_change(self._objects.handle_change)
 
     def setup(self, manager: Manager) -> None:
         """Add the executor to the manager. Later services start when the lease is held and the objects are listed."""
-        manager.add(self, ready=self.wait_begun)
+        manager.add(self, ready=self.wait_first_tenure)
 
-    async def wait_begun(self) -> None:
+    async def wait_first_tenure(self) -> None:
         """Wait until the executor may work for the first time."""
         await self._begun.wait()
 
     def not_ready(self) -> str | None:
         """Return why the executor may not work now, for the readiness probe; None if it may."""
-        if self.tenure.valid(self._around.now()):
+        if self.tenure.is_valid(self._environment.now()):
             return None
         watching = self._reflector.not_ready() if self._reflector is not None else "the executor has not started"
         leasing = self._keeper.problem if self._keeper is not None else None
@@ -107,13 +113,13 @@ class Executor:
         If the task is cancelled, stop the handlers, and release the Lease if none is left.
         """
         client = self._connect()
-        reflector = self._reflector = self._watching(client)
-        kind = Kind(self.config.resource, self.config.adapter, self.config.status_subresource)
-        me, around = self.identity.me, self._around
-        self._objects.writer = Writer(client, kind, me, wall=around.wall, learn=reflector.learn)
+        reflector = self._reflector = self._make_reflector(client)
+        kind = ObjectKind(self.config.resource, self.config.adapter, self.config.status_subresource)
+        me, around = self.identity.incarnation, self._environment
+        self._objects.writer = FencedWriter(client, kind, me, wall=around.wall, learn=reflector.learn)
         workers = max(2, min(self.config.concurrency, _MOST_WORKERS))
         reconciler = Reconciler(self.name, self._objects.queue, self.reconcile, workers=workers)
-        minding = Minding(
+        minding = TenureStarter(
             self.name, self.tenure, reflector, self._objects, lambda: self._keeper, self._begun, around.now
         )
         lease = asyncio.create_task(self._keep_lease(), name=f"{self.name}: lease")
@@ -121,9 +127,9 @@ class Executor:
             asyncio.create_task(reflector.run(), name=reflector.name),
             asyncio.create_task(reconciler.run(), name=f"{self.name}: objects"),
             asyncio.create_task(minding.run(), name=f"{self.name}: tenure"),
-            asyncio.create_task(self._beat(), name=f"{self.name}: heart"),
+            asyncio.create_task(self._record_heartbeats(), name=f"{self.name}: heart"),
         ]
-        draining = asyncio.create_task(self._drained(), name=f"{self.name}: drain")
+        draining = asyncio.create_task(self._drain(), name=f"{self.name}: drain")
         try:
             await asyncio.wait([lease, draining, *others], return_when=asyncio.FIRST_COMPLETED)
             _raise_first(lease, *others)
@@ -137,13 +143,13 @@ class Executor:
             await client.close()
         _raise_first(lease)
 
-    def _watching(self, client: Client) -> Reflector[Unstructured]:
+    def _make_reflector(self, client: Client) -> Reflector[Unstructured]:
         label, field = self.config.selectors(self.identity.id)
         return Reflector(
             client,
             self.config.resource,
             self.store,
-            rng=self._around.rng,
+            rng=self._environment.rng,
             namespace=self.config.namespace,
             label_selector=label,
             field_selector=field,
@@ -152,27 +158,27 @@ class Executor:
     async def _keep_lease(self) -> None:
         """Renew the lease until it is stopped. API errors do not end it; a programming error is raised."""
         loop = asyncio.get_running_loop()
-        lost = self._objects.lease_lost
+        lost = self._objects.cancel_handlers
 
         def lost_there() -> None:
             loop.call_soon_threadsafe(lost)
 
-        if self._around.own_thread:
-            self._thread = LeaseThread(self._connect, lambda client: self._made(client, lost_there))
+        if self._environment.own_thread:
+            self._thread = LeaseThread(self._connect, lambda client: self._make_lease_keeper(client, lost_there))
             self._thread.start()
-            await self._thread.ended()
+            await self._thread.wait_ended()
             return
         client = self._connect()
         try:
-            await self._made(client, lost).run()
+            await self._make_lease_keeper(client, lost).run()
         finally:
             await client.close()
 
-    def _made(self, client: Client, lost: Callable[[], None]) -> LeaseKeeper:
-        identity, config, around = self.identity, self.config, self._around
+    def _make_lease_keeper(self, client: Client, lost: Callable[[], None]) -> LeaseKeeper:
+        identity, config, around = self.identity, self.config, self._environment
         name = config.lease_name(identity)
-        of = LeaseOf(identity.namespace, name, identity.pod, identity.uid, config.pool, config.partition)
-        patient = Patient(self._reported, self._objects.busy, self._heart.stalled, lost)
+        of = LeaseIdentity(identity.namespace, name, identity.pod, identity.uid, config.pool, config.partition)
+        patient = LeaseCallbacks(self._current_report, self._objects.is_busy, self._heartbeat.is_stalled, lost)
         self._keeper = LeaseKeeper(
             client, of, self.tenure, patient, now=around.now, wall=around.wall, end_process=around.end_process
         )
@@ -184,31 +190,31 @@ class Executor:
         elif self._keeper is not None:
             self._keeper.stop()
 
-    def _reported(self) -> Report:
+    def _current_report(self) -> ExecutorReport:
         """Return the report for the annotation of the Lease. Callable from any thread."""
         return replace(self._report, metrics=dict(self.config.metrics()))
 
-    async def _beat(self) -> None:
+    async def _record_heartbeats(self) -> None:
         """Record progress of this event loop for the lease thread, as long as the loop runs."""
         while True:
-            self._heart.beat()
-            if (held := self._objects.held()) != self._report.open:
+            self._heartbeat.record_beat()
+            if (held := self._objects.count_owned()) != self._report.open:
                 self._report = replace(self._report, open=held)
-            await asyncio.sleep(self._heart.interval_s)
+            await asyncio.sleep(self._heartbeat.interval_s)
 
-    async def _drained(self) -> None:
+    async def _drain(self) -> None:
         """Wait for `stop`, then for the end of every handler and the release of every object that may be released."""
         await self._stopping.wait()
         self._objects.draining = True
         self._report = replace(self._report, draining=True)
         if self._thread is not None:
-            self._thread.poke()
+            self._thread.renew_now()
         elif self._keeper is not None:
-            self._keeper.poke()
+            self._keeper.renew_now()
         while True:
-            self._objects.look_at_all()
-            held = self._objects.held() and self.tenure.valid(self._around.now())
-            if self._objects.idle() and not held:
+            self._objects.enqueue_all()
+            held = self._objects.count_owned() and self.tenure.is_valid(self._environment.now())
+            if self._objects.is_idle() and not held:
                 return
             await asyncio.sleep(self.config.times.retry_s / 2)
 

@@ -14,7 +14,7 @@ from msgspec import Meta
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
 from situate.objects.settings.options import Sources, read_mapping, require_options
-from situate.objects.settings.section import ALLOWED, Duration, Mistake, NamespaceName, PositiveDuration, shown
+from situate.objects.settings.section import ALLOWED, Duration, Mistake, NamespaceName, PositiveDuration, format_value
 from situate.sharding.executor.config import ExecutorConfig, ExecutorIdentity, no_metrics
 from situate.sharding.executor.controller.load import ProcessLoad
 from situate.sharding.leases.membership import BadLeaseTimes, LeaseTimes
@@ -107,7 +107,9 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
         environment of the process. Raises `BadOptions` with every mistake.
         """
         around = os.environ if environment is None else environment
-        return require_options(cls, Sources(vars(namespace), around, file, fallbacks=_of_the_pod(around)), prefix)
+        return require_options(
+            cls, Sources(vars(namespace), around, file, fallbacks=_downward_api_options(around)), prefix
+        )
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], path: str = "") -> ExecutorOptions:
@@ -121,21 +123,21 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
         """Yield the mistakes between fields, and those that types cannot express."""
         namespace, _, name = self.executor_id.rpartition("/")
         if not _NAME.fullmatch(name) or (namespace and not _NAME.fullmatch(namespace)):
-            yield Mistake("executorId", shown(self.executor_id), "NAMESPACE/NAME or NAME of a Pod")
+            yield Mistake("executorId", format_value(self.executor_id), "NAMESPACE/NAME or NAME of a Pod")
         elif not self._namespace:
             hint = "set executorNamespace, or POD_NAMESPACE through the downward API"
             yield Mistake(
-                "executorId", shown(self.executor_id), "NAMESPACE/NAME, or NAME if the namespace is known", hint
+                "executorId", format_value(self.executor_id), "NAMESPACE/NAME, or NAME if the namespace is known", hint
             )
         elif namespace and namespace != self._namespace:
-            yield Mistake("executorId", shown(self.executor_id), f"a Pod in the namespace {self._namespace}")
+            yield Mistake("executorId", format_value(self.executor_id), f"a Pod in the namespace {self._namespace}")
         yield from path_mistakes(self.assigned_to_path, self.completed_at_path, self.successful_path)
         if self.partition is not None and "/" in self.partition:
             try:
                 parse_static(self.partition)
             except BadPartition as bad:
                 yield Mistake(
-                    "partition", shown(self.partition), "an index from 0 to one less than the count", str(bad)
+                    "partition", format_value(self.partition), "an index from 0 to one less than the count", str(bad)
                 )
         try:
             self.lease_times()
@@ -194,7 +196,7 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 
 
-def _of_the_pod(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def _downward_api_options(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Return the options that the downward API supplies, by field."""
     name, namespace, uid = (environment.get(variable, "") for variable in ("POD_NAME", "POD_NAMESPACE", "POD_UID"))
     found = {

@@ -13,9 +13,9 @@ import kopf
 
 from situate.sharding.executor.controller.work import Work
 
-OF_BODY: Final = ("spec", "meta", "status", "uid", "name", "namespace", "labels", "annotations")
+BODY_ARGUMENTS: Final = ("spec", "meta", "status", "uid", "name", "namespace", "labels", "annotations")
 ARGUMENTS: Final = (
-    *("body", *OF_BODY),
+    *("body", *BODY_ARGUMENTS),
     *("patch", "logger", "param", "memo", "retry", "started", "runtime", "stopped", "work"),
 )
 """The arguments that a handler may ask for, as in Kopf; `work` is an addition.
@@ -27,7 +27,7 @@ LOG: Final = logging.getLogger("situate.kopf")
 Function = Callable[..., Any]
 
 
-def bare(fn: Function) -> Function:
+def unwrap_partials(fn: Function) -> Function:
     """Unwrap every `functools.partial`."""
     while isinstance(fn, functools.partial):
         fn = fn.func
@@ -40,15 +40,15 @@ def unknown_arguments(fn: Function) -> list[str]:
         each.name
         for each in inspect.signature(fn).parameters.values()
         if each.kind is inspect.Parameter.POSITIONAL_ONLY
-        or (each.kind in _NAMED and each.default is inspect.Parameter.empty and each.name not in ARGUMENTS)
+        or (each.kind in _NAMED_KINDS and each.default is inspect.Parameter.empty and each.name not in ARGUMENTS)
     ]
 
 
-def of_body(body: kopf.Body) -> dict[str, Any]:
+def body_arguments(body: kopf.Body) -> dict[str, Any]:
     """Return the arguments that are parts of the object."""
     meta = body.meta
     values = (body.spec, meta, body.status, meta.uid, meta.name, meta.namespace, meta.labels, meta.annotations)
-    return {"body": body, **dict(zip(OF_BODY, values, strict=True))}
+    return {"body": body, **dict(zip(BODY_ARGUMENTS, values, strict=True))}
 
 
 def logger_for(body: kopf.Body) -> logging.LoggerAdapter[logging.Logger]:
@@ -56,18 +56,18 @@ def logger_for(body: kopf.Body) -> logging.LoggerAdapter[logging.Logger]:
     return logging.LoggerAdapter(LOG, {"key": f"{body.meta.namespace}/{body.meta.name}"})
 
 
-async def call(fn: Function, work: Work, arguments: Mapping[str, Any]) -> Any:
+async def call_function(fn: Function, work: Work, arguments: Mapping[str, Any]) -> Any:
     """Call the function and return its result.
 
     On cancellation, an async function ends at once. A thread sees `stopped`, and the call waits for its end.
     """
     is_async = _is_async(fn)
-    given = {**arguments, "work": work, "stopped": AwaitedStop(work) if is_async else Stop(work)}
-    wanted = {name: given[name] for name in _accepted(fn)}
+    given = {**arguments, "work": work, "stopped": AsyncStopChecker(work) if is_async else SyncStopChecker(work)}
+    wanted = {name: given[name] for name in _accepted_arguments(fn)}
     return await fn(**wanted) if is_async else await work.in_thread(fn, **wanted)
 
 
-class Stop:
+class SyncStopChecker:
     """Kopf's `stopped` in a thread: true as soon as the handler must stop."""
 
     def __init__(self, work: Work) -> None:
@@ -79,13 +79,13 @@ class Stop:
     def is_set(self) -> bool:
         return self._work.stopping.is_set()
 
-    def wait(self, timeout: float | None = None) -> Stop:
+    def wait(self, timeout: float | None = None) -> SyncStopChecker:
         """Wait until the handler must stop, or until the timeout has passed."""
         self._work.stopping.wait(timeout)
         return self
 
 
-class AwaitedStop:
+class AsyncStopChecker:
     """Kopf's `stopped` in a coroutine. A coroutine is cancelled when it must stop."""
 
     def __init__(self, work: Work) -> None:
@@ -97,7 +97,7 @@ class AwaitedStop:
     def is_set(self) -> bool:
         return self._work.stopping.is_set()
 
-    async def wait(self, timeout: float | None = None) -> AwaitedStop:
+    async def wait(self, timeout: float | None = None) -> AsyncStopChecker:
         """Wait for this many seconds, or without end. A cancellation ends the wait early."""
         if timeout is None:
             await asyncio.get_running_loop().create_future()
@@ -106,16 +106,16 @@ class AwaitedStop:
         return self
 
 
-_NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_NAMED_KINDS: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def _is_async(fn: Function) -> bool:
     """Return whether the function, or the `__call__` of an object, is async."""
-    inner = bare(fn)
+    inner = unwrap_partials(fn)
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(inner).__call__)
 
 
-def _accepted(fn: Function) -> Iterator[str]:
+def _accepted_arguments(fn: Function) -> Iterator[str]:
     """Yield the names of `ARGUMENTS` that the function accepts."""
     parameters = inspect.signature(fn).parameters
     takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())

@@ -16,18 +16,18 @@ from typing import Any
 
 import kopf
 
-from situate.objects.settings.section import shown
+from situate.objects.settings.section import format_value
 from situate.sharding.executor.controller.kopf_call import (
     ARGUMENTS,
     LOG,
-    bare,
-    call,
+    body_arguments,
+    call_function,
     logger_for,
-    of_body,
     unknown_arguments,
+    unwrap_partials,
 )
 from situate.sharding.executor.controller.work import NotOwner, Work
-from situate.sharding.executor.kopf_progress import Attempts, attempts_of, merged, record_of, with_record
+from situate.sharding.executor.kopf_progress import Attempts, attempts_of, merge_patch, record_of, with_record
 from situate.sharding.executor.next_step import Outcome
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.supervisor_config import BadConfiguration
@@ -76,16 +76,17 @@ class KopfHandler:
         """Validate the fields. Raises `BadConfiguration`."""
         fn: object = self.fn
         if not callable(fn):
-            raise BadConfiguration(f"a Kopf handler is {shown(fn)}, allowed: a function")
+            raise BadConfiguration(f"a Kopf handler is {format_value(fn)}, allowed: a function")
         if not self.id:
-            object.__setattr__(self, "id", getattr(bare(fn), "__name__", ""))
+            object.__setattr__(self, "id", getattr(unwrap_partials(fn), "__name__", ""))
         if not self.id:
             raise BadConfiguration("id of a Kopf handler is empty, and its function has no name; set id")
         for name, least in (("timeout", 0), ("retries", 1), ("backoff", 0)):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < least):
                 raise BadConfiguration(
-                    f"{name} of Kopf handler {self.id} is {shown(value)}, allowed: a number from {least}, or None"
+                    f"{name} of Kopf handler {self.id} is {format_value(value)}, allowed: a number from {least}, or "
+                    "None"
                 )
         if unknown := unknown_arguments(fn):
             raise BadConfiguration(
@@ -98,12 +99,12 @@ class KopfHandler:
         now = self.wall()
         attempts = attempts_of(obj, self.id, now)
         runtime = now - attempts.started
-        if over := self._over(runtime, attempts.retries):
-            return await self._end(work, kopf.Patch(), Outcome.failed(over))
+        if over := self._exceeded_limit(runtime, attempts.retries):
+            return await self._write_result(work, kopf.Patch(), Outcome.failed(over))
         body = kopf.Body(copy.deepcopy(obj))  # type: ignore[arg-type]  # a TypedDict of what any object has
         patch = kopf.Patch(body=body)
         arguments = {
-            **of_body(body),
+            **body_arguments(body),
             "patch": patch,
             "logger": logger_for(body),
             "param": self.param,
@@ -113,55 +114,57 @@ class KopfHandler:
             "runtime": runtime,
         }
         try:
-            result = await call(self.fn, work, arguments)
+            result = await call_function(self.fn, work, arguments)
         except NotOwner:
             raise
         except kopf.PermanentError as error:
-            return await self._end(work, patch, Outcome.failed(_said(error)))
+            return await self._write_result(work, patch, Outcome.failed(_error_text(error)))
         except kopf.TemporaryError as error:
             delay_s = error.delay or 0.0
-            over = await self._counted(work, patch, attempts, delay_s, error)
+            over = await self._count_attempt(work, patch, attempts, delay_s, error)
             return Outcome.failed(over) if over else Outcome.again(delay_s)
         except Exception as error:  # user code may raise any exception
-            return await self._after(error, work, patch, attempts)
+            return await self._handle_exception(error, work, patch, attempts)
         if isinstance(result, Outcome):
-            return await self._end(work, patch, result)
-        return await self._end(work, patch, self.returned, result)
+            return await self._write_result(work, patch, result)
+        return await self._write_result(work, patch, self.returned, result)
 
-    async def _after(self, error: Exception, work: Work, patch: kopf.Patch, attempts: Attempts) -> Outcome | None:
+    async def _handle_exception(
+        self, error: Exception, work: Work, patch: kopf.Patch, attempts: Attempts
+    ) -> Outcome | None:
         """Handle an exception that has no meaning for Kopf, as `errors` says."""
         if self.errors is kopf.ErrorsMode.IGNORED:
             LOG.warning("Kopf handler %s failed, error ignored", self.id, exc_info=error)
-            return await self._end(work, patch, self.returned)
+            return await self._write_result(work, patch, self.returned)
         if self.errors is kopf.ErrorsMode.PERMANENT:
-            return await self._end(work, patch, Outcome.failed(_said(error)))
-        over = await self._counted(work, patch, attempts, self.backoff or 0.0, error)
+            return await self._write_result(work, patch, Outcome.failed(_error_text(error)))
+        over = await self._count_attempt(work, patch, attempts, self.backoff or 0.0, error)
         if over:
             return Outcome.failed(over)
         if self.backoff is None:
             raise error
         return Outcome.again(self.backoff)
 
-    async def _counted(
+    async def _count_attempt(
         self, work: Work, patch: kopf.Patch, attempts: Attempts, delay_s: float, error: Exception
     ) -> str:
         """Store one more call. Return which limit a call after the delay would exceed, as a sentence; empty: none."""
         tried = replace(attempts, retries=attempts.retries + 1)
-        over = self._over(self.wall() - attempts.started + timedelta(seconds=delay_s), tried.retries)
-        record = None if over else tried.record(_said(error))
-        written = await work.patch_status(self._change(work, patch, None, record))
-        if record is not None and self._limited and record_of(written, self.id).get("retries") != tried.retries:
+        over = self._exceeded_limit(self.wall() - attempts.started + timedelta(seconds=delay_s), tried.retries)
+        record = None if over else tried.record(_error_text(error))
+        written = await work.patch_status(self._status_change(work, patch, None, record))
+        if record is not None and self._has_limit and record_of(written, self.id).get("retries") != tried.retries:
             raise NotStored(
                 f"Kopf handler {self.id} has a limit, but status.kopf.progress was not stored: declare "
                 "x-kubernetes-preserve-unknown-fields for status.kopf in the CustomResourceDefinition"
             ) from error
-        return f"{over}: {_said(error)}" if over else ""
+        return f"{over}: {_error_text(error)}" if over else ""
 
     @property
-    def _limited(self) -> bool:
+    def _has_limit(self) -> bool:
         return self.timeout is not None or self.retries is not None
 
-    def _over(self, runtime: timedelta, tried: int) -> str:
+    def _exceeded_limit(self, runtime: timedelta, tried: int) -> str:
         seconds = runtime.total_seconds()
         if self.timeout is not None and seconds >= self.timeout:
             return f"{self.id} reached its timeout of {self.timeout:g} s: the next call would start after {seconds:g} s"
@@ -169,13 +172,15 @@ class KopfHandler:
             return f"{self.id} reached its limit of {self.retries} calls"
         return ""
 
-    async def _end(self, work: Work, patch: kopf.Patch, outcome: Outcome | None, result: Any = None) -> Outcome | None:
+    async def _write_result(
+        self, work: Work, patch: kopf.Patch, outcome: Outcome | None, result: Any = None
+    ) -> Outcome | None:
         """Write the remaining changes, if there are any."""
         if patch or result is not None or record_of(work.object, self.id):
-            await work.patch_status(self._change(work, patch, result, None))
+            await work.patch_status(self._status_change(work, patch, result, None))
         return outcome
 
-    def _change(
+    def _status_change(
         self, work: Work, patch: kopf.Patch, result: Any, record: Mapping[str, Any] | None
     ) -> Callable[[dict[str, Any]], Mapping[str, Any]]:
         """Return the change of the status: the handler's patch, its result, and the record of its calls.
@@ -185,7 +190,7 @@ class KopfHandler:
 
         def changed(status: dict[str, Any]) -> Mapping[str, Any]:
             before = {**work.object, "status": status}
-            after = merged(copy.deepcopy(before), patch)
+            after = merge_patch(copy.deepcopy(before), patch)
             for change in patch.fns:
                 change(after)  # type: ignore[arg-type]  # a TypedDict of what any object has
             outside = [key for key in {**before, **after} if key != "status" and before.get(key) != after.get(key)]
@@ -200,7 +205,7 @@ class KopfHandler:
         return changed
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Return the error text. Kopf's own exceptions need no class name."""
     name = type(error).__name__
     if not str(error):

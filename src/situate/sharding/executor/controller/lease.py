@@ -25,7 +25,7 @@ from situate.kube.patches import MergePatch
 from situate.objects.kinds.leases import Lease
 from situate.objects.resources import LEASES
 from situate.objects.values.timestamps import micro_time
-from situate.sharding.leases.executor_report import Report, report_text
+from situate.sharding.leases.executor_report import ExecutorReport, report_text
 from situate.sharding.leases.tenure import Tenure
 from situate.sharding.model.names import EXECUTOR, EXECUTOR_UID, PARTITION, POOL, STATUS
 
@@ -34,7 +34,7 @@ EXIT_CODE: Final = 70
 STALL_LIMIT_S: Final = 5.0
 RELEASE_S: Final = 3.0
 """How long a release of the Lease may delay the end of the process."""
-LOOK_S: Final = 0.25
+CHECK_S: Final = 0.25
 """Delay after a suspend of the machine until the executor checks its right to work."""
 _T = TypeVar("_T")
 
@@ -46,7 +46,7 @@ def clock() -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseOf:
+class LeaseIdentity:
     """Name, holder and labels of one Lease."""
 
     namespace: str
@@ -59,32 +59,32 @@ class LeaseOf:
     """Empty: not partitioned."""
 
 
-class Heart:
+class LoopHeartbeat:
     """A liveness check of the executor's event loop: the loop reports, another thread checks."""
 
     def __init__(self, now: Callable[[], float], limit_s: float = STALL_LIMIT_S) -> None:
         self._now = now
         self._limit_s = limit_s
-        self._beat = now()
+        self._last_beat = now()
 
     @property
     def interval_s(self) -> float:
-        """Interval at which the loop should call `beat`."""
+        """Interval at which the loop should call `record_beat`."""
         return self._limit_s / 10
 
-    def beat(self) -> None:
-        self._beat = self._now()
+    def record_beat(self) -> None:
+        self._last_beat = self._now()
 
-    def stalled(self) -> bool:
-        """Return whether the last `beat` is longer ago than the limit."""
-        return self._now() - self._beat > self._limit_s
+    def is_stalled(self) -> bool:
+        """Return whether the last `record_beat` is longer ago than the limit."""
+        return self._now() - self._last_beat > self._limit_s
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class LeaseCallbacks:
     """Callbacks into the executor. The keeper calls all of them in its own thread."""
 
-    report: Callable[[], Report]
+    report: Callable[[], ExecutorReport]
     busy: Callable[[], bool]
     """Whether a handler runs, cancelled or not."""
     stalled: Callable[[], bool]
@@ -98,9 +98,9 @@ class LeaseKeeper:
     def __init__(
         self,
         client: Client,
-        lease: LeaseOf,
+        lease: LeaseIdentity,
         tenure: Tenure,
-        patient: Patient,
+        patient: LeaseCallbacks,
         *,
         now: Callable[[], float] = clock,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -115,29 +115,29 @@ class LeaseKeeper:
         self._client = client
         self._lease = lease
         self._tenure = tenure
-        self._patient = patient
+        self._callbacks = patient
         self._now = now
         self._wall = wall
         self._end_process = end_process
         self._version = ""  # of the Lease as last seen; empty: must be read
-        self._ours = False  # the Lease names this incarnation because this process wrote it
+        self._holds = False  # the Lease names this incarnation because this process wrote it
         self._acquired = ""  # acquireTime of the current holding
         self._next = -math.inf
-        self._told = 0  # number of the tenure whose loss was reported
+        self._reported_loss = 0  # number of the tenure whose loss was reported
         self._stopping = False
         self._woken = asyncio.Event()
         self._log = structlog.get_logger().bind(lease=f"{lease.namespace}/{lease.name}", identity=lease.uid)
 
-    def holds(self) -> bool:
+    def holds_lease(self) -> bool:
         """Return whether this process held the lease at its last request. The tenure says how long that is valid."""
-        return self._ours
+        return self._holds
 
-    def poke(self) -> None:
+    def renew_now(self) -> None:
         """Renew at once, because the report has changed."""
         self._next = -math.inf
         self._woken.set()
 
-    def look(self) -> None:
+    def check_now(self) -> None:
         """Check again what is due. The keeper's clock may have advanced while the loop's clock did not."""
         self._woken.set()
 
@@ -150,37 +150,37 @@ class LeaseKeeper:
         attempt: asyncio.Task[None] | None = None
         try:
             while not self._stopping:
-                self._watch_over()
+                self._enforce_deadlines()
                 if attempt is not None and attempt.done():
                     attempt.result()
                     attempt = None
                 if attempt is None and self._now() >= self._next and self._may_renew():
-                    attempt = asyncio.ensure_future(self._attempt())
+                    attempt = asyncio.ensure_future(self._try_renewal())
                     attempt.add_done_callback(lambda _: self._woken.set())
                 await self._pause()
         finally:
             if attempt is not None:
                 attempt.cancel()
                 await asyncio.wait([attempt])
-        if self._ours and not self._patient.busy():
-            await self._give_back()
+        if self._holds and not self._callbacks.busy():
+            await self._release()
 
     def _may_renew(self) -> bool:
         """Return False if the event loop is blocked, or if a handler of a lost tenure still runs."""
-        return not self._patient.stalled() and not (self._tenure.over and self._patient.busy())
+        return not self._callbacks.stalled() and not (self._tenure.over and self._callbacks.busy())
 
-    def _watch_over(self) -> None:
+    def _enforce_deadlines(self) -> None:
         """Handle the deadlines: the loss of the tenure, and the end of the process."""
         tenure, now = self._tenure, self._now()
         if not tenure.over and now >= tenure.deadline:
             tenure.lose(tenure.deadline)  # not the current time: a process that was paused gets no grace
-        if tenure.over and tenure.number > self._told:
-            self._told = tenure.number
+        if tenure.over and tenure.number > self._reported_loss:
+            self._reported_loss = tenure.number
             self._log.warning(
                 "right to work lost", error=self.problem or "no renewal of the Lease, or no progress of the watch"
             )
-            self._patient.lost()
-        if tenure.over and now >= tenure.ends_process_at() and self._patient.busy():
+            self._callbacks.lost()
+        if tenure.over and now >= tenure.ends_process_at() and self._callbacks.busy():
             self._log.error("handler did not stop in time, process ends", status=EXIT_CODE)
             self._end_process(EXIT_CODE)
 
@@ -204,7 +204,7 @@ class LeaseKeeper:
         finally:
             timer.cancel()
 
-    async def _attempt(self) -> None:
+    async def _try_renewal(self) -> None:
         """Try one renewal; a failure is stored as `problem`."""
         times = self._tenure.times
         self._next = self._now() + times.retry_s
@@ -214,16 +214,16 @@ class LeaseKeeper:
                 if not await self._renew():
                     return
         except TimeoutError:
-            self._failed(f"no answer within {times.renew_deadline_s / 2:g} s")
+            self._record_failure(f"no answer within {times.renew_deadline_s / 2:g} s")
         except KubeError as problem:
-            self._failed(str(problem))
+            self._record_failure(str(problem))
         else:
             self.problem = None
             self.renewals += 1
-            self._tenure.renewed(sent_at)
+            self._tenure.record_renewal(sent_at)
             self._next = sent_at + times.renew_s
 
-    def _failed(self, problem: str) -> None:
+    def _record_failure(self, problem: str) -> None:
         self._version = ""  # whether the write was stored is unknown
         if problem != self.problem:
             self._log.warning("lease renewal failed", error=problem)
@@ -240,7 +240,7 @@ class LeaseKeeper:
             self._version = ""
             self._next = self._now()
             return False
-        self._saw(written)
+        self._record_lease(written)
         return True
 
     async def _read(self) -> bool:
@@ -250,16 +250,16 @@ class LeaseKeeper:
         except NotFound:
             return False
         self._version = found.metadata.resource_version
-        if not self._ours:
+        if not self._holds:
             self.found_before = True  # or the response to our own create was lost
         elif found.spec.holder_identity != self._lease.uid:
-            self._taken(found.spec.holder_identity)
+            self._handle_takeover(found.spec.holder_identity)
         return True
 
-    def _taken(self, holder: str) -> None:
+    def _handle_takeover(self, holder: str) -> None:
         self._log.warning("lease taken by another holder", holder=holder)
-        self._ours = False
-        self._tenure.given_back()
+        self._holds = False
+        self._tenure.record_release()
         if not self._tenure.over:
             self._tenure.lose(self._now())
 
@@ -267,28 +267,28 @@ class LeaseKeeper:
         metadata = {**self._metadata(), "name": self._lease.name, "namespace": self._lease.namespace}
         content = {"metadata": metadata, "spec": self._spec(self._lease.uid)}
         try:
-            self._saw(await self._client.create(LEASES, content, self._lease.namespace))
+            self._record_lease(await self._client.create(LEASES, content, self._lease.namespace))
         except AlreadyExists:
             self._next = self._now()
             return False
         return True
 
-    def _saw(self, lease: Lease) -> None:
+    def _record_lease(self, lease: Lease) -> None:
         self._version = lease.metadata.resource_version
-        self._ours = True
+        self._holds = True
 
     def _metadata(self) -> dict[str, Any]:
         labels = {POOL: self._lease.pool, **({PARTITION: self._lease.partition} if self._lease.partition else {})}
         annotations = {
             EXECUTOR: self._lease.pod,
             EXECUTOR_UID: self._lease.uid,
-            STATUS: report_text(self._patient.report()),
+            STATUS: report_text(self._callbacks.report()),
         }
         return {"labels": labels, "annotations": annotations}
 
     def _spec(self, holder: str) -> dict[str, Any]:
         now = micro_time(self._wall())
-        if not self._ours:
+        if not self._holds:
             self._acquired = now
         return {
             "holderIdentity": holder,
@@ -297,23 +297,23 @@ class LeaseKeeper:
             "renewTime": now,
         }
 
-    async def _give_back(self) -> None:
+    async def _release(self) -> None:
         """Release the Lease: supervisors then know that no handler runs. If that fails, they wait until it expires."""
         try:
             async with asyncio.timeout(RELEASE_S):
-                while self._ours and not await self._written_back():
+                while self._holds and not await self._write_release():
                     pass
         except (TimeoutError, KubeError) as problem:
             self._log.warning("lease release failed", error=str(problem) or "no answer")
             return
-        if not self._ours:
+        if not self._holds:
             return
-        self._ours = False
-        self._tenure.given_back()
+        self._holds = False
+        self._tenure.record_release()
         self._tenure.lose(self._now())
         self._log.info("lease released")
 
-    async def _written_back(self) -> bool:
+    async def _write_release(self) -> bool:
         """Return whether the lease has no holder now. False: another client changed or took it, so read it again.
 
         Like a renewal, this write requires the version that was last seen. A late write could otherwise release the
@@ -321,7 +321,7 @@ class LeaseKeeper:
         """
         if not self._version and not await self._read():
             return True
-        if not self._ours:
+        if not self._holds:
             return False
         body = {"metadata": {**self._metadata(), "resourceVersion": self._version}, "spec": self._spec("")}
         try:
@@ -343,21 +343,21 @@ class LeaseThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="executor lease", daemon=True)
         self._failure: BaseException | None = None
-        self._stop_asked = False
+        self._stop_requested = False
 
     def start(self) -> None:
         self._thread.start()
 
-    def poke(self) -> None:
+    def renew_now(self) -> None:
         """Call `LeaseKeeper.poke`, from any thread."""
-        self._call(LeaseKeeper.poke)
+        self._call(LeaseKeeper.renew_now)
 
     def stop(self) -> None:
         """Call `LeaseKeeper.stop`, from any thread."""
-        self._stop_asked = True
+        self._stop_requested = True
         self._call(LeaseKeeper.stop)
 
-    async def ended(self) -> None:
+    async def wait_ended(self) -> None:
         """Wait until the thread has ended. Raises its error, if the thread did not end by `stop`."""
         while self._thread.is_alive():
             await asyncio.to_thread(self._thread.join, 1.0)
@@ -372,7 +372,7 @@ class LeaseThread:
     def _run(self) -> None:
         try:
             asyncio.run(self._main())
-        except BaseException as failure:  # raised in `ended`
+        except BaseException as failure:  # raised in `wait_ended`
             self._failure = failure
 
     async def _main(self) -> None:
@@ -380,9 +380,9 @@ class LeaseThread:
         try:
             self._loop = asyncio.get_running_loop()
             self.keeper = self._make(client)
-            if self._stop_asked:
+            if self._stop_requested:
                 self.keeper.stop()
-            looking = asyncio.create_task(self._look(self.keeper))
+            looking = asyncio.create_task(self._check_regularly(self.keeper))
             try:
                 await self.keeper.run()
             finally:
@@ -390,8 +390,8 @@ class LeaseThread:
         finally:
             await client.close()
 
-    async def _look(self, keeper: LeaseKeeper) -> None:
+    async def _check_regularly(self, keeper: LeaseKeeper) -> None:
         """Wake the keeper regularly: in a suspend, `clock` advances, and the timers of event loops do not."""
         while True:
-            await asyncio.sleep(LOOK_S)
-            keeper.look()
+            await asyncio.sleep(CHECK_S)
+            keeper.check_now()

@@ -17,24 +17,24 @@ from situate.objects.kinds.unstructured import Unstructured
 from situate.runtime.reconcile.outcomes import DONE, Result, Retriable
 from situate.runtime.reconcile.workqueue import WorkQueue
 from situate.sharding.executor.config import ExecutorConfig
-from situate.sharding.executor.controller.environment import Surroundings
+from situate.sharding.executor.controller.environment import RuntimeEnvironment
 from situate.sharding.executor.controller.lease import EXIT_CODE
-from situate.sharding.executor.controller.runs import Handler, Run
-from situate.sharding.executor.controller.work import NotOwner, Work, Writer
+from situate.sharding.executor.controller.runs import Handler, HandlerRun
+from situate.sharding.executor.controller.work import FencedWriter, NotOwner, Work
 from situate.sharding.executor.next_step import (
+    ExecutorState,
     Fail,
     Forget,
-    Forgone,
-    Local,
-    Me,
+    ForgoneEpochs,
+    Incarnation,
+    LocalState,
     Outcome,
     Release,
-    Rest,
-    Situation,
     Start,
     Step,
     Stop,
     StopReason,
+    Wait,
     next_step,
     owns,
 )
@@ -63,7 +63,7 @@ class _Record:
 
     uid: str
     epoch: int
-    run: Run | None = None
+    run: HandlerRun | None = None
     outcome: Outcome | None = None
     """Outcome that must be written; None: no outcome."""
     failures: int = 0
@@ -71,73 +71,86 @@ class _Record:
     settled: int | None = None
 
 
-class Objects:
+class AssignedObjects:
     """The known objects of one executor, and the handlers that run on them."""
 
     def __init__(
-        self, name: str, me: Me, handler: Handler, config: ExecutorConfig, tenure: Tenure, around: Surroundings
+        self,
+        name: str,
+        me: Incarnation,
+        handler: Handler,
+        config: ExecutorConfig,
+        tenure: Tenure,
+        around: RuntimeEnvironment,
     ) -> None:
         self.queue: WorkQueue[Request] = WorkQueue(rng=around.rng)
         """Queue of `reconcile`."""
-        self.writer: Writer | None = None
+        self.writer: FencedWriter | None = None
         """None until there is a connection."""
         self.draining = False
         """All handlers must stop, and all objects must be released."""
         self._name = name
-        self._me = me
+        self._incarnation = me
         self._handler = handler
         self._config = config
         self._tenure = tenure
-        self._around = around
+        self._environment = around
         self._views: dict[Request, ObjectView] = {}
         self._records: dict[Request, _Record] = {}
-        self._runs: dict[Request, Run] = {}
+        self._runs: dict[Request, HandlerRun] = {}
         self._starting = 0
         self._waiting: dict[Request, None] = {}
-        self._forgone = Forgone()
+        self._forgone_epochs = ForgoneEpochs()
         self._log = structlog.get_logger(controller=name)
 
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Return whether a handler runs, cancelled or not. Callable from any thread."""
         return bool(self._runs)
 
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         """Return whether no handler runs or is about to start."""
         return not self._runs and not self._starting
 
-    def held(self) -> int:
+    def count_owned(self) -> int:
         """Return the number of owned objects."""
-        return sum(owns(view, self._me) for view in self._views.values())
+        return sum(owns(view, self._incarnation) for view in self._views.values())
 
     def may_work_on(self, obj: Content) -> bool:
         """Return whether this process may work on the object now."""
         view = view_of(obj, self._config.adapter)
-        return self._leased and not self.draining and owns(view, self._me) and view.epoch > self._forgone.of(view.uid)
+        return (
+            self._has_lease
+            and not self.draining
+            and owns(view, self._incarnation)
+            and view.epoch > self._forgone_epochs.epoch_of(view.uid)
+        )
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Queue every object, except objects whose last attempt failed. Each of those returns after its back-off."""
         for request in [*self._views, *self._runs]:
             if not self.queue.failures(request):
                 self.queue.add(request)
 
-    def forgo(self) -> int:
+    def forgo_owned(self) -> int:
         """Mark all owned objects for release, because their lease is lost. Returns their number."""
-        self._forgone = Forgone().with_all({view.uid: view for view in self._views.values()}, self._me)
-        return len(self._forgone.epochs)
+        self._forgone_epochs = ForgoneEpochs().with_owned(
+            {view.uid: view for view in self._views.values()}, self._incarnation
+        )
+        return len(self._forgone_epochs.epochs)
 
-    def lease_lost(self) -> None:
+    def cancel_handlers(self) -> None:
         """Cancel every handler."""
         for request in self._runs:
             self._stop(request, self._records[request], StopReason.LEASE_LOST)
 
-    def look_after_handlers(self) -> None:
+    def check_handlers(self) -> None:
         """End the process if a handler does not stop, and stop handlers that make no progress."""
-        now = self._around.now()
+        now = self._environment.now()
         limit_s = self._config.progress_timeout
         for request, run in [*self._runs.items()]:
             if run.must_end_by is not None and now >= run.must_end_by:
                 self._log.error("handler did not stop in time, process ends", key=str(request))
-                self._around.end_process(EXIT_CODE)
+                self._environment.end_process(EXIT_CODE)
             elif limit_s is not None and run.stopped_for is None and now - run.work.beat_at > limit_s:
                 self._stop(request, self._records[request], StopReason.NO_PROGRESS)
 
@@ -150,18 +163,18 @@ class Objects:
         await asyncio.sleep(0)  # let the ended tasks run their callbacks
         if self._runs:
             self._log.error("handlers did not stop in time, process ends", keys=[*map(str, self._runs)])
-            self._around.end_process(EXIT_CODE)
+            self._environment.end_process(EXIT_CODE)
 
     async def reconcile(self, request: Request) -> Result:
         """Examine one object and take its next step."""
-        view, record = self._views.get(request), self._record(request)
+        view, record = self._views.get(request), self._record_for(request)
         if record is None:
             return DONE
-        if record.outcome is not None and record.run is None and view is not None and self._leased:
+        if record.outcome is not None and record.run is None and view is not None and self._has_lease:
             await self._write_outcome(request, view, record, record.outcome)
             return DONE
-        decided = self._next(view, record)
-        step = await self._begin(request, record) if isinstance(decided, Start) else decided
+        decided = self._next_step(view, record)
+        step = await self._start_if_confirmed(request, record) if isinstance(decided, Start) else decided
         match step:
             case Stop():
                 self._stop(request, record, step.reason)
@@ -169,15 +182,15 @@ class Objects:
                 self._waiting.pop(request, None)
                 if record.run is None:
                     self._records.pop(request, None)
-            case Rest(until=until):
-                return Result(None if until is None else max(0.001, until - self._around.now()))
+            case Wait(until=until):
+                return Result(None if until is None else max(0.001, until - self._environment.now()))
             case Release() if view is not None:
                 await self._release(request, view)
             case Fail() if view is not None:
                 await self._write_outcome(request, view, record, Outcome.failed(HANDLER_FAILED))
         return DONE
 
-    def _record(self, request: Request) -> _Record | None:
+    def _record_for(self, request: Request) -> _Record | None:
         """Return the record of the object: a new one for a new object or a new epoch, None for an unknown object."""
         view, record = self._views.get(request), self._records.get(request)
         if view is None or (record is not None and record.run is not None):
@@ -187,25 +200,29 @@ class Objects:
         return record
 
     @property
-    def _leased(self) -> bool:
-        return self._tenure.valid(self._around.now())
+    def _has_lease(self) -> bool:
+        return self._tenure.is_valid(self._environment.now())
 
-    def _next(self, view: ObjectView | None, record: _Record) -> Step:
+    def _next_step(self, view: ObjectView | None, record: _Record) -> Step:
         run = record.run
-        local = Local(
+        local = LocalState(
             running=None if run is None else run.work.epoch,
             running_uid="" if run is None else run.work.uid,
             failures=record.failures,
             resume_at=record.resume_at,
             settled=record.settled,
-            forgone=self._forgone.of(record.uid),
+            forgone=self._forgone_epochs.epoch_of(record.uid),
         )
-        situation = Situation(
-            self._me, self._around.now(), self._leased, self.draining, self._config.max_handler_failures
+        situation = ExecutorState(
+            self._incarnation,
+            self._environment.now(),
+            self._has_lease,
+            self.draining,
+            self._config.max_handler_failures,
         )
         return next_step(view, _generation(view), local, situation)
 
-    async def _begin(self, request: Request, record: _Record) -> Step | None:
+    async def _start_if_confirmed(self, request: Request, record: _Record) -> Step | None:
         """Start the handler if the server confirms that the object is owned; else return the step to take instead.
 
         Events may be late, and another executor may already work on the object. Therefore ask the server, not a cache.
@@ -216,29 +233,29 @@ class Objects:
         self._waiting.pop(request, None)
         self._starting += 1
         try:
-            content = await self._confirmed(request)
+            content = await self._read_from_server(request)
         finally:
             self._starting -= 1
             self._wake_waiting()
         view = None if content is None else view_of(content, self._config.adapter)
         if view is not None and view.uid != record.uid:
-            return Rest()  # the watch reports the successor
-        step = self._next(view, record)
+            return Wait()  # the watch reports the successor
+        step = self._next_step(view, record)
         if isinstance(step, Start) and content is not None and view is not None:
             self._start(request, record, content, view)
             return None
         return step
 
-    async def _confirmed(self, request: Request) -> Content | None:
+    async def _read_from_server(self, request: Request) -> Content | None:
         """Read the object from the server. A response that took too long is refused: it may be outdated."""
         limit_s = self._config.times.renew_deadline_s / 2
-        asked_at = self._around.now()
+        asked_at = self._environment.now()
         try:
             async with asyncio.timeout(limit_s):
-                content = await self._writing.read(*request)
+                content = await self._connected_writer.read(*request)
         except TimeoutError:
             content = None
-        if self._around.now() - asked_at >= limit_s:
+        if self._environment.now() - asked_at >= limit_s:
             raise Retriable(f"{request} was not confirmed within {limit_s:g} s, so no handler starts")
         return content
 
@@ -246,34 +263,34 @@ class Objects:
         number = self._tenure.number
 
         def may_write() -> None:
-            if not self._leased or self._tenure.number != number:
+            if not self._has_lease or self._tenure.number != number:
                 raise NotOwner(f"{request}: the Lease of {self._name} is lost, so nothing is written")
 
-        work = Work(self._writing, content, view, may_write=may_write, now=self._around.now)
-        run = Run(self._handler, content, work, _generation(view), f"{self._name}: {request}")
+        work = Work(self._connected_writer, content, view, may_write=may_write, now=self._environment.now)
+        run = HandlerRun(self._handler, content, work, _generation(view), f"{self._name}: {request}")
         record.epoch, record.run = view.epoch, run
         self._runs[request] = run
         record.resume_at = record.settled = None
-        run.task.add_done_callback(lambda _: self._ended(request, record, run))
+        run.task.add_done_callback(lambda _: self._record_result(request, record, run))
         self._log.debug("handler started", key=str(request), epoch=view.epoch)
 
     def _stop(self, request: Request, record: _Record, reason: StopReason) -> None:
         run = record.run
-        if run is None or (reason is StopReason.NOT_OURS and self._completed_by(request, run)):
+        if run is None or (reason is StopReason.NOT_OURS and self._has_completed(request, run)):
             return  # the handler is about to return by itself
         if run.stopped_for is not reason:
             self._log.info("handler cancelled", key=run.task.get_name(), reason=str(reason))
         if reason is StopReason.NOT_OURS and run.must_end_by is None:
-            run.must_end_by = self._around.now() + self._config.times.cancel_grace_s
+            run.must_end_by = self._environment.now() + self._config.times.cancel_grace_s
         run.stop(reason)
 
-    def _completed_by(self, request: Request, run: Run) -> bool:
+    def _has_completed(self, request: Request, run: HandlerRun) -> bool:
         """Return whether this handler has completed the object."""
         view, work = self._views.get(request), run.work
         same = view is not None and (view.uid, view.epoch) == (work.uid, work.epoch)
         return same and view is not None and view.completed and work.finishing
 
-    def _ended(self, request: Request, record: _Record, run: Run) -> None:
+    def _record_result(self, request: Request, record: _Record, run: HandlerRun) -> None:
         """Record the result of a handler after every part of it has ended."""
         record.run = None
         self._runs.pop(request, None)
@@ -282,16 +299,16 @@ class Objects:
             result = TimeoutError(f"no heartbeat for {self._config.progress_timeout:g} s")
         if run.work.gives_up and not run.work.finishing:
             # like an assignment under an earlier lease, it is released, and can only come back under a new epoch
-            self._forgone = Forgone({**self._forgone.epochs, run.work.uid: run.work.epoch})
+            self._forgone_epochs = ForgoneEpochs({**self._forgone_epochs.epochs, run.work.uid: run.work.epoch})
         elif isinstance(result, Outcome):
             record.failures = 0
             if result.successful is not None:
                 record.outcome = result
             else:
-                record.resume_at = self._around.now() + result.after_s
+                record.resume_at = self._environment.now() + result.after_s
         elif isinstance(result, Exception):
             if reason is None or reason is StopReason.NO_PROGRESS:
-                self._failed(request, record, result)
+                self._record_failure(request, record, result)
             else:
                 self._log.warning("handler failed while it stopped", key=str(request), exc_info=result)
         elif reason is None:
@@ -300,10 +317,10 @@ class Objects:
         self.queue.add(request)
         self._wake_waiting()
 
-    def _failed(self, request: Request, record: _Record, problem: Exception) -> None:
+    def _record_failure(self, request: Request, record: _Record, problem: Exception) -> None:
         record.failures += 1
         delay_s = self._config.retries.delay_s(record.failures, getattr(problem, "after_s", None))
-        record.resume_at = self._around.now() + delay_s * (1 + _JITTER * self._around.rng.random())
+        record.resume_at = self._environment.now() + delay_s * (1 + _JITTER * self._environment.rng.random())
         self._log.warning(
             "handler failed", key=str(request), failures=record.failures, error=repr(problem), exc_info=problem
         )
@@ -316,13 +333,13 @@ class Objects:
     async def _write_outcome(self, request: Request, view: ObjectView, record: _Record, outcome: Outcome) -> None:
         """Complete the object. The queue retries a failed write."""
         record.outcome = outcome
-        writer, successful = self._writing, outcome.successful is True
+        writer, successful = self._connected_writer, outcome.successful is True
         try:
             await writer.write(
                 view.content,
                 view.epoch,
-                lambda content: writer.completed(content, successful, outcome.reason),
-                self._may_write,
+                lambda content: writer.completed_content(content, successful, outcome.reason),
+                self._check_lease,
             )
         except NotOwner as problem:
             self._log.info("late outcome dropped", key=str(request), error=str(problem))
@@ -330,24 +347,26 @@ class Objects:
 
     async def _release(self, request: Request, view: ObjectView) -> None:
         try:
-            await self._writing.write(view.content, view.epoch, self._writing.released, self._may_write)
+            await self._connected_writer.write(
+                view.content, view.epoch, self._connected_writer.released_content, self._check_lease
+            )
         except NotOwner as problem:
             self._log.info("release skipped, object no longer held", key=str(request), error=str(problem))
         else:
             self._log.info("object released", key=str(request), epoch=view.epoch)
 
-    def _may_write(self) -> None:
-        if not self._leased:
+    def _check_lease(self) -> None:
+        if not self._has_lease:
             raise KubeError(
                 f"the Lease of {self._name} is lost, so nothing is written until the executor holds it again"
             )
 
     @property
-    def _writing(self) -> Writer:
+    def _connected_writer(self) -> FencedWriter:
         assert self.writer is not None, "an object was looked at before there was a connection"
         return self.writer
 
-    def changed(self, old: Unstructured | None, new: Unstructured | None) -> None:
+    def handle_change(self, old: Unstructured | None, new: Unstructured | None) -> None:
         """Take over a change from the watch."""
         seen = new or old
         assert seen is not None
@@ -361,7 +380,7 @@ class Objects:
                 self._log.warning("unreadable object left alone", key=str(request), error=view.faults[0])
             run = self._runs.get(request)
             if run is not None:
-                run.work.saw(self._views[request].content)
+                run.work.update_content(self._views[request].content)
         self.queue.add(request)
 
 

@@ -14,7 +14,7 @@ Handler: TypeAlias = Callable[[Content, Work], Awaitable[Outcome | None]]
 """Called with the object that the server has just confirmed."""
 
 
-class Run:
+class HandlerRun:
     """A handler that runs on one object, in a task of its own."""
 
     def __init__(self, handler: Handler, content: Content, work: Work, generation: int, name: str) -> None:
@@ -27,13 +27,13 @@ class Run:
         """When the process ends unless the handler has ended; None: no deadline."""
         self._handler = handler
         self._content = content
-        self.task = asyncio.create_task(self._body(), name=name)
+        self.task = asyncio.create_task(self._call_handler(), name=name)
 
-    async def _body(self) -> Outcome | None:
+    async def _call_handler(self) -> Outcome | None:
         try:
             return await self._handler(self._content, self.work)
         finally:
-            await self.work.held()  # threads continue when the task that awaits them is cancelled
+            await self.work.wait_held()  # threads continue when the task that awaits them is cancelled
 
     def stop(self, reason: StopReason) -> None:
         """Cancel the handler, once. A later reason replaces an earlier one."""

@@ -21,9 +21,9 @@ from situate.kube.errors import Conflict, Invalid, KubeError, NotFound
 from situate.kube.patches import JsonPatch
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
-from situate.sharding.executor.next_step import Me, owns
+from situate.sharding.executor.next_step import Incarnation, owns
 from situate.sharding.model.field_paths import Content, ObjectAdapter
-from situate.sharding.model.object_view import ObjectView, released, view_of
+from situate.sharding.model.object_view import ObjectView, released_content, view_of
 from situate.sharding.model.patches import fenced_patch
 
 CHECKPOINT_LIMIT: Final = 16 * 1024
@@ -44,7 +44,7 @@ class CheckpointTooLarge(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ObjectKind:
     """The resource of the objects, and the rules for writing them."""
 
     resource: ResourceType[Unstructured]
@@ -52,14 +52,14 @@ class Kind:
     status_subresource: bool = True
 
 
-class Writer:
+class FencedWriter:
     """Fenced writes of one executor."""
 
     def __init__(
         self,
         client: Client,
-        kind: Kind,
-        me: Me,
+        kind: ObjectKind,
+        me: Incarnation,
         *,
         wall: Callable[[], datetime],
         learn: Callable[[Unstructured], None] = lambda _: None,
@@ -67,7 +67,7 @@ class Writer:
         """`learn` receives every object that the server returns."""
         self._client = client
         self._kind = kind
-        self._me = me
+        self._incarnation = me
         self._wall = wall
         self._learn = learn
 
@@ -80,14 +80,14 @@ class Writer:
         self._learn(found)
         return found.content
 
-    def completed(self, content: Content, successful: bool, reason: str) -> Content:
+    def completed_content(self, content: Content, successful: bool, reason: str) -> Content:
         """Return the object with terminal marks of the current time."""
         done = self._kind.adapter.complete(content, self._wall(), successful)
         return {**done, "status": {**done.get("status", {}), "reason": reason}}
 
-    def released(self, content: Content) -> Content:
+    def released_content(self, content: Content) -> Content:
         """Return the object without its assignment."""
-        return released(content, self._kind.adapter)
+        return released_content(content, self._kind.adapter)
 
     async def write(
         self,
@@ -102,41 +102,46 @@ class Writer:
         `NotOwner`, and the errors of the client.
         """
         uid = content["metadata"]["uid"]
-        self._check(content, uid, epoch)
+        self._check_ownership(content, uid, epoch)
         while True:
             try:
-                return await self._apply(content, change(content), epoch, may_write)
+                return await self._write_change(content, change(content), epoch, may_write)
             except (Conflict, Invalid, NotFound) as refusal:
                 metadata = content["metadata"]
                 fresh = await self.read(metadata.get("namespace", ""), metadata["name"])
                 if fresh is None:
                     raise NotOwner(f"{metadata['name']} no longer exists") from refusal
-                self._check(fresh, uid, epoch)
+                self._check_ownership(fresh, uid, epoch)
                 if isinstance(refusal, NotFound):
-                    raise KubeError(_without_status(self._kind.resource)) from refusal
+                    raise KubeError(_missing_subresource_text(self._kind.resource)) from refusal
                 if isinstance(refusal, Invalid) and fresh["metadata"].get("resourceVersion") == metadata.get(
                     "resourceVersion"
                 ):
                     raise  # nothing changed in the meantime, so the content of the write is invalid
                 content = fresh
 
-    def _check(self, content: Content, uid: str, epoch: int) -> None:
+    def _check_ownership(self, content: Content, uid: str, epoch: int) -> None:
         view = view_of(content, self._kind.adapter)
-        if view.uid != uid or view.epoch != epoch or not owns(view, self._me):
-            raise NotOwner(f"{_named(view)}: epoch {epoch} of {self._me.id} ({self._me.uid}) is over; {_told(view)}")
+        if view.uid != uid or view.epoch != epoch or not owns(view, self._incarnation):
+            raise NotOwner(
+                f"{_display_name(view)}: epoch {epoch} of {self._incarnation.id} ({self._incarnation.uid}) is over; "
+                f"{_assignment_text(view)}"
+            )
 
-    async def _apply(self, before: Content, after: Content, epoch: int, may_write: Callable[[], None]) -> Content:
+    async def _write_change(
+        self, before: Content, after: Content, epoch: int, may_write: Callable[[], None]
+    ) -> Content:
         """Write the change. With a status subresource, write the status in a first request of its own."""
         if self._kind.status_subresource:
-            before = await self._send(before, _with_status_of(before, after), epoch, "status", may_write)
-            after = _with_status_of(after, before)
+            before = await self._send(before, _copy_status(before, after), epoch, "status", may_write)
+            after = _copy_status(after, before)
         return await self._send(before, after, epoch, None, may_write)
 
     async def _send(
         self, before: Content, after: Content, epoch: int, subresource: str | None, may_write: Callable[[], None]
     ) -> Content:
         """Send one request, if there is a difference."""
-        operations = fenced_patch(before, _with_version_of(after, before), epoch, self._me.uid)
+        operations = fenced_patch(before, _copy_server_fields(after, before), epoch, self._incarnation.uid)
         if not operations:
             return before
         may_write()
@@ -148,12 +153,12 @@ class Writer:
         return written.content
 
 
-def _with_status_of(content: Content, other: Content) -> Content:
+def _copy_status(content: Content, other: Content) -> Content:
     rest = {key: value for key, value in content.items() if key != "status"}
     return {**rest, "status": other["status"]} if "status" in other else rest
 
 
-def _with_version_of(content: Content, other: Content) -> Content:
+def _copy_server_fields(content: Content, other: Content) -> Content:
     """Copy the fields that the server itself counts, so that they are no part of the second request of a change."""
     counted = ("resourceVersion", "generation", "managedFields")
     metadata = {key: value for key, value in content["metadata"].items() if key not in counted}
@@ -161,11 +166,11 @@ def _with_version_of(content: Content, other: Content) -> Content:
     return {**content, "metadata": {**metadata, **kept}}
 
 
-def _named(view: ObjectView) -> str:
+def _display_name(view: ObjectView) -> str:
     return f"{view.namespace}/{view.name}" if view.namespace else view.name
 
 
-def _told(view: ObjectView) -> str:
+def _assignment_text(view: ObjectView) -> str:
     if view.completed:
         return "the object is completed"
     if view.faults:
@@ -174,7 +179,7 @@ def _told(view: ObjectView) -> str:
     return f"the object is assigned to {holder} with epoch {view.epoch}"
 
 
-def _without_status(resource: ResourceType[Unstructured]) -> str:
+def _missing_subresource_text(resource: ResourceType[Unstructured]) -> str:
     return (
         f"{resource.group_resource} has no status subresource: declare one in its CustomResourceDefinition, or "
         "configure the executor with status_subresource=False"
@@ -186,7 +191,7 @@ class Work:
 
     def __init__(
         self,
-        writer: Writer,
+        writer: FencedWriter,
         content: Content,
         view: ObjectView,
         *,
@@ -230,13 +235,15 @@ class Work:
 
         Raises `NotOwner`, and the errors of the client.
         """
-        return await self._write(lambda content: {**content, "status": _changed(content.get("status") or {}, change)})
+        return await self._write(
+            lambda content: {**content, "status": _change_status(content.get("status") or {}, change)}
+        )
 
     async def complete(self, successful: bool, reason: str = "") -> Content:
         """Write the terminal marks. After that, this handler writes nothing more to the object."""
         self.finishing = True
         try:
-            written = await self._write(lambda content: self._writer.completed(content, successful, reason))
+            written = await self._write(lambda content: self._writer.completed_content(content, successful, reason))
         except BaseException:
             self.finishing = False
             raise
@@ -275,14 +282,14 @@ class Work:
     def hold(self, running: asyncio.Future[Any]) -> None:
         """Count the handler as running until this future is done too, such as a call in a process pool."""
         self._held.add(running)
-        running.add_done_callback(self._let_go)
+        running.add_done_callback(self._drop_future)
 
-    async def held(self) -> None:
+    async def wait_held(self) -> None:
         """Wait until every held future is done. For the executor."""
         while self._held:
             await asyncio.wait(self._held)
 
-    def saw(self, content: Content) -> None:
+    def update_content(self, content: Content) -> None:
         """Take over a later state of the object from the watch. For the executor."""
         if content["metadata"].get("uid") == self.uid:
             self._content = content
@@ -295,13 +302,13 @@ class Work:
             self.heartbeat()
             return self._content
 
-    def _let_go(self, running: asyncio.Future[Any]) -> None:
+    def _drop_future(self, running: asyncio.Future[Any]) -> None:
         self._held.discard(running)
         if not running.cancelled():
             running.exception()  # mark the exception as retrieved: the handler received it, unless it was cancelled
 
 
-def _changed(
+def _change_status(
     status: Mapping[str, Any], change: Mapping[str, Any] | Callable[[dict[str, Any]], Mapping[str, Any]]
 ) -> Mapping[str, Any]:
     if callable(change):

@@ -45,25 +45,25 @@ def usable_values(values: Mapping[str, object], metrics: Sequence[str]) -> list[
     return found
 
 
-class AssignedSince:
+class WorkSinceSample:
     """The open work that was assigned to each executor since its sample was taken."""
 
     def __init__(self) -> None:
         self._objects: dict[str, dict[str, tuple[float, int]]] = {}  # time and weight, by executor and UID
         self._weight: dict[str, int] = {}
 
-    def assigned(self, executor: str, obj: ObjectFacts, now: float) -> None:
+    def record_assigned(self, executor: str, obj: ObjectFacts, now: float) -> None:
         """Record an object that is new for the executor."""
         self._objects.setdefault(executor, {})[obj.uid] = (now, obj.weight)
         self._weight[executor] = self._weight.get(executor, 0) + obj.weight
 
-    def left(self, executor: str, uid: str) -> None:
+    def record_removed(self, executor: str, uid: str) -> None:
         """Record that the executor no longer has the object."""
         _, weight = self._objects.get(executor, {}).pop(uid, (0.0, 0))
         if weight:
             self._weight[executor] -= weight
 
-    def sampled(self, executor: str, taken_at: float) -> None:
+    def record_sample(self, executor: str, taken_at: float) -> None:
         """Record a sample: work that was assigned before it no longer counts."""
         before = self._objects.get(executor)
         if before:
@@ -71,7 +71,7 @@ class AssignedSince:
             self._objects[executor] = after
             self._weight[executor] = sum(weight for _, weight in after.values())
 
-    def of(self, executor: str) -> int:
+    def weight_of(self, executor: str) -> int:
         return self._weight.get(executor, 0)
 
 
@@ -142,7 +142,7 @@ class Samples:
         """Return the row of an executor; None if it is not known."""
         return self._row.get(name)
 
-    def mask(self, among: Container[str]) -> Bools:
+    def rows_among(self, among: Container[str]) -> Bools:
         """Return (rows) which executors are among these."""
         found = np.zeros(len(self.names), dtype=bool)
         if isinstance(among, AbstractSet) and len(among) < len(self._row):
@@ -151,7 +151,7 @@ class Samples:
             found[[row for name, row in self._row.items() if name in among]] = True
         return found
 
-    def fresh(self, now: float, max_age_s: float) -> Bools:
+    def rows_with_sample(self, now: float, max_age_s: float) -> Bools:
         """Return (rows) which executors have a usable sample."""
         return now - self.taken_at <= max_age_s
 

@@ -30,7 +30,7 @@ class SlowStart:
 
     def put(self, executor: str, open_weight: int, capacity: float) -> None:
         """Record the open work and capacity of an executor."""
-        self._take_out(executor)
+        self._remove_work(executor)
         self._held[executor] = (open_weight, capacity)
         self._open += open_weight
         self._capacity += capacity
@@ -39,10 +39,10 @@ class SlowStart:
 
     def drop(self, executor: str) -> None:
         """Remove an executor."""
-        self._take_out(executor)
+        self._remove_work(executor)
         self._due.pop(executor, None)
 
-    def _take_out(self, executor: str) -> None:
+    def _remove_work(self, executor: str) -> None:
         open_weight, capacity = self._held.pop(executor, (0, 0.0))
         self._open -= open_weight
         self._capacity -= capacity
@@ -65,7 +65,7 @@ class SlowStart:
     def _first_turn(self) -> float:
         return self._turn + self._period - 1
 
-    def chosen(self, executor: str) -> None:
+    def record_choice(self, executor: str) -> None:
         """Record a choice."""
         due = self._due.get(executor)
         if due is not None:

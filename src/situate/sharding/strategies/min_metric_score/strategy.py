@@ -15,22 +15,22 @@ from typing import Final
 import numpy as np
 
 from situate.sharding.model.errors import NoMetrics
-from situate.sharding.model.executors import Executor, ExecutorStatus
+from situate.sharding.model.executors import ExecutorStatus, LiveExecutor
 from situate.sharding.strategies.facts import ObjectFacts
 from situate.sharding.strategies.min_metric_score.samples import (
-    AssignedSince,
     Bools,
     Floats,
     Rows,
     Sample,
     Samples,
+    WorkSinceSample,
     usable_values,
 )
 from situate.sharding.strategies.min_metric_score.settings import MetricSettings
 from situate.sharding.strategies.min_metric_score.slow_start import SlowStart
 from situate.sharding.strategies.min_scheduled import MinScheduled
 from situate.sharding.strategies.open_objects import OpenObjects, Roster
-from situate.sharding.strategies.protocol import Standing, TieBreak, tell_member
+from situate.sharding.strategies.protocol import CandidateRank, TieBreak, report_member
 from situate.sharding.strategies.round_robin import RoundRobin
 
 TIE: Final = 1e-9
@@ -51,9 +51,9 @@ class MinMetricScore:
         self._weights: Floats = np.array(list(self._settings.weights.values()), dtype=np.float64)
         self._roster = Roster()
         self._open = OpenObjects()
-        self._since = AssignedSince()
+        self._since = WorkSinceSample()
         self._samples = Samples(tuple(self._settings.weights))
-        self._told: dict[str, Sample] = {}
+        self._last_samples: dict[str, Sample] = {}
         self._turn = 0
         share = self._settings.slow_start_max_share
         self._slow = None if share is None else SlowStart(share)
@@ -71,18 +71,18 @@ class MinMetricScore:
             return
         if status is None:
             self._samples.remove(executor)
-            self._told.pop(executor, None)
+            self._last_samples.pop(executor, None)
         else:
             row = self._samples.add(executor)
             given = self._settings.capacity.get(executor, {})
             self._samples.capacity[row] = [given.get(metric, 1.0) for metric in self._samples.metrics]
             self._samples.healthy[row] = status is ExecutorStatus.HEALTHY
-        self._count(executor)
+        self._update_counts(executor)
 
-    def observe_member(self, member: Executor) -> None:
+    def observe_member(self, member: LiveExecutor) -> None:
         """Record an executor's capacity for objects, and its metrics."""
         if self._fallback is not None:
-            tell_member(self._fallback, member)
+            report_member(self._fallback, member)
         row = self._samples.row(member.id)
         if row is None:
             return
@@ -94,48 +94,48 @@ class MinMetricScore:
     def observe_sample(self, executor: str, sample: Sample) -> None:
         """Record a sample of a known executor. An unusable sample also replaces a usable one."""
         row = self._samples.row(executor)
-        if row is None or self._told.get(executor) == sample:
+        if row is None or self._last_samples.get(executor) == sample:
             return
-        self._told[executor] = sample
+        self._last_samples[executor] = sample
         values = usable_values(sample.values, self._samples.metrics)
         self._samples.values[row] = 0.0 if values is None else values
         self._samples.taken_at[row] = -math.inf if values is None else sample.taken_at
-        self._since.sampled(executor, sample.taken_at)
-        self._count(executor)
+        self._since.record_sample(executor, sample.taken_at)
+        self._update_counts(executor)
 
     def observe_scheduled(self, obj: ObjectFacts) -> None:
         if self._fallback is not None:
             self._fallback.observe_scheduled(obj)
-        self._note(self._open.scheduled, obj)
+        self._record_object(self._open.record_scheduled, obj)
 
     def observe_completed(self, obj: ObjectFacts) -> None:
         if self._fallback is not None:
             self._fallback.observe_completed(obj)
-        self._note(self._open.completed, obj)
+        self._record_object(self._open.record_completed, obj)
 
     def observe_deleted(self, obj: ObjectFacts) -> None:
         if self._fallback is not None:
             self._fallback.observe_deleted(obj)
-        self._note(self._open.deleted, obj)
+        self._record_object(self._open.record_deleted, obj)
 
-    def _note(self, observe: Callable[[ObjectFacts], tuple[str, ...]], obj: ObjectFacts) -> None:
+    def _record_object(self, observe: Callable[[ObjectFacts], tuple[str, ...]], obj: ObjectFacts) -> None:
         before = self._open.holder(obj.uid)
         changed = observe(obj)
         after = self._open.holder(obj.uid)
         if before != after:
             if before is not None:
-                self._since.left(before, obj.uid)
+                self._since.record_removed(before, obj.uid)
             if after is not None:
-                self._since.assigned(after, obj, self._clock())
+                self._since.record_assigned(after, obj, self._clock())
         for executor in changed:
-            self._count(executor)
+            self._update_counts(executor)
 
-    def _count(self, executor: str) -> None:
-        open_weight = self._open.of(executor)
+    def _update_counts(self, executor: str) -> None:
+        open_weight = self._open.weight_of(executor)
         row = self._samples.row(executor)
         if row is not None:
             self._samples.open[row] = open_weight
-            self._samples.since[row] = self._since.of(executor)
+            self._samples.since[row] = self._since.weight_of(executor)
         if self._slow is not None:
             if self._roster.is_serving(executor):
                 self._slow.put(executor, open_weight, 1.0)
@@ -151,11 +151,13 @@ class MinMetricScore:
     def _choose(self, obj: ObjectFacts, among: Container[str] | None, tie_break: TieBreak | None) -> str:
         candidates = self._candidates(among)
         if not candidates.any():
-            raise self._roster.refused_full(among)
+            raise self._roster.capacity_refusal(among)
         scores = self._scores(candidates)
         if scores is not None:
-            tied = self._tied(scores)
-            chosen = min(self._longest_ago(tied)) if tie_break is None else tie_break(obj, self._by_turn(tied))
+            tied = self._tied_rows(scores)
+            chosen = (
+                min(self._least_recent_names(tied)) if tie_break is None else tie_break(obj, self._names_by_turn(tied))
+            )
         elif self._fallback is None:
             raise self._roster.refusal({"without a usable sample": int(candidates.sum())}, NoMetrics)
         else:
@@ -166,17 +168,17 @@ class MinMetricScore:
             self._samples.chosen[row] = self._turn
         self._turn += 1
         if self._slow is not None:
-            self._slow.chosen(chosen)
+            self._slow.record_choice(chosen)
         return chosen
 
     def _candidates(self, among: Container[str] | None) -> Bools:
         """Return (rows) the executors that may be chosen, apart from their samples."""
         eligible = self._samples.healthy & (self._samples.open < self._samples.limit)
-        return eligible if among is None else eligible & self._samples.mask(among)
+        return eligible if among is None else eligible & self._samples.rows_among(among)
 
     def _scores(self, candidates: Bools) -> Floats | None:
         """Return the scores (rows), inf for ineligible rows; None if no candidate has a usable sample."""
-        fresh = self._samples.fresh(self._clock(), self._settings.max_age_s)
+        fresh = self._samples.rows_with_sample(self._clock(), self._settings.max_age_s)
         scored = candidates & fresh
         if not scored.any():
             return None
@@ -191,7 +193,7 @@ class MinMetricScore:
             return self._samples.estimate(fresh)
         return np.array([given.get(metric, 0.0) for metric in self._samples.metrics])
 
-    def _tied(self, scores: Floats) -> Rows:
+    def _tied_rows(self, scores: Floats) -> Rows:
         """Return the rows with the lowest score. Newcomers that must wait count only if no other executor is left."""
         first = tied = np.flatnonzero(scores <= scores.min() + TIE)
         if self._slow is None:
@@ -205,60 +207,60 @@ class MinMetricScore:
             tied = np.flatnonzero(np.isfinite(left) & (left <= left.min() + TIE))
         return first
 
-    def _longest_ago(self, rows: Rows) -> list[str]:
+    def _least_recent_names(self, rows: Rows) -> list[str]:
         """Return the names of the rows that were chosen longest ago, or never."""
         turns = self._samples.chosen[rows]
         return [self._samples.names[row] for row in rows[turns == turns.min()]]
 
-    def _by_turn(self, rows: Rows) -> list[str]:
+    def _names_by_turn(self, rows: Rows) -> list[str]:
         """Return the names of all rows, those that were chosen longest ago first."""
         turned = sorted((int(self._samples.chosen[row]), self._samples.names[row]) for row in rows)
         return [name for _, name in turned]
 
-    def standings(self, obj: ObjectFacts) -> Sequence[Standing]:
+    def candidate_ranks(self, obj: ObjectFacts) -> Sequence[CandidateRank]:
         candidates = self._candidates(None)
         scores = self._scores(candidates)
         if candidates.any() and scores is None:
-            return self._fallback_standings(obj)
-        fresh = self._samples.fresh(self._clock(), self._settings.max_age_s)
+            return self._fallback_ranks(obj)
+        fresh = self._samples.rows_with_sample(self._clock(), self._settings.max_age_s)
         rows = [] if scores is None else np.flatnonzero(np.isfinite(scores)).tolist()
         names = self._samples.names
         order = sorted(
-            (self._waits(names[row]), float(scores[row]), int(self._samples.chosen[row]), names[row], row)
+            (self._must_wait(names[row]), float(scores[row]), int(self._samples.chosen[row]), names[row], row)
             for row in rows
             if scores is not None
         )
         found = [
-            Standing(name, place, self._why(score, has_sample=bool(fresh[row]), waits=waits))
+            CandidateRank(name, place, self._score_text(score, has_sample=bool(fresh[row]), waits=waits))
             for place, (waits, score, _, name, row) in enumerate(order, 1)
         ]
         placed = {each.executor for each in found}
         healthy = sorted(name for name in self._roster if self._roster.is_healthy(name) and name not in placed)
-        others = [Standing(name, None, self._why_not(name, candidates)) for name in healthy]
-        return found + others + self._roster.refused()
+        others = [CandidateRank(name, None, self._ineligible_reason(name, candidates)) for name in healthy]
+        return found + others + self._roster.unhealthy_ranks()
 
     @staticmethod
-    def _why(score: float, *, has_sample: bool, waits: bool) -> str:
+    def _score_text(score: float, *, has_sample: bool, waits: bool) -> str:
         return (
             f"score {score:.6g}"
             + ("" if has_sample else ", the worst, because no sample is usable")
             + ("; slow start" if waits else "")
         )
 
-    def _why_not(self, executor: str, candidates: Bools) -> str:
+    def _ineligible_reason(self, executor: str, candidates: Bools) -> str:
         row = self._samples.row(executor)
         if row is not None and candidates[row]:
             return "no usable sample"
-        return f"{self._open.of(executor)} open, at capacity"
+        return f"{self._open.weight_of(executor)} open, at capacity"
 
-    def _fallback_standings(self, obj: ObjectFacts) -> Sequence[Standing]:
+    def _fallback_ranks(self, obj: ObjectFacts) -> Sequence[CandidateRank]:
         if self._fallback is not None:
             return [
-                Standing(each.executor, each.place, f"{each.why}; no executor has a usable sample")
-                for each in self._fallback.standings(obj)
+                CandidateRank(each.executor, each.place, f"{each.why}; no executor has a usable sample")
+                for each in self._fallback.candidate_ranks(obj)
             ]
         healthy = sorted(name for name in self._roster if self._roster.is_healthy(name))
-        return [Standing(name, None, "no usable sample") for name in healthy] + self._roster.refused()
+        return [CandidateRank(name, None, "no usable sample") for name in healthy] + self._roster.unhealthy_ranks()
 
-    def _waits(self, executor: str) -> bool:
+    def _must_wait(self, executor: str) -> bool:
         return self._slow is not None and not self._slow.would_allow(executor)

@@ -30,7 +30,7 @@ _MOST_LISTED = 500
 """Number of objects listed in the search for an open one."""
 
 
-class Fence(Enum):
+class FenceState(Enum):
     """The outcome of the fence check."""
 
     ENFORCED = "enforced"
@@ -42,8 +42,8 @@ class Fence(Enum):
 class FenceFinding:
     """The outcome of the fence check, and a sentence about it."""
 
-    fence: Fence
-    said: str
+    fence: FenceState
+    message: str
 
 
 async def check_fence(
@@ -56,9 +56,9 @@ async def check_fence(
     try:
         page = await client.list(resource, namespace, limit=1)
     except KubeError as problem:
-        return FenceFinding(Fence.UNKNOWN, str(problem))
+        return FenceFinding(FenceState.UNKNOWN, str(problem))
     if not page.items:
-        return FenceFinding(Fence.UNKNOWN, f"no {resource.group_resource} exist yet for this check")
+        return FenceFinding(FenceState.UNKNOWN, f"no {resource.group_resource} exist yet for this check")
     found = page.items[0].metadata
     text = found.annotations.get(EPOCH, "0")
     epoch = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
@@ -72,16 +72,17 @@ async def check_fence(
             None,
         )
         if refusal is None:
-            return FenceFinding(Fence.UNKNOWN, f"{where}: a dry run was refused for another reason: {problem}")
-        return FenceFinding(Fence.ENFORCED, f"{where}: a jump of the epoch is refused")
+            return FenceFinding(FenceState.UNKNOWN, f"{where}: a dry run was refused for another reason: {problem}")
+        return FenceFinding(FenceState.ENFORCED, f"{where}: a jump of the epoch is refused")
     except KubeError as problem:
-        return FenceFinding(Fence.UNKNOWN, f"{where}: {problem}")
+        return FenceFinding(FenceState.UNKNOWN, f"{where}: {problem}")
     return FenceFinding(
-        Fence.MISSING, f"{where}: a jump of the epoch is accepted; apply the policy of `situate manifests sharding`"
+        FenceState.MISSING,
+        f"{where}: a jump of the epoch is accepted; apply the policy of `situate manifests sharding`",
     )
 
 
-class Writing(Enum):
+class WriteAccess(Enum):
     """The outcome of the write check: whether the fencing policy lets a supervisor write."""
 
     ALLOWED = "allowed"
@@ -90,21 +91,21 @@ class Writing(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class WritingFinding:
+class WriteFinding:
     """The outcome of one dry run, and a sentence about it."""
 
-    writing: Writing
-    said: str
+    access: WriteAccess
+    message: str
 
 
-async def check_writing(
+async def check_write_access(
     supervisor: Client,
     resource: ResourceType[Unstructured],
     adapter: ObjectAdapter,
     term: int,
     ours: Callable[[ObjectView], bool],
     namespace: str | None = None,
-) -> WritingFinding:
+) -> WriteFinding:
     """Try an assignment of an open object as a dry run.
 
     `supervisor`: a client with the supervisor's ServiceAccount. `term`: the term of its Lease. `ours`: whether an
@@ -114,11 +115,11 @@ async def check_writing(
     try:
         listed = (await supervisor.list(resource, namespace, limit=_MOST_LISTED)).items
     except KubeError as problem:
-        return WritingFinding(Writing.UNKNOWN, str(problem))
+        return WriteFinding(WriteAccess.UNKNOWN, str(problem))
     views = (view_of(each.content, adapter) for each in listed)
     view = next((each for each in views if not (each.completed or each.faults or each.deleting) and ours(each)), None)
     if view is None:
-        return WritingFinding(Writing.UNKNOWN, f"no open {resource.group_resource} exist yet for this check")
+        return WriteFinding(WriteAccess.UNKNOWN, f"no open {resource.group_resource} exist yet for this check")
     holder = Holder("situate-check", "00000000-0000-0000-0000-000000000000")
     placement = Placement(holder, max(term, view.term), datetime.now(UTC), Cause.NEW, None)
     patch = JsonPatch(write_of(Assign(placement), view, adapter).operations)
@@ -126,13 +127,13 @@ async def check_writing(
     try:
         await supervisor.patch(resource, view.name, patch, view.namespace or None, dry_run=True)
     except KubeError as problem:
-        return _of_refusal(where, problem)
-    return WritingFinding(Writing.ALLOWED, f"{where}: a dry run of an assignment is accepted")
+        return _refusal_finding(where, problem)
+    return WriteFinding(WriteAccess.ALLOWED, f"{where}: a dry run of an assignment is accepted")
 
 
-def _of_refusal(where: str, problem: KubeError) -> WritingFinding:
+def _refusal_finding(where: str, problem: KubeError) -> WriteFinding:
     refusal = fence_refusal(str(problem))
     if refusal is not None:
-        return WritingFinding(Writing.REFUSED, f"{where}: {refusal}; {refusal.next_step}")
+        return WriteFinding(WriteAccess.REFUSED, f"{where}: {refusal}; {refusal.next_step}")
     by_rule = isinstance(problem, Forbidden) and not problem.permission_missing
-    return WritingFinding(Writing.REFUSED if by_rule else Writing.UNKNOWN, f"{where}: {problem}")
+    return WriteFinding(WriteAccess.REFUSED if by_rule else WriteAccess.UNKNOWN, f"{where}: {problem}")

@@ -23,23 +23,23 @@ from situate.objects.kinds.unstructured import Unstructured
 from situate.runtime.metrics import Metrics
 from situate.runtime.process.manager import Manager
 from situate.runtime.reconcile.outcomes import DONE, Result
-from situate.sharding.executor.controller.environment import REAL, Surroundings
-from situate.sharding.executor.controller.executor import connect_here
+from situate.sharding.executor.controller.environment import REAL_ENVIRONMENT, RuntimeEnvironment
+from situate.sharding.executor.controller.executor import connect_default_cluster
 from situate.sharding.executor.controller.objects import Request
 from situate.sharding.model.field_paths import ObjectAdapter
 from situate.sharding.model.object_view import LARGEST
 from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.sharding.strategies import Explanation, Placer, Strategy
-from situate.sharding.supervisor.controller.act.conditions import Record
-from situate.sharding.supervisor.controller.act.figures import Figuring
+from situate.sharding.supervisor.controller.act.conditions import RecordEvent
+from situate.sharding.supervisor.controller.act.figures import FigureCollector
 from situate.sharding.supervisor.controller.act.metrics import Counts, Figures, ShardMetrics
-from situate.sharding.supervisor.controller.act.status_report import Reporting
+from situate.sharding.supervisor.controller.act.status_report import StatusReporter
 from situate.sharding.supervisor.controller.act.writer import Sender
-from situate.sharding.supervisor.controller.observe.informers import Knowing
+from situate.sharding.supervisor.controller.observe.informers import Informers
 from situate.sharding.supervisor.controller.observe.objects_watch import ObjectsWatch
-from situate.sharding.supervisor.controller.observe.watches import Watches
-from situate.sharding.supervisor.controller.term import Supervising
-from situate.sharding.supervisor.controller.user_hooks import asking, weighing
+from situate.sharding.supervisor.controller.observe.watches import SupervisorStores
+from situate.sharding.supervisor.controller.term import SupervisorTerm
+from situate.sharding.supervisor.controller.user_hooks import guard_rule, guard_weight
 from situate.sharding.supervisor.report import SupervisorReport
 from situate.sharding.supervisor.scope import Scope
 
@@ -62,8 +62,8 @@ class Supervisor:
         config: SupervisorConfig = SupervisorConfig(),  # noqa: B008  # frozen
         *,
         scope: Scope,
-        connect: Callable[[], Client] = connect_here,
-        surroundings: Surroundings = REAL,
+        connect: Callable[[], Client] = connect_default_cluster,
+        surroundings: RuntimeEnvironment = REAL_ENVIRONMENT,
         metrics: Metrics | None = None,
     ) -> None:
         """`connect` makes a client in the event loop of its caller: one for the work, one for the election.
@@ -72,30 +72,30 @@ class Supervisor:
         supervisor. The supervisor does not close the archiver.
         """
         self._log = structlog.get_logger(controller=f"supervisor {scope.lease}")
-        self.scope = scope if scope.weight_of is None else replace(scope, weight_of=weighing(scope.weight_of))
+        self.scope = scope if scope.weight_of is None else replace(scope, weight_of=guard_weight(scope.weight_of))
         self.config = replace(
             config,
-            is_ready=asking("is_ready", config.is_ready),
-            archive_when=asking("archive_when", config.archive_when),
+            is_ready=guard_rule("is_ready", config.is_ready),
+            archive_when=guard_rule("archive_when", config.archive_when),
         )
         self.name = f"supervisor {scope.lease}"
-        self.term: Supervising | None = None
+        self.term: SupervisorTerm | None = None
         """None while this process does not lead."""
         self.counts = Counts()
-        self._watches = Watches(scope)
-        self.store: Store[Unstructured] = self._watches.objects
+        self._stores = SupervisorStores(scope)
+        self.store: Store[Unstructured] = self._stores.objects
         """All objects, also those of other partitions, with only the data that `KeptObjects` keeps."""
         self._adapter = adapter
         self._placer = Placer(strategy, scope.rules, self.scope.weight_of)
         self._archiver = archiver
         self._connect = connect
-        self._around = surroundings
+        self._environment = surroundings
         self._metrics = metrics
-        self._began = asyncio.Event()
+        self._started = asyncio.Event()
         self._stopping = False
         self._elector: Elector | None = None
-        self._knowing: Knowing | None = None
-        self._figuring: Figuring | None = None
+        self._informers: Informers | None = None
+        self._figure_collector: FigureCollector | None = None
 
     def setup(self, manager: Manager) -> None:
         """Add the supervisor to the manager; services added later start when executors and objects are listed."""
@@ -103,17 +103,17 @@ class Supervisor:
 
     async def wait_synced(self) -> None:
         """Wait until executors and objects are listed, whether or not this process leads."""
-        await self._began.wait()
-        assert self._knowing is not None
-        await self._knowing.wait_synced()
+        await self._started.wait()
+        assert self._informers is not None
+        await self._informers.wait_synced()
 
     def not_ready(self) -> str | None:
         """Return, for readiness, why executors, objects or partitions are not known yet; None if they are."""
-        return f"{self.name} has not started" if self._knowing is None else self._knowing.not_ready()
+        return f"{self.name} has not started" if self._informers is None else self._informers.not_ready()
 
-    def leading(self) -> bool:
+    def is_leader(self) -> bool:
         """Return whether this process leads now."""
-        return self._elector is not None and self._elector.leading()
+        return self._elector is not None and self._elector.is_leader()
 
     def stop(self) -> None:
         """End `run`: it waits for the calls in progress and releases the Lease."""
@@ -127,14 +127,14 @@ class Supervisor:
 
     def dry_run(self, request: Request) -> Explanation | None:
         """Explain the executor that the object would get now; None also before the start. See `Standby.dry_run`."""
-        return None if self._knowing is None else self._knowing.standby.dry_run(request)
+        return None if self._informers is None else self._informers.cache.dry_run(request)
 
     def figures(self) -> Figures | None:
         """Return the state now, for metrics; None before the first lists are complete."""
-        knowing = self._knowing
-        if knowing is None or self._figuring is None or not knowing.synced:
+        knowing = self._informers
+        if knowing is None or self._figure_collector is None or not knowing.synced:
             return None
-        found = self._figuring.figures()
+        found = self._figure_collector.figures()
         if knowing.table is not None and knowing.table.tables.confirmed is not None:
             found = replace(found, table_version=knowing.table.tables.confirmed.version)
         if self.term is None or (archive := self.term.archive) is None:
@@ -144,8 +144,8 @@ class Supervisor:
     async def run(self) -> None:
         """Watch, and take part in the election, until stopped. Raises only on a defect in situate."""
         client, elections = self._connect(), self._connect()
-        scope, around, watches = self.scope, self._around, self._watches
-        knowing = self._knowing = Knowing(
+        scope, around, watches = self.scope, self._environment, self._stores
+        knowing = self._informers = Informers(
             scope,
             self.config,
             self._adapter,
@@ -157,9 +157,9 @@ class Supervisor:
             around.rng,
             lambda: self.term,
         )
-        watches.own_lease.on_change(self._lease_changed)
-        self._figuring = Figuring(knowing.standby, scope.sizing, around.now)
-        self._began.set()
+        watches.own_lease.on_change(self._handle_lease_change)
+        self._figure_collector = FigureCollector(knowing.cache, scope.sizing, around.now)
+        self._started.set()
         recorder = EventRecorder(client, COMPONENT, scope.identity, wall_clock=around.wall, rng=around.rng)
         if knowing.table is not None:
             knowing.table.record = recorder.record
@@ -171,7 +171,7 @@ class Supervisor:
 
         async def lead(leadership: Leadership) -> None:
             await knowing.wait_synced()
-            await self._lead(leadership, client, knowing, recorder.record)
+            await self._run_term(leadership, client, knowing, recorder.record)
 
         elector = self._elector = Elector(
             elections,
@@ -200,26 +200,31 @@ class Supervisor:
             await client.close()
             await elections.close()
 
-    async def _lead(self, leadership: Leadership, client: Client, knowing: Knowing, record: Record) -> None:
+    async def _run_term(self, leadership: Leadership, client: Client, knowing: Informers, record: RecordEvent) -> None:
         """Run one term."""
         scope, table = self.scope, knowing.table
-        number, known = self._term(leadership, knowing.highest_term()), knowing.listing.views.get
+        number, known = self._term_number(leadership, knowing.highest_term()), knowing.index.views.get
         sender = Sender(client, scope, self._adapter, leadership, number, knowing.learn, known, self.counts)
         if table is not None:
             table.begin_term()
-        term = self.term = Supervising(
-            knowing.standby, sender, self._archiver, record, self._around, knowing.relist, self._metrics
+        term = self.term = SupervisorTerm(
+            knowing.cache, sender, self._archiver, record, self._environment, knowing.relist, self._metrics
         )
         every_s = self.config.requeue_delay
-        reporting = Reporting(
-            sender, scope.lease, lambda: self._report(leadership, term), table, every_s, knowing.known
+        reporting = StatusReporter(
+            sender,
+            scope.lease,
+            lambda: self._build_report(leadership, term),
+            table,
+            every_s,
+            knowing.wait_objects_listed,
         )
         try:
             await term.run(reporting.run())
         finally:
             self.term = None
 
-    def _term(self, leadership: Leadership, highest: int) -> int:
+    def _term_number(self, leadership: Leadership, highest: int) -> int:
         """Return the term of the Lease.
 
         If the Lease was deleted, its terms start again. The term is then 1 above the highest term on objects.
@@ -231,7 +236,7 @@ class Supervisor:
         )
         return min(highest + 1, LARGEST)
 
-    def _report(self, leadership: Leadership, term: Supervising) -> SupervisorReport:
+    def _build_report(self, leadership: Leadership, term: SupervisorTerm) -> SupervisorReport:
         """Return the report, with the term of the Lease; the term written on objects may be higher."""
         found = self.figures()
         assert found is not None, "a process leads only after the first listings"
@@ -246,7 +251,7 @@ class Supervisor:
             write_refused=self.counts.refusal,
         )
 
-    def _lease_changed(self, _: Lease | None, __: Lease | None) -> None:
+    def _handle_lease_change(self, _: Lease | None, __: Lease | None) -> None:
         """Wake the candidate at each change of the Lease, so that it takes over as early as possible."""
-        if self._elector is not None and not self._elector.leading():
+        if self._elector is not None and not self._elector.is_leader():
             self._elector.wake()

@@ -10,7 +10,7 @@ from situate.sharding.model.errors import RuleFailed
 from situate.sharding.model.object_view import ObjectView
 
 
-def weighing(weight_of: Callable[[ObjectView], int]) -> Callable[[ObjectView], int]:
+def guard_weight(weight_of: Callable[[ObjectView], int]) -> Callable[[ObjectView], int]:
     """Wrap the user's weight function; an object on which it fails counts 1."""
     log = structlog.get_logger()
 
@@ -26,7 +26,7 @@ def weighing(weight_of: Callable[[ObjectView], int]) -> Callable[[ObjectView], i
     return weigh
 
 
-def asking(name: str, rule: Callable[[ObjectView], bool]) -> Callable[[ObjectView], bool]:
+def guard_rule(name: str, rule: Callable[[ObjectView], bool]) -> Callable[[ObjectView], bool]:
     """Wrap the user's rule; if the rule raises, the wrapper raises `RuleFailed`."""
 
     def ask(view: ObjectView) -> bool:

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from situate.sim.spot.cluster.shapes import NAMESPACE, pod_document
-from situate.sim.spot.cluster.world import Birth, World
-from situate.sim.spot.results.account import Cause
-from situate.sim.timeline import Due
+from situate.sim.spot.cluster.world import PodCreation, SpotWorld
+from situate.sim.spot.results.account import EndCause
+from situate.sim.timeline import ScheduledCall
 from situate.spot.model.pods_nodes_workloads import ON_DEMAND, Owner, PodFacts
 from situate.spot.workloads.deletion_cost import removal_order
 from situate.spot.workloads.owners import Controller, ReplicaSetFacts
@@ -35,16 +35,16 @@ class Template:
 
 @dataclass(slots=True)
 class Controllers:
-    world: World
+    world: SpotWorld
     templates: dict[str, Template] = field(default_factory=dict)
     """Templates by UID of the workload."""
-    _due: dict[str, Due] = field(default_factory=dict)
+    _due: dict[str, ScheduledCall] = field(default_factory=dict)
     _documents: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.world.on_pods = self.touch
+        self.world.on_pods = self.queue_reconcile
 
-    def fork(self, world: World) -> Controllers:
+    def fork(self, world: SpotWorld) -> Controllers:
         return Controllers(world, self.templates, {}, self._documents)
 
     def add(self, kind: str, name: str, replicas: int, on_demand: str | None, template: Template) -> None:
@@ -63,19 +63,19 @@ class Controllers:
         )
         self.world.owners[owner.uid] = owner
         self.templates[owner.uid] = template
-        self.world.account.resize(self.world.now, template.app, replicas)
+        self.world.account.change_replicas(self.world.now, template.app, replicas)
         if not stateful:
-            self._replica_set(owner, replicas)
-        self.touch(owner.uid)
+            self._put_replica_set(owner, replicas)
+        self.queue_reconcile(owner.uid)
 
     def scale(self, uid: str, replicas: int) -> None:
         world, owner = self.world, self.world.owners[uid]
-        world.account.resize(world.now, self.templates[uid].app, replicas - owner.replicas)
+        world.account.change_replicas(world.now, self.templates[uid].app, replicas - owner.replicas)
         world.owners[uid] = replace(owner, replicas=replicas)
-        current = _set_uid(owner)
+        current = _replica_set_uid(owner)
         if current in world.replica_sets:
             world.replica_sets[current] = replace(world.replica_sets[current], replicas=replicas)
-        self.touch(uid)
+        self.queue_reconcile(uid)
         world.on_change()
 
     def roll_out(self, uid: str) -> None:
@@ -85,17 +85,17 @@ class Controllers:
         owner = replace(owner, revision=f"r{number}", rolling=True)
         self.world.owners[uid] = owner
         if not owner.stateful:
-            self._replica_set(owner, 0)
-        self.touch(uid)
+            self._put_replica_set(owner, 0)
+        self.queue_reconcile(uid)
         self.world.on_change()
 
-    def touch(self, uid: str) -> None:
+    def queue_reconcile(self, uid: str) -> None:
         """Reconcile the workload soon."""
         if uid not in self._due:
-            self._due[uid] = self.world.timeline.after(self.world.delays.create_s, partial(self._reconcile, uid))
+            self._due[uid] = self.world.timeline.call_after(self.world.delays.create_s, partial(self._reconcile, uid))
 
-    def _replica_set(self, owner: Owner, replicas: int) -> None:
-        uid = _set_uid(owner)
+    def _put_replica_set(self, owner: Owner, replicas: int) -> None:
+        uid = _replica_set_uid(owner)
         of = Controller("apps/v1", owner.kind, owner.name, owner.uid)
         number = int(owner.revision.removeprefix("r"))
         facts = ReplicaSetFacts(uid, of, NAMESPACE, f"{owner.name}-{owner.revision}", replicas, owner.revision, number)
@@ -105,27 +105,29 @@ class Controllers:
         del self._due[uid]
         owner = self.world.owners[uid]
         if owner.stateful:
-            self._stateful_set(owner)
+            self._reconcile_stateful_set(owner)
             return
-        self._deployment(owner)
+        self._reconcile_deployment(owner)
         for each in [
             each for each in self.world.replica_sets.values() if each.controller and each.controller.uid == uid
         ]:
-            self._fill(self.world.owners[uid], each)
+            self._fill_replica_set(self.world.owners[uid], each)
 
-    def _fill(self, owner: Owner, replica_set: ReplicaSetFacts) -> None:
+    def _fill_replica_set(self, owner: Owner, replica_set: ReplicaSetFacts) -> None:
         world = self.world
         active = [pod for pod in world.pods_of(owner.uid) if pod.active]
         own = [pod for pod in active if pod.controller == replica_set.uid]
         for _ in range(replica_set.replicas - len(own)):
-            world.create(self._birth(owner, "ReplicaSet", replica_set.name, replica_set.uid, replica_set.revision))
+            world.create(
+                self._pod_creation(owner, "ReplicaSet", replica_set.name, replica_set.uid, replica_set.revision)
+            )
         surplus = len(own) - replica_set.replicas
         if surplus > 0:
-            cause = Cause.SCALED if replica_set.revision == owner.revision else Cause.ROLLOUT
+            cause = EndCause.SCALED if replica_set.revision == owner.revision else EndCause.ROLLOUT
             for victim in removal_order(own, active, world.now)[:surplus]:
                 world.delete(victim.uid, cause)
 
-    def _birth(self, owner: Owner, kind: str, name: str, uid: str, revision: str, pod: str = "") -> Birth:
+    def _pod_creation(self, owner: Owner, kind: str, name: str, uid: str, revision: str, pod: str = "") -> PodCreation:
         template = self.templates[owner.uid]
         key = f"{uid}/{revision}/{pod}"
         if key not in self._documents:
@@ -135,9 +137,9 @@ class Controllers:
             document = pod_document(reference, labels, template.spec, template.grace_s)
             document["metadata"].update({"name": pod} if pod else {"generateName": f"{name}-"})
             self._documents[key] = document
-        return Birth(owner, template.app, uid, self._documents[key], f"{uid}/{revision}", pod)
+        return PodCreation(owner, template.app, uid, self._documents[key], f"{uid}/{revision}", pod)
 
-    def _deployment(self, owner: Owner) -> None:
+    def _reconcile_deployment(self, owner: Owner) -> None:
         """Advance a rolling update within its surge and its maximum of missing pods."""
         if not owner.rolling:
             return
@@ -147,7 +149,7 @@ class Controllers:
             for key, each in world.replica_sets.items()
             if each.controller and each.controller.uid == owner.uid
         }
-        new = _set_uid(owner)
+        new = _replica_set_uid(owner)
         old = [key for key in sets if key != new]
         pods = [pod for pod in world.pods_of(owner.uid) if pod.active and pod.controller in sets]
         ready = dict.fromkeys(sets, 0)
@@ -168,7 +170,7 @@ class Controllers:
             for key in old:
                 del world.replica_sets[key]
 
-    def _stateful_set(self, owner: Owner) -> None:
+    def _reconcile_stateful_set(self, owner: Owner) -> None:
         """Create the lowest missing ordinal once the lower ones serve. Delete the highest surplus one first."""
         world = self.world
         present = {owner.ordinal(pod.key.name): pod for pod in world.pods_of(owner.uid)}
@@ -176,27 +178,27 @@ class Controllers:
             pod = present.get(ordinal)
             if pod is None:
                 name = f"{owner.name}-{ordinal}"
-                world.create(self._birth(owner, owner.kind, owner.name, owner.uid, owner.revision, name))
+                world.create(self._pod_creation(owner, owner.kind, owner.name, owner.uid, owner.revision, name))
                 return
             if pod.terminating or not pod.ready:
                 return
         over = [pod for ordinal, pod in present.items() if ordinal is not None and ordinal >= owner.replicas]
         if over:
-            world.delete(max(over, key=lambda pod: owner.ordinal(pod.key.name) or 0).uid, Cause.SCALED)
+            world.delete(max(over, key=lambda pod: owner.ordinal(pod.key.name) or 0).uid, EndCause.SCALED)
             return
-        self._roll_down(owner, list(present.values()))
+        self._delete_old_ordinal(owner, list(present.values()))
 
-    def _roll_down(self, owner: Owner, pods: Sequence[PodFacts]) -> None:
+    def _delete_old_ordinal(self, owner: Owner, pods: Sequence[PodFacts]) -> None:
         """Delete the highest ordinal of an old revision in a rollout, one at a time."""
         if not owner.rolling:
             return
         stale = [pod for pod in pods if pod.revision != owner.revision]
         if stale:
             highest = max(stale, key=lambda pod: owner.ordinal(pod.key.name) or 0)
-            self.world.delete(highest.uid, Cause.ROLLOUT)
+            self.world.delete(highest.uid, EndCause.ROLLOUT)
         else:
             self.world.owners[owner.uid] = replace(owner, rolling=False)
 
 
-def _set_uid(owner: Owner) -> str:
+def _replica_set_uid(owner: Owner) -> str:
     return f"{owner.uid}-{owner.revision}"

@@ -15,36 +15,36 @@ from typing import Final, Protocol
 _Z95: Final = NormalDist().inv_cdf(0.95)
 
 
-class Chance(Protocol):
+class GaussianSource(Protocol):
     """A source of random numbers, such as `random.Random`."""
 
     def gauss(self, mu: float, sigma: float) -> float: ...
 
 
-Chances = Callable[[str], Chance]
+GaussianSources = Callable[[str], GaussianSource]
 """Returns a source of random numbers for a name. Equal names give equal numbers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class LogNormalTime:
     """A log-normal time, like the starts of programs. It is never below 0."""
 
     median_s: float
     p95_s: float
 
-    def draw(self, chance: Chance) -> float:
+    def draw(self, chance: GaussianSource) -> float:
         sigma = math.log(self.p95_s / self.median_s) / _Z95 if self.p95_s > self.median_s > 0 else 0.0
         return self.median_s * math.exp(chance.gauss(0.0, sigma)) if sigma else self.median_s
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class NormalTime:
     """A normally distributed time, never below 0."""
 
     mean_s: float
     deviation_s: float = 0.0
 
-    def draw(self, chance: Chance) -> float:
+    def draw(self, chance: GaussianSource) -> float:
         return max(0.0, chance.gauss(self.mean_s, self.deviation_s)) if self.deviation_s else self.mean_s
 
 
@@ -52,9 +52,9 @@ class Around:
 class Delays:
     """Delays of one cluster, in seconds."""
 
-    start: Spread = Spread(25.0, 60.0)
+    start: LogNormalTime = LogNormalTime(25.0, 60.0)
     """From the binding to a node until a pod serves."""
-    node_start: Around = Around(75.0, 15.0)
+    node_start: NormalTime = NormalTime(75.0, 15.0)
     """From the request for a node until it accepts pods.
 
     The mean is the spec's. Its figures for pods that each wait for their own node (first of ten after 74 s, sixth after

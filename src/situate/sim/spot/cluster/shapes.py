@@ -15,7 +15,7 @@ from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import Pod
 from situate.objects.values.quantity import decode_quantity
 from situate.spot.admission.patch import Operation
-from situate.spot.admission.patch_check import applied
+from situate.spot.admission.patch_check import apply_operations
 from situate.spot.model.pods_nodes_workloads import (
     CAPACITY_LABEL,
     HOSTNAME,
@@ -27,11 +27,11 @@ from situate.spot.model.pods_nodes_workloads import (
 from situate.spot.workloads.owners import pod_facts
 
 NAMESPACE: Final = "shop"
-BARRED: Final = {"key": "aws-node-termination-handler/spot-itn", "effect": "NoSchedule"}
+TERMINATION_TAINT: Final = {"key": "aws-node-termination-handler/spot-itn", "effect": "NoSchedule"}
 """Taint of a node with a notice, as termination handlers set it."""
 _MEMORY_MIB: Final = 2048
 """Memory of one pod. Nodes have twice this memory for each pod that their CPUs can hold."""
-_TOLERATED: Final = tuple(
+_DEFAULT_TOLERATIONS: Final = tuple(
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     for key in ("not-ready", "unreachable")
 )
@@ -63,7 +63,7 @@ class NodeKind:
         amounts = {"cpu": str(self.slots), "memory": f"{2 * _MEMORY_MIB * self.slots}Mi", "pods": "110"}
         wire = {
             "metadata": {"name": name, "labels": labels},
-            "spec": {"taints": [BARRED] if barred else []},
+            "spec": {"taints": [TERMINATION_TAINT] if barred else []},
             "status": {"allocatable": amounts},
         }
         return msgspec.convert(wire, Node, dec_hook=decode_quantity)
@@ -86,13 +86,13 @@ class Shapes:
     def __init__(self) -> None:
         self._known: dict[tuple[str, bytes], Shape] = {}
 
-    def of(self, template: str, document: Mapping[str, Any], operations: Sequence[Operation]) -> Shape:
+    def shape_of(self, template: str, document: Mapping[str, Any], operations: Sequence[Operation]) -> Shape:
         """Return the shape of a pod. `template` identifies the document without the pod's name."""
         shared = [each for each in operations if not each["path"].startswith("/metadata/annotations")]
         key = template, msgspec.json.encode(shared)
         shape = self._known.get(key)
         if shape is None:
-            pod = msgspec.convert(applied(document, operations), Pod, dec_hook=decode_quantity)
+            pod = msgspec.convert(apply_operations(document, operations), Pod, dec_hook=decode_quantity)
             shape = Shape(len(self._known), pod, pod_facts(pod), HOSTNAME.encode() in key[1])
             self._known[key] = shape
         return shape
@@ -110,7 +110,7 @@ def pod_document(owner: Mapping[str, Any], labels: Mapping[str, str], spec: Mapp
         "spec": {
             "containers": [container],
             "terminationGracePeriodSeconds": int(grace_s),
-            "tolerations": [dict(each) for each in _TOLERATED],
+            "tolerations": [dict(each) for each in _DEFAULT_TOLERATIONS],
             **spec,
         },
     }

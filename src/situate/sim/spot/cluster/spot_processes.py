@@ -12,17 +12,17 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from situate.sim.spot.cluster.shapes import NAMESPACE
-from situate.sim.spot.cluster.world import Birth, World
+from situate.sim.spot.cluster.world import PodCreation, SpotWorld
 from situate.sim.spot.policies import Policy, Reaction
-from situate.sim.spot.results.account import Cause
-from situate.sim.timeline import Due
-from situate.spot.admission.admit import LiveRead, NeedsRead, PodRequest, View, admit
+from situate.sim.spot.results.account import EndCause
+from situate.sim.timeline import ScheduledCall
+from situate.spot.admission.admit import AdmissionView, LiveRead, NeedsRead, PodRequest, admit
 from situate.spot.admission.ledger import Ledger
 from situate.spot.admission.patch import Operation
-from situate.spot.capacity.free_capacity import Room
+from situate.spot.capacity.free_capacity import FreeCapacity
 from situate.spot.config.settings import ReturnSettings, SpotSettings
 from situate.spot.model.actions import (
-    BY_POLICY,
+    POLICY_REASONS,
     Action,
     Delete,
     Evict,
@@ -33,9 +33,9 @@ from situate.spot.model.actions import (
 )
 from situate.spot.model.pods_nodes_workloads import Capacity, PodFacts
 from situate.spot.model.policy_limits import Limits
-from situate.spot.rebalance.decide import Situation, State, decide
-from situate.spot.rebalance.node_termination import avoided
-from situate.spot.workloads.on_demand_target import Rules
+from situate.spot.rebalance.decide import ClusterView, State, decide
+from situate.spot.rebalance.node_termination import nodes_to_avoid
+from situate.spot.workloads.on_demand_target import TargetRules
 
 _QUIET_POLL_S: Final = 60.0
 _SOONEST_S: Final = 1.0
@@ -57,10 +57,10 @@ def settings_of(policy: Policy, *, autoscaling: bool, start_s: float) -> SpotSet
 
 
 @dataclass(slots=True)
-class SimulatedRoom(Room):
+class SimulatedCapacity(FreeCapacity):
     """Free capacity, answered by the simulated cluster's scheduler."""
 
-    world: World
+    world: SpotWorld
 
     def fits(
         self,
@@ -74,43 +74,43 @@ class SimulatedRoom(Room):
 
 
 @dataclass(slots=True)
-class Ours:
+class SimulatedSpot:
     """spot in a simulated world. It admits pods, and decides once it is woken."""
 
-    world: World
+    world: SpotWorld
     settings: SpotSettings
     reacts: bool
     """Whether it reacts to nodes that end."""
-    rules: Rules
+    rules: TargetRules
     limits: Limits
     state: State = field(default_factory=State)
     ledger: Ledger = field(default_factory=Ledger.empty)
-    _due: Due | None = None
+    _due: ScheduledCall | None = None
     _decided_at: float = -math.inf
 
     @classmethod
-    def installed(cls, world: World, settings: SpotSettings, reacts: bool) -> Ours:
+    def install(cls, world: SpotWorld, settings: SpotSettings, reacts: bool) -> SimulatedSpot:
         return cls(world, settings, reacts, settings.rules(), settings.limits())
 
     def __post_init__(self) -> None:
         self.world.admit = self.admit
         self.world.on_change = self.wake
 
-    def fork(self, world: World) -> Ours:
+    def fork(self, world: SpotWorld) -> SimulatedSpot:
         return replace(self, world=world, _due=None)
 
-    def admit(self, birth: Birth, token: str) -> Sequence[Operation]:
+    def admit(self, birth: PodCreation, token: str) -> Sequence[Operation]:
         """Return the operations on a new pod."""
         world = self.world
         cluster = world.cluster()
-        doomed = avoided(cluster.nodes.values())
-        view = View(cluster, self.settings.admission(1, doomed), self.state.memories)
+        doomed = nodes_to_avoid(cluster.nodes.values())
+        view = AdmissionView(cluster, self.settings.admission_settings(1, doomed), self.state.memories)
         request = PodRequest(NAMESPACE, birth.document)
         answered = admit(request, view, self.ledger, world.now, token)
         if isinstance(answered, NeedsRead):
             replica_set = cluster.replica_sets.get(birth.controller)
             pods = tuple(pod for pod in world.pods_of(birth.owner.uid) if pod.controller == birth.controller)
-            live = View(cluster, view.settings, view.memories, LiveRead(birth.owner, replica_set, pods))
+            live = AdmissionView(cluster, view.settings, view.memories, LiveRead(birth.owner, replica_set, pods))
             answered = admit(request, live, self.ledger, world.now, token)
         assert not isinstance(answered, NeedsRead), "admission requests a second live read"
         answer, self.ledger = answered
@@ -125,7 +125,7 @@ class Ours:
             if self._due.call is not None and self._due.when <= when:
                 return
             self._due.cancel()
-        self._due = self.world.timeline.at(when, self._decide)
+        self._due = self.world.timeline.call_at(when, self._decide)
 
     def _decide(self) -> None:
         world = self.world
@@ -133,30 +133,30 @@ class Ours:
         cluster = world.cluster()
         for slot in list(self.ledger.reservations):
             pods = [pod for pod in world.pods_of(slot.owner) if pod.revision == slot.revision]
-            self.ledger = self.ledger.settled(slot, pods, world.now)
-        situation = Situation(cluster, SimulatedRoom(world), self.rules, self.limits)
+            self.ledger = self.ledger.without_settled_entries(slot, pods, world.now)
+        situation = ClusterView(cluster, SimulatedCapacity(world), self.rules, self.limits)
         decision = decide(self.state, situation, world.now)
         self.state = decision.state
         for action in decision.actions:
-            self._act(action)
+            self._perform(action)
         if decision.requeue_after is not None:
             quiet = 0.0 if decision.wave and self.reacts else _QUIET_POLL_S
             self._decide_at(world.now + max(quiet, _END_SOONEST_S, decision.requeue_after))
 
-    def _act(self, action: Action) -> None:
+    def _perform(self, action: Action) -> None:
         pod = self.world.pods.get(action.uid)
         if pod is None or pod.facts.terminating:
             return
         match action:
             case SetCost(cost=cost):
-                self.world.mark(pod, cost=cost)
+                self.world.set_fields(pod, cost=cost)
             case ShortenTolerations(keys=keys, seconds=seconds):
                 shorter = tuple((key, seconds if key in keys else was) for key, was in pod.facts.evicting)
-                self.world.mark(pod, evicting=shorter)
+                self.world.set_fields(pod, evicting=shorter)
             case Evict() | Delete() | Release():
                 if action.reason in _FOR_WAVES and not self.reacts:
                     return
                 if isinstance(action, Release):
                     self.world.release(action.uid, action.deadline)
                 else:
-                    self.world.delete(action.uid, Cause.MOVED if action.reason in BY_POLICY else Cause.WAVE)
+                    self.world.delete(action.uid, EndCause.MOVED if action.reason in POLICY_REASONS else EndCause.WAVE)

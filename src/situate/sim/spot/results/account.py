@@ -11,7 +11,7 @@ from enum import StrEnum
 from situate.spot.model.pods_nodes_workloads import Capacity
 
 
-class Cause(StrEnum):
+class EndCause(StrEnum):
     """The cause of a pod's end."""
 
     LOST = "lost"
@@ -26,12 +26,12 @@ class Cause(StrEnum):
     SCALED = "scaled"
 
 
-RESTARTS = frozenset((Cause.LOST, Cause.DRAINED, Cause.WAVE, Cause.MOVED))
+RESTARTS = frozenset((EndCause.LOST, EndCause.DRAINED, EndCause.WAVE, EndCause.MOVED))
 """Causes that no user requested."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ServiceOutcome:
     """The result for one workload in one run."""
 
     replicas: int
@@ -46,14 +46,14 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class RunResult:
     """The result of one run."""
 
-    outcomes: dict[str, Outcome]
+    outcomes: dict[str, ServiceOutcome]
     """Results by workload."""
     cost: float
     """Cost as a share of the cost of all replicas on demand. It includes reserved headroom."""
-    endings: dict[Cause, int]
+    endings: dict[EndCause, int]
     ready: tuple[int, ...]
     """Number of serving pods of all workloads at the sample times."""
     on_demand: tuple[int, ...]
@@ -84,7 +84,7 @@ class _Service:
                     self.outage_s += seconds
 
 
-class Account:
+class SpotAccount:
     """Accounts for each change at its time."""
 
     def __init__(self, now: float, discount: float) -> None:
@@ -92,60 +92,60 @@ class Account:
         self._discount = discount
         self._services: dict[str, _Service] = {}
         self._running: Counter[Capacity] = Counter()
-        self._kept = 0
+        self._paid_places = 0
         self._paid = self._full_price = 0.0
         self._replicas = 0
         self._serving = 0
         self._history: list[tuple[float, int, int]] = [(now, 0, 0)]
         """Times of changes, with the number of serving pods and of pods on demand since then."""
-        self._endings: Counter[Cause] = Counter()
+        self._endings: Counter[EndCause] = Counter()
 
-    def fork(self, now: float) -> Account:
+    def fork(self, now: float) -> SpotAccount:
         """Return a new account that begins with the present state."""
-        twin = Account(now, self._discount)
+        twin = SpotAccount(now, self._discount)
         twin._services = {name: _Service(each.replicas, each.serving) for name, each in self._services.items()}
         twin._running = self._running.copy()
-        twin._kept = self._kept
+        twin._paid_places = self._paid_places
         twin._replicas, twin._serving = self._replicas, self._serving
         twin._history = [(now, self._serving, self.on_demand)]
         return twin
 
-    def resize(self, now: float, workload: str, change: int) -> None:
+    def change_replicas(self, now: float, workload: str, change: int) -> None:
         """Change the number of replicas of a workload."""
         self._pass_time(now)
         service = self._services.setdefault(workload, _Service(0, 0))
         service.replicas += change
         self._replicas += change
 
-    def serve(self, now: float, workload: str, change: int) -> None:
+    def change_serving(self, now: float, workload: str, change: int) -> None:
         """Change the number of serving pods of a workload."""
         self._pass_time(now)
         service = self._services[workload]
         service.serving += change
         service.least = min(service.least, service.serving)
         self._serving += change
-        self._note(now)
+        self._record_change(now)
 
-    def run(self, now: float, capacity: Capacity, change: int) -> None:
+    def change_running(self, now: float, capacity: Capacity, change: int) -> None:
         """Change the number of running pods, which are paid for."""
         self._pass_time(now)
         self._running[capacity] += change
-        self._note(now)
+        self._record_change(now)
 
-    def keep(self, now: float, places: int) -> None:
+    def set_paid_places(self, now: float, places: int) -> None:
         """Set the number of on-demand places that are paid for, used or not."""
         self._pass_time(now)
-        self._kept = places
+        self._paid_places = places
 
     @property
     def on_demand(self) -> int:
         """Return the number of pods that run on demand now."""
         return self._running[Capacity.ON_DEMAND]
 
-    def ended(self, cause: Cause) -> None:
+    def count_end(self, cause: EndCause) -> None:
         self._endings[cause] += 1
 
-    def _note(self, now: float) -> None:
+    def _record_change(self, now: float) -> None:
         self._history.append((now, self._serving, self.on_demand))
 
     def _pass_time(self, now: float) -> None:
@@ -156,21 +156,21 @@ class Account:
         for service in self._services.values():
             service.pass_time(seconds)
         running = self._running
-        on_demand = max(running[Capacity.ON_DEMAND], self._kept)
+        on_demand = max(running[Capacity.ON_DEMAND], self._paid_places)
         self._paid += seconds * (on_demand + (1 - self._discount) * running[Capacity.SPOT])
         self._full_price += seconds * self._replicas
 
-    def close(self, now: float, samples: Sequence[float]) -> Played:
+    def close(self, now: float, samples: Sequence[float]) -> RunResult:
         """Close the account. `samples` are seconds since the beginning, ascending."""
         self._pass_time(now)
         outcomes = {
-            name: Outcome(each.replicas, each.outage_s, each.half_s, each.short, each.least)
+            name: ServiceOutcome(each.replicas, each.outage_s, each.half_s, each.short, each.least)
             for name, each in self._services.items()
         }
         cost = self._paid / self._full_price if self._full_price else 0.0
         times = [when for when, _, _ in self._history]
         found = [self._history[bisect_right(times, self._began + sample) - 1] for sample in samples]
-        return Played(
+        return RunResult(
             outcomes,
             cost,
             dict(self._endings),

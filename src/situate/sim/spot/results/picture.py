@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from situate.objects.values.counts import counted
+from situate.objects.values.counts import format_count
 from situate.objects.values.durations import format_duration
-from situate.sim.spot.results.report import Band, Report
-from situate.sim.spot.scenarios import Scenario, Wave
+from situate.sim.spot.results.report import Band, PolicyReport
+from situate.sim.spot.scenarios import SpotScenario, Wave
 
 _WIDTH, _LEFT, _RIGHT, _BETWEEN = 1120, 62, 26, 34
 _WAVE_WIDTHS = (430, 290)
@@ -76,7 +76,7 @@ class _Axes:
         return self.top + _CHART * (1 - pods / self.most)
 
 
-def columns(scenario: Scenario) -> list[Column]:
+def columns(scenario: SpotScenario) -> list[Column]:
     """Return the periods: the first wave, the last one if it is separate, and the whole time.
 
     If a wave takes most of the time, return the whole time only.
@@ -93,7 +93,7 @@ def columns(scenario: Scenario) -> list[Column]:
     return [*found, Column("the whole time", 0.0, scenario.duration_s)]
 
 
-def sample_times(scenario: Scenario) -> list[float]:
+def sample_times(scenario: SpotScenario) -> list[float]:
     """Return the sample times of a picture, ascending. They are closer within the column of a wave."""
     found: set[float] = set()
     for each in columns(scenario):
@@ -101,7 +101,7 @@ def sample_times(scenario: Scenario) -> list[float]:
     return sorted(found)
 
 
-def picture(title: str, scenario: Scenario, reports: Sequence[Report]) -> str:
+def render_picture(title: str, scenario: SpotScenario, reports: Sequence[PolicyReport]) -> str:
     """Return one SVG document."""
     wanted = sum(app.replicas for app in scenario.apps)
     highest = max((max(each.ready.high, default=0) for each in reports), default=0)
@@ -110,7 +110,7 @@ def picture(title: str, scenario: Scenario, reports: Sequence[Report]) -> str:
     height = _TOP + panel * len(reports) + _FOOT
     pods = ", ".join(f"{app.kind} of {app.replicas}" for app in scenario.apps)
     runs = reports[0].runs if reports else 0
-    about = f"{pods} · {format_duration(scenario.duration_s)} · {counted(runs, 'run')} of each policy"
+    about = f"{pods} · {format_duration(scenario.duration_s)} · {format_count(runs, 'run')} of each policy"
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
         f'viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}">',
@@ -128,7 +128,7 @@ def picture(title: str, scenario: Scenario, reports: Sequence[Report]) -> str:
     for number, each in enumerate(reports):
         top = _TOP + number * panel
         lines.append(f'<text class="policy" x="{_LEFT}" y="{top + 18}">{escape(each.policy)}</text>')
-        lines.append(f'<text x="{_LEFT}" y="{top + 35}">{escape(headline(each))}</text>')
+        lines.append(f'<text x="{_LEFT}" y="{top + 35}">{escape(report_headline(each))}</text>')
         middle = top + _HEAD + _CHART / 2
         turned = f'transform="translate({_LEFT - 40} {middle:.1f}) rotate(-90)"'
         lines.append(f'<text class="small" text-anchor="middle" {turned}>{_PODS}</text>')
@@ -139,7 +139,7 @@ def picture(title: str, scenario: Scenario, reports: Sequence[Report]) -> str:
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def headline(report: Report) -> str:
+def report_headline(report: PolicyReport) -> str:
     """Return the main numbers: means over the runs, for all workloads together."""
     service = report.together
     return (
@@ -187,7 +187,7 @@ def _brackets(axes: _Axes, shown: Sequence[Column]) -> Iterator[str]:
             yield f'<text class="small" {where}>{each.mark}</text>'
 
 
-def _chart(axes: _Axes, scenario: Scenario, report: Report, wanted: int) -> Iterator[str]:
+def _chart(axes: _Axes, scenario: SpotScenario, report: PolicyReport, wanted: int) -> Iterator[str]:
     left, right, bottom = axes.left, axes.right, axes.y(0)
     half = axes.y(wanted / 2)
     yield f'<rect class="half" x="{left}" y="{half:.1f}" width="{right - left}" height="{bottom - half:.1f}"/>'

@@ -9,7 +9,7 @@ from math import ceil
 from statistics import fmean
 from typing import Any
 
-from situate.sim.spot.results.account import Played
+from situate.sim.spot.results.account import RunResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Distribution:
     most: float
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> Distribution:
+    def from_values(cls, values: Iterable[float]) -> Distribution:
         ranked = sorted(values)
         p5, p50, p95 = (ranked[max(0, ceil(share * len(ranked)) - 1)] for share in (0.05, 0.5, 0.95))
         return cls(fmean(ranked), ranked[0], p5, p50, p95, ranked[-1])
@@ -51,7 +51,7 @@ class Band:
     high: Sequence[int]
 
     @classmethod
-    def of(cls, runs: Sequence[Sequence[int]]) -> Band:
+    def from_runs(cls, runs: Sequence[Sequence[int]]) -> Band:
         moments = [sorted(each) for each in zip(*runs, strict=True)]
         last = len(runs) - 1
         low, middle, high = ([moment[round(share * last)] for moment in moments] for share in (0.05, 0.5, 0.95))
@@ -59,7 +59,7 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class PolicyReport:
     """The report of one policy."""
 
     policy: str
@@ -92,36 +92,36 @@ class Report:
         }
 
 
-def report(policy: str, played: Sequence[Played], samples: Sequence[float]) -> Report:
+def build_report(policy: str, played: Sequence[RunResult], samples: Sequence[float]) -> PolicyReport:
     """Build the report of a policy from at least one run."""
     names = list(played[0].outcomes)
     endings: Counter[str] = Counter()
     for run in played:
         endings.update({str(cause): count for cause, count in run.endings.items()})
-    return Report(
+    return PolicyReport(
         policy,
         len(played),
-        Distribution.of(run.cost for run in played),
-        Distribution.of(run.restarts for run in played),
+        Distribution.from_values(run.cost for run in played),
+        Distribution.from_values(run.restarts for run in played),
         Service(
-            Distribution.of(sum(each.outage_s for each in run.outcomes.values()) for run in played),
-            Distribution.of(sum(each.half_s for each in run.outcomes.values()) for run in played),
-            Distribution.of(sum(each.pod_s_short for each in run.outcomes.values()) for run in played),
-            Distribution.of(run.least_ready for run in played),
+            Distribution.from_values(sum(each.outage_s for each in run.outcomes.values()) for run in played),
+            Distribution.from_values(sum(each.half_s for each in run.outcomes.values()) for run in played),
+            Distribution.from_values(sum(each.pod_s_short for each in run.outcomes.values()) for run in played),
+            Distribution.from_values(run.least_ready for run in played),
         ),
         {
             name: Service(
-                Distribution.of(run.outcomes[name].outage_s for run in played),
-                Distribution.of(run.outcomes[name].half_s for run in played),
-                Distribution.of(run.outcomes[name].pod_s_short for run in played),
-                Distribution.of(run.outcomes[name].least_ready for run in played),
+                Distribution.from_values(run.outcomes[name].outage_s for run in played),
+                Distribution.from_values(run.outcomes[name].half_s for run in played),
+                Distribution.from_values(run.outcomes[name].pod_s_short for run in played),
+                Distribution.from_values(run.outcomes[name].least_ready for run in played),
             )
             for name in names
         },
         {cause: count / len(played) for cause, count in sorted(endings.items())},
         samples,
-        Band.of([run.ready for run in played]),
-        Band.of([run.on_demand for run in played]),
+        Band.from_runs([run.ready for run in played]),
+        Band.from_runs([run.on_demand for run in played]),
     )
 
 

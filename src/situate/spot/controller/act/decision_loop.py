@@ -15,17 +15,17 @@ from typing import Final
 import structlog
 
 from situate.spot.config.settings import SpotSettings
-from situate.spot.controller.act.apply import Acting
-from situate.spot.controller.act.attempt import Attempt, Outcome
-from situate.spot.controller.act.conditions import Conditions
-from situate.spot.controller.act.notify import Telling
-from situate.spot.controller.cooperative_steps import in_steps
-from situate.spot.controller.observe.constraints_watch import Around
-from situate.spot.controller.observe.free_capacity import Rooms
+from situate.spot.controller.act.apply import Applier
+from situate.spot.controller.act.attempt import Attempt, AttemptOutcome
+from situate.spot.controller.act.conditions import ConditionWriter
+from situate.spot.controller.act.notify import Notifier
+from situate.spot.controller.cooperative_steps import run_in_steps
+from situate.spot.controller.observe.constraints_watch import ConstraintInformers
+from situate.spot.controller.observe.free_capacity import CapacitySource
 from situate.spot.nodes.pool_stability import Pools
 from situate.spot.nodes.prices import NO_PRICES, Prices
-from situate.spot.rebalance.decide import Decision, Situation, State, deciding
-from situate.spot.workloads.cluster_objects import Cluster, Memory
+from situate.spot.rebalance.decide import ClusterView, Decision, State, decide_in_steps
+from situate.spot.workloads.cluster_objects import Cluster, WorkloadMemory
 
 SOONEST_S: Final = 1.0
 """Shortest time between two decisions, because changes come in bursts."""
@@ -33,114 +33,116 @@ END_SOONEST_S: Final = 0.1
 """Shortest time if a pod's deadline has come, so that pods that end soon after each other are handled at once."""
 LATEST_S: Final = 15.0
 """Longest time between two decisions without a change."""
-_NOT_KNOWN_S: Final = 1.0
+_READINESS_RETRY_S: Final = 1.0
 
 
-class Moving:
+class DecisionLoop:
     """Decision loop; `decision` is the latest decision."""
 
     def __init__(
         self,
         cluster: Callable[[], Cluster],
-        memories: MutableMapping[str, Memory],
-        around: Around,
-        rooms: Rooms,
+        memories: MutableMapping[str, WorkloadMemory],
+        around: ConstraintInformers,
+        rooms: CapacitySource,
         settings: Callable[[], SpotSettings],
         *,
         wall: Callable[[], float],
-        decided: Callable[[Decision, Situation], Generator[None, None, None]],
+        decided: Callable[[Decision, ClusterView], Generator[None, None, None]],
     ) -> None:
         """`cluster`: returns a copy that does not change. `memories`: used by admission and updated here.
 
-        `decided` processes each decision in steps.
+        `notify_decision` processes each decision in steps.
         """
         self.decision: Decision | None = None
         self._prices: Prices = NO_PRICES
-        self._decided_on = decided
-        self._recalled = self._state = State()
+        self._on_decision = decided
+        self._initial_state = self._state = State()
         self._cluster = cluster
         self._memories = memories
-        self._around = around
-        self._rooms = rooms
+        self._constraints = around
+        self._capacity = rooms
         self._settings = settings
         self._wall = wall
-        self._changed = asyncio.Event()
+        self._wake_event = asyncio.Event()
         self._log = structlog.get_logger()
         around.on_change(self.wake)
 
     def wake(self) -> None:
         """Wake the loop after a change."""
-        self._changed.set()
+        self._wake_event.set()
 
-    def reprice(self, prices: Prices) -> None:
+    def set_prices(self, prices: Prices) -> None:
         """Use these prices from now on."""
         self._prices = prices
         self.wake()
 
-    async def run(self, acting: Acting, telling: Telling, conditions: Conditions, pools: Pools) -> None:
+    async def run(self, acting: Applier, telling: Notifier, conditions: ConditionWriter, pools: Pools) -> None:
         """Run as a task of the leader. Starts with the memory that admission uses and with `pools`, and nothing else of
         an earlier term."""
-        self._recalled = State(pools=pools)
-        self._state = self._recalled
+        self._initial_state = State(pools=pools)
+        self._state = self._initial_state
         self.decision = None
         async with asyncio.TaskGroup() as group:
             while True:
-                await self._everything_known()
-                await in_steps(self._rooms.placing())
-                self._changed.clear()
-                await self._around.look()
-                situation, begun = self._situation(), asyncio.get_running_loop().time()
-                decision = await self._decided(situation)
+                await self._wait_until_known()
+                await run_in_steps(self._capacity.add_pods_in_steps())
+                self._wake_event.clear()
+                await self._constraints.read_lease_holders()
+                situation, begun = self._cluster_view(), asyncio.get_running_loop().time()
+                decision = await self._decide(situation)
                 if decision is None:
                     await asyncio.sleep(LATEST_S)
                     continue
                 self.decision = decision
-                telling.decided(decision)
-                acting.begin(decision.actions, decision, situation, group)
+                telling.notify_decision(decision)
+                acting.apply(decision.actions, decision, situation, group)
                 group.create_task(conditions.write(decision), name="conditions of pods")
-                await in_steps(self._decided_on(decision, situation))
-                await self._rest(begun, decision.requeue_after)
+                await run_in_steps(self._on_decision(decision, situation))
+                await self._wait_for_change(begun, decision.requeue_after)
 
     @property
-    def moved_lately(self) -> int:
+    def recent_policy_moves(self) -> int:
         """Policy moves that count against the budget of the hour."""
         return len(self._state.moved_at)
 
-    def attempted(self, attempt: Attempt) -> None:
+    def record_attempt(self, attempt: Attempt) -> None:
         """Remove a move that was not made from the budget of the hour; it is tried again later."""
         memory = self._memories.get(attempt.action.owner)
-        if memory is None or memory.moved != attempt.action.uid or attempt.outcome is Outcome.DONE:
+        if memory is None or memory.moved != attempt.action.uid or attempt.outcome is AttemptOutcome.DONE:
             return
         counted = list(self._state.moved_at)
         if memory.moved_at in counted:
             counted.remove(memory.moved_at)
             self._state = replace(self._state, moved_at=tuple(counted))
 
-    def _situation(self) -> Situation:
+    def _cluster_view(self) -> ClusterView:
         settings, cluster = self._settings(), self._cluster()
-        return Situation(
+        return ClusterView(
             cluster,
-            self._rooms.room(cluster.nodes),
+            self._capacity.capacity_for_decision(cluster.nodes),
             settings.rules(),
             settings.limits(),
-            self._around.surroundings(),
+            self._constraints.current_constraints(),
             self._prices,
         )
 
-    async def _decided(self, situation: Situation) -> Decision | None:
+    async def _decide(self, situation: ClusterView) -> Decision | None:
         """Decide; None after an unexpected exception: nothing is moved then, and admission keeps its leader."""
         before = dict(self._memories)
         try:
-            decision = await in_steps(deciding(replace(self._state, memories=before), situation, self._wall()))
+            decision = await run_in_steps(
+                decide_in_steps(replace(self._state, memories=before), situation, self._wall())
+            )
         except Exception as defect:
             self._log.error("unexpected error of a decision, retrying", exc_info=defect)
-            self._state = self._recalled
+            self._state = self._initial_state
             return None
         self._state = decision.state
-        self._remember(before, decision.state.memories)
+        self._store_memories(before, decision.state.memories)
         return decision
 
-    def _remember(self, before: Mapping[str, Memory], after: Mapping[str, Memory]) -> None:
+    def _store_memories(self, before: Mapping[str, WorkloadMemory], after: Mapping[str, WorkloadMemory]) -> None:
         """Store the memories. While the decision ran, workloads may have gone and policies may have changed."""
         for uid in before.keys() | after.keys():
             known, decided = self._memories.get(uid), after.get(uid)
@@ -153,26 +155,28 @@ class Moving:
             else:
                 self._memories[uid] = replace(decided, policy=known.policy)
 
-    async def _everything_known(self) -> None:
+    async def _wait_until_known(self) -> None:
         """Wait until all objects that may forbid a move are known."""
         told = ""
-        while (problem := self._not_known()) is not None:
+        while (problem := self._readiness_problem()) is not None:
             if problem != told:
                 self._log.warning("moves not started yet", error=problem)
                 told = problem
-            await asyncio.sleep(_NOT_KNOWN_S)
+            await asyncio.sleep(_READINESS_RETRY_S)
 
-    def _not_known(self) -> str | None:
-        storage = (each.not_ready() for each in self._rooms.storage)
-        return self._around.not_known() or next((problem for problem in storage if problem is not None), None)
+    def _readiness_problem(self) -> str | None:
+        storage = (each.not_ready() for each in self._capacity.storage)
+        return self._constraints.readiness_problem() or next(
+            (problem for problem in storage if problem is not None), None
+        )
 
-    async def _rest(self, begun: float, seconds: float | None) -> None:
+    async def _wait_for_change(self, begun: float, seconds: float | None) -> None:
         """Wait for a change, or until `seconds` after the start of the decision; at least for a short time."""
         loop = asyncio.get_running_loop()
         longest = LATEST_S if seconds is None else min(LATEST_S, begun + seconds - loop.time())
         await asyncio.sleep(max(END_SOONEST_S, min(SOONEST_S, longest)))
         try:
             async with asyncio.timeout(max(0.0, longest - SOONEST_S)):
-                await self._changed.wait()
+                await self._wake_event.wait()
         except TimeoutError:
             return

@@ -26,33 +26,33 @@ from situate.spot.nodes.capacity_label import capacity_patch
 _AGAIN_S: Final = 5.0
 
 
-class Labelling:
+class NodeLabeller:
     """Labelling of nodes; `run` is a task of the leader and does nothing while the setting is off."""
 
     def __init__(self, nodes: Store[Node], settings: Callable[[], SpotSettings]) -> None:
         self._nodes = nodes
         self._settings = settings
-        self._changed = asyncio.Event()
+        self._wake_event = asyncio.Event()
         self._log = structlog.get_logger()
-        nodes.on_change(lambda _, __: self._changed.set())
+        nodes.on_change(lambda _, __: self._wake_event.set())
 
     def wake(self) -> None:
         """Wake the task after a change of the settings."""
-        self._changed.set()
+        self._wake_event.set()
 
     async def run(self, client: Client, actuator: Actuator) -> None:
         """Label nodes after each change. Writes of `client` raise a `Retriable` if this process does not lead."""
         while True:
-            self._changed.clear()
+            self._wake_event.clear()
             try:
-                await self._label(client, actuator)
+                await self._label_nodes(client, actuator)
             except (KubeError, Retriable) as problem:
                 self._log.warning("labelling of nodes failed, retrying", error=str(problem))
                 await asyncio.sleep(_AGAIN_S)
                 continue
-            await self._changed.wait()
+            await self._wake_event.wait()
 
-    async def _label(self, client: Client, actuator: Actuator) -> None:
+    async def _label_nodes(self, client: Client, actuator: Actuator) -> None:
         settings = self._settings()
         if not settings.label_nodes:
             return

@@ -18,12 +18,12 @@ from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import Pod
 from situate.objects.kinds.selectors import LabelSelector
 from situate.objects.resources import NAMESPACES, NODES, PODS
-from situate.spot.controller.observe.trimmed_objects import WORKLOADS, plain
+from situate.spot.controller.observe.trimmed_objects import WORKLOADS, to_plain_json
 from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import NodeFacts, Owner, PodFacts
 from situate.spot.nodes.node_signals import Signal
-from situate.spot.workloads.cluster_objects import Cluster, Memory, workload_of
-from situate.spot.workloads.on_demand_target import Namespace, Rules, participation
+from situate.spot.workloads.cluster_objects import Cluster, WorkloadMemory, workload_of
+from situate.spot.workloads.on_demand_target import Namespace, TargetRules, participation
 from situate.spot.workloads.owners import KINDS, owner_facts, pod_facts
 
 _AT_ONCE: Final = 8
@@ -31,16 +31,16 @@ _AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RecheckedWorkload:
     """A workload as read from the API server."""
 
     workload: Workload
     nodes: dict[str, NodeFacts]
     """The nodes of its pods."""
-    takes_part: bool
+    participates: bool
 
 
-class Again:
+class LiveRecheck:
     """Live reads from the API server."""
 
     def __init__(
@@ -56,14 +56,14 @@ class Again:
         self._table = table
         self._node_facts = node_facts
 
-    async def pod(self, namespace: str, name: str) -> Pod | None:
+    async def read_pod(self, namespace: str, name: str) -> Pod | None:
         """Read the pod; None if no pod has the name."""
         try:
             return await self._client.get(PODS, name, namespace)
         except NotFound:
             return None
 
-    async def workload(self, owner: Owner, rules: Rules, memory: Memory) -> Seen | None:
+    async def read_workload(self, owner: Owner, rules: TargetRules, memory: WorkloadMemory) -> RecheckedWorkload | None:
         """Read the workload and compute its target; None if it is gone. Raises the client's errors.
 
         The workload is read again after its pods. If it changed meanwhile, its controller has not observed the change
@@ -72,8 +72,8 @@ class Again:
         resource = WORKLOADS[owner.kind]
         try:
             before = await self._client.get(resource, owner.name, owner.namespace)
-            pods = await self._pods(owner, before.spec.selector)
-            nodes = await self._nodes({pod.node for pod in pods if pod.node})
+            pods = await self._read_pods(owner, before.spec.selector)
+            nodes = await self._read_nodes({pod.node for pod in pods if pod.node})
             said = (await self._client.get(NAMESPACES, owner.namespace)).metadata
             found = await self._client.get(resource, owner.name, owner.namespace)
         except NotFound:
@@ -85,12 +85,14 @@ class Again:
             for each in self._cluster.replica_sets.values()
             if each.controller is not None and each.controller.uid == owner.uid
         ]
-        now = owner_facts(plain(found), KINDS[owner.kind], self._table(), sets, self._cluster.nodes)
+        now = owner_facts(to_plain_json(found), KINDS[owner.kind], self._table(), sets, self._cluster.nodes)
         namespace = Namespace(owner.namespace, said.labels, said.annotations)
         cluster = Cluster(pods={owner.uid: pods}, namespaces={owner.namespace: namespace})
-        return Seen(workload_of(cluster, now, rules, memory), nodes, participation(now, namespace, rules).enabled)
+        return RecheckedWorkload(
+            workload_of(cluster, now, rules, memory), nodes, participation(now, namespace, rules).enabled
+        )
 
-    async def _nodes(self, names: Iterable[str]) -> dict[str, NodeFacts]:
+    async def _read_nodes(self, names: Iterable[str]) -> dict[str, NodeFacts]:
         """Read the nodes; missing nodes are left out."""
         lane = asyncio.Semaphore(_AT_ONCE)
 
@@ -104,13 +106,13 @@ class Again:
         found = await asyncio.gather(*(read(name) for name in sorted(names)))
         return {facts.name: facts for facts in found if facts is not None}
 
-    async def _pods(self, owner: Owner, selector: LabelSelector) -> tuple[PodFacts, ...]:
+    async def _read_pods(self, owner: Owner, selector: LabelSelector) -> tuple[PodFacts, ...]:
         """List by the workload's selector; the uids of controllers decide which pods belong to it."""
         labels = ",".join(f"{key}={value}" for key, value in sorted(selector.match_labels.items()))
         page = await self._client.list_all(PODS, owner.namespace, label_selector=labels)
-        return tuple(self._of(owner, map(pod_facts, page.items)))
+        return tuple(self._pods_of_owner(owner, map(pod_facts, page.items)))
 
-    def _of(self, owner: Owner, pods: Iterator[PodFacts]) -> Iterator[PodFacts]:
+    def _pods_of_owner(self, owner: Owner, pods: Iterator[PodFacts]) -> Iterator[PodFacts]:
         for pod in pods:
             if pod.former_owner == owner.uid:
                 yield pod

@@ -14,49 +14,54 @@ from dataclasses import dataclass
 
 from situate.objects.kinds.events import CoreEvent
 from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead
-from situate.spot.admission.ledger import ARRIVED_S, Ledger, Slot
+from situate.spot.admission.ledger import ARRIVAL_S, Ledger, Slot
 from situate.spot.workloads.owners import Controller
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused:
+class _RefusedCreate:
     needed: NeedsRead
     noted_at: float
 
 
-class Refusals:
-    """Refused creates; `noted` receives changes of Events, `run` is a task of the leader. Standbys record nothing."""
+class RefusedCreates:
+    """Refused creates; `observe_event` receives changes of Events, `run` is a task of the leader.
+
+    Standbys record nothing.
+    """
 
     def __init__(self, read: Callable[[NeedsRead], Awaitable[LiveRead]], clock: Callable[[], float]) -> None:
         """`clock`: the clock of the ledger."""
         self._read = read
         self._clock = clock
         self._running = False
-        self._waiting: dict[str, _Refused] = {}  # by uid of the ReplicaSet, the oldest first
-        self._some = asyncio.Event()
+        self._waiting: dict[str, _RefusedCreate] = {}  # by uid of the ReplicaSet, the oldest first
+        self._wake_event = asyncio.Event()
 
-    def noted(self, old: CoreEvent | None, new: CoreEvent | None) -> None:
-        if not self._running or new is None or (old is not None and _times(new) <= _times(old)):
+    def observe_event(self, old: CoreEvent | None, new: CoreEvent | None) -> None:
+        if not self._running or new is None or (old is not None and _occurrence_count(new) <= _occurrence_count(old)):
             return
         about = new.involved_object
-        self._note(NeedsRead(about.namespace, Controller("apps/v1", about.kind, about.name, about.uid)))
+        self._add_refusal(NeedsRead(about.namespace, Controller("apps/v1", about.kind, about.name, about.uid)))
 
     async def run(self, change: Callable[[Callable[[Ledger], Ledger]], None]) -> None:
         """Process refused creates. `change` applies a step to the current ledger. Ignores Events before the term."""
         self._running = True
         try:
             while True:
-                self._some.clear()
+                self._wake_event.clear()
                 while self._waiting:
                     refused = self._waiting.pop(next(iter(self._waiting)))
-                    await asyncio.sleep(refused.noted_at + ARRIVED_S - self._clock())
-                    await self._end(refused, change)
-                await self._some.wait()
+                    await asyncio.sleep(refused.noted_at + ARRIVAL_S - self._clock())
+                    await self._end_reservations(refused, change)
+                await self._wake_event.wait()
         finally:
             self._running = False
             self._waiting.clear()
 
-    async def _end(self, refused: _Refused, change: Callable[[Callable[[Ledger], Ledger]], None]) -> None:
+    async def _end_reservations(
+        self, refused: _RefusedCreate, change: Callable[[Callable[[Ledger], Ledger]], None]
+    ) -> None:
         live = await self._read(refused.needed)
         if live is UNREADABLE:
             return
@@ -64,20 +69,20 @@ class Refusals:
 
         def step(ledger: Ledger) -> Ledger:
             nonlocal younger
-            after, younger = without_refused(ledger, live, refused.noted_at)
+            after, younger = remove_refused_creates(ledger, live, refused.noted_at)
             return after
 
         change(step)
         if younger:
-            self._note(refused.needed)
+            self._add_refusal(refused.needed)
 
-    def _note(self, needed: NeedsRead) -> None:
+    def _add_refusal(self, needed: NeedsRead) -> None:
         """Record the ReplicaSet; if it is waiting already, the first record stays."""
-        self._waiting.setdefault(needed.controller.uid, _Refused(needed, self._clock()))
-        self._some.set()
+        self._waiting.setdefault(needed.controller.uid, _RefusedCreate(needed, self._clock()))
+        self._wake_event.set()
 
 
-def without_refused(ledger: Ledger, live: LiveRead, before: float) -> tuple[Ledger, bool]:
+def remove_refused_creates(ledger: Ledger, live: LiveRead, before: float) -> tuple[Ledger, bool]:
     """Remove entries older than `before` whose pods the ReplicaSet still lacks.
 
     Also return whether younger entries without pods are left; they need another read.
@@ -93,10 +98,10 @@ def without_refused(ledger: Ledger, live: LiveRead, before: float) -> tuple[Ledg
     ]
     old = sum(entry.decided_at < before for entry in open_entries)
     lacking = replica_set.replicas - sum(pod.active for pod in live.pods)
-    after = ledger.after_live_read(slot, replica_set.uid, live.pods, min(old, lacking))
+    after = ledger.without_refused_creates(slot, replica_set.uid, live.pods, min(old, lacking))
     return after, len(open_entries) > old and lacking > old
 
 
-def _times(event: CoreEvent) -> int:
+def _occurrence_count(event: CoreEvent) -> int:
     """Return how often the event has occurred."""
     return max(event.count, event.series.count if event.series is not None else 0, 1)

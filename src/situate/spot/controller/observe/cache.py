@@ -1,7 +1,7 @@
 """Facts of every object, updated from the stores, so that a decision finds them ready.
 
 Admission uses `cluster`, which holds these maps without a copy. The decision loop runs in steps, on the copy from
-`now`.
+`snapshot`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from situate.objects.kinds.config_maps import Namespace as NamespaceObject
 from situate.objects.kinds.events import CoreEvent
 from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import Pod
-from situate.spot.controller.observe.informers import Watched
-from situate.spot.controller.observe.trimmed_objects import SlimReplicaSet, Workload, plain
+from situate.spot.controller.observe.informers import Informers
+from situate.spot.controller.observe.trimmed_objects import SlimReplicaSet, WorkloadObject, to_plain_json
 from situate.spot.model.pods_nodes_workloads import NodeFacts, Owner, PodFacts, PodKey
 from situate.spot.nodes.node_signals import Signal, node_facts, occurrences
-from situate.spot.workloads.cluster_objects import NO_MEMORY, Cluster, Memory
+from situate.spot.workloads.cluster_objects import NO_MEMORY, Cluster, WorkloadMemory
 from situate.spot.workloads.constraints import named_nodes
 from situate.spot.workloads.on_demand_policy import Policy
-from situate.spot.workloads.on_demand_target import Namespace, Rules, resolved, stricter
+from situate.spot.workloads.on_demand_target import Namespace, TargetRules, resolve_target, stricter_policy
 from situate.spot.workloads.owners import (
     KINDS,
     Controller,
@@ -36,14 +36,14 @@ from situate.spot.workloads.owners import (
 )
 
 
-class Cache:
+class FactsCache:
     """Facts for decisions: `cluster` and `memories` change with the stores."""
 
     def __init__(
         self,
-        watched: Watched,
+        watched: Informers,
         table: Sequence[Signal],
-        rules: Rules,
+        rules: TargetRules,
         *,
         wall: Callable[[], float],
         nodes_changed: Callable[[], None] = lambda: None,
@@ -56,56 +56,58 @@ class Cache:
         self._table = table
         self._rules = rules
         self._wall = wall
-        self._nodes_changed = nodes_changed
-        self._policies_changed = policies_changed
-        self._watched = watched
+        self._on_nodes_change = nodes_changed
+        self._on_policies_change = policies_changed
+        self._informers = watched
         self._pods: dict[PodKey, PodFacts] = {}
         self._replica_sets: dict[str, ReplicaSetFacts] = {}
         self._owners: dict[str, Owner] = {}
         self._nodes: dict[str, NodeFacts] = {}
-        self._noticed: dict[str, float] = {}  # when each ending node was first seen to end
+        self._ending_since: dict[str, float] = {}  # when each ending node was first seen to end
         self._events: dict[str, dict[str, CoreEvent]] = {}  # that match a signal, by node and by their own name
         self._namespaces: dict[str, Namespace] = {}
-        self._naming: dict[str, tuple[frozenset[str], Workload, OwnerKind]] = {}  # nodes that workloads name, by uid
+        self._workloads_naming_nodes: dict[
+            str, tuple[frozenset[str], WorkloadObject, OwnerKind]
+        ] = {}  # nodes that workloads name, by uid
         self._sets_of: dict[str, set[str]] = defaultdict(set)  # uids of ReplicaSets, by uid of the workload
         self._by_owner = _PodsByOwner(self._sets_of)
-        self.memories: dict[str, Memory] = {}
+        self.memories: dict[str, WorkloadMemory] = {}
         self.policies: dict[str, Policy] = {}
         """Valid policies that must outlive this process, by uid of the workload."""
-        self._recorded: Mapping[str, Policy] = {}
+        self._recorded_policies: Mapping[str, Policy] = {}
         self.cluster = Cluster(self._owners, self._replica_sets, self._by_owner, self._nodes, self._namespaces)
-        watched.namespaces.store.on_change(self._namespace)
-        watched.nodes.store.on_change(self._node)
-        watched.node_events.store.on_change(self._node_event)
-        watched.replica_sets.store.on_change(self._replica_set)
+        watched.namespaces.store.on_change(self._on_namespace_change)
+        watched.nodes.store.on_change(self._on_node_change)
+        watched.node_events.store.on_change(self._on_node_event)
+        watched.replica_sets.store.on_change(self._on_replica_set_change)
         for kind, reflector in watched.workloads.items():
-            reflector.store.on_change(self._workload_of(KINDS[kind]))
-        watched.pods.store.on_change(self._pod)
+            reflector.store.on_change(self._workload_change_handler(KINDS[kind]))
+        watched.pods.store.on_change(self._on_pod_change)
 
-    def now(self) -> Cluster:
+    def snapshot(self) -> Cluster:
         """Return a copy of `cluster` that later changes do not affect."""
         return Cluster(
             dict(self._owners),
             dict(self._replica_sets),
-            self._by_owner.now(),
+            self._by_owner.snapshot(),
             dict(self._nodes),
             dict(self._namespaces),
         )
 
-    def reconfigure(self, table: Sequence[Signal], rules: Rules) -> None:
+    def reconfigure(self, table: Sequence[Signal], rules: TargetRules) -> None:
         """Apply new settings and recompute all facts that depend on them."""
         self._table, self._rules = table, rules
-        for event in self._watched.node_events.store.list():
-            self._node_event(None, event)
-        for node in self._watched.nodes.store.list():
-            self._node(node, node)
+        for event in self._informers.node_events.store.list():
+            self._on_node_event(None, event)
+        for node in self._informers.nodes.store.list():
+            self._on_node_change(node, node)
         for kind, reflector in self._workload_kinds():
             for workload in reflector.store.list():
                 self._put_owner(workload, kind)
 
-    def recall(self, recorded: Mapping[str, Policy]) -> None:
+    def recall_policies(self, recorded: Mapping[str, Policy]) -> None:
         """Take the last valid policies recorded by any leader: they apply where a value cannot be read."""
-        before, self._recorded = self._recorded, recorded
+        before, self._recorded_policies = self._recorded_policies, recorded
         for uid in recorded.keys() | before.keys():
             owner = self._owners.get(uid)
             if owner is not None and recorded.get(uid) != before.get(uid):
@@ -115,9 +117,9 @@ class Cache:
         """Return the current facts of a node, from the node and its Events."""
         name = node.metadata.name
         told = [each for event in self._events.get(name, {}).values() for each in occurrences(event)]
-        return node_facts(node, self._table, self._wall(), self._noticed.get(name), told)
+        return node_facts(node, self._table, self._wall(), self._ending_since.get(name), told)
 
-    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+    def _on_pod_change(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None:
             known = self._pods.pop(PodKey(old.metadata.namespace, old.metadata.name), None)
             if known is not None:
@@ -127,61 +129,63 @@ class Cache:
             self._pods[facts.key] = facts
             self._by_owner.add(facts)
 
-    def _replica_set(self, old: SlimReplicaSet | None, new: SlimReplicaSet | None) -> None:
+    def _on_replica_set_change(self, old: SlimReplicaSet | None, new: SlimReplicaSet | None) -> None:
         before = self._replica_sets.pop(old.metadata.uid, None) if old is not None else None
         if before is not None and before.controller is not None:
             self._sets_of[before.controller.uid].discard(before.uid)
         after = None
         if new is not None:
-            after = self._replica_sets[new.metadata.uid] = replica_set_facts(plain(new))
+            after = self._replica_sets[new.metadata.uid] = replica_set_facts(to_plain_json(new))
             if after.controller is not None:
                 self._sets_of[after.controller.uid].add(after.uid)
         for facts in (before, after):
             if facts is not None and facts.controller is not None:
-                self._forget_empty(facts.controller.uid)
-                self._by_owner.changed(facts.controller.uid)
+                self._forget_empty_owner(facts.controller.uid)
+                self._by_owner.invalidate(facts.controller.uid)
         if before is not None and after is None:
             self._by_owner.forget(before.uid)
         if after is not None and after.controller is not None:
-            self._read_again(after.controller, after.namespace)
+            self._refresh_workload(after.controller, after.namespace)
 
-    def _read_again(self, controller: Controller, namespace: str) -> None:
+    def _refresh_workload(self, controller: Controller, namespace: str) -> None:
         """Recompute the workload of a changed ReplicaSet."""
         kind = kind_of(controller, KINDS.values())
-        reflector = self._watched.workloads.get(kind.kind) if kind is not None else None
+        reflector = self._informers.workloads.get(kind.kind) if kind is not None else None
         if kind is None or reflector is None:
             return
         workload = reflector.store.get(controller.name, namespace)
         if workload is not None and workload.metadata.uid == controller.uid:
             self._put_owner(workload, kind)
 
-    def _forget_empty(self, owner: str) -> None:
+    def _forget_empty_owner(self, owner: str) -> None:
         if not self._sets_of.get(owner, True):
             del self._sets_of[owner]
 
-    def _workload_of(self, kind: OwnerKind) -> Callable[[Workload | None, Workload | None], None]:
-        def changed(old: Workload | None, new: Workload | None) -> None:
+    def _workload_change_handler(
+        self, kind: OwnerKind
+    ) -> Callable[[WorkloadObject | None, WorkloadObject | None], None]:
+        def changed(old: WorkloadObject | None, new: WorkloadObject | None) -> None:
             if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
                 self._owners.pop(old.metadata.uid, None)
-                self._naming.pop(old.metadata.uid, None)
+                self._workloads_naming_nodes.pop(old.metadata.uid, None)
                 self.memories.pop(old.metadata.uid, None)
-                self._keep(old.metadata.uid, None)
-                self._by_owner.changed(old.metadata.uid)
+                self._store_policy(old.metadata.uid, None)
+                self._by_owner.invalidate(old.metadata.uid)
             if new is not None:
                 self._put_owner(new, kind)
 
         return changed
 
-    def _put_owner(self, workload: Workload, kind: OwnerKind) -> None:
+    def _put_owner(self, workload: WorkloadObject, kind: OwnerKind) -> None:
         uid = workload.metadata.uid
         owned = [self._replica_sets[each] for each in sorted(self._sets_of.get(uid, ()))]
-        content = plain(workload)
+        content = to_plain_json(workload)
         owner = self._owners[uid] = owner_facts(content, kind, self._table, owned, self._nodes)
         names = named_nodes(template_spec(content))
         if names:
-            self._naming[uid] = (names, workload, kind)
+            self._workloads_naming_nodes[uid] = (names, workload, kind)
         else:
-            self._naming.pop(uid, None)
+            self._workloads_naming_nodes.pop(uid, None)
         self._remember_policy(owner)
 
     def _remember_policy(self, owner: Owner) -> None:
@@ -191,54 +195,54 @@ class Cache:
         has. Rule: P11.
         """
         namespace = self._namespaces.get(owner.namespace)
-        found = resolved(owner, namespace or Namespace(owner.namespace), self._rules)
+        found = resolve_target(owner, namespace or Namespace(owner.namespace), self._rules)
         memory = self.memories.get(owner.uid, NO_MEMORY)
         if found.faults:
-            policy = stricter(memory.policy, self._recorded.get(owner.uid), owner, self._rules)
+            policy = stricter_policy(memory.policy, self._recorded_policies.get(owner.uid), owner, self._rules)
         elif namespace is None and not found.annotated:
             return  # the namespace is not known yet and may set a policy
         else:
             policy = found.policy
         if policy != memory.policy:
             self.memories[owner.uid] = replace(memory, policy=policy)
-        self._keep(owner.uid, policy if found.faults or found.annotated else None)
+        self._store_policy(owner.uid, policy if found.faults or found.annotated else None)
 
-    def _keep(self, uid: str, policy: Policy | None) -> None:
+    def _store_policy(self, uid: str, policy: Policy | None) -> None:
         if self.policies.get(uid) == policy:
             return
         if policy is None:
             del self.policies[uid]
         else:
             self.policies[uid] = policy
-        self._policies_changed()
+        self._on_policies_change()
 
-    def _node(self, old: Node | None, new: Node | None) -> None:
+    def _on_node_change(self, old: Node | None, new: Node | None) -> None:
         if new is None:
             assert old is not None
             self._nodes.pop(old.metadata.name, None)
-            self._noticed.pop(old.metadata.name, None)
-            self._read_those_that_name(old.metadata.name)
-            self._nodes_changed()
+            self._ending_since.pop(old.metadata.name, None)
+            self._refresh_workloads_naming(old.metadata.name)
+            self._on_nodes_change()
             return
         name, facts = new.metadata.name, self.node_facts(new)
         if facts.ending:
-            self._noticed.setdefault(name, self._wall())
+            self._ending_since.setdefault(name, self._wall())
         else:
-            self._noticed.pop(name, None)
+            self._ending_since.pop(name, None)
         before = self._nodes.get(name)
         if before != facts:
             self._nodes[name] = facts
             if before is None or before.capacity is not facts.capacity:
-                self._read_those_that_name(name)
-            self._nodes_changed()
+                self._refresh_workloads_naming(name)
+            self._on_nodes_change()
 
-    def _read_those_that_name(self, node: str) -> None:
+    def _refresh_workloads_naming(self, node: str) -> None:
         """Recompute workloads that name the node: it came, went or changed its capacity, which may pin them."""
-        for names, workload, kind in tuple(self._naming.values()):
+        for names, workload, kind in tuple(self._workloads_naming_nodes.values()):
             if node in names:
                 self._put_owner(workload, kind)
 
-    def _node_event(self, old: CoreEvent | None, new: CoreEvent | None) -> None:
+    def _on_node_event(self, old: CoreEvent | None, new: CoreEvent | None) -> None:
         event = new or old
         assert event is not None
         name = event.involved_object.name
@@ -252,11 +256,11 @@ class Cache:
             of_node.pop(key, None)
         if not of_node:
             del self._events[name]
-        node = self._watched.nodes.store.get(name)
+        node = self._informers.nodes.store.get(name)
         if node is not None:
-            self._node(node, node)
+            self._on_node_change(node, node)
 
-    def _namespace(self, old: NamespaceObject | None, new: NamespaceObject | None) -> None:
+    def _on_namespace_change(self, old: NamespaceObject | None, new: NamespaceObject | None) -> None:
         if new is None:
             assert old is not None
             self._namespaces.pop(old.metadata.name, None)
@@ -272,8 +276,8 @@ class Cache:
                 if owner is not None:
                     self._remember_policy(owner)
 
-    def _workload_kinds(self) -> Iterator[tuple[OwnerKind, Reflector[Workload]]]:
-        for kind, reflector in self._watched.workloads.items():
+    def _workload_kinds(self) -> Iterator[tuple[OwnerKind, Reflector[WorkloadObject]]]:
+        for kind, reflector in self._informers.workloads.items():
             yield KINDS[kind], reflector
 
 
@@ -290,7 +294,7 @@ class _PodsByOwner(Mapping[str, Sequence[PodFacts]]):
         controller = pod.controller or pod.former_owner
         if controller:
             self._by_controller.setdefault(controller, {})[pod.key] = pod
-            self.changed(controller)
+            self.invalidate(controller)
 
     def remove(self, pod: PodFacts) -> None:
         controller = pod.controller or pod.former_owner
@@ -300,9 +304,9 @@ class _PodsByOwner(Mapping[str, Sequence[PodFacts]]):
         of_controller.pop(pod.key, None)
         if not of_controller:
             del self._by_controller[controller]
-        self.changed(controller)
+        self.invalidate(controller)
 
-    def changed(self, uid: str) -> None:
+    def invalidate(self, uid: str) -> None:
         """Drop the cached pods of the workload, or of the ReplicaSet's workload."""
         self._whole.pop(self._owner_of.get(uid, uid), None)
 
@@ -310,7 +314,7 @@ class _PodsByOwner(Mapping[str, Sequence[PodFacts]]):
         """Forget a deleted ReplicaSet; pods that it leaves behind have no workload."""
         self._owner_of.pop(replica_set, None)
 
-    def now(self) -> dict[str, tuple[PodFacts, ...]]:
+    def snapshot(self) -> dict[str, tuple[PodFacts, ...]]:
         """Return all pods as of this moment."""
         return {owner: self[owner] for owner in self}
 

@@ -25,19 +25,19 @@ from situate.objects.resources import LEASES, PODDISRUPTIONBUDGETS, SERVICES, Re
 from situate.objects.selection.label_selectors import BadSelector, Requirement, Selector, selector_of
 from situate.objects.values.quantity import NO_QUANTITIES, Quantity
 from situate.spot.model.pods_nodes_workloads import PodKey
-from situate.spot.rebalance.node_termination import Guard, Surroundings
+from situate.spot.rebalance.node_termination import Guard, MoveConstraints
 from situate.spot.workloads.cluster_objects import Cluster
-from situate.spot.workloads.leaders import leaders, leases_named
+from situate.spot.workloads.leaders import leader_uids, lease_keys
 from situate.spot.workloads.owners import KINDS
 
 T = TypeVar("T", bound=KubernetesObject)
 
-LOOK_S: Final = 5.0
+HOLDER_READ_S: Final = 5.0
 """Longest age of the known holder of a workload's own Lease. The Lease is read, not watched, because of its frequent
 renewals."""
 _REVISIONS: Final = frozenset(kind.revision_label for kind in KINDS.values())
-_OF_PODS: Final = ("pods", "count/pods")
-_EVERY_POD: Final = frozenset(("NotTerminating", "NotBestEffort"))
+_POD_COUNT_KEYS: Final = ("pods", "count/pods")
+_WORKLOAD_SCOPES: Final = frozenset(("NotTerminating", "NotBestEffort"))
 """Quota scopes that usually contain the pods of workloads."""
 
 
@@ -69,10 +69,10 @@ class ResourceQuota(Model, frozen=True):
     @property
     def full(self) -> bool:
         """Whether the quota allows no further pod, as far as it limits their number."""
-        if self.spec.scope_selector is not None or not _EVERY_POD.issuperset(self.spec.scopes):
+        if self.spec.scope_selector is not None or not _WORKLOAD_SCOPES.issuperset(self.spec.scopes):
             return False
         hard, used = self.status.hard, self.status.used
-        return any(key in hard and key in used and used[key] >= hard[key] for key in _OF_PODS)
+        return any(key in hard and key in used and used[key] >= hard[key] for key in _POD_COUNT_KEYS)
 
 
 NETWORK_POLICIES: Final = ResourceType(
@@ -81,8 +81,8 @@ NETWORK_POLICIES: Final = ResourceType(
 RESOURCE_QUOTAS: Final = ResourceType("", "v1", "ResourceQuota", "resourcequotas", True, ResourceQuota)
 
 
-class Around:
-    """Watches of the constraints, in every replica; `surroundings` is the input of a decision."""
+class ConstraintInformers:
+    """Watches of the constraints, in every replica; `current_constraints` is the input of a decision."""
 
     def __init__(self, client: Client, cluster: Cluster, rng: random.Random, clock: Callable[[], float]) -> None:
         """`cluster`: the live one, updated by the watches; `clock`: seconds of a monotonic clock."""
@@ -91,7 +91,7 @@ class Around:
         self._clock = clock
         self._guards: dict[tuple[str, str, str], Guard] = {}
         self._holders: dict[PodKey, str] = {}
-        self._looked_at: float | None = None
+        self._holders_read_at: float | None = None
         self._log = structlog.get_logger()
 
         def reflector(resource: ResourceType[T]) -> Reflector[T]:
@@ -102,9 +102,9 @@ class Around:
         self.services = reflector(SERVICES)
         self.network_policies = reflector(NETWORK_POLICIES)
         self.quotas = reflector(RESOURCE_QUOTAS)
-        self.budgets.store.on_change(self._budget)
-        self.services.store.on_change(self._service)
-        self.network_policies.store.on_change(self._network_policy)
+        self.budgets.store.on_change(self._on_budget_change)
+        self.services.store.on_change(self._on_service_change)
+        self.network_policies.store.on_change(self._on_network_policy_change)
 
     def reflectors(self) -> Iterator[Reflector[Any]]:
         yield self.budgets
@@ -116,7 +116,7 @@ class Around:
         for reflector in self.reflectors():
             reflector.store.on_change(lambda _, __: wake())
 
-    def not_known(self) -> str | None:
+    def readiness_problem(self) -> str | None:
         """Return why nothing may be moved yet; None once every object that may forbid a move is known.
 
         Quotas do not count: without them a pod is released where it should have been evicted, which does no harm.
@@ -124,21 +124,21 @@ class Around:
         problems = (each.not_ready() for each in self.reflectors() if each is not self.quotas)
         return next((problem for problem in problems if problem is not None), None)
 
-    async def look(self) -> None:
+    async def read_lease_holders(self) -> None:
         """Read the Leases that workloads name, if the last read is old enough. A failed read changes nothing."""
-        named = leases_named(self._cluster.owners.values())
+        named = lease_keys(self._cluster.owners.values())
         self._holders = {key: holder for key, holder in self._holders.items() if key in named}
         now = self._clock()
-        if not named or (self._looked_at is not None and now - self._looked_at < LOOK_S):
+        if not named or (self._holders_read_at is not None and now - self._holders_read_at < HOLDER_READ_S):
             return
-        self._looked_at = now
+        self._holders_read_at = now
         await asyncio.gather(*(self._read_holder(key) for key in sorted(named)))
 
-    def surroundings(self) -> Surroundings:
+    def current_constraints(self) -> MoveConstraints:
         """Return the current constraints."""
         full = frozenset(quota.metadata.namespace for quota in self.quotas.store.list() if quota.full)
-        led = leaders(self._cluster.owners.values(), self._cluster.pods, self._holders)
-        return Surroundings(tuple(self._guards.values()), full, led)
+        led = leader_uids(self._cluster.owners.values(), self._cluster.pods, self._holders)
+        return MoveConstraints(tuple(self._guards.values()), full, led)
 
     async def _read_holder(self, key: PodKey) -> None:
         try:
@@ -150,22 +150,22 @@ class Around:
         else:
             self._holders[key] = lease.spec.holder_identity
 
-    def _budget(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
-        selector = _selector(new.spec.selector) if new is not None else None
+    def _on_budget_change(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
+        selector = _readable_selector(new.spec.selector) if new is not None else None
         allowed = new.status.disruptions_allowed if new is not None else 0
-        self._put("PodDisruptionBudget", new or old, selector, allowed)
+        self._put_guard("PodDisruptionBudget", new or old, selector, allowed)
 
-    def _service(self, old: Service | None, new: Service | None) -> None:
+    def _on_service_change(self, old: Service | None, new: Service | None) -> None:
         chosen = new.spec.selector if new is not None else {}
         wanted = [Requirement(key, "in", frozenset((value,))) for key, value in sorted(chosen.items())]
-        self._put("Service", new or old, Selector(tuple(wanted)) if _tells_revisions(wanted) else None)
+        self._put_guard("Service", new or old, Selector(tuple(wanted)) if _distinguishes_revisions(wanted) else None)
 
-    def _network_policy(self, old: NetworkPolicy | None, new: NetworkPolicy | None) -> None:
-        selector = _selector(new.spec.pod_selector) if new is not None else None
-        told = selector is not None and _tells_revisions(selector.requirements)
-        self._put("NetworkPolicy", new or old, selector if told else None)
+    def _on_network_policy_change(self, old: NetworkPolicy | None, new: NetworkPolicy | None) -> None:
+        selector = _readable_selector(new.spec.pod_selector) if new is not None else None
+        told = selector is not None and _distinguishes_revisions(selector.requirements)
+        self._put_guard("NetworkPolicy", new or old, selector if told else None)
 
-    def _put(
+    def _put_guard(
         self, kind: str, about: KubernetesObject | None, selector: Selector | None, allowed: int | None = None
     ) -> None:
         """Store the guard, or remove it if there is no readable selector; such a selector selects nothing."""
@@ -177,13 +177,13 @@ class Around:
             self._guards[kind, namespace, name] = Guard(kind, namespace, name, selector, allowed)
 
 
-def _selector(wire: LabelSelector | None) -> Selector | None:
+def _readable_selector(wire: LabelSelector | None) -> Selector | None:
     try:
         return selector_of(wire)
     except BadSelector:
         return None
 
 
-def _tells_revisions(requirements: Any) -> bool:
+def _distinguishes_revisions(requirements: Any) -> bool:
     """Return whether a release takes pods out of the selection; other selectors do not matter."""
     return any(requirement.key in _REVISIONS for requirement in requirements)

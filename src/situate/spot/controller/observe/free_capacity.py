@@ -38,18 +38,18 @@ from situate.objects.resources import (
     ResourceType,
 )
 from situate.plugins.registry import registry
-from situate.spot.capacity.claimed_capacity import ClaimedRoom
-from situate.spot.capacity.free_capacity import Places
+from situate.spot.capacity.claimed_capacity import ClaimedCapacity
+from situate.spot.capacity.free_capacity import PlanningCapacity
 from situate.spot.capacity.headroom import BALLOON
-from situate.spot.capacity.scheduler_capacity import FilteredRoom
-from situate.spot.controller.observe.informers import Watched
+from situate.spot.capacity.scheduler_capacity import SchedulerCapacity
+from situate.spot.controller.observe.informers import Informers
 from situate.spot.model.counts import Nodes
 from situate.spot.model.pods_nodes_workloads import PodFacts
 from situate.spot.nodes.known_signals import on_demand_requirement, pool_tolerations
 from situate.spot.nodes.node_signals import Signal
 from situate.spot.workloads.owners import pod_facts
 
-_NOT_ASKED: Final = ("VolumeRestrictions", "NodeVolumeLimits")
+_DISABLED_PLUGINS: Final = ("VolumeRestrictions", "NodeVolumeLimits")
 """Disabled plugins: the first lets a pod exclude its own node, the second depends on more objects than all others."""
 _STORAGE: Final[tuple[ResourceType[Any], ...]] = (PERSISTENTVOLUMECLAIMS, PERSISTENTVOLUMES, STORAGECLASSES)
 
@@ -57,7 +57,7 @@ _STORAGE: Final[tuple[ResourceType[Any], ...]] = (PERSISTENTVOLUMECLAIMS, PERSIS
 def filtering_profile() -> Profile:
     """Return kube-scheduler's default filters without some volume filters."""
     shipped, _ = registry(())
-    without = tuple(DisabledPlugin(name) for name in _NOT_ASKED if name in shipped.types)
+    without = tuple(DisabledPlugin(name) for name in _DISABLED_PLUGINS if name in shipped.types)
     profile = SchedulerProfile(plugins=Plugins(multi_point=PluginSet(disabled=without)))
     (made,), mistakes = profiles_of(
         KubeSchedulerConfiguration(percentage_of_nodes_to_score=ALL_NODES, profiles=(profile,)), shipped
@@ -66,10 +66,10 @@ def filtering_profile() -> Profile:
     return made
 
 
-class Rooms:
-    """Source of free capacity; `room` is valid for the moment of the call."""
+class CapacitySource:
+    """Source of free capacity; `capacity_for_decision` is valid for the moment of the call."""
 
-    def __init__(self, watched: Watched, client: Client, rng: random.Random, table: Sequence[Signal]) -> None:
+    def __init__(self, watched: Informers, client: Client, rng: random.Random, table: Sequence[Signal]) -> None:
         self.table = table
         self.storage: tuple[Reflector[Any], ...] = tuple(
             Reflector(client, resource, Store(resource.group_resource), rng=rng) for resource in _STORAGE
@@ -82,23 +82,23 @@ class Rooms:
         self._waiting: dict[str, PodFacts] = {}  # pods that wait for a node
         self._to_place: dict[str, Pod] = {}  # those of `_pods` that are new or changed since the snapshot
         self._log = structlog.get_logger()
-        watched.namespaces.store.on_change(self._stored(NAMESPACES))
+        watched.namespaces.store.on_change(self._catalog_change_handler(NAMESPACES))
         for resource, reflector in zip(_STORAGE, self.storage, strict=True):
-            reflector.store.on_change(self._stored(resource))
-        watched.nodes.store.on_change(self._node)
-        watched.pods.store.on_change(self._pod)
+            reflector.store.on_change(self._catalog_change_handler(resource))
+        watched.nodes.store.on_change(self._on_node_change)
+        watched.pods.store.on_change(self._on_pod_change)
 
-    def room(self, nodes: Nodes) -> ClaimedRoom:
+    def capacity_for_decision(self, nodes: Nodes) -> ClaimedCapacity:
         """Return the free capacity for one decision. `nodes`: their facts in that decision."""
-        return ClaimedRoom(lambda: self._filtered(nodes), nodes, self._waiting.values)
+        return ClaimedCapacity(lambda: self._scheduler_capacity(nodes), nodes, self._waiting.values)
 
-    def places(self, nodes: Nodes) -> Generator[None, None, Places]:
+    def capacity_for_plan(self, nodes: Nodes) -> Generator[None, None, PlanningCapacity]:
         """Return the free capacity for a plan, in steps, with the waiting pods already placed."""
-        room = self.room(nodes)
-        yield from room.beginning()
-        return room.unclaimed()
+        room = self.capacity_for_decision(nodes)
+        yield from room.prepare_in_steps()
+        return room.unclaimed_capacity()
 
-    def placing(self) -> Generator[None, None, None]:
+    def add_pods_in_steps(self) -> Generator[None, None, None]:
         """Add new and changed pods to the snapshot, one at each step.
 
         Not done while pods are listed: a new leader can answer sooner, and a standby does not need the snapshot. The
@@ -111,27 +111,27 @@ class Rooms:
             if pod is None:
                 continue
             try:
-                self._place(pod)
+                self._place_pod(pod)
             except (ValueError, OverflowError) as problem:
                 self._cache.remove_pod(uid)
                 self._log.warning("unreadable pod not counted on its node", pod=pod.metadata.name, error=str(problem))
             yield
 
-    def _filtered(self, nodes: Nodes) -> FilteredRoom:
-        for _ in self.placing():
+    def _scheduler_capacity(self, nodes: Nodes) -> SchedulerCapacity:
+        for _ in self.add_pods_in_steps():
             pass
         if self._catalogs.stale:
             self._cache.set_catalog(self._catalogs.catalog())
         ours, tolerations = on_demand_requirement(self.table), pool_tolerations(self.table)
-        return FilteredRoom(self._cache, self._profile, nodes, self._pods.get, ours, tolerations)
+        return SchedulerCapacity(self._cache, self._profile, nodes, self._pods.get, ours, tolerations)
 
-    def _stored(self, resource: ResourceType[Any]) -> Callable[[Any, Any], None]:
+    def _catalog_change_handler(self, resource: ResourceType[Any]) -> Callable[[Any, Any], None]:
         def changed(old: Any, new: Any) -> None:
             self._catalogs.change(resource, old, new)
 
         return changed
 
-    def _node(self, old: Node | None, new: Node | None) -> None:
+    def _on_node_change(self, old: Node | None, new: Node | None) -> None:
         if new is None:
             assert old is not None
             self._cache.remove_node(old.metadata.name)
@@ -144,13 +144,13 @@ class Rooms:
                 "unreadable node not counted as free capacity", node=new.metadata.name, error=str(problem)
             )
 
-    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+    def _on_pod_change(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and (new is None or old.metadata.uid != new.metadata.uid):
-            self._forget(old)
+            self._forget_pod(old)
         if new is None or BALLOON in new.metadata.labels:  # a balloon gives way, so it counts as free
             return
         if new.status.phase in ("Succeeded", "Failed"):
-            self._forget(new)
+            self._forget_pod(new)
             return
         self._pods[new.metadata.uid] = new
         if new.spec.node_name:
@@ -163,13 +163,13 @@ class Rooms:
         else:
             self._waiting.pop(facts.uid, None)
 
-    def _forget(self, pod: Pod) -> None:
+    def _forget_pod(self, pod: Pod) -> None:
         self._pods.pop(pod.metadata.uid, None)
         self._waiting.pop(pod.metadata.uid, None)
         self._to_place.pop(pod.metadata.uid, None)
         self._cache.remove_pod(pod.metadata.uid)
 
-    def _place(self, pod: Pod) -> None:
+    def _place_pod(self, pod: Pod) -> None:
         try:
             info = self._cache.reader.read(pod)
         except BadPod:

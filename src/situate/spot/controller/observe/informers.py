@@ -26,35 +26,35 @@ from situate.spot.controller.observe.trimmed_objects import (
     STATEFULSETS,
     WORKLOADS,
     SlimReplicaSet,
-    Workload,
+    WorkloadObject,
 )
 from situate.spot.workloads.owners import DEFAULT_KINDS
 
 T = TypeVar("T", bound=KubernetesObject)
 
-REFUSED: Final = "involvedObject.kind=ReplicaSet,reason=FailedCreate"
+FAILED_CREATE_EVENTS: Final = "involvedObject.kind=ReplicaSet,reason=FailedCreate"
 """Field selector of Events about pods that were not created (P21)."""
-OF_NODES: Final = "involvedObject.kind=Node"
+NODE_EVENTS: Final = "involvedObject.kind=Node"
 """Field selector of Events about nodes, which include signals of the table."""
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class Informers:
     """Reflectors and their stores. They follow the API server in every replica."""
 
     pods: Reflector[Pod]
     replica_sets: Reflector[SlimReplicaSet]
-    deployments: Reflector[Workload]
-    stateful_sets: Reflector[Workload]
+    deployments: Reflector[WorkloadObject]
+    stateful_sets: Reflector[WorkloadObject]
     nodes: Reflector[Node]
     namespaces: Reflector[Namespace]
     refusals: Reflector[CoreEvent]
     node_events: Reflector[CoreEvent]
-    further: Mapping[str, Reflector[Workload]]
+    optional_kinds: Mapping[str, Reflector[WorkloadObject]]
     """Kinds of workloads that not every cluster serves; an unserved kind has no objects."""
 
     @classmethod
-    def of(cls, client: Client, rng: random.Random, kinds: Sequence[str] = DEFAULT_KINDS) -> Watched:
+    def create(cls, client: Client, rng: random.Random, kinds: Sequence[str] = DEFAULT_KINDS) -> Informers:
         """Create the reflectors. `kinds`: of workloads that take part."""
 
         def reflector(resource: ResourceType[T], fields: str = "") -> Reflector[T]:
@@ -68,21 +68,21 @@ class Watched:
             reflector(STATEFULSETS),
             reflector(NODES),
             reflector(NAMESPACES),
-            reflector(CORE_EVENTS, REFUSED),
-            reflector(CORE_EVENTS, OF_NODES),
+            reflector(CORE_EVENTS, FAILED_CREATE_EVENTS),
+            reflector(CORE_EVENTS, NODE_EVENTS),
             {kind: reflector(WORKLOADS[kind]) for kind in kinds if kind not in DEFAULT_KINDS},
         )
 
     @property
-    def workloads(self) -> Mapping[str, Reflector[Workload]]:
+    def workloads(self) -> Mapping[str, Reflector[WorkloadObject]]:
         """Return the reflectors of workloads by kind."""
-        return {"Deployment": self.deployments, "StatefulSet": self.stateful_sets, **self.further}
+        return {"Deployment": self.deployments, "StatefulSet": self.stateful_sets, **self.optional_kinds}
 
     def reflectors(self) -> Iterator[Reflector[Any]]:
-        yield from self._always()
-        yield from self.further.values()
+        yield from self._required_reflectors()
+        yield from self.optional_kinds.values()
 
-    def _always(self) -> Iterator[Reflector[Any]]:
+    def _required_reflectors(self) -> Iterator[Reflector[Any]]:
         yield self.pods
         yield self.replica_sets
         yield self.deployments
@@ -92,19 +92,19 @@ class Watched:
         yield self.refusals
         yield self.node_events
 
-    def _served(self) -> Iterator[Reflector[Any]]:
-        yield from self._always()
-        yield from (each for each in self.further.values() if not each.not_served.is_set())
+    def _served_reflectors(self) -> Iterator[Reflector[Any]]:
+        yield from self._required_reflectors()
+        yield from (each for each in self.optional_kinds.values() if not each.not_served.is_set())
 
-    def not_served(self) -> list[str]:
+    def unserved_kinds(self) -> list[str]:
         """Return the kinds of workloads that this cluster does not serve, by their resource."""
-        return [each.scope.resource.group_resource for each in self.further.values() if each.not_served.is_set()]
+        return [each.scope.resource.group_resource for each in self.optional_kinds.values() if each.not_served.is_set()]
 
     async def wait_synced(self) -> None:
-        for reflector in self._always():
+        for reflector in self._required_reflectors():
             await reflector.store.wait_synced()
-        for reflector in self.further.values():
-            await _seen_or_not_served(reflector)
+        for reflector in self.optional_kinds.values():
+            await _wait_synced_or_unserved(reflector)
 
     async def relist(self) -> None:
         """Compare the objects that counts depend on with fresh lists. Raises the client's errors."""
@@ -113,14 +113,14 @@ class Watched:
 
     def not_ready(self) -> str | None:
         """Return why no pod can be classified yet; None once every store is synced."""
-        for reflector in self._served():
+        for reflector in self._served_reflectors():
             problem = reflector.not_ready()
             if problem is not None:
                 return problem
         return None
 
 
-async def _seen_or_not_served(reflector: Reflector[Workload]) -> None:
+async def _wait_synced_or_unserved(reflector: Reflector[WorkloadObject]) -> None:
     seen = asyncio.ensure_future(reflector.store.wait_synced())
     not_served = asyncio.ensure_future(reflector.not_served.wait())
     try:

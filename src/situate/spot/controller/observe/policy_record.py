@@ -24,7 +24,7 @@ from situate.spot.model.object_names import POLICIES
 from situate.spot.workloads.on_demand_policy import Policy
 from situate.spot.workloads.policy_record import KEY, from_text, to_text
 
-_APART_S: Final = 1.0
+_WRITE_INTERVAL_S: Final = 1.0
 """Time between two writes, because each writes the whole object."""
 _AGAIN_S: Final = 2.0
 """Delay after a failed write."""
@@ -49,14 +49,14 @@ class PolicyRecord:
         self._namespace = namespace
         self._policies = policies
         self._recall = recall
-        self._changed = asyncio.Event()
+        self._wake_event = asyncio.Event()
         self._problem = ""
         self._log = structlog.get_logger()
-        store.on_change(self._recorded)
+        store.on_change(self._on_record_change)
 
     def wake(self) -> None:
         """Wake the task after a change of a policy."""
-        self._changed.set()
+        self._wake_event.set()
 
     async def read(self) -> None:
         """Read the record. Raises the client's errors, except if reading the record is forbidden.
@@ -71,15 +71,15 @@ class PolicyRecord:
     async def run(self, client: Client) -> None:
         """Write changes. Writes of `client` raise a `Retriable` if this process does not lead."""
         while True:
-            self._changed.clear()
-            rest_s = _APART_S if await self._written(client) else _AGAIN_S
+            self._wake_event.clear()
+            rest_s = _WRITE_INTERVAL_S if await self._write_if_changed(client) else _AGAIN_S
             await asyncio.sleep(rest_s)
-            if rest_s == _APART_S:
-                await self._changed.wait()
+            if rest_s == _WRITE_INTERVAL_S:
+                await self._wake_event.wait()
 
-    async def _written(self, client: Client) -> bool:
+    async def _write_if_changed(self, client: Client) -> bool:
         """Write the record if needed; return whether it is current."""
-        known = self._known()
+        known = self._stored_record()
         before = known.data.get(KEY, "") if known is not None else ""
         text, missing = to_text(self._policies(), from_text(before))
         if missing:
@@ -87,10 +87,10 @@ class PolicyRecord:
         if text == before:
             return True
         try:
-            await self._write(client, known, text)
+            await self._write_record(client, known, text)
         except (Conflict, NotFound, AlreadyExists) as problem:
             self._warn_unrecorded(str(problem))
-            await self._look_again()
+            await self._relist()
             return False
         except (KubeError, Retriable) as problem:
             self._warn_unrecorded(str(problem))
@@ -99,7 +99,7 @@ class PolicyRecord:
             self._problem = ""
         return True
 
-    async def _write(self, client: Client, known: ConfigMap | None, text: str) -> None:
+    async def _write_record(self, client: Client, known: ConfigMap | None, text: str) -> None:
         if known is None:
             new = {"metadata": {"name": POLICIES, "namespace": self._namespace}, "data": {KEY: text}}
             self.reflector.learn(await client.create(CONFIGMAPS, new, self._namespace))
@@ -107,18 +107,18 @@ class PolicyRecord:
         patch = MergePatch({"metadata": {"resourceVersion": known.metadata.resource_version}, "data": {KEY: text}})
         self.reflector.learn(await client.patch(CONFIGMAPS, POLICIES, patch, self._namespace))
 
-    async def _look_again(self) -> None:
+    async def _relist(self) -> None:
         try:
             await self.reflector.relist()
         except KubeError as problem:
             self._log.warning("read of the last valid policies failed", error=str(problem))
 
-    def _known(self) -> ConfigMap | None:
+    def _stored_record(self) -> ConfigMap | None:
         return self.reflector.store.get(POLICIES, self._namespace)
 
-    def _recorded(self, _: ConfigMap | None, new: ConfigMap | None) -> None:
+    def _on_record_change(self, _: ConfigMap | None, new: ConfigMap | None) -> None:
         self._recall(from_text(new.data.get(KEY, "")) if new is not None else {})
-        self._changed.set()
+        self._wake_event.set()
 
     def _warn_unrecorded(self, problem: str) -> None:
         """Log the problem once, however often the write is retried."""

@@ -28,7 +28,7 @@ KEY: Final = "prices.yaml"
 _LARGEST: Final = 4 * 2**20
 
 
-class Pricing:
+class PriceReader:
     """A service that reads prices. `prices` are in force; `mistakes` are those of the latest read."""
 
     name = "prices"
@@ -46,48 +46,48 @@ class Pricing:
         self._client = client
         self._settings = settings
         self._folder = folder
-        self._changed = changed
+        self._on_change = changed
         self._log = structlog.get_logger()
 
     async def run(self) -> None:
         """Read prices until cancelled."""
         told: Sequence[Mistake] = ()
         while True:
-            await self.look()
+            await self.read_once()
             if self.mistakes and self.mistakes != told:
                 self._log.warning("prices missing or invalid", mistakes="\n".join(map(str, self.mistakes)))
             told = self.mistakes
             await asyncio.sleep(PERIOD_S)
 
-    async def look(self) -> None:
+    async def read_once(self) -> None:
         """Read prices once; never raises for an error that an operator can correct."""
         settings = self._settings()
-        text, wrong = await self._text(settings)
-        found, mistakes = (NO_PRICES, wrong) if text is None else parse_prices(text, _source(settings))
+        text, wrong = await self._read_text(settings)
+        found, mistakes = (NO_PRICES, wrong) if text is None else parse_prices(text, _source_name(settings))
         unreadable = mistakes and not found.date and self.prices.date
         prices = self.prices if unreadable else replace(found, default_discount=settings.discount)
         self.mistakes = tuple(mistakes)
         if prices != self.prices:
             self.prices = prices
-            self._changed(prices)
+            self._on_change(prices)
 
-    async def _text(self, settings: PriceSettings) -> tuple[str | None, tuple[Mistake, ...]]:
+    async def _read_text(self, settings: PriceSettings) -> tuple[str | None, tuple[Mistake, ...]]:
         """Return the text, and its mistakes; no text and no mistake if no prices are configured."""
         if settings.file is not None:
-            return _of_file(self._folder / settings.file, settings.file)
+            return _read_file(self._folder / settings.file, settings.file)
         if settings.config_map is None:
             return None, ()
         namespace, _, name = settings.config_map.partition("/")
         try:
             found = await self._client.get(CONFIGMAPS, name, namespace)
         except KubeError as problem:
-            return None, (Mistake(_source(settings), str(problem), "a ConfigMap that can be read"),)
+            return None, (Mistake(_source_name(settings), str(problem), "a ConfigMap that can be read"),)
         if KEY not in found.data:
-            return None, (Mistake(_source(settings), f"the keys {sorted(found.data)}", f"the key {KEY}"),)
+            return None, (Mistake(_source_name(settings), f"the keys {sorted(found.data)}", f"the key {KEY}"),)
         return found.data[KEY], ()
 
 
-def _of_file(path: Path, name: str) -> tuple[str | None, tuple[Mistake, ...]]:
+def _read_file(path: Path, name: str) -> tuple[str | None, tuple[Mistake, ...]]:
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
@@ -100,5 +100,5 @@ def _of_file(path: Path, name: str) -> tuple[str | None, tuple[Mistake, ...]]:
         return None, (Mistake(name, f"byte {content[problem.start]:#04x}", "text in UTF-8"),)
 
 
-def _source(settings: PriceSettings) -> str:
+def _source_name(settings: PriceSettings) -> str:
     return settings.file or f"ConfigMap {settings.config_map} {KEY}"

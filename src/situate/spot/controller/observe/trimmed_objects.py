@@ -75,7 +75,7 @@ class WorkloadStatus(Model, frozen=True):
     """For Rollouts: the current revision."""
 
 
-class Workload(Model, frozen=True):
+class WorkloadObject(Model, frozen=True):
     """A Deployment, StatefulSet, Rollout or CloneSet; a field that its kind does not have keeps its default."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -94,15 +94,16 @@ class SlimReplicaSet(Model, frozen=True):
 
 
 REPLICASETS: Final = ResourceType("apps", "v1", "ReplicaSet", "replicasets", True, SlimReplicaSet)
-WORKLOADS: Final[Mapping[str, ResourceType[Workload]]] = {
-    each.kind: ResourceType(each.group, each.version, each.kind, each.plural, True, Workload) for each in KINDS.values()
+WORKLOADS: Final[Mapping[str, ResourceType[WorkloadObject]]] = {
+    each.kind: ResourceType(each.group, each.version, each.kind, each.plural, True, WorkloadObject)
+    for each in KINDS.values()
 }
 """By kind."""
 DEPLOYMENTS: Final = WORKLOADS["Deployment"]
 STATEFULSETS: Final = WORKLOADS["StatefulSet"]
 
 
-def plain(value: Model) -> dict[str, Any]:
+def to_plain_json(value: Model) -> dict[str, Any]:
     """Return the object as plain JSON, for functions that read objects of any kind."""
     content: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
     return content

@@ -12,13 +12,13 @@ from typing import Annotated
 
 import typer
 
-from situate.testing.sharding.contract.contract_checks import NotTried, played
-from situate.testing.sharding.contract.contract_environment import Place
+from situate.testing.sharding.contract.contract_checks import RuleNotTested, play_contract
+from situate.testing.sharding.contract.contract_environment import ContractEnvironment
 from situate.testing.sharding.contract.rules import RULES, Timing
-from situate.testing.virtual_time.isolation import logs_off
+from situate.testing.virtual_time.isolation import suppress_logs
 
 BROKEN = 1
-NOT_TRIED = 2
+NOT_TESTED = 2
 app = typer.Typer(add_completion=False, help=__doc__)
 
 
@@ -33,22 +33,22 @@ def main(
     ] = 15.0,
 ) -> None:
     """Act as the supervisor of one executor on an embedded server, and report the rules that the executor keeps."""
-    with tempfile.TemporaryDirectory(prefix="situate-contract-") as folder, logs_off():
-        code = asyncio.run(_tried(command, Timing(lease_duration), Path(folder)))
+    with tempfile.TemporaryDirectory(prefix="situate-contract-") as folder, suppress_logs():
+        code = asyncio.run(_run_contract(command, Timing(lease_duration), Path(folder)))
     raise typer.Exit(code)
 
 
-async def _tried(command: str, timing: Timing, folder: Path) -> int:
-    place = Place(command, timing, folder)
+async def _run_contract(command: str, timing: Timing, folder: Path) -> int:
+    place = ContractEnvironment(command, timing, folder)
     broken, told, missing = 0, set[str](), ""
     try:
         await place.start()
         try:
-            async for finding in played(place):
+            async for finding in play_contract(place):
                 typer.echo(str(finding))
-                broken += not finding.kept
+                broken += not finding.satisfied
                 told.add(finding.rule)
-        except NotTried as problem:
+        except RuleNotTested as problem:
             missing = str(problem)
     except OSError as problem:
         missing = f"the command cannot be started: {problem.strerror or problem}"
@@ -56,14 +56,14 @@ async def _tried(command: str, timing: Timing, folder: Path) -> int:
         await place.stop()
     if missing:
         typer.echo(f"not tested: {', '.join(rule for rule in RULES if rule not in told)}; {missing}")
-    if (broken or missing) and (lines := place.tail()):
+    if (broken or missing) and (lines := place.log_tail()):
         typer.echo("last lines of the executor's log:")
         for line in lines:
             typer.echo(f"  {line}")
     typer.echo(f"{len(told) - broken} of {len(RULES)} rules are kept")
     if broken:
         return BROKEN
-    return NOT_TRIED if missing else 0
+    return NOT_TESTED if missing else 0
 
 
 if __name__ == "__main__":

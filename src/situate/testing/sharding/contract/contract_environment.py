@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from situate.cluster.apiserver.faults import Kind, Rule
+from situate.cluster.apiserver.faults import FaultKind, FaultRule
 from situate.cluster.storage.effects import ADMIN, Identity
 from situate.cluster.storage.store import Event
 from situate.embedded.embedded_server import EmbeddedServer, Settings
@@ -61,7 +61,7 @@ _DEFINITION: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class LandedWrite:
     """A write of an object by the executor."""
 
     at: float
@@ -73,14 +73,14 @@ class Landed:
     """The policy's refusal of this write, if any."""
 
 
-class Place:
+class ContractEnvironment:
     """The server and process of one run. Call `start`, and `stop` in any case."""
 
     def __init__(self, command: str, timing: Timing, folder: Path) -> None:
         self.timing = timing
         self.folder = folder
         self.uid = ""
-        self.landed: list[Landed] = []
+        self.landed_writes: list[LandedWrite] = []
         self.renewals: list[float] = []
         """Times at which the executor's Lease changed."""
         self.process: asyncio.subprocess.Process | None = None
@@ -89,20 +89,20 @@ class Place:
         self._token = token
         tokens = {token: Identity(_USER, ("system:masters", "system:authenticated"))}
         self._server = EmbeddedServer(Settings(tokens=tokens, machinery=None))
-        self._own = False
+        self._is_own_request = False
 
     async def start(self) -> None:
         await self._server.start()
         self.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", _DEFINITION)
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        self._server.api.store.subscribe(self._look)
+        self._server.api.store.subscribe(self._record_change)
         container = {"name": "executor", "image": "executor"}
         pod = {"metadata": {"name": POD}, "spec": {"containers": [container]}}
         self.uid = self.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", pod)["metadata"]["uid"]
         write_kubeconfig(self.folder / "kubeconfig", kubeconfig(self._server.url, token=self._token))
-        await self.execute()
+        await self.start_executor()
 
-    async def execute(self) -> None:
+    async def start_executor(self) -> None:
         """Start the executor's process."""
         environment = os.environ | self.timing.environment()
         environment |= {
@@ -131,10 +131,10 @@ class Place:
         await self._server.stop()
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.process is not None and self.process.returncode is not None
 
-    def tail(self, lines: int = 12) -> list[str]:
+    def log_tail(self, lines: int = 12) -> list[str]:
         """Return the last lines of the executor's output."""
         return (self.folder / "executor.log").read_text(errors="replace").splitlines()[-lines:]
 
@@ -148,11 +148,11 @@ class Place:
         """Send a request of the supervisor's part, carried out at once. It must succeed."""
         headers = _PATCH if method == "PATCH" else _JSON
         data = b"" if body is None else json.dumps(body).encode()
-        self._own = True
+        self._is_own_request = True
         try:
             answer = self._server.api.answer(Request(method, path, (), headers, data), time.time(), ADMIN)
         finally:
-            self._own = False
+            self._is_own_request = False
         assert isinstance(answer, Response)
         assert answer.status < 300, (method, path, answer)
         return dict(json.loads(answer.body))
@@ -163,7 +163,7 @@ class Place:
     def view(self, name: str) -> ObjectView:
         return view_of(self.get(name), PATHS)
 
-    def by(self, name: str) -> str:
+    def worker_of(self, name: str) -> str:
         """Return the UID of the executor that worked on the object, from the object's status."""
         return str((self.get(name).get("status") or {}).get("by", ""))
 
@@ -181,20 +181,22 @@ class Place:
     def delay(self, name: str, seconds: float) -> None:
         """Delay the executor's next write of the object."""
         path = f"{UNITS}/{name}*"
-        self._add(Rule(fault=Kind.DELAY, methods=("PATCH", "PUT"), path=path, users=(_USER,), delay_s=seconds))
+        self._add_fault(
+            FaultRule(fault=FaultKind.DELAY, methods=("PATCH", "PUT"), path=path, users=(_USER,), delay_s=seconds)
+        )
 
-    def under_way(self) -> bool:
+    def delayed_write_arrived(self) -> bool:
         """Return whether the delayed write has arrived."""
-        return not self._server.faults.ordered
+        return not self._server.faults.active
 
     def refuse_renewals(self) -> None:
-        self._add(Rule(fault=Kind.REFUSE, path=f"{LEASES}*", users=(_USER,), times=None))
+        self._add_fault(FaultRule(fault=FaultKind.REFUSE, path=f"{LEASES}*", users=(_USER,), times=None))
 
-    def undisturbed(self) -> None:
+    def clear_faults(self) -> None:
         """End all faults."""
         self._server.faults.clear()
 
-    async def until(self, holds: Callable[[], object], within_s: float) -> bool:
+    async def wait_until(self, holds: Callable[[], object], within_s: float) -> bool:
         """Wait until a condition holds and return whether it did in time. The process may end meanwhile."""
         end = self.now() + within_s
         while not holds():
@@ -203,23 +205,23 @@ class Place:
             await asyncio.sleep(_POLL_S)
         return True
 
-    def writes_of(self, name: str, since: float = 0.0) -> list[Landed]:
-        return [each for each in self.landed if each.name == name and each.at >= since]
+    def writes_of(self, name: str, since: float = 0.0) -> list[LandedWrite]:
+        return [each for each in self.landed_writes if each.name == name and each.at >= since]
 
-    def _add(self, rule: Rule) -> None:
+    def _add_fault(self, rule: FaultRule) -> None:
         self._server.faults.add(rule)
 
-    def _look(self, event: Event) -> None:
+    def _record_change(self, event: Event) -> None:
         """Record each change before the answer to its request leaves."""
-        if self._own or event.new is None:
+        if self._is_own_request or event.new is None:
             return
         if event.resource == "leases.coordination.k8s.io":
             self.renewals.append(self.now())
         elif event.resource == f"units.{GROUP}" and event.old is not None:
             before, after = event.old.object(), event.new.object()
             status = before.get("status") != after.get("status")
-            request = admitting.Request(Writer(Role.EXECUTOR, self.uid), after, "status" if status else "")
+            request = admitting.WriteRequest(Writer(Role.EXECUTOR, self.uid), after, "status" if status else "")
             refusal = admit(before, request, Fence(PATHS))
             name = str(after["metadata"]["name"])
-            landed = Landed(self.now(), name, view_of(before, PATHS), view_of(after, PATHS), refusal)
-            self.landed.append(landed)
+            landed = LandedWrite(self.now(), name, view_of(before, PATHS), view_of(after, PATHS), refusal)
+            self.landed_writes.append(landed)

@@ -28,13 +28,13 @@ class Finding:
     """The result for one rule."""
 
     rule: str
-    kept: bool
-    said: str = ""
+    satisfied: bool
+    message: str = ""
     """The observed behaviour if the rule is broken. Empty if it is kept."""
 
     def __str__(self) -> str:
-        verdict = "kept  " if self.kept else "BROKEN"
-        return f"{verdict} {self.rule:9} {RULES[self.rule]}" + (f"\n       {self.said}" if self.said else "")
+        verdict = "kept  " if self.satisfied else "BROKEN"
+        return f"{verdict} {self.rule:9} {RULES[self.rule]}" + (f"\n       {self.message}" if self.message else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,18 +15,18 @@ from situate.objects.kinds.pods import (
     PodSpec,
     PodStatus,
 )
-from situate.sharding.executor.next_step import Me
+from situate.sharding.executor.next_step import Incarnation
 from situate.sharding.leases.membership import lease_name
 from situate.sharding.model.names import CORDON, EXECUTOR, EXECUTOR_UID, POOL
 
 NAMESPACE: Final = "work"
 SELECTOR: Final = "app=reports"
 POOL_NAME: Final = "pool"
-_BEGAN: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_START_TIME: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _LABELS: Final = {"app": "reports"}
 
 
-def pod_of(me: Me, *, cordoned: bool) -> Pod:
+def pod_of(me: Incarnation, *, cordoned: bool) -> Pod:
     """Return the running and ready Pod of an executor."""
     return Pod(
         ObjectMeta(
@@ -35,7 +35,7 @@ def pod_of(me: Me, *, cordoned: bool) -> Pod:
             uid=me.uid,
             labels=_LABELS,
             annotations={CORDON: "true"} if cordoned else {},
-            creation_timestamp=_BEGAN,
+            creation_timestamp=_START_TIME,
         ),
         PodSpec(node_name=f"node-{me.uid}", containers=(Container(name="executor"),)),
         PodStatus(
@@ -46,12 +46,12 @@ def pod_of(me: Me, *, cordoned: bool) -> Pod:
     )
 
 
-def lease_of(me: Me, renewed: float, wall_s: float, *, held: bool) -> Lease:
+def lease_of(me: Incarnation, renewed: float, wall_s: float, *, held: bool) -> Lease:
     """Return the Lease of an executor.
 
     `renewed` (seconds) differs for each renewal. `wall_s` is the error of the clock of the executor, in seconds.
     """
-    said = _BEGAN + timedelta(seconds=renewed + wall_s)
+    said = _START_TIME + timedelta(seconds=renewed + wall_s)
     return Lease(
         ObjectMeta(
             name=lease_name(POOL_NAME, me.id, me.uid),
@@ -59,5 +59,5 @@ def lease_of(me: Me, renewed: float, wall_s: float, *, held: bool) -> Lease:
             labels={POOL: POOL_NAME},
             annotations={EXECUTOR: me.id, EXECUTOR_UID: me.uid},
         ),
-        LeaseSpec(me.uid if held else "", 15, _BEGAN, said),
+        LeaseSpec(me.uid if held else "", 15, _START_TIME, said),
     )

@@ -12,7 +12,7 @@ S = TypeVar("S", bound=Hashable)
 Moves = Callable[[S], Iterable[tuple[str, S]]]
 
 
-class Guard(Enum):
+class SafetyGuard(Enum):
     """A guard to leave out of a world. The search must then find a breach."""
 
     EPOCH = "the epoch test"
@@ -24,12 +24,12 @@ class Guard(Enum):
     FINALIZER = "the precondition of the finalizer"
 
 
-class Broken(Exception):
+class InvariantBroken(Exception):
     """An invariant does not hold after a move. The text begins with its name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Explored(Generic[S]):
+class SearchResult(Generic[S]):
     """The result of a search."""
 
     states: int
@@ -44,7 +44,7 @@ class Explored(Generic[S]):
 
 def explore(
     first: S, moves: Moves[S], *, is_end: Callable[[S], bool] = lambda _: False, most: int | None = None
-) -> Explored[S]:
+) -> SearchResult[S]:
     """Visit all reachable states. Stop at the first breach. Raises `MemoryError` beyond `most` states, if given."""
     parents: dict[S, tuple[S, str] | None] = {first: None}
     todo, ends, moved = deque([first]), list[S](), 0
@@ -60,13 +60,13 @@ def explore(
                 if after not in parents:
                     parents[after] = (state, name)
                     todo.append(after)
-        except Broken as breach:
-            return Explored(len(parents), moved, tuple(ends), str(breach), _path(parents, state))
+        except InvariantBroken as breach:
+            return SearchResult(len(parents), moved, tuple(ends), str(breach), _path(parents, state))
         if moved == at:
             ends.append(state)
         if most is not None and len(parents) > most:
             raise MemoryError(f"more than {most} states: the world has grown")
-    return Explored(len(parents), moved, tuple(ends))
+    return SearchResult(len(parents), moved, tuple(ends))
 
 
 def _path(parents: dict[S, tuple[S, str] | None], state: S) -> tuple[str, ...]:

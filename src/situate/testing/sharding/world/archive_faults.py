@@ -12,7 +12,7 @@ KIND: Final = GroupKind("batch.example.com", "Report")
 _T = TypeVar("_T")
 
 
-class Trouble(StrEnum):
+class ArchiveFault(StrEnum):
     """Faults from the archive's row of the fault table."""
 
     NONE = ""
@@ -27,7 +27,7 @@ class Trouble(StrEnum):
     DOWN = "outage"
 
 
-def at_once(call: Coroutine[Any, Any, _T]) -> _T:
+def run_to_completion(call: Coroutine[Any, Any, _T]) -> _T:
     """Return the result of a coroutine that never waits."""
     try:
         call.send(None)

@@ -15,12 +15,12 @@ import msgspec
 
 from situate.cluster.apiserver.api import ApiServer
 from situate.cluster.storage.effects import ADMIN, Identity
-from situate.cluster.storage.names import Names
+from situate.cluster.storage.names import NameGenerator
 from situate.cluster.storage.watch import Watch
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
 from situate.sharding.executor.config import ExecutorConfig, ExecutorIdentity
-from situate.sharding.executor.controller.environment import Surroundings
+from situate.sharding.executor.controller.environment import RuntimeEnvironment
 from situate.sharding.executor.controller.executor import Executor
 from situate.sharding.executor.controller.work import Work
 from situate.sharding.executor.next_step import Outcome
@@ -33,52 +33,52 @@ from situate.testing.sharding.world.reports import (
     CRDS,
     PATHS,
     REPORTS,
-    assigning,
+    assignment_patch,
     definition,
-    draining,
+    drain_patch,
     report,
-    revoking,
+    revocation_patch,
 )
 from situate.testing.virtual_time.network import Network, Wire
 from situate.testing.virtual_time.processes import Process, ProcessState, World
 
-BEGAN = 1_800_000_000.0
-_BEGAN = datetime.fromtimestamp(BEGAN, UTC)
+START_SECONDS = 1_800_000_000.0
+_START_TIME = datetime.fromtimestamp(START_SECONDS, UTC)
 NAMESPACE = "shop"
 TABLE = f"reports.{REPORTS.group}"
 """Name of the objects' table in the server's store."""
 _JSON = {"accept": "application/json", "content-type": "application/json"}
 _PATCH = {"accept": "application/json", "content-type": "application/json-patch+json"}
 
-Script = Callable[["Member", Content, Work], Awaitable[Outcome | None]]
+Script = Callable[["ExecutorProcess", Content, Work], Awaitable[Outcome | None]]
 
 
-async def endless(_: Member, __: Content, ___: Work) -> None:
+async def run_forever(_: ExecutorProcess, __: Content, ___: Work) -> None:
     await asyncio.sleep(1e9)
 
 
-class Member:
+class ExecutorProcess:
     """One executor process and its handlers."""
 
     def __init__(
-        self, place: Place, pod: str, uid: str, script: Script, config: ExecutorConfig, speed: float = 1.0
+        self, place: ExecutorWorld, pod: str, uid: str, script: Script, config: ExecutorConfig, speed: float = 1.0
     ) -> None:
         """`speed` is the speed of its clock relative to the place."""
-        self.place = place
+        self.executor_world = place
         self.speed = speed
         self.pod = pod
         self.uid = uid
         self.script = script
-        self.running: list[str] = []
+        self.running_names: list[str] = []
         """Names of the objects being worked on now."""
-        self.works: dict[str, Work] = {}
+        self.latest_work: dict[str, Work] = {}
         """By object name: the `Work` of the last handler call."""
-        self.calls: list[str] = []
+        self.handled_names: list[str] = []
         """Names of the objects, in the order of the handler calls."""
-        self.ended_with: int | None = None
+        self.exit_status: int | None = None
         self.wires: list[Wire] = []
         identity = ExecutorIdentity(pod, NAMESPACE, uid)
-        around = Surroundings(
+        around = RuntimeEnvironment(
             rng=Random(f"{pod} {uid}"),
             now=lambda: place.world.now * speed,
             wall=place.wall,
@@ -90,78 +90,80 @@ class Member:
 
     def end(self, status: int) -> None:
         """End the process as `os._exit` does."""
-        self.ended_with = status
-        self.place.network.happened["process ended itself"] += 1
+        self.exit_status = status
+        self.executor_world.network.happened["process ended itself"] += 1
         self.crash()
 
     def crash(self) -> None:
-        for name in tuple(self.running):
-            self.running.remove(name)
-        self.place.note(events.Crash(self.place.world.now, self.pod, self.uid))
+        for name in tuple(self.running_names):
+            self.running_names.remove(name)
+        self.executor_world.log_event(events.Crash(self.executor_world.world.now, self.pod, self.uid))
         self.process.kill()
         for wire in self.wires:
-            wire.unplug()
+            wire.disconnect()
 
     def pause(self) -> None:
         """Pause the process (SIGSTOP). Its work counts as stopped once its right to work has ended."""
         self.process.pause()
-        self._look_whether_it_stands_still()
+        self._log_stop_when_expired()
 
-    def _look_whether_it_stands_still(self) -> None:
+    def _log_stop_when_expired(self) -> None:
         if self.process.state is not ProcessState.PAUSED:
             return
-        place, tenure = self.place, self.executor.tenure
+        place, tenure = self.executor_world, self.executor.tenure
         left_s = 0.0 if tenure.over else tenure.deadline / self.speed - place.world.now
         if left_s > 0.0:
-            place.world.timeline.after(left_s, self._look_whether_it_stands_still)
+            place.world.timeline.call_after(left_s, self._log_stop_when_expired)
             return
-        for name in self.running:
-            place.note(events.Stop(place.world.now, self.pod, self.uid, name))
-        self.running.clear()
+        for name in self.running_names:
+            place.log_event(events.Stop(place.world.now, self.pod, self.uid, name))
+        self.running_names.clear()
 
     def stop(self) -> None:
         """End the process in order (SIGTERM)."""
         self.process.loop.call_soon_threadsafe(self.executor.stop)
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.process.state is ProcessState.ENDED
 
     async def _main(self) -> None:
         await self.executor.run()
 
     def _connect(self) -> Client:
-        wire = self.place.network.wire(Identity(f"executor {self.pod}", ("system:authenticated",), self.uid))
+        wire = self.executor_world.network.connect(
+            Identity(f"executor {self.pod}", ("system:authenticated",), self.uid)
+        )
         self.wires.append(wire)
         return Client(wire)
 
     async def _handle(self, obj: Content, work: Work) -> Outcome | None:
-        place, name = self.place, str(obj["metadata"]["name"])
-        place.begins(self, name, work.epoch)
-        self.works[name] = work
-        self.calls.append(name)
-        self.running.append(name)
+        place, name = self.executor_world, str(obj["metadata"]["name"])
+        place.log_start(self, name, work.epoch)
+        self.latest_work[name] = work
+        self.handled_names.append(name)
+        self.running_names.append(name)
         try:
             return await self.script(self, obj, work)
         finally:
-            if name in self.running:
-                self.running.remove(name)
-                place.note(events.Stop(place.world.now, self.pod, self.uid, name))
+            if name in self.running_names:
+                self.running_names.remove(name)
+                place.log_event(events.Stop(place.world.now, self.pod, self.uid, name))
 
 
-class Place:
+class ExecutorWorld:
     """A server, a network, executors, and the log of events. Close it at the end."""
 
     def __init__(self, *, status_subresource: bool = True, selectable: bool = False, seed: int = 1) -> None:
         self.world = World()
-        self.api = ApiServer(Names(Random(seed)), now=BEGAN, tracks_managers=False)
-        self.network = Network(self, self.world.timeline, Random(seed + 1), epoch=BEGAN)
-        self.noted: list[tuple[int, events.Event]] = []
-        self._confirmed: dict[tuple[str, str], tuple[float, int]] = {}
-        self.members: list[Member] = []
+        self.api = ApiServer(NameGenerator(Random(seed)), now=START_SECONDS, tracks_managers=False)
+        self.network = Network(self, self.world.timeline, Random(seed + 1), epoch=START_SECONDS)
+        self.ordered_events: list[tuple[int, events.Event]] = []
+        self._confirmed_reads: dict[tuple[str, str], tuple[float, int]] = {}
+        self.members: list[ExecutorProcess] = []
         self.deaf = False
         """Whether reads of the objects are never answered, so that executors learn nothing about them."""
-        self.tolerated: set[str] = set()
+        self.tolerated_invariants: set[str] = set()
         """Invariants that the test itself breaks."""
         self.call("POST", CRDS, definition(status_subresource=status_subresource, selectable=selectable))
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
@@ -169,70 +171,72 @@ class Place:
     @property
     def log(self) -> list[events.Event]:
         """Return the events in order. Work begins at the server's confirmation."""
-        return [event for _, event in sorted(self.noted, key=lambda noted: noted[0])]
+        return [event for _, event in sorted(self.ordered_events, key=lambda noted: noted[0])]
 
-    def note(self, event: events.Event) -> None:
-        self.noted.append((2 * len(self.noted), event))
+    def log_event(self, event: events.Event) -> None:
+        self.ordered_events.append((2 * len(self.ordered_events), event))
 
-    def begins(self, member: Member, name: str, epoch: int) -> None:
+    def log_start(self, member: ExecutorProcess, name: str, epoch: int) -> None:
         """Log the begin of work at the time of the server's answer.
 
         Events until its arrival are unknown to the executor.
         """
-        t, order = self._confirmed.get((member.uid, name), (self.world.now, 2 * len(self.noted) - 1))
-        self.noted.append((order, events.Start(t, member.pod, member.uid, name, epoch)))
+        t, order = self._confirmed_reads.get((member.uid, name), (self.world.now, 2 * len(self.ordered_events) - 1))
+        self.ordered_events.append((order, events.Start(t, member.pod, member.uid, name, epoch)))
 
     def wall(self) -> datetime:
-        return _BEGAN + timedelta(seconds=self.world.now)
+        return _START_TIME + timedelta(seconds=self.world.now)
 
-    def executor(
+    def start_executor(
         self,
         pod: str = "a",
         uid: str = "",
-        script: Script = endless,
+        script: Script = run_forever,
         *,
         announce: bool = True,
         speed: float = 1.0,
         **config: Any,
-    ) -> Member:
+    ) -> ExecutorProcess:
         """Start an executor process. `announce` logs it as eligible from now on."""
         uid = uid or f"uid-{pod}"
-        member = Member(self, pod, uid, script, ExecutorConfig(REPORTS, **{"namespace": NAMESPACE, **config}), speed)
+        member = ExecutorProcess(
+            self, pod, uid, script, ExecutorConfig(REPORTS, **{"namespace": NAMESPACE, **config}), speed
+        )
         self.members.append(member)
         if announce:
-            self.note(events.Eligible(self.world.now, pod, uid))
+            self.log_event(events.Eligible(self.world.now, pod, uid))
         return member
 
     def create(self, name: str, **spec: Any) -> Content:
         made = self.call("POST", REPORTS.path(NAMESPACE), report(name, **spec))
-        self.note(events.Create(self.world.now, name, made["metadata"]["uid"]))
+        self.log_event(events.ObjectCreated(self.world.now, name, made["metadata"]["uid"]))
         return made
 
     def get(self, name: str) -> dict[str, Any]:
         return self.call("GET", REPORTS.path(NAMESPACE, name))
 
-    def assign(self, name: str, member: Member) -> None:
+    def assign(self, name: str, member: ExecutorProcess) -> None:
         """Assign an object as a supervisor does. Create it if it does not exist."""
         found = self.api.store.get(TABLE, NAMESPACE, name)
         content = self.create(name) if found is None else self.get(name)
-        stored = self._patch(name, assigning(content, Holder(member.pod, member.uid), self.wall()))
+        stored = self._patch(name, assignment_patch(content, Holder(member.pod, member.uid), self.wall()))
         epoch = view_of(stored, PATHS).epoch
-        self.note(events.Assign(self.world.now, name, member.pod, member.uid, epoch))
+        self.log_event(events.Assign(self.world.now, name, member.pod, member.uid, epoch))
 
     def drain(self, name: str) -> None:
-        self._patch(name, draining(self.get(name), self.wall() + timedelta(seconds=30)))
+        self._patch(name, drain_patch(self.get(name), self.wall() + timedelta(seconds=30)))
 
     def revoke(self, name: str) -> None:
-        stored = self._patch(name, revoking(self.get(name)))
-        self.note(events.Revoke(self.world.now, name, view_of(stored, PATHS).epoch))
+        stored = self._patch(name, revocation_patch(self.get(name)))
+        self.log_event(events.Revoke(self.world.now, name, view_of(stored, PATHS).epoch))
 
-    def lease(self, member: Member) -> dict[str, Any]:
+    def lease(self, member: ExecutorProcess) -> dict[str, Any]:
         name = member.executor.config.lease_name(member.executor.identity)
         return self.call("GET", f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{name}")
 
-    def lose(self, member: Member) -> None:
+    def log_lease_loss(self, member: ExecutorProcess) -> None:
         """Log the loss of the executor's Lease."""
-        self.note(events.LeaseLost(self.world.now, member.pod, member.uid))
+        self.log_event(events.LeaseLost(self.world.now, member.pod, member.uid))
 
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
         return self.world.run_until(self.world.now + seconds, stop=until)
@@ -241,15 +245,18 @@ class Place:
         """Answer a request of the network, and log the writes of executors."""
         if self.deaf and request.method == "GET" and "/reports" in request.path:
             return None
-        answer = self.carry_out(request, now, identity)
+        answer = self.execute(request, now, identity)
         if request.method == "GET" and "/reports/" in request.path:
-            self._confirmed[identity.uid, name_in(request.path)] = (self.world.now, 2 * len(self.noted) - 1)
+            self._confirmed_reads[identity.uid, name_in(request.path)] = (
+                self.world.now,
+                2 * len(self.ordered_events) - 1,
+            )
         if request.method == "PATCH" and "/reports/" in request.path:
             assert isinstance(answer, Response)
             self._log_write(request, answer, identity.uid)
         return answer
 
-    def carry_out(self, request: Request, now: float, identity: Identity) -> Response | Watch:
+    def execute(self, request: Request, now: float, identity: Identity) -> Response | Watch:
         """Carry out a request that has arrived."""
         return self.api.answer(request, now, identity)
 
@@ -257,25 +264,25 @@ class Place:
         """Send a request of the test itself, carried out at once."""
         headers = _PATCH if method == "PATCH" else _JSON
         data = b"" if body is None else msgspec.json.encode(body)
-        answer = self.api.answer(Request(method, path, (), headers, data), BEGAN + self.world.now, ADMIN)
+        answer = self.api.answer(Request(method, path, (), headers, data), START_SECONDS + self.world.now, ADMIN)
         assert isinstance(answer, Response)
         assert answer.status < 300, (method, path, answer)
         return dict(msgspec.json.decode(answer.body))
 
     def close(self) -> None:
         """Close the place. Raises if an invariant was broken or a process failed."""
-        failed = self.end_all()
+        failed = self.close_processes()
         assert not failed, failed
-        found = [str(each) for each in breaches(self.log) if each.invariant not in self.tolerated]
+        found = [str(each) for each in breaches(self.log) if each.invariant not in self.tolerated_invariants]
         assert found == [], found
 
-    def end_all(self) -> list[object]:
+    def close_processes(self) -> list[object]:
         """Unwind every process. Return the failures and unawaited exceptions."""
         for member in self.members:
             for wire in member.wires:
-                wire.unplug()
+                wire.disconnect()
         failures = [
-            failure for member in self.members if member.ended and (failure := member.process.failure()) is not None
+            failure for member in self.members if member.has_ended and (failure := member.process.failure()) is not None
         ]
         complaints = [each for process in self.world.processes for each in process.complaints]
         self.world.close()
@@ -284,7 +291,7 @@ class Place:
     def epoch_of(self, request: Request) -> int:
         """Return the epoch of an executor's write that was just carried out or refused. 0: the write has none."""
         tests = {each["path"]: each["value"] for each in msgspec.json.decode(request.body) if each["op"] == "test"}
-        return int(tests.get(_pointer(EPOCH), 0))
+        return int(tests.get(_json_pointer(EPOCH), 0))
 
     def _patch(self, name: str, operations: Sequence[Any]) -> dict[str, Any]:
         return self.call("PATCH", REPORTS.path(NAMESPACE, name), [*operations])
@@ -295,14 +302,14 @@ class Place:
         name = name_in(request.path)
         accepted = answer.status < 300
         now = self.world.now
-        self.note(events.Write(now, member.pod, uid, name, epoch, accepted))
+        self.log_event(events.Write(now, member.pod, uid, name, epoch, accepted))
         if not accepted:
             return
         view = view_of(msgspec.json.decode(answer.body), PATHS)
         if view.holder is None:
-            self.note(events.Ack(now, member.pod, uid, name))
+            self.log_event(events.Ack(now, member.pod, uid, name))
         if view.completed:
-            self.note(events.Complete(now, name))
+            self.log_event(events.ObjectCompleted(now, name))
 
 
 def namespace_in(path: str) -> str:
@@ -313,5 +320,5 @@ def name_in(path: str) -> str:
     return path.split("/reports/")[1].split("/")[0]
 
 
-def _pointer(annotation: str) -> str:
+def _json_pointer(annotation: str) -> str:
     return f"/metadata/annotations/{annotation.replace('/', '~1')}"

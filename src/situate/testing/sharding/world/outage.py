@@ -16,17 +16,17 @@ from situate.sharding.executor.next_step import Outcome
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.testing.builders.archive import Call, Fault, FaultyArchiver
-from situate.testing.sharding.world.archive_faults import at_once
-from situate.testing.sharding.world.executor_world import Member
-from situate.testing.sharding.world.supervisor_world import NotedArchive, Town
-from situate.testing.virtual_time.isolation import collector_at_rest, logs_off
+from situate.testing.sharding.world.archive_faults import run_to_completion
+from situate.testing.sharding.world.executor_world import ExecutorProcess
+from situate.testing.sharding.world.supervisor_world import LoggedArchiver, SupervisorWorld
+from situate.testing.virtual_time.isolation import disable_collector, suppress_logs
 
 TTL_S: Final = 10.0
-BEFORE: Final = 12
+OBJECTS_BEFORE: Final = 12
 """Number of completed objects when the outage begins. It exceeds the number of workers of each part."""
 EVERY_S: Final = 60.0
 """Seconds between two new objects during the outage."""
-LOOK_S: Final = 0.1
+POLL_S: Final = 0.1
 _LONG_S: Final = 900.0
 
 
@@ -47,47 +47,47 @@ class Outage:
     """Records beyond one for each UID."""
 
 
-def outage(seconds: float) -> Outage:
+def play_outage(seconds: float) -> Outage:
     """Play an outage of `seconds`. Raises `AssertionError` if work does not end, or if an invariant is broken."""
-    with collector_at_rest(), logs_off():
-        town = Town(SupervisorConfig(archive_ttl=TTL_S), archive=True)
+    with disable_collector(), suppress_logs():
+        town = SupervisorWorld(SupervisorConfig(archive_ttl=TTL_S), archive=True)
         try:
-            return _Story(town).play(seconds)
+            return _OutageRun(town).play(seconds)
         finally:
             town.close()
 
 
-class _Story:
-    def __init__(self, town: Town) -> None:
-        self.town = town
+class _OutageRun:
+    def __init__(self, town: SupervisorWorld) -> None:
+        self.world = town
         self.names: list[str] = []
-        self.away = False
-        archiver = FaultyArchiver(town.memory, self._fault)
-        town.work("a", _at_once)
-        town.leader(archiver=NotedArchive(town, archiver), write_concurrency=4)
+        self.archive_down = False
+        archiver = FaultyArchiver(town.memory_archiver, self._draw_fault)
+        town.create_executor("a", _complete_at_once)
+        town.start_supervisor(archiver=LoggedArchiver(town, archiver), write_concurrency=4)
         town.run(5.0)
 
     def play(self, seconds: float) -> Outage:
-        town = self.town
+        town = self.world
         self._create()
         done = town.world.now
         assert town.run(TTL_S + _LONG_S, lambda: not town.exists("o0")), "the available archive stores the objects"
         archived_s = town.world.now - done
 
-        self.away = True
-        for _ in range(BEFORE):
+        self.archive_down = True
+        for _ in range(OBJECTS_BEFORE):
             self._create()
         waits, ends = [], town.world.now + seconds
         while town.world.now < ends:
             town.run(min(EVERY_S, ends - town.world.now))
             assert all(map(town.exists, self.names[1:])), "no object is deleted before it is archived"
-            waits.append(self._waited(self._create()))
+            waits.append(self._wait_for_assignment(self._create()))
 
-        self.away = False
+        self.archive_down = False
         back = town.world.now
         gone = town.run(_LONG_S, lambda: not any(map(town.exists, self.names)))
         assert gone, f"{_LONG_S:g} s after the archive is available again, some objects are not archived"
-        records = self._records()
+        records = self._record_counts()
         return Outage(
             archived_s=archived_s,
             assigned_s=max(waits),
@@ -100,20 +100,22 @@ class _Story:
     def _create(self) -> str:
         name = f"o{len(self.names)}"
         self.names.append(name)
-        self.town.create(name)
+        self.world.create(name)
         return name
 
-    def _waited(self, name: str) -> float:
-        began = self.town.world.now
-        self.town.run(EVERY_S, lambda: name in self.town.placed)
-        return self.town.placed.get(name, float("inf")) - began
+    def _wait_for_assignment(self, name: str) -> float:
+        began = self.world.world.now
+        self.world.run(EVERY_S, lambda: name in self.world.first_assigned_at)
+        return self.world.first_assigned_at.get(name, float("inf")) - began
 
-    def _records(self) -> Counter[str]:
-        return Counter(each.subject.uid for each in at_once(self.town.memory.search(Query())).records)
+    def _record_counts(self) -> Counter[str]:
+        return Counter(
+            each.subject.uid for each in run_to_completion(self.world.memory_archiver.search(Query())).records
+        )
 
-    def _fault(self, _: Call, number: int) -> Fault | None:
-        return (Fault.HANG if number % 2 else Fault.ERROR) if self.away else None
+    def _draw_fault(self, _: Call, number: int) -> Fault | None:
+        return (Fault.HANG if number % 2 else Fault.ERROR) if self.archive_down else None
 
 
-async def _at_once(_: Member, __: Content, ___: Work) -> Outcome:
+async def _complete_at_once(_: ExecutorProcess, __: Content, ___: Work) -> Outcome:
     return Outcome.succeeded("Done")

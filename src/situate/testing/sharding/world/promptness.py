@@ -15,10 +15,10 @@ from typing import Final
 from situate.cluster.storage.store import Event
 from situate.sharding.model.object_view import ObjectView, view_of
 from situate.testing.sharding.world.executor_world import TABLE
-from situate.testing.sharding.world.holder_history import Standings
+from situate.testing.sharding.world.holder_history import EligibilityHistory
 from situate.testing.sharding.world.reports import PATHS
 
-LOOK_S: Final = 0.5
+CHECK_S: Final = 0.5
 AT_ONCE_S: Final = 1.0
 """The spec's time limit from the moment in which an object may be assigned."""
 SLACK_S: Final = 1.0
@@ -33,7 +33,7 @@ class _Object:
     view: ObjectView
     since: float
     """When it was created, assigned, released, or revoked last."""
-    asked_at: float | None = None
+    drain_requested_at: float | None = None
     """When its holder was asked to give it up."""
     taken_from: str = ""
     """UID of the holder from which it was revoked."""
@@ -53,7 +53,7 @@ class Promptness:
 
     def __init__(
         self,
-        standings: Standings,
+        standings: EligibilityHistory,
         happened: Counter[str],
         *,
         lease_s: float,
@@ -65,7 +65,7 @@ class Promptness:
         self.calm_since = 0.0
         """Since when it is calm. Later than now: it is not calm, or not for long enough."""
         self.breaches: list[str] = []
-        self._standings = standings
+        self._eligibility = standings
         self._happened = happened
         self._lease_s = lease_s
         self._drain_s = drain_s
@@ -73,31 +73,31 @@ class Promptness:
         self._fill_up = fill_up
         self._objects: dict[str, _Object] = {}
 
-    def disturbed(self, repaired_s: float) -> None:
+    def record_disturbance(self, repaired_s: float) -> None:
         """Record a disturbance now. Its effects are repaired `repaired_s` later."""
         self.calm_since = max(self.calm_since, self._now() + repaired_s)
 
-    def edited(self, uid: str) -> None:
+    def record_edit(self, uid: str) -> None:
         """Record that a user has just edited the object."""
         if uid in self._objects:
             self._objects[uid].edited = True
 
-    def open(self) -> Counter[str]:
+    def open_counts(self) -> Counter[str]:
         """Return the number of open objects by the UID of their holder."""
         return Counter(each.view.executor_uid for each in self._objects.values() if each.view.holder is not None)
 
-    def look(self) -> None:
+    def check_waits(self) -> None:
         """Check whether an object waits too long by now."""
         now = self._now()
         if self.calm_since >= now:
             return
         for each in self._objects.values():
-            for wait in (*self._waits(each, now),):
+            for wait in (*self._open_waits(each, now),):
                 if now > wait.until and wait.since >= self.calm_since:
-                    self._too_late(each, wait, now)
+                    self._record_breach(each, wait, now)
                     each.edited = True  # report it once
 
-    def saw(self, event: Event) -> None:
+    def record_change(self, event: Event) -> None:
         """Handle a stored change."""
         if event.resource != TABLE:
             return
@@ -113,8 +113,8 @@ class Promptness:
             return
         before, each.view = each.view, view
         if view.epoch > before.epoch or view.holder != before.holder or view.completed:
-            before_now = _Object(before, each.since, each.asked_at, each.taken_from, each.edited)
-            self._ends(before_now, view, now)
+            before_now = _Object(before, each.since, each.drain_requested_at, each.taken_from, each.edited)
+            self._end_waits(before_now, view, now)
             if view.completed:
                 del self._objects[view.uid]
                 return
@@ -122,45 +122,45 @@ class Promptness:
             each.edited = each.edited and view.epoch == before.epoch
             each.taken_from = before.executor_uid if view.epoch > before.epoch and view.holder is None else ""
         if view.drain is None or view.holder is None:
-            each.asked_at = None
-        elif each.asked_at is None or view.epoch > before.epoch:
-            each.asked_at = now
+            each.drain_requested_at = None
+        elif each.drain_requested_at is None or view.epoch > before.epoch:
+            each.drain_requested_at = now
 
-    def _ends(self, before: _Object, view: ObjectView, now: float) -> None:
+    def _end_waits(self, before: _Object, view: ObjectView, now: float) -> None:
         """End the waits of an object, and check their length."""
-        for wait in self._waits(before, now):
+        for wait in self._open_waits(before, now):
             if wait.since < self.calm_since or (wait.kind != "L3" and view.holder is None):
                 continue
             self._happened[f"judged: {wait.kind}"] += 1
             if now > wait.until:
-                self._too_late(before, wait, now)
+                self._record_breach(before, wait, now)
 
-    def _waits(self, each: _Object, now: float) -> Iterator[_Wait]:
+    def _open_waits(self, each: _Object, now: float) -> Iterator[_Wait]:
         view, since = each.view, each.since
         if view.completed or each.edited:
             return
         if view.holder is not None:
-            loss = self._loss(view.executor_uid, since, now)
+            loss = self._loss_wait(view.executor_uid, since, now)
             if loss is None:
-                if each.asked_at is not None:
-                    yield _Wait("L3", each.asked_at, each.asked_at + self._drain_s + SLACK_S)
+                if each.drain_requested_at is not None:
+                    yield _Wait("L3", each.drain_requested_at, each.drain_requested_at + self._drain_s + SLACK_S)
             elif not view.deleting:
                 yield loss
         elif view.deleting:
             return
         elif view.epoch == 0:
-            settled = not self._fill_up and self._standings.changed_at(now) <= since
+            settled = not self._fill_up and self._eligibility.changed_at(now) <= since
             yield _Wait("L1", since, since + AT_ONCE_S + (0.0 if settled else UNSETTLED_S))
         elif each.taken_from:
-            loss = self._loss(each.taken_from, since, now)
+            loss = self._loss_wait(each.taken_from, since, now)
             fades = _Wait("L2 taken back", since, since + self._lease_s + AT_ONCE_S + SLACK_S)
             yield fades if loss is None or loss.until > fades.until else loss
         else:
             yield _Wait("L2 given up", since, since + AT_ONCE_S)
 
-    def _loss(self, uid: str, since: float, now: float) -> _Wait | None:
+    def _loss_wait(self, uid: str, since: float, now: float) -> _Wait | None:
         """Return the wait of an object whose holder is lost, or None. It is in its present state since `since`."""
-        holder = self._standings.of.get(uid)
+        holder = self._eligibility.states.get(uid)
         if holder is None:
             return None
         if holder.ended_at is not None:
@@ -170,7 +170,7 @@ class Promptness:
         until = max(holder.renewed_at + self._lease_s, since) + AT_ONCE_S + SLACK_S
         return _Wait("L2 silent", holder.renewed_at, until)
 
-    def _too_late(self, each: _Object, wait: _Wait, now: float) -> None:
+    def _record_breach(self, each: _Object, wait: _Wait, now: float) -> None:
         self.breaches.append(
             f"{wait.kind} at {now:g} s: {each.view.name} waits since {wait.since:g} s, until {wait.until:g} s at most, "
             f"and all is calm since {max(self.calm_since, 0.0):g} s: {each.view}"

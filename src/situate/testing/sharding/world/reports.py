@@ -12,9 +12,9 @@ from situate.sharding.model.object_view import (
     DrainRequest,
     Holder,
     Placement,
-    asked_to_drain,
-    placed,
-    revoked,
+    assigned_content,
+    drain_requested_content,
+    revoked_content,
     view_of,
 )
 from situate.sharding.model.patches import Operations, guarded_patch
@@ -57,14 +57,16 @@ def report(name: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": f"{GROUP}/v1", "kind": "Report", "metadata": {"name": name}, "spec": {"work": 1, **spec}}
 
 
-def assigning(content: Content, holder: Holder, now: datetime, term: int = 1) -> Operations:
-    return guarded_patch(content, placed(view_of(content, PATHS), PATHS, Placement(holder, term, now, Cause.NEW, None)))
+def assignment_patch(content: Content, holder: Holder, now: datetime, term: int = 1) -> Operations:
+    return guarded_patch(
+        content, assigned_content(view_of(content, PATHS), PATHS, Placement(holder, term, now, Cause.NEW, None))
+    )
 
 
-def revoking(content: Content, term: int = 1) -> Operations:
-    return guarded_patch(content, revoked(view_of(content, PATHS), PATHS, term, Cause.DRAIN))
+def revocation_patch(content: Content, term: int = 1) -> Operations:
+    return guarded_patch(content, revoked_content(view_of(content, PATHS), PATHS, term, Cause.DRAIN))
 
 
-def draining(content: Content, deadline: datetime) -> Operations:
+def drain_patch(content: Content, deadline: datetime) -> Operations:
     view = view_of(content, PATHS)
-    return guarded_patch(content, asked_to_drain(view, DrainRequest(view.epoch, deadline, Cause.DRAIN)))
+    return guarded_patch(content, drain_requested_content(view, DrainRequest(view.epoch, deadline, Cause.DRAIN)))

@@ -25,7 +25,7 @@ from situate.kube.client import Client
 from situate.objects.kinds.meta import NO_LABELS
 from situate.objects.messages import Request, Response
 from situate.runtime.metrics import Metrics
-from situate.sharding.executor.controller.environment import Surroundings
+from situate.sharding.executor.controller.environment import RuntimeEnvironment
 from situate.sharding.fencing import admit
 from situate.sharding.fencing.admit import Fence, Role, Writer
 from situate.sharding.leases.membership import ExecutorWatch
@@ -39,18 +39,18 @@ from situate.sharding.supervisor.scope import Scope
 from situate.testing.builders.archive import ForwardingArchiver
 from situate.testing.sharding import events
 from situate.testing.sharding.invariants import Limits, breaches
-from situate.testing.sharding.world.archive_faults import KIND, at_once
+from situate.testing.sharding.world.archive_faults import KIND, run_to_completion
 from situate.testing.sharding.world.executor_world import (
     NAMESPACE,
     TABLE,
-    Member,
-    Place,
+    ExecutorProcess,
+    ExecutorWorld,
     Script,
-    endless,
     name_in,
     namespace_in,
+    run_forever,
 )
-from situate.testing.sharding.world.holder_history import Standings
+from situate.testing.sharding.world.holder_history import EligibilityHistory
 from situate.testing.sharding.world.reports import PATHS, REPORTS
 from situate.testing.virtual_time.network import Wire
 from situate.testing.virtual_time.processes import Process
@@ -65,12 +65,12 @@ S4_SLACK_S = 1.5
 _INVALID = Response(422, b'{"kind":"Status","reason":"Invalid","code":422,"message":"no"}', {})
 
 
-class Leader:
+class SupervisorProcess:
     """One supervisor process."""
 
     def __init__(
         self,
-        town: Town,
+        town: SupervisorWorld,
         name: str,
         strategy: Strategy,
         archiver: Archiver | None,
@@ -79,12 +79,12 @@ class Leader:
         **scope: Any,
     ) -> None:
         """`speed` is the speed of its clock relative to the town."""
-        self.town = town
+        self.world = town
         self.name = name
         self.wires: list[Wire] = []
         self.wall_s = 0.0
         """Error of its wall clock in seconds."""
-        around = Surroundings(
+        around = RuntimeEnvironment(
             rng=Random(name),
             now=lambda: town.world.now * speed,
             wall=lambda: town.wall() + timedelta(seconds=self.wall_s),
@@ -113,19 +113,19 @@ class Leader:
         """Kill the process (SIGKILL)."""
         self.process.kill()
         for wire in self.wires:
-            wire.unplug()
+            wire.disconnect()
 
     def stop(self) -> None:
         """End the process in order (SIGTERM)."""
         self.process.loop.call_soon_threadsafe(self.supervisor.stop)
 
     @property
-    def leads(self) -> bool:
-        return self.process.is_alive and self.supervisor.leading()
+    def is_leader(self) -> bool:
+        return self.process.is_alive and self.supervisor.is_leader()
 
     def _connect(self) -> Client:
-        wire = self.town.network.wire(Identity(f"supervisor {self.name}", ("system:authenticated",)))
-        wire.in_time = self.town.orders_in_time
+        wire = self.world.network.connect(Identity(f"supervisor {self.name}", ("system:authenticated",)))
+        wire.in_time = self.world.drops_late_writes
         self.wires.append(wire)
         return Client(wire)
 
@@ -141,31 +141,31 @@ class _Lease:
     lost: bool = False
 
 
-class NotedArchive(ForwardingArchiver):
+class LoggedArchiver(ForwardingArchiver):
     """An archive that logs each copy, even if the put returns no answer."""
 
-    def __init__(self, town: Town, archiver: Archiver) -> None:
-        self._town = town
+    def __init__(self, town: SupervisorWorld, archiver: Archiver) -> None:
+        self._world = town
         super().__init__(archiver)
 
     async def put(self, record: Record) -> None:
         try:
             await self._archiver.put(record)
         finally:
-            subject, present = record.subject, self._town.archived(record.subject.uid)
+            subject, present = record.subject, self._world.archived_record(record.subject.uid)
             if present is not None and present.subject.resource_version == subject.resource_version:
-                now = self._town.world.now
-                self._town.note(events.ArchivePut(now, subject.uid, subject.resource_version, str(subject.key)))
+                now = self._world.world.now
+                self._world.log_event(events.ArchivePut(now, subject.uid, subject.resource_version, str(subject.key)))
 
     async def get(self, key: ByUid | ByName) -> Record:
         record = await self._archiver.get(key)
-        subject, present = record.subject, self._town.archived(record.subject.uid)
+        subject, present = record.subject, self._world.archived_record(record.subject.uid)
         if present is not None and present.digest == record.digest:
-            self._town.note(events.ArchiveVerified(self._town.world.now, subject.uid, subject.resource_version))
+            self._world.log_event(events.ArchiveVerified(self._world.world.now, subject.uid, subject.resource_version))
         return record
 
 
-class Town(Place):
+class SupervisorWorld(ExecutorWorld):
     """A place with supervisors. Close it at the end."""
 
     def __init__(
@@ -182,53 +182,53 @@ class Town(Place):
         self.config = config
         self.happened: Counter[str] = self.network.happened
         """How often each kind of fault and each kind of action occurred."""
-        self.leaders: list[Leader] = []
-        self.memory = MemoryArchiver()
-        self.archiver: Archiver | None = NotedArchive(self, self.memory) if archive else None
+        self.leaders: list[SupervisorProcess] = []
+        self.memory_archiver = MemoryArchiver()
+        self.archiver: Archiver | None = LoggedArchiver(self, self.memory_archiver) if archive else None
         self.on_write: Callable[[Request, Identity], None] = lambda _, __: None
         """Called with each write of a supervisor that the server has carried out, before the answer leaves."""
-        self.placed: dict[str, float] = {}
+        self.first_assigned_at: dict[str, float] = {}
         """When each object was first assigned."""
         self.nodes: dict[str, str] = {}
         """By pod: its own node."""
         self._pods = 0
         self._lease_s = lease_s
         self._leases: dict[str, _Lease] = {}
-        self.standings = Standings(LABELS, lease_s)
-        self.api.store.subscribe(lambda event: self.standings.saw(event, self.world.now))
-        self.late: list[str] = []
+        self.eligibility = EligibilityHistory(LABELS, lease_s)
+        self.api.store.subscribe(lambda event: self.eligibility.record_change(event, self.world.now))
+        self.late_assignments: list[str] = []
         """Assignments to executors that had been ineligible for too long (S4)."""
         self.silent_listings = ""
         """End of a path whose lists and watches by a supervisor are never answered. Empty: none."""
-        self.refused: set[str] = set()
+        self.refused_names: set[str] = set()
         """Names of objects whose writes are all invalid."""
         self.refusals: list[float] = []
         """Times of such writes."""
-        self.forbidden: list[str] = []
+        self.forbidden_writes: list[str] = []
         """Writes that a server with the policy would have refused under any leader."""
         self.s4_slack_s = S4_SLACK_S
-        self.orders_in_time = False
+        self.drops_late_writes = False
         """Whether no write of a supervisor arrives after the supervisor gave it up."""
-        self.tolerated.add("S4")  # checked here, with the time that a watch takes
+        self.tolerated_invariants.add("S4")  # checked here, with the time that a watch takes
 
-    def leader(
+    def start_supervisor(
         self,
         name: str = "s1",
         strategy: Strategy | None = None,
         archiver: Archiver | None = None,
         metrics: Metrics | None = None,
         **scope: Any,
-    ) -> Leader:
+    ) -> SupervisorProcess:
         """Start a supervisor process."""
-        leader = Leader(self, name, strategy or MinScheduled(), archiver or self.archiver, metrics, **scope)
+        leader = SupervisorProcess(self, name, strategy or MinScheduled(), archiver or self.archiver, metrics, **scope)
         self.leaders.append(leader)
         return leader
 
     @property
-    def leading(self) -> Leader | None:
-        return next((each for each in self.leaders if each.leads), None)
+    def current_leader(self) -> SupervisorProcess | None:
+        return next((each for each in self.leaders if each.is_leader), None)
 
-    def pod(self, name: str, labels: Mapping[str, str] = NO_LABELS) -> str:
+    def create_pod(self, name: str, labels: Mapping[str, str] = NO_LABELS) -> str:
         """Create a ready pod and return its UID. An existing one of the name is deleted first."""
         found = self.api.store.get("pods", NAMESPACE, name)
         if found is not None:
@@ -243,10 +243,10 @@ class Town(Place):
                 "spec": {"nodeName": self.nodes[name], "containers": [{"name": "executor", "image": "reports"}]},
             },
         )
-        self.tell_pod(name)
+        self.write_pod_status(name)
         return str(made["metadata"]["uid"])
 
-    def tell_pod(self, name: str, *, ready: bool = True, terminated: bool = False) -> None:
+    def write_pod_status(self, name: str, *, ready: bool = True, terminated: bool = False) -> None:
         """Write the pod's status, as the kubelet does."""
         state: dict[str, Any] = {"terminated": {"exitCode": 137}} if terminated else {"running": {}}
         status = {
@@ -267,19 +267,19 @@ class Town(Place):
         self.call("PUT", f"{PODS}/{name}/status", pod | {"status": status})
         uid = pod["metadata"]["uid"]
         if terminated and uid in self._leases:
-            self._lose(uid)
+            self._expire_lease(uid)
 
-    def work(
-        self, name: str, script: Script = endless, *, labels: Mapping[str, str] = NO_LABELS, **config: Any
-    ) -> Member:
+    def create_executor(
+        self, name: str, script: Script = run_forever, *, labels: Mapping[str, str] = NO_LABELS, **config: Any
+    ) -> ExecutorProcess:
         """Create a pod, with these extra labels, and the executor in it."""
-        uid = self.pod(name, labels)
-        return self.executor(name, uid, script, announce=False, **config)
+        uid = self.create_pod(name, labels)
+        return self.start_executor(name, uid, script, announce=False, **config)
 
-    def archived(self, uid: str) -> Record | None:
+    def archived_record(self, uid: str) -> Record | None:
         """Return the archived record of the object or None, whatever fault the archive plays."""
         try:
-            return at_once(self.memory.get(ByUid(KIND, uid)))
+            return run_to_completion(self.memory_archiver.get(ByUid(KIND, uid)))
         except NotArchived:
             return None
 
@@ -307,14 +307,14 @@ class Town(Place):
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
         about_object = "/reports/" in request.path and request.method in ("PATCH", "DELETE")
-        if about_object and request.path.split("/reports/")[1] in self.refused:
+        if about_object and request.path.split("/reports/")[1] in self.refused_names:
             self.refusals.append(self.world.now)
             return _INVALID
-        stored = self.stored(request) if about_object else None
+        stored = self.stored_object(request) if about_object else None
         supervises = identity.user.startswith("supervisor")
         if supervises and self.silent_listings and request.path.endswith(self.silent_listings):
             return None
-        carry_out = self.carry_out if supervises else super().answer
+        carry_out = self.execute if supervises else super().answer
         answer = carry_out(request, now, identity)
         if not isinstance(answer, Response) or answer.status >= 300 or request.method == "GET":
             return answer
@@ -325,71 +325,73 @@ class Town(Place):
                 self._log_supervisor(request, stored, answer)
             self.on_write(request, identity)
         elif "/leases" in request.path:
-            self._saw_lease(answer)
+            self._on_lease_write(answer)
         return answer
 
     def close(self) -> None:
         """Close the place and the supervisors."""
         for leader in self.leaders:
             for wire in leader.wires:
-                wire.unplug()
+                wire.disconnect()
         failures = [each.process.failure() for each in self.leaders if not each.process.is_alive]
         super().close()
         assert [each for each in failures if each is not None] == [], [
             traceback.format_exception(e) for e in failures if e
         ]
-        assert self.late == []
-        assert self.forbidden == []
+        assert self.late_assignments == []
+        assert self.forbidden_writes == []
 
     def check(self, **limits: float) -> None:
         """Raise if a time limit was exceeded."""
-        found = [each for each in breaches(self.log, Limits(**limits)) if each.invariant not in self.tolerated]
+        found = [
+            each for each in breaches(self.log, Limits(**limits)) if each.invariant not in self.tolerated_invariants
+        ]
         assert found == []
 
-    def judge(self) -> None:
+    def log_expired_leases(self) -> None:
         """Log the Leases that have expired by now."""
         for uid, lease in self._leases.items():
             if not lease.lost and self.world.now - lease.changed_at >= self._lease_s:
-                self._lose(uid)
+                self._expire_lease(uid)
 
-    def _lose(self, uid: str) -> None:
+    def _expire_lease(self, uid: str) -> None:
         lease = self._leases[uid]
         if not lease.lost:
             lease.lost = True
             self.happened["lease lost"] += 1
-            self.note(events.LeaseLost(self.world.now, lease.pod, uid))
+            self.log_event(events.LeaseLost(self.world.now, lease.pod, uid))
 
     def audit(self, request: Request, stored: Content, answer: Response, role: Role, uid: str) -> None:
         """Check a write by the policy, except for the leader's term, which a server without the policy cannot know."""
         subresource = "status" if request.path.endswith("/status") else ""
-        asked = admit.Request(Writer(role, uid), msgspec.json.decode(answer.body), subresource)
+        asked = admit.WriteRequest(Writer(role, uid), msgspec.json.decode(answer.body), subresource)
         if refusal := admit.admit(stored, asked, Fence()):
-            self.forbidden.append(f"{role.value}: {request.body!r}: {refusal}")
+            self.forbidden_writes.append(f"{role.value}: {request.body!r}: {refusal}")
 
     @property
     def calm_since(self) -> float:
         """Return since when a supervisor can know all recent changes."""
         return 0.0
 
-    def judge_choice(self, view: ObjectView) -> None:
+    def check_choice(self, view: ObjectView) -> None:
         """Check S4, with the time that a watch takes."""
         now = self.world.now
-        since = self.standings.ineligible_since(view.executor_uid, now)
+        since = self.eligibility.ineligible_since(view.executor_uid, now)
         if now - self.s4_slack_s < self.calm_since:
             return
         self.happened["judged: S4"] += 1
         if since is not None and now - max(since, self.calm_since) > self.s4_slack_s:
             said = f"{view.name} to {view.executor} ({view.executor_uid}) at {now:g} s, not eligible since {since:g} s"
-            self.late.append(f"S4: {said}")
+            self.late_assignments.append(f"S4: {said}")
 
-    def _saw_lease(self, answer: Response) -> None:
+    def _on_lease_write(self, answer: Response) -> None:
         content = msgspec.json.decode(answer.body)
         annotations = content["metadata"].get("annotations", {})
         uid = annotations[EXECUTOR_UID]
         member = next(each for each in self.members if each.uid == uid)
         pod = member.pod
         spec = content["spec"]
-        self.judge()
+        self.log_expired_leases()
         lease = self._leases.get(uid)
         if lease is None:
             lease = self._leases[uid] = _Lease(pod, spec, self.world.now, lost=True)
@@ -397,39 +399,39 @@ class Town(Place):
             lease.spec, lease.changed_at = spec, self.world.now
         if not spec.get("holderIdentity"):
             self.happened["lease released"] += 1
-            self._lose(uid)
+            self._expire_lease(uid)
         elif lease.lost and member.process.is_alive:  # otherwise it was sent before the end
             lease.lost = False
-            self.note(events.Eligible(self.world.now, pod, uid))
+            self.log_event(events.Eligible(self.world.now, pod, uid))
 
-    def stored(self, request: Request) -> dict[str, Any] | None:
+    def stored_object(self, request: Request) -> dict[str, Any] | None:
         """Return the present object of a request, or None."""
         found = self.api.store.get(TABLE, namespace_in(request.path), name_in(request.path))
         return None if found is None else found.object()
 
     def _log_supervisor(self, request: Request, stored: dict[str, Any], answer: Response) -> None:
         now, before = self.world.now, view_of(stored, PATHS)
-        self.judge()
+        self.log_expired_leases()
         if request.method == "DELETE":
             self.happened["deleted"] += 1
-            self.note(events.Deleted(now, before.uid))
+            self.log_event(events.Deleted(now, before.uid))
             return
         after = view_of(msgspec.json.decode(answer.body), PATHS)
         if after.epoch != before.epoch and after.holder is not None:
             uid = after.executor_uid
             self.happened[f"assigned: {after.why}"] += 1
-            self.note(events.Assign(now, after.name, after.executor, uid, after.epoch, after.term))
-            self.placed.setdefault(after.name, now)
-            self.judge_choice(after)
+            self.log_event(events.Assign(now, after.name, after.executor, uid, after.epoch, after.term))
+            self.first_assigned_at.setdefault(after.name, now)
+            self.check_choice(after)
         elif after.epoch != before.epoch:
             self.happened["revoked"] += 1
-            self.note(events.Revoke(now, after.name, after.epoch))
+            self.log_event(events.Revoke(now, after.name, after.epoch))
         elif after.drain is not None and before.drain is None:
             self.happened["asked to drain"] += 1
         if after.completed and not before.completed:
             self.happened[f"failed: {after.reason}"] += 1
-            self.note(events.Complete(now, after.name))
+            self.log_event(events.ObjectCompleted(now, after.name))
         removed = before.has_finalizer(FINALIZER) and not after.has_finalizer(FINALIZER)
         if removed or after.archived != before.archived:
             self.happened["finalizer removed"] += 1
-            self.note(events.FinalizerRemoved(now, before.uid, before.resource_version))
+            self.log_event(events.FinalizerRemoved(now, before.uid, before.resource_version))

@@ -27,7 +27,7 @@ _ENDING_TAINTS: Final = frozenset(
     }
 )
 _GATE: Final = _PREFIX + "placement"
-RIVALLED: Final = "rival.example.com/class"
+RIVAL_CLASS: Final = "rival.example.com/class"
 """Annotation of a pod whose affinity the second spot system of a history has set."""
 _RISKY_TAINT: Final = "aws-node-termination-handler/rebalance-recommendation"
 
@@ -61,7 +61,7 @@ class PodRow:
     ready: bool
     terminating: bool
     created: float
-    stamped: float
+    created_timestamp: float
     """Its creationTimestamp in virtual seconds. API servers stamp a Pod before its reviews, which may take seconds."""
     ready_at: float
     """When it last became ready."""
@@ -119,7 +119,7 @@ class OwnerRow:
         return floor_of(self.kind, self.replicas, self.policy)
 
 
-def readable(policy: str) -> bool:
+def is_readable(policy: str) -> bool:
     """Return whether the text is a policy. An empty text is none."""
     try:
         floor_of("Deployment", 4, policy)
@@ -159,7 +159,7 @@ def owner_row(obj: Obj, before: OwnerRow | None, now: float) -> OwnerRow:
     metadata, spec = obj["metadata"], obj["spec"]
     annotations = metadata.get("annotations") or {}
     said = annotations.get(ON_DEMAND)
-    can_be_read = said is None or readable(said)
+    can_be_read = said is None or is_readable(said)
     policy = said or "" if can_be_read else before.policy if before is not None else ""
     return OwnerRow(
         metadata["uid"],
@@ -206,7 +206,7 @@ def pod_row(obj: Obj, before: PodRow | None, now: float) -> PodRow:
         _field(decision, "token"),
         "hold" in annotations or "unready" in annotations,
         any(each["name"] == _GATE for each in spec.get("schedulingGates") or ()),
-        RIVALLED in annotations,
+        RIVAL_CLASS in annotations,
     )
     if before is None:
         row.terminating_at = now if terminating else row.terminating_at
@@ -254,7 +254,7 @@ def node_row(obj: Obj, now: float) -> NodeRow:
     )
 
 
-def same(before: NodeRow, after: NodeRow) -> bool:
+def is_same_node(before: NodeRow, after: NodeRow) -> bool:
     return (before.capacity, before.cordoned, before.ending, before.risky, before.taints) == (
         after.capacity,
         after.cordoned,

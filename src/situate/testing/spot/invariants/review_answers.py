@@ -24,8 +24,8 @@ _CLASS: Final = "spot.situate.dev/class"
 _MIX: Final = "spot.situate.dev/mix"
 
 
-class Reviewing:
-    """Checks reviews. `heard` takes each review and its answer."""
+class ReviewChecker:
+    """Checks reviews. `check_review` takes each review and its answer."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Reviewing:
         self._breach = breach
         self._happened = happened
 
-    def heard(self, body: bytes, reply: WebhookReply) -> None:
+    def check_review(self, body: bytes, reply: WebhookReply) -> None:
         if reply.status != 200:
             return
         request = msgspec.json.decode(body)["request"]
@@ -49,7 +49,7 @@ class Reviewing:
         pod = request["object"]
         if not operations:
             return
-        if not _eligible(pod):
+        if not _is_eligible(pod):
             self._breach(f"I8: a Pod that spot does not manage is changed: {operations}")
         wrong = [
             each for each in operations if each["op"] != "add" and not each["path"].startswith("/spec/tolerations")
@@ -62,19 +62,19 @@ class Reviewing:
             return
         pod_class = after["metadata"]["labels"].get(_CLASS, "")
         self._happened[f"classed {pod_class}" if pod_class else "gated"] += 1
-        self._widened(pod, after, pod_class)
+        self._check_allowed_nodes(pod, after, pod_class)
 
-    def opened(self, before: Obj, after: Obj) -> None:
+    def check_ungated_pod(self, before: Obj, after: Obj) -> None:
         """Check a pod that has left our gate, whichever client removed the gate (P8)."""
         pod_class = after["metadata"]["labels"].get(_CLASS, "")
         self._happened[f"gated pod classed {pod_class}" if pod_class else "gated pod let go without a class"] += 1
-        self._widened(before, after, pod_class)
+        self._check_allowed_nodes(before, after, pod_class)
 
-    def _widened(self, pod: Obj, after: Obj, pod_class: str) -> None:
+    def _check_allowed_nodes(self, pod: Obj, after: Obj, pod_class: str) -> None:
         for node in self._nodes():
-            before = feasible(pod["spec"], node)
+            before = is_feasible(pod["spec"], node)
             wanted = before and (pod_class != "on-demand" or node.capacity == "on-demand")
-            if feasible(after["spec"], node) != wanted:
+            if is_feasible(after["spec"], node) != wanted:
                 name = pod["metadata"].get("name") or pod["metadata"].get("generateName")
                 self._breach(
                     f"I9: {name}, classed {pod_class}, {'may not' if wanted else 'may'} run on {node.name} "
@@ -82,7 +82,7 @@ class Reviewing:
                 )
 
 
-def _eligible(pod: Obj) -> bool:
+def _is_eligible(pod: Obj) -> bool:
     metadata = pod["metadata"]
     owners = metadata.get("ownerReferences") or ()
     controlled = any(each.get("controller") and each["kind"] in _CONTROLLERS for each in owners)
@@ -90,14 +90,14 @@ def _eligible(pod: Obj) -> bool:
     return controlled and not disabled and not pod["spec"].get("nodeName")
 
 
-def feasible(spec: Obj, node: NodeRow) -> bool:
+def is_feasible(spec: Obj, node: NodeRow) -> bool:
     """Return whether node selector, required node affinity and taints allow the node."""
     selector = spec.get("nodeSelector") or {}
     if any(node.labels.get(key) != value for key, value in selector.items()):
         return False
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    if required is not None and not any(_meets(term, node) for term in required["nodeSelectorTerms"]):
+    if required is not None and not any(_term_matches(term, node) for term in required["nodeSelectorTerms"]):
         return False
     tolerations = spec.get("tolerations") or ()
     return all(
@@ -107,15 +107,15 @@ def feasible(spec: Obj, node: NodeRow) -> bool:
     )
 
 
-def _meets(term: Obj, node: NodeRow) -> bool:
+def _term_matches(term: Obj, node: NodeRow) -> bool:
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not expressions and not fields:
         return False
-    by_label = all(_holds(each, node.labels.get(each["key"])) for each in expressions)
-    return by_label and all(_holds(each, node.name) for each in fields)
+    by_label = all(_expression_matches(each, node.labels.get(each["key"])) for each in expressions)
+    return by_label and all(_expression_matches(each, node.name) for each in fields)
 
 
-def _holds(expression: Obj, value: str | None) -> bool:
+def _expression_matches(expression: Obj, value: str | None) -> bool:
     values = expression.get("values") or ()
     match expression["operator"]:
         case "In":

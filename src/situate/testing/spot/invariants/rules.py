@@ -21,15 +21,15 @@ from situate.runtime.serving.webhook_server import Reply
 from situate.spot.model.object_names import NAME
 from situate.testing.spot.invariants.object_rows import OwnerRow, PodRow
 from situate.testing.spot.invariants.recorder import Recorder, owners_in_order
-from situate.testing.spot.world.world import OURS, OWN_PODS, SpotWorld
+from situate.testing.spot.world.world import OWN_NAMESPACE, OWN_PODS, SpotWorld
 from situate.testing.virtual_time.processes import ProcessState
 from situate.testing.virtual_time.world import EPOCH
 
-RECHECKED_S: Final = 1.0
+RECHECK_S: Final = 1.0
 """Seconds from a process's last read of a workload until its write arrives. It cannot know changes in between."""
-SEEN_S: Final = 6.0
+WATCH_LAG_S: Final = 6.0
 """Seconds from a change until a connected process has seen it: the longest delay of watches, and one check."""
-ACTED_S: Final = 5.0
+REACTION_S: Final = 5.0
 """Seconds from a user's write until Kubernetes' controllers have begun to act on it."""
 PEND_S: Final = 30.0
 """How long a pod may have no node before it counts as unschedulable, by the settings of histories."""
@@ -37,9 +37,9 @@ WINDOW_EVERY_S: Final = 600.0
 WINDOW_S: Final = 300.0
 LATE_S: Final = 2.0
 """Maximum seconds after the end of a window at which a move decided within it arrives, unless a message is lost."""
-DRAINED_S: Final = 100.0
+DRAIN_S: Final = 100.0
 """Seconds within which moves in progress have ended, whatever messages were lost."""
-LED_S: Final = 6.0
+LEADER_AGE_S: Final = 6.0
 """Maximum age in seconds of spot's knowledge of the holder of a workload's own Lease."""
 _OWN_PATHS: Final = (
     "/leases/",
@@ -47,17 +47,17 @@ _OWN_PATHS: Final = (
     "/secrets",
     "/mutatingwebhookconfigurations/",
     "/events",
-    f"/namespaces/{OURS}/configmaps",
+    f"/namespaces/{OWN_NAMESPACE}/configmaps",
 )
-_LEASE: Final = f"{OURS}/{NAME}"
+_LEASE: Final = f"{OWN_NAMESPACE}/{NAME}"
 
 
-class Breach(AssertionError):
+class SpotBreach(AssertionError):
     """An invariant does not hold: spot has a defect."""
 
 
 @dataclass(slots=True)
-class Watchdog:
+class SpotWatchdog:
     """Watches a world from its first moment on."""
 
     world: SpotWorld
@@ -75,118 +75,120 @@ class Watchdog:
     """Start of read-only mode. None: pods may be moved."""
     policy_moves: list[tuple[float, str, str]] = field(default_factory=list)
     """Time, workload and pod of the moves that only policy required."""
-    _led: dict[str, tuple[str, float]] = field(default_factory=dict)
+    _leader_pods: dict[str, tuple[str, float]] = field(default_factory=dict)
     """By UID of the workload: UID of the pod that leads it, and since when."""
     _last_holder: str = ""
     """Last holder of the Lease."""
-    _settled: dict[str, int] = field(default_factory=dict)
+    _settled_floors: dict[str, int] = field(default_factory=dict)
     """By UID: the floor of each workload that reached its floor and was not disturbed since."""
     _digest: Any = field(default_factory=hashlib.sha256)
     _broken: str | None = None
     """A breach at a place where a check must not raise."""
 
     def __post_init__(self) -> None:
-        self.world.told.append(self._written)
-        self.world.answers.append(self._answered)
-        self.recorder.changed.append(self._changed)
+        self.world.request_listeners.append(self._check_write)
+        self.world.answer_listeners.append(self._check_answer)
+        self.recorder.change_listeners.append(self._check_floor)
 
     def check(self) -> None:
-        """Check all rules after a step. Raises `Breach`."""
+        """Check all rules after a step. Raises `SpotBreach`."""
         if self._broken is not None:
-            raise Breach(self._broken)
+            raise SpotBreach(self._broken)
         for process in self.world.world.processes:
             failure = process.failure() if process.state is ProcessState.ENDED else None
             if failure is not None:
-                raise Breach(f"{process.name} ended with {failure!r}") from failure
+                raise SpotBreach(f"{process.name} ended with {failure!r}") from failure
             if process.complaints:
-                raise Breach(f"{process.name}: asyncio complains: {process.complaints[0]}")
+                raise SpotBreach(f"{process.name}: asyncio complains: {process.complaints[0]}")
         for member in self.world.members:
             for reflector in member.controller.reflectors():
                 if reflector.store.handler_failures:
-                    raise Breach(f"a handler of {reflector.name} failed in {member.identity}")
+                    raise SpotBreach(f"a handler of {reflector.name} failed in {member.identity}")
         for owner in owners_in_order(self.recorder):
-            if self._stands(owner):
-                self._settled[owner.uid] = owner.floor
+            if self._has_settled(owner):
+                self._settled_floors[owner.uid] = owner.floor
 
-    def last(self) -> list[str]:
+    def last_records(self) -> list[str]:
         """Return the latest rows of the recorder, for a report of a breach."""
         return [" ".join((f"{row[0]:.3f}", row[1], *row[3:])) for row in self.recorder.log][-60:]
 
-    def story(self) -> str:
+    def digest(self) -> str:
         """Return a digest of every write and answer so far. Equal histories have equal digests (I12)."""
         digest: str = self._digest.hexdigest()
         return digest
 
-    def disturbed(self, owner: str = "") -> None:
+    def record_disturbance(self, owner: str = "") -> None:
         """Record an act of a user or a fault that may cost this workload on-demand pods. Empty: all workloads."""
         if owner:
-            self._settled.pop(owner, None)
+            self._settled_floors.pop(owner, None)
         else:
-            self._settled.clear()
+            self._settled_floors.clear()
 
-    def led(self, owner: str, pod: str) -> None:
+    def record_leader(self, owner: str, pod: str) -> None:
         """Record that this pod leads the workload from now on (B45)."""
-        self._led[owner] = pod, self.world.now
+        self._leader_pods[owner] = pod, self.world.now
 
-    def led_by_nobody(self) -> None:
+    def clear_leaders(self) -> None:
         """Record that no workload names a leader any more."""
-        self._led.clear()
+        self._leader_pods.clear()
 
-    def settled(self, owner: str) -> bool:
-        return owner in self._settled
+    def is_settled(self, owner: str) -> bool:
+        return owner in self._settled_floors
 
-    def breach(self, said: str) -> None:
+    def record_breach(self, said: str) -> None:
         """Record a breach. The first one counts, and the next check raises it."""
         if self._broken is None:
             self._broken = f"{said} ({self.world.now:.3f} s)"
 
-    def _stands(self, owner: OwnerRow) -> bool:
-        if not owner.can_be_read or self.world.now - owner.changed_at < ACTED_S:
+    def _has_settled(self, owner: OwnerRow) -> bool:
+        if not owner.can_be_read or self.world.now - owner.changed_at < REACTION_S:
             return False
-        seen = self.world.now - self._seen_s()
+        seen = self.world.now - self._lag_s()
         if any(node.changed_at >= seen for node in self.recorder.nodes.values()):
             return False  # a process may still count a pod by an old state of its node
         pods = self.recorder.pods_of(owner.uid)
         whole = len(pods) == owner.replicas and all(
-            pod.live and not pod.held and self.recorder.serves(pod) for pod in pods
+            pod.live and not pod.held and self.recorder.is_serving(pod) for pod in pods
         )
-        return whole and self.recorder.on_demand_serving(owner.uid) >= owner.floor
+        return whole and self.recorder.on_demand_serving_count(owner.uid) >= owner.floor
 
-    def _changed(self, owner: str) -> None:
+    def _check_floor(self, owner: str) -> None:
         """Check I1, I2 and I3 at every moment for a settled workload, whatever happens to spot nodes."""
-        floor = self._settled.get(owner)
+        floor = self._settled_floors.get(owner)
         if floor is None or self._broken is not None:
             return
         row = self.recorder.owners.get(owner)
         if row is None or row.floor != floor:
-            del self._settled[owner]
+            del self._settled_floors[owner]
             return
-        found = self.recorder.on_demand_serving(owner)
+        found = self.recorder.on_demand_serving_count(owner)
         if found < floor:
-            self.breach(
+            self.record_breach(
                 f"I1: {row.kind} {row.name} had settled with {floor} on demand, but {found} of them serve: "
-                f"{self.recorder.told(owner)}"
+                f"{self.recorder.describe_pods(owner)}"
             )
 
-    def _answered(self, identity: str, reply: Reply) -> None:
+    def _check_answer(self, identity: str, reply: Reply) -> None:
         """Check I11: the process that answers holds the Lease."""
         self._digest.update(f"{self.world.now!r} {identity} answers {reply.status}".encode())
-        if reply.status == 200 and identity != self._holder():
-            self.breach(f"I11: {identity} answers a review while {self._holder() or 'no process'} holds the Lease")
+        if reply.status == 200 and identity != self._lease_holder():
+            self.record_breach(
+                f"I11: {identity} answers a review while {self._lease_holder() or 'no process'} holds the Lease"
+            )
 
-    def _holder(self) -> str:
-        found = self.world.cluster.api.store.get("leases.coordination.k8s.io", OURS, NAME)
+    def _lease_holder(self) -> str:
+        found = self.world.cluster.api.store.get("leases.coordination.k8s.io", OWN_NAMESPACE, NAME)
         return str(found.object()["spec"].get("holderIdentity") or "") if found is not None else ""
 
-    def _held(self) -> None:
+    def _count_hand_overs(self) -> None:
         """Count hand-overs of the Lease between living processes."""
-        holder = self._holder()
+        holder = self._lease_holder()
         if holder and holder != self._last_holder:
             alive = any(member.identity == self._last_holder for member in self.world.members)
             self.happened["lease handed over"] += alive
             self._last_holder = holder
 
-    def _written(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
+    def _check_write(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
         """Check every write of a process of ours that the server carried out."""
         if not isinstance(answer, Response) or not identity.user.startswith(OWN_PODS):
             return
@@ -199,134 +201,140 @@ class Watchdog:
         if answer.status >= 300:
             return
         if any(part in request.path for part in _OWN_PATHS):
-            self._held()
+            self._count_hand_overs()
             return
         self.writes += 1
         if not pod:
-            self.breach(f"I6: {identity.user} wrote {request.method} {request.path}")
+            self.record_breach(f"I6: {identity.user} wrote {request.method} {request.path}")
             return
-        if identity.user != self._holder():
-            self.breach(
-                f"I11: {identity.user} wrote {request.path} while {self._holder() or 'no process'} holds the Lease"
+        if identity.user != self._lease_holder():
+            self.record_breach(
+                f"I11: {identity.user} wrote {request.path} while {self._lease_holder() or 'no process'} holds the "
+                "Lease"
             )
         name, _, sub = pod.partition("/")
         if name.startswith(OWN_PODS):
             return
-        row = self.recorder.named(name) or self.recorder.gone.get(name)
+        row = self.recorder.pod_named(name) or self.recorder.gone_pods.get(name)
         if row is None:
-            self.breach(f"{request.method} {request.path} was executed on a Pod that never existed")
+            self.record_breach(f"{request.method} {request.path} was executed on a Pod that never existed")
             return
-        self._touched(row, sub, request)
+        self._check_pod_write(row, sub, request)
 
-    def _touched(self, row: PodRow, sub: str, request: Request) -> None:
+    def _check_pod_write(self, row: PodRow, sub: str, request: Request) -> None:
         now = self.world.now
         if sub == "status" or b"schedulingGates" in request.body:
             return
-        if self.read_only_since is not None and now - max(self.read_only_since, self.blind_until) > DRAINED_S:
-            self.breach(f"B14: {row.name} was changed, but spot is read-only since {self.read_only_since:.3f} s")
+        if self.read_only_since is not None and now - max(self.read_only_since, self.blind_until) > DRAIN_S:
+            self.record_breach(f"B14: {row.name} was changed, but spot is read-only since {self.read_only_since:.3f} s")
         if sub == "eviction" or request.method == "DELETE":
             if row.released:
                 self.happened["released pod ended"] += 1
                 self.moves += 1
             elif row.terminating_at >= now or row.terminating_at == float("inf"):
                 self.moves += 1
-                self._moved(row, evicted=sub == "eviction")
+                self._check_move(row, evicted=sub == "eviction")
         elif row.released_at == now:
             self.happened["released"] += 1
             self.moves += 1
-            self._moved(row, evicted=False)
+            self._check_move(row, evicted=False)
         elif b"deletion-cost" in request.body:
             self.happened["cost set"] += 1
         elif b"tolerationSeconds" in request.body:
             self.happened["tolerations shortened"] += 1
 
-    def _moved(self, pod: PodRow, *, evicted: bool) -> None:
+    def _check_move(self, pod: PodRow, *, evicted: bool) -> None:
         """Check a move by spot that has just removed a pod."""
         recorder, now = self.recorder, self.world.now
         owner = recorder.owners.get(recorder.owner_of(pod))
         node = recorder.nodes.get(pod.node)
         if not pod.node:
-            self._was_in_want(pod)
+            self._check_waited(pod)
             return
         if owner is None:
             return
-        if node is None or node.ending or node.changed_at >= now - self._seen_s():
+        if node is None or node.ending or node.changed_at >= now - self._lag_s():
             self.happened["evacuated"] += 1
             return
         if node.cordoned and not node.risky:
-            self.breach(f"I14: {pod.name} was moved from {node.name}, which a user has cordoned")
-        if evicted and self._somebody_waits():
+            self.record_breach(f"I14: {pod.name} was moved from {node.name}, which a user has cordoned")
+        if evicted and self._is_any_waiting():
             self.happened["evicted while another waits"] += 1
             return
         self.happened["evicted by policy" if evicted else "released by policy"] += 1
         self.policy_moves.append((now, owner.name, pod.name))
-        self._by_policy(owner, pod)
+        self._check_policy_move(owner, pod)
 
-    def _by_policy(self, owner: OwnerRow, pod: PodRow) -> None:
+    def _check_policy_move(self, owner: OwnerRow, pod: PodRow) -> None:
         recorder, now = self.recorder, self.world.now
-        known = now - RECHECKED_S
+        known = now - RECHECK_S
         others = [each for each in recorder.pods_of(owner.uid) if each.uid != pod.uid]
-        told = f"{owner.kind} {owner.name}, R {owner.replicas}, M {owner.floor}: {recorder.told(owner.uid)}"
+        told = f"{owner.kind} {owner.name}, R {owner.replicas}, M {owner.floor}: {recorder.describe_pods(owner.uid)}"
         for each in others:
             if each.terminating and each.terminating_at < known:
-                self.breach(f"I4: {pod.name} was moved while {each.name} is terminating; {told}")
+                self.record_breach(f"I4: {pod.name} was moved while {each.name} is terminating; {told}")
             elif each.live and not each.node and each.created < known - 1.0:
-                self.breach(f"I4: {pod.name} was moved while {each.name} has no node; {told}")
+                self.record_breach(f"I4: {pod.name} was moved while {each.name} has no node; {told}")
             elif each.live and not each.ready and max(each.unready_at, each.created + 1.0) < known:
-                self.breach(f"I4: {pod.name} was moved while {each.name} is not ready; {told}")
+                self.record_breach(f"I4: {pod.name} was moved while {each.name} is not ready; {told}")
             elif each.released and each.active and each.released_at < known:
-                self.breach(f"I4: {pod.name} was moved while {each.name} is being moved; {told}")
+                self.record_breach(f"I4: {pod.name} was moved while {each.name} is being moved; {told}")
         live = sum(each.live for each in others) + 1
-        if live < owner.replicas and owner.changed_at < known and self._steady(others, known):
-            self.breach(f"I5: {pod.name} was moved while {owner.replicas - live} pods are missing; {told}")
-        if owner.opted_out and owner.changed_at < now - self._seen_s():
-            self.breach(f"{pod.name} was moved although its workload is unmanaged; {told}")
-        if now - self._led.get(owner.uid, ("", now))[1] > LED_S + self._seen_s() and self._led[owner.uid][0] == pod.uid:
-            self.breach(f"B45: {pod.name} was moved, which is a leader; {told}")
-        steady_clocks = self.world.clocks_agree and now - max(self.world.clock_set_at, self.blind_until) > DRAINED_S
+        if live < owner.replicas and owner.changed_at < known and self._is_steady(others, known):
+            self.record_breach(f"I5: {pod.name} was moved while {owner.replicas - live} pods are missing; {told}")
+        if owner.opted_out and owner.changed_at < now - self._lag_s():
+            self.record_breach(f"{pod.name} was moved although its workload is unmanaged; {told}")
+        if (
+            now - self._leader_pods.get(owner.uid, ("", now))[1] > LEADER_AGE_S + self._lag_s()
+            and self._leader_pods[owner.uid][0] == pod.uid
+        ):
+            self.record_breach(f"B45: {pod.name} was moved, which is a leader; {told}")
+        steady_clocks = self.world.clocks_agree and now - max(self.world.clock_set_at, self.blind_until) > DRAIN_S
         if self.windows and steady_clocks and (EPOCH + now) % WINDOW_EVERY_S > WINDOW_S + LATE_S:
-            self.breach(f"B13: {pod.name} was moved outside the windows; {told}")
+            self.record_breach(f"B13: {pod.name} was moved outside the windows; {told}")
         only = owner.kind == "StatefulSet" and owner.replicas == 1 and not owner.may_restart and not self.windows
         if only and owner.changed_at < known:
-            self.breach(f"P29: {pod.name} was moved, the only pod of its StatefulSet; {told}")
-        self._counts(owner, pod, others, told)
+            self.record_breach(f"P29: {pod.name} was moved, the only pod of its StatefulSet; {told}")
+        self._check_counts(owner, pod, others, told)
 
-    def _counts(self, owner: OwnerRow, pod: PodRow, others: list[PodRow], told: str) -> None:
+    def _check_counts(self, owner: OwnerRow, pod: PodRow, others: list[PodRow], told: str) -> None:
         """Check I1 and I13: a move brings the count nearer to the floor, and never below it."""
         recorder = self.recorder
-        stale = self.world.now - self._seen_s()
+        stale = self.world.now - self._lag_s()
         if not owner.can_be_read or owner.changed_at >= stale:
             return
         if any(row.changed_at >= stale for row in recorder.nodes.values()):
             return
-        stood = recorder.effective(pod) == "on-demand"
-        before = sum(each.live and recorder.effective(each) == "on-demand" for each in others) + stood
+        stood = recorder.effective_class(pod) == "on-demand"
+        before = sum(each.live and recorder.effective_class(each) == "on-demand" for each in others) + stood
         serving = sum(
-            each.live and recorder.serves(each) and recorder.effective(each) == "on-demand" for each in others
+            each.live and recorder.is_serving(each) and recorder.effective_class(each) == "on-demand" for each in others
         )
         risky = recorder.nodes[pod.node].risky
         if stood and serving < min(owner.floor, before):
-            self.breach(f"I1: {pod.name} was moved, and {serving} of {before} serve on demand; {told}")
+            self.record_breach(f"I1: {pod.name} was moved, and {serving} of {before} serve on demand; {told}")
         if before == owner.floor and not risky:
-            self.breach(f"I13: {pod.name} was moved although {before} are on demand, as requested; {told}")
+            self.record_breach(f"I13: {pod.name} was moved although {before} are on demand, as requested; {told}")
         if stood != (before > owner.floor) and not risky:
-            self.breach(f"I13: {pod.name} was moved in the wrong direction, {before} are on demand; {told}")
+            self.record_breach(f"I13: {pod.name} was moved in the wrong direction, {before} are on demand; {told}")
 
-    def _steady(self, others: list[PodRow], known: float) -> bool:
-        gone = [pod.terminating_at for pod in self.recorder.gone.values()]
+    def _is_steady(self, others: list[PodRow], known: float) -> bool:
+        gone = [pod.terminating_at for pod in self.recorder.gone_pods.values()]
         return all(each.terminating_at < known or each.terminating_at == float("inf") for each in others) and all(
             at < known or at == float("inf") for at in gone
         )
 
-    def _was_in_want(self, pod: PodRow) -> None:
+    def _check_waited(self, pod: PodRow) -> None:
         """Check that a pod deleted before it ran had waited long enough (B17, B18), if the clocks allow it."""
-        if self.world.clocks_agree and self.world.now - pod.stamped < PEND_S - 1.0:
-            self.breach(f"B17: {pod.name} was deleted {self.world.now - pod.stamped:.1f} s after it was created")
+        if self.world.clocks_agree and self.world.now - pod.created_timestamp < PEND_S - 1.0:
+            self.record_breach(
+                f"B17: {pod.name} was deleted {self.world.now - pod.created_timestamp:.1f} s after it was created"
+            )
         self.happened["waiting pod taken back"] += 1
 
-    def _somebody_waits(self) -> bool:
+    def _is_any_waiting(self) -> bool:
         """Return whether an on-demand pod has had no node for long, or had none until a moment ago (B19)."""
-        now, behind = self.world.now, self._seen_s()
+        now, behind = self.world.now, self._lag_s()
         return any(
             pod.pod_class == "on-demand"
             and (not pod.node or pod.bound_at >= now - behind)
@@ -335,22 +343,22 @@ class Watchdog:
             for pod in self.recorder.pods.values()
         )
 
-    def _seen_s(self) -> float:
+    def _lag_s(self) -> float:
         """Return by how many seconds processes may lag."""
-        return SEEN_S if self.world.now > self.blind_until else float("inf")
+        return WATCH_LAG_S if self.world.now > self.blind_until else float("inf")
 
 
-def unfinished(watchdog: Watchdog) -> str | None:
+def unfinished_work(watchdog: SpotWatchdog) -> str | None:
     """Return why the cluster is not as it should be after all faults have ended (B28), or None."""
     recorder = watchdog.recorder
     for owner in owners_in_order(recorder):
         pods = recorder.pods_of(owner.uid)
         named = f"{owner.kind} {owner.name}"
-        told = recorder.told(owner.uid)
-        serving = sum(pod.live and recorder.serves(pod) for pod in pods)
+        told = recorder.describe_pods(owner.uid)
+        serving = sum(pod.live and recorder.is_serving(pod) for pod in pods)
         if serving != owner.replicas or len(pods) != owner.replicas:
             return f"{named} wants {owner.replicas} pods: {told}"
-        found = recorder.on_demand(owner.uid)
+        found = recorder.on_demand_count(owner.uid)
         if found != owner.floor:
             return f"{named} wants {owner.floor} of {owner.replicas} on demand, but has {found}: {told}"
     return None

@@ -38,11 +38,11 @@ WORKLOADS: Final = (
     WorkloadPlan("solo", "Deployment", 1, "1"),
     WorkloadPlan("zonal", "Deployment", 3, "1", zone="zone-0"),
 )
-FURTHER: Final = (
+FURTHER_WORKLOADS: Final = (
     *(plan for plan in WORKLOADS if plan.name not in ("api", "zonal")),
     WorkloadPlan("canary", "Rollout", 3, "1"),
     WorkloadPlan("clones", "CloneSet", 4, "50%"),
 )
 """The same number of workloads. Two have kinds that not every cluster serves."""
 POLICIES: Final = ("", "0", "1", "2", "3", "30%", "50%", "base=1,weight=1:3", "majority", "all-on-demand", "all-spot")
-NONSENSE: Final = ("-4", "130%", "many", "1.5", "")
+UNREADABLE_POLICIES: Final = ("-4", "130%", "many", "1.5", "")

@@ -10,18 +10,18 @@ from collections.abc import Callable
 
 from situate.cluster.storage.effects import WebhookReply
 from situate.runtime.serving.certificates.renewal_schedule import Generation
-from situate.runtime.serving.webhook_server import Answers, Reply
+from situate.runtime.serving.webhook_server import AnswerReview, Reply
 from situate.testing.virtual_time.processes import Process, ProcessState
 
-Told = Callable[[WebhookReply], None]
-_LEAVING_S = 0.1
-_CUT = WebhookReply(error="EOF")
+AnswerCallback = Callable[[WebhookReply], None]
+_FLUSH_S = 0.1
+_CONNECTION_CUT = WebhookReply(error="EOF")
 
 
-class MemoryDoor:
+class MemoryEndpoint:
     """A `Door`. Any code may call `ask`. The controller calls the rest."""
 
-    def __init__(self, process: Process, answer: Answers, answered: Callable[[Reply], None]) -> None:
+    def __init__(self, process: Process, answer: AnswerReview, answered: Callable[[Reply], None]) -> None:
         """`answered` is called with every answer at the moment when it is given."""
         self.process = process
         self.generation: Generation | None = None
@@ -32,7 +32,7 @@ class MemoryDoor:
         self._answered = answered
         self._certified = asyncio.Event()
         self._open = asyncio.Event()
-        self._asked: dict[asyncio.Task[None], Told] = {}
+        self._open_reviews: dict[asyncio.Task[None], AnswerCallback] = {}
 
     @property
     def listening(self) -> bool:
@@ -56,43 +56,43 @@ class MemoryDoor:
             self._open.clear()
             self._certified.clear()
             self.draining = False
-            self.break_off()
+            self.disconnect_all()
 
     async def wait_listening(self) -> None:
         await self._open.wait()
 
     async def drain(self, within_s: float) -> None:
         self.draining = True
-        if self._asked:
-            await asyncio.wait(tuple(self._asked), timeout=within_s)
-        await asyncio.sleep(_LEAVING_S)
+        if self._open_reviews:
+            await asyncio.wait(tuple(self._open_reviews), timeout=within_s)
+        await asyncio.sleep(_FLUSH_S)
 
-    def ask(self, body: bytes, told: Told) -> None:
+    def ask(self, body: bytes, told: AnswerCallback) -> None:
         """Ask for one review. `told` gets the answer or the end of the connection, or is never called."""
-        self.process.loop.call_soon(self._begin, body, told)
+        self.process.loop.call_soon(self._begin_review, body, told)
 
-    def break_off(self) -> None:
+    def disconnect_all(self) -> None:
         """End every connection."""
-        asked, self._asked = self._asked, {}
+        asked, self._open_reviews = self._open_reviews, {}
         for task, told in asked.items():
             if self.process.state is not ProcessState.KILLED:
                 task.cancel()
-            told(_CUT)
+            told(_CONNECTION_CUT)
 
-    def _begin(self, body: bytes, told: Told) -> None:
+    def _begin_review(self, body: bytes, told: AnswerCallback) -> None:
         if not self.listening:
-            told(_CUT)
+            told(_CONNECTION_CUT)
             return
-        task = self.process.loop.create_task(self._answers(body, told), name="a review")
-        self._asked[task] = told
+        task = self.process.loop.create_task(self._answer_review(body, told), name="a review")
+        self._open_reviews[task] = told
 
-    async def _answers(self, body: bytes, told: Told) -> None:
+    async def _answer_review(self, body: bytes, told: AnswerCallback) -> None:
         task = asyncio.current_task()
         assert task is not None
         try:
             reply = await self._answer(body)
         finally:
-            known = self._asked.pop(task, None)
+            known = self._open_reviews.pop(task, None)
         if known is not None:
             self._answered(reply)
             told(WebhookReply(reply.status, reply.body))

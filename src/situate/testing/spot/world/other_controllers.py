@@ -17,8 +17,8 @@ from situate.testing.spot.world.world import SHOP, SpotWorld
 
 Obj = Mapping[str, Any]
 
-_SOON_S: Final = 0.05
-_AGAIN_S: Final = 2.0
+_REACTION_S: Final = 0.05
+_RETRY_S: Final = 2.0
 """Seconds until a retry after a pod could not be created."""
 _PODS: Final = f"/api/v1/namespaces/{SHOP}/pods"
 _SETS: Final = f"/apis/apps/v1/namespaces/{SHOP}/replicasets"
@@ -27,7 +27,7 @@ _HASH: Final = KINDS["Rollout"].revision_label
 _REVISION: Final = KINDS["CloneSet"].revision_label
 
 
-class FurtherControllers:
+class ThirdPartyControllers:
     """Controllers that act on every workload of their kinds soon after a change."""
 
     def __init__(self, world: SpotWorld) -> None:
@@ -39,33 +39,35 @@ class FurtherControllers:
         self._store.subscribe(self._observe)
 
     def _observe(self, event: Event) -> None:
-        if event.resource in _RESOURCES or (event.resource in ("pods", "replicasets.apps") and self._ours(event)):
-            self._look(_SOON_S)
+        if event.resource in _RESOURCES or (
+            event.resource in ("pods", "replicasets.apps") and self._is_relevant(event)
+        ):
+            self._plan_action(_REACTION_S)
 
-    def _ours(self, event: Event) -> bool:
+    def _is_relevant(self, event: Event) -> bool:
         labels = event.last.object()["metadata"].get("labels") or {}
         return _HASH in labels or _REVISION in labels
 
-    def _look(self, after_s: float) -> None:
+    def _plan_action(self, after_s: float) -> None:
         if not self._planned:
             self._planned = True
-            self._world.timeline.after(after_s, self._act)
+            self._world.timeline.call_after(after_s, self._reconcile_all)
 
-    def _act(self) -> None:
+    def _reconcile_all(self) -> None:
         self._planned = False
         for resource, kind in _RESOURCES.items():
-            for stored in tuple(self._store.table(resource).ordered()):
+            for stored in tuple(self._store.table(resource).sorted_objects()):
                 workload = stored.object()
                 if "deletionTimestamp" not in workload["metadata"]:
-                    (self._rollout if kind == "Rollout" else self._clone_set)(workload)
+                    (self._reconcile_rollout if kind == "Rollout" else self._reconcile_clone_set)(workload)
 
-    def _rollout(self, workload: Obj) -> None:
+    def _reconcile_rollout(self, workload: Obj) -> None:
         uid, wanted = workload["metadata"]["uid"], workload["spec"].get("replicas", 1)
         revision = _revision_of(workload)
-        owned = [each for each in self._objects("replicasets.apps") if _controller(each) == uid]
+        owned = [each for each in self._objects_of("replicasets.apps") if _controller_uid(each) == uid]
         present = next((each for each in owned if each["metadata"]["labels"][_HASH] == revision), None)
         if present is None:
-            self._new_set(workload, revision)
+            self._create_replica_set(workload, revision)
             return
         others = [each for each in owned if each is not present and each["spec"]["replicas"]]
         new, old = present["spec"]["replicas"], sum(each["spec"]["replicas"] for each in others)
@@ -76,10 +78,10 @@ class FurtherControllers:
             self._scale(others[0], others[0]["spec"]["replicas"] - 1)
         elif not others and new > wanted:
             self._scale(present, wanted)
-        pods = [each for each in self._active() if _controller(each) in {_uid(one) for one in owned}]
-        updated = sum(_controller(each) == _uid(present) for each in pods)
+        pods = [each for each in self._active_pods() if _controller_uid(each) in {_uid(one) for one in owned}]
+        updated = sum(_controller_uid(each) == _uid(present) for each in pods)
         generation = str(workload["metadata"].get("generation", 0))  # text, as in Argo
-        self._status(
+        self._write_status(
             workload,
             {
                 "observedGeneration": generation,
@@ -89,7 +91,7 @@ class FurtherControllers:
             },
         )
 
-    def _new_set(self, workload: Obj, revision: str) -> None:
+    def _create_replica_set(self, workload: Obj, revision: str) -> None:
         template = workload["spec"]["template"]
         labels = {**template["metadata"]["labels"], _HASH: revision}
         metadata = {"name": f"{workload['metadata']['name']}-{revision}", "labels": labels}
@@ -98,26 +100,26 @@ class FurtherControllers:
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": template["spec"]},
         }
-        self._world.call("POST", _SETS, {"metadata": {**metadata, **_owned_by(workload)}, "spec": spec})
+        self._world.call("POST", _SETS, {"metadata": {**metadata, **_owner_reference(workload)}, "spec": spec})
 
     def _scale(self, replica_set: Obj, replicas: int) -> None:
         path = f"{_SETS}/{replica_set['metadata']['name']}"
         self._world.call("PATCH", path, {"spec": {"replicas": replicas}}, patch=True)
 
-    def _clone_set(self, workload: Obj) -> None:
+    def _reconcile_clone_set(self, workload: Obj) -> None:
         uid, wanted = workload["metadata"]["uid"], workload["spec"].get("replicas", 1)
         revision = f"{workload['metadata']['name']}-{_revision_of(workload)}"
-        pods = [each for each in self._active() if _controller(each) == uid]
+        pods = [each for each in self._active_pods() if _controller_uid(each) == uid]
         updated = [each for each in pods if each["metadata"]["labels"][_REVISION] == revision]
         lacking = wanted - len(pods) - self._creating[uid]
         for _ in range(lacking):
-            self._create(workload, revision)
-        surplus = sorted(pods, key=_leaves_first)[: max(0, len(pods) - wanted)]
-        if not surplus and len(pods) == wanted and all(map(_ready, pods)):
+            self._create_pod(workload, revision)
+        surplus = sorted(pods, key=_deletion_order)[: max(0, len(pods) - wanted)]
+        if not surplus and len(pods) == wanted and all(map(_is_ready, pods)):
             surplus = [each for each in pods if each not in updated][:1]
         for pod in surplus:
             self._world.call("DELETE", f"{_PODS}/{pod['metadata']['name']}")
-        self._status(
+        self._write_status(
             workload,
             {
                 "observedGeneration": workload["metadata"].get("generation", 0),
@@ -128,32 +130,34 @@ class FurtherControllers:
             },
         )
 
-    def _create(self, workload: Obj, revision: str) -> None:
+    def _create_pod(self, workload: Obj, revision: str) -> None:
         template, metadata = workload["spec"]["template"], workload["metadata"]
         labels = {**template["metadata"]["labels"], _REVISION: revision}
-        made = {"generateName": f"{metadata['name']}-", "labels": labels, **_owned_by(workload)}
+        made = {"generateName": f"{metadata['name']}-", "labels": labels, **_owner_reference(workload)}
         self._creating[metadata["uid"]] += 1
-        self._world.create(_PODS, {"metadata": made, "spec": template["spec"]}, partial(self._created, metadata["uid"]))
+        self._world.create_through_webhooks(
+            _PODS, {"metadata": made, "spec": template["spec"]}, partial(self._on_created, metadata["uid"])
+        )
 
-    def _created(self, uid: str, well: bool) -> None:
+    def _on_created(self, uid: str, well: bool) -> None:
         self._creating[uid] -= 1
-        self._look(_SOON_S if well else _AGAIN_S)
+        self._plan_action(_REACTION_S if well else _RETRY_S)
 
-    def _status(self, workload: Obj, status: Mapping[str, Any]) -> None:
+    def _write_status(self, workload: Obj, status: Mapping[str, Any]) -> None:
         if workload.get("status") == status:
             return
         kind, metadata = KINDS[workload["kind"]], workload["metadata"]
         path = f"/apis/{kind.group}/{kind.version}/namespaces/{SHOP}/{kind.plural}/{metadata['name']}/status"
         self._world.call("PATCH", path, {"status": dict(status)}, patch=True)
 
-    def _objects(self, resource: str) -> list[dict[str, Any]]:
-        found = [dict(each.object()) for each in self._store.table(resource).ordered()]
+    def _objects_of(self, resource: str) -> list[dict[str, Any]]:
+        found = [dict(each.object()) for each in self._store.table(resource).sorted_objects()]
         return [each for each in found if each["metadata"]["namespace"] == SHOP]
 
-    def _active(self) -> list[dict[str, Any]]:
+    def _active_pods(self) -> list[dict[str, Any]]:
         return [
             each
-            for each in self._objects("pods")
+            for each in self._objects_of("pods")
             if "deletionTimestamp" not in each["metadata"]
             and (each.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
         ]
@@ -164,7 +168,7 @@ def _revision_of(workload: Obj) -> str:
     return f"v{annotations.get('version', '0')}"
 
 
-def _owned_by(workload: Obj) -> dict[str, Any]:
+def _owner_reference(workload: Obj) -> dict[str, Any]:
     kind, metadata = KINDS[workload["kind"]], workload["metadata"]
     reference = {
         "apiVersion": f"{kind.group}/{kind.version}",
@@ -176,7 +180,7 @@ def _owned_by(workload: Obj) -> dict[str, Any]:
     return {"ownerReferences": [reference]}
 
 
-def _controller(obj: Obj) -> str:
+def _controller_uid(obj: Obj) -> str:
     references = obj["metadata"].get("ownerReferences") or ()
     return next((str(each["uid"]) for each in references if each.get("controller")), "")
 
@@ -185,13 +189,13 @@ def _uid(obj: Obj) -> str:
     return str(obj["metadata"]["uid"])
 
 
-def _ready(pod: Obj) -> bool:
+def _is_ready(pod: Obj) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def _leaves_first(pod: Obj) -> tuple[bool, bool, int, str]:
+def _deletion_order(pod: Obj) -> tuple[bool, bool, int, str]:
     """Return the sort key of CloneSets: no node first, then not ready, then low deletion cost."""
     annotations = pod["metadata"].get("annotations") or {}
     cost = int(annotations.get("controller.kubernetes.io/pod-deletion-cost", "0"))
-    return bool(pod["spec"].get("nodeName")), _ready(pod), cost, pod["metadata"]["name"]
+    return bool(pod["spec"].get("nodeName")), _is_ready(pod), cost, pod["metadata"]["name"]

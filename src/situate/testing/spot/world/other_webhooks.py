@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, GATE
-from situate.testing.spot.invariants.object_rows import RIVALLED
+from situate.testing.spot.invariants.object_rows import RIVAL_CLASS
 from situate.testing.spot.world.world import CONFIGURATIONS, SHOP, SpotWorld
 
 _VALIDATING: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -44,10 +44,10 @@ class OtherWebhooks:
             self._happened["creation refused"] += 1
             return 0.001, b'{"allowed":false,"status":{"code":403,"message":"exceeded quota"}}'
 
-        self._world.calls.third[_QUOTA] = quota
-        self._world.make(_VALIDATING, _third("quota", _QUOTA))
+        self._world.webhook_calls.third_parties[_QUOTA] = quota
+        self._world.create_object(_VALIDATING, _webhook_configuration("quota", _QUOTA))
 
-    def meddle(self, how: str) -> None:
+    def start_meddler(self, how: str) -> None:
         """Start the webhook of `steps.Meddle`."""
         self._world.call("DELETE", f"{CONFIGURATIONS}/zz-meddler")
         if not how:
@@ -57,16 +57,16 @@ class OtherWebhooks:
         def meddler(review: Mapping[str, Any]) -> tuple[float, bytes]:
             if how == "slow":
                 return 1.5, b'{"allowed":true}'
-            operations = _meddled(review["request"]["object"])
+            operations = _narrowing_operations(review["request"]["object"])
             if not operations:
                 return 0.002, b'{"allowed":true}'
             self._happened["affinity meddled with"] += 1
-            return 0.002, _patched(operations)
+            return 0.002, _patch_response(operations)
 
-        self._world.calls.third[_MEDDLER] = meddler
-        self._world.make(CONFIGURATIONS, _third("zz-meddler", _MEDDLER))
+        self._world.webhook_calls.third_parties[_MEDDLER] = meddler
+        self._world.create_object(CONFIGURATIONS, _webhook_configuration("zz-meddler", _MEDDLER))
 
-    def rival(self, how: str, *, first: bool) -> None:
+    def start_rival(self, how: str, *, first: bool) -> None:
         """Start the second spot system of `steps.Rival`. It changes every other pod, before or after our webhook."""
         for name in ("aa-rival", "zz-rival"):
             self._world.call("DELETE", f"{CONFIGURATIONS}/{name}")
@@ -77,13 +77,13 @@ class OtherWebhooks:
         def rival(review: Mapping[str, Any]) -> tuple[float, bytes]:
             self._reviews += 1
             pod = review["request"]["object"]
-            if self._reviews % 2 or RIVALLED in (pod["metadata"].get("annotations") or {}):
+            if self._reviews % 2 or RIVAL_CLASS in (pod["metadata"].get("annotations") or {}):
                 return 0.002, b'{"allowed":true}'
             self._happened["rival's affinity"] += 1
-            return 0.002, _patched(_rivalled(pod, how))
+            return 0.002, _patch_response(_rival_operations(pod, how))
 
-        self._world.calls.third[_RIVAL] = rival
-        self._world.make(CONFIGURATIONS, _third("aa-rival" if first else "zz-rival", _RIVAL))
+        self._world.webhook_calls.third_parties[_RIVAL] = rival
+        self._world.create_object(CONFIGURATIONS, _webhook_configuration("aa-rival" if first else "zz-rival", _RIVAL))
 
     def gate_by_policy(self) -> None:
         """Set our gate on pods before all webhooks, as the MutatingAdmissionPolicy of the manifest does."""
@@ -95,18 +95,20 @@ class OtherWebhooks:
             if not owned or pod["spec"].get("nodeName") or any(each["name"] == GATE for each in gates or ()):
                 return 0.0, b'{"allowed":true}'
             path = "/spec/schedulingGates" + ("/-" if gates else "")
-            return 0.0, _patched([{"op": "add", "path": path, "value": {"name": GATE} if gates else [{"name": GATE}]}])
+            return 0.0, _patch_response(
+                [{"op": "add", "path": path, "value": {"name": GATE} if gates else [{"name": GATE}]}]
+            )
 
-        self._world.calls.third[_POLICY] = policy
-        self._world.make(CONFIGURATIONS, _third("0-gating-policy", _POLICY))
+        self._world.webhook_calls.third_parties[_POLICY] = policy
+        self._world.create_object(CONFIGURATIONS, _webhook_configuration("0-gating-policy", _POLICY))
 
 
-def _patched(operations: Sequence[Mapping[str, Any]]) -> bytes:
+def _patch_response(operations: Sequence[Mapping[str, Any]]) -> bytes:
     patch = base64.b64encode(msgspec.json.encode(operations)).decode()
     return msgspec.json.encode({"allowed": True, "patchType": "JSONPatch", "patch": patch})
 
 
-def _rivalled(pod: Mapping[str, Any], how: str) -> list[Mapping[str, Any]]:
+def _rival_operations(pod: Mapping[str, Any], how: str) -> list[Mapping[str, Any]]:
     """Return operations that set the pod's node affinity as the rival does."""
     wanted = {"key": CAPACITY_LABEL, "operator": "In", "values": ["spot" if how == "prefers" else how]}
     affinity = dict(pod["spec"].get("affinity") or {})
@@ -121,14 +123,14 @@ def _rivalled(pod: Mapping[str, Any], how: str) -> list[Mapping[str, Any]]:
         narrowed = [{**each, "matchExpressions": [*(each.get("matchExpressions") or ()), wanted]} for each in terms]
         of_nodes[required] = {"nodeSelectorTerms": narrowed}
     affinity["nodeAffinity"] = of_nodes
-    annotations = {**(pod["metadata"].get("annotations") or {}), RIVALLED: how}
+    annotations = {**(pod["metadata"].get("annotations") or {}), RIVAL_CLASS: how}
     return [
         {"op": "add", "path": "/spec/affinity", "value": affinity},
         {"op": "add", "path": "/metadata/annotations", "value": annotations},
     ]
 
 
-def _meddled(pod: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def _narrowing_operations(pod: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return operations that narrow every required term to nodes with a host name, which all nodes have."""
     node_affinity = ((pod.get("spec") or {}).get("affinity") or {}).get("nodeAffinity") or {}
     required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
@@ -141,7 +143,7 @@ def _meddled(pod: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     ]
 
 
-def _third(name: str, url: str) -> dict[str, Any]:
+def _webhook_configuration(name: str, url: str) -> dict[str, Any]:
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     hook = {
         "name": f"{name}.example.com",

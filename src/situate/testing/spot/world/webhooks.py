@@ -21,19 +21,19 @@ from situate.cluster.apiserver.api import Handling
 from situate.cluster.storage.effects import CallWebhook, Effect, Reply, WebhookReply
 from situate.runtime.serving.certificates.renewal_schedule import BACKDATED_S
 from situate.sim.timeline import Timeline
-from situate.testing.spot.world.memory_endpoint import MemoryDoor
+from situate.testing.spot.world.memory_endpoint import MemoryEndpoint
 
 API_SERVERS = 2
 """Number of API servers. Each holds its own connections."""
 
-Third: TypeAlias = Callable[[Mapping[str, Any]], tuple[float, bytes]]
+ThirdPartyWebhook: TypeAlias = Callable[[Mapping[str, Any]], tuple[float, bytes]]
 """A webhook of another tool: from the review to its duration in seconds and the `response` of its answer, as JSON."""
-Settled: TypeAlias = Callable[[int, Any], None]
+SettleCallback: TypeAlias = Callable[[int, Any], None]
 """Takes a ticket and the API's answer to the write."""
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class ReviewFaults:
     """The faults of reviews on their way. Chances are between 0 and 1."""
 
     latency_s: tuple[float, float] = (0.0005, 0.005)
@@ -45,7 +45,7 @@ class Passage:
     """Chance that the process is asked twice, as after a broken connection. The first answer holds."""
 
 
-CLEAR = Passage()
+NO_REVIEW_FAULTS = ReviewFaults()
 
 
 class WebhookCalls:
@@ -57,42 +57,42 @@ class WebhookCalls:
         rng: Random,
         happened: Counter[str],
         *,
-        doors: Callable[[], Iterable[MemoryDoor]],
+        doors: Callable[[], Iterable[MemoryEndpoint]],
         wall: Callable[[], float],
-        settle: Settled,
+        settle: SettleCallback,
     ) -> None:
         """`doors` returns those of the pods that the Service selects.
 
         `wall` is the API server's clock in Unix seconds.
         """
-        self.passage = CLEAR
-        self.third: dict[str, Third] = {}
+        self.faults = NO_REVIEW_FAULTS
+        self.third_parties: dict[str, ThirdPartyWebhook] = {}
         """Webhooks of other tools, by URL."""
-        self.heard: list[Callable[[bytes, WebhookReply], None]] = []
+        self.review_listeners: list[Callable[[bytes, WebhookReply], None]] = []
         """Listeners called with every review of ours and its answer, even if the answer is then lost."""
         self._timeline = timeline
         self._rng = rng
         self._happened = happened
-        self._doors = doors
+        self._endpoints = doors
         self._wall = wall
         self._settle = settle
-        self._kept: list[MemoryDoor | None] = [None] * API_SERVERS
+        self._connections: list[MemoryEndpoint | None] = [None] * API_SERVERS
 
-    def later(self, handling: Handling, effect: Effect, ticket: int) -> None:
-        """Handle `later` of `situate.cluster.apiserver.assembly.Cluster`."""
-        self._carry(effect, partial(self._go_on, handling, ticket))
+    def defer_call(self, handling: Handling, effect: Effect, ticket: int) -> None:
+        """Handle `defer_call` of `situate.cluster.apiserver.assembly.Cluster`."""
+        self._call_webhooks(effect, partial(self._continue_handling, handling, ticket))
 
-    def _go_on(self, handling: Handling, ticket: int, reply: Reply) -> None:
+    def _continue_handling(self, handling: Handling, ticket: int, reply: Reply) -> None:
         try:
             effect = handling.send(reply)
         except StopIteration as done:
             self._settle(ticket, done.value)
         else:
-            self.later(handling, effect, ticket)
+            self.defer_call(handling, effect, ticket)
 
-    def _carry(self, effect: Effect, done: Callable[[Reply], None]) -> None:
+    def _call_webhooks(self, effect: Effect, done: Callable[[Reply], None]) -> None:
         if isinstance(effect, CallWebhook):
-            self._call(effect, done)
+            self._call_webhook(effect, done)
             return
         replies: dict[int, WebhookReply] = {}
 
@@ -102,9 +102,9 @@ class WebhookCalls:
                 done(tuple(replies[each] for each in range(len(effect.calls))))
 
         for number, call in enumerate(effect.calls):
-            self._call(call, partial(one, number))
+            self._call_webhook(call, partial(one, number))
 
-    def _call(self, call: CallWebhook, done: Callable[[WebhookReply], None]) -> None:
+    def _call_webhook(self, call: CallWebhook, done: Callable[[WebhookReply], None]) -> None:
         begun, over = self._timeline.now, False
 
         def finish(reply: WebhookReply) -> None:
@@ -118,14 +118,14 @@ class WebhookCalls:
                 self._happened["review timed out"] += 1
                 finish(WebhookReply(error="context deadline exceeded"))
 
-        self._timeline.after(call.timeout_s, time_out)
+        self._timeline.call_after(call.timeout_s, time_out)
         url = call.client_config.get("url")
         if url:
-            self._ask_third(self.third[url], call.body, finish)
+            self._ask_third_party(self.third_parties[url], call.body, finish)
         else:
-            self._timeline.after(self._latency(), partial(self._ask_ours, call, finish))
+            self._timeline.call_after(self._draw_latency(), partial(self._ask_ours, call, finish))
 
-    def _ask_third(self, third: Third, body: bytes, finish: Callable[[WebhookReply], None]) -> None:
+    def _ask_third_party(self, third: ThirdPartyWebhook, body: bytes, finish: Callable[[WebhookReply], None]) -> None:
         review = msgspec.json.decode(body)
         seconds, response = third(review)
         answer = {
@@ -133,54 +133,54 @@ class WebhookCalls:
             "kind": "AdmissionReview",
             "response": {"uid": review["request"]["uid"], **msgspec.json.decode(response)},
         }
-        self._timeline.after(seconds, partial(finish, WebhookReply(200, msgspec.json.encode(answer))))
+        self._timeline.call_after(seconds, partial(finish, WebhookReply(200, msgspec.json.encode(answer))))
 
     def _ask_ours(self, call: CallWebhook, finish: Callable[[WebhookReply], None]) -> None:
-        if self._chance("review lost", self.passage.lose_question):
+        if self._draw_fault("review lost", self.faults.lose_question):
             return
         server = self._rng.randrange(API_SERVERS)
-        door = self._connected(server)
+        door = self._endpoint_for(server)
         if door is None:
             self._happened["review refused"] += 1
             finish(WebhookReply(error="connect: connection refused"))
             return
-        if not self._trusted(door, call.client_config.get("caBundle") or ""):
-            self._kept[server] = None
+        if not self._is_trusted(door, call.client_config.get("caBundle") or ""):
+            self._connections[server] = None
             self._happened["certificate not trusted"] += 1
             finish(WebhookReply(error="tls: failed to verify certificate"))
             return
 
         def back(reply: WebhookReply) -> None:
-            for listener in self.heard:
+            for listener in self.review_listeners:
                 listener(call.body, reply)
             if door.draining or not reply.status:
-                self._kept[server] = None
-            if not self._chance("review's answer lost", self.passage.lose_answer):
-                self._timeline.after(self._latency(), partial(finish, reply))
+                self._connections[server] = None
+            if not self._draw_fault("review's answer lost", self.faults.lose_answer):
+                self._timeline.call_after(self._draw_latency(), partial(finish, reply))
 
-        if self._chance("review repeated", self.passage.repeat):
-            self._timeline.after(self._latency(), partial(door.ask, call.body, lambda _: None))
+        if self._draw_fault("review repeated", self.faults.repeat):
+            self._timeline.call_after(self._draw_latency(), partial(door.ask, call.body, lambda _: None))
         door.ask(call.body, back)
 
-    def _connected(self, server: int) -> MemoryDoor | None:
+    def _endpoint_for(self, server: int) -> MemoryEndpoint | None:
         """Return the open connection, else a new one to a pod that the Service selects."""
-        kept = self._kept[server]
+        kept = self._connections[server]
         if kept is None or not kept.reachable:
-            selected = list(self._doors())
+            selected = list(self._endpoints())
             kept = self._rng.choice(selected) if selected else None
-        self._kept[server] = kept if kept is not None and kept.reachable else None
-        return self._kept[server]
+        self._connections[server] = kept if kept is not None and kept.reachable else None
+        return self._connections[server]
 
-    def _trusted(self, door: MemoryDoor, bundle: str) -> bool:
+    def _is_trusted(self, door: MemoryEndpoint, bundle: str) -> bool:
         served = door.generation
         if served is None or served.authority.strip() not in base64.b64decode(bundle):
             return False
         return served.made - BACKDATED_S <= self._wall() < served.ends
 
-    def _latency(self) -> float:
-        return self._rng.uniform(*self.passage.latency_s)
+    def _draw_latency(self) -> float:
+        return self._rng.uniform(*self.faults.latency_s)
 
-    def _chance(self, name: str, share: float) -> bool:
+    def _draw_fault(self, name: str, share: float) -> bool:
         if share <= 0.0 or self._rng.random() >= share:
             return False
         self._happened[name] += 1

@@ -18,7 +18,7 @@ def workload(plan: WorkloadPlan) -> dict[str, Any]:
         "containers": [{"name": "c", "image": "example.com/c:1", "resources": {"requests": {"cpu": "100m"}}}],
     }
     if plan.zone:
-        pod["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _zones(plan.zone)}}
+        pod["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _zone_terms(plan.zone)}}
     spec: dict[str, Any] = {
         "replicas": plan.replicas,
         "selector": {"matchLabels": labels},
@@ -43,7 +43,7 @@ def collection(plan: WorkloadPlan) -> str:
     return f"/apis/{kind.group}/{kind.version}/namespaces/{SHOP}/{kind.plural}"
 
 
-def _zones(zone: str) -> dict[str, Any]:
+def _zone_terms(zone: str) -> dict[str, Any]:
     def term(value: str) -> dict[str, Any]:
         return {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [value]}]}
 

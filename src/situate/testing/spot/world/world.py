@@ -26,20 +26,20 @@ from situate.kube.election.lease_record import ElectionTimes
 from situate.objects.kinds.events import ObjectReference
 from situate.objects.messages import Request
 from situate.objects.settings.section import parse_section
-from situate.runtime.serving.webhook_server import Answers, Reply
+from situate.runtime.serving.webhook_server import AnswerReview, Reply
 from situate.spot.admission.webhook_objects import webhook_configuration
 from situate.spot.config.settings import SpotSettings
-from situate.spot.controller.controller import Place, SpotController
-from situate.spot.model.object_names import LEADS
+from situate.spot.controller.controller import ProcessLocation, SpotController
+from situate.spot.model.object_names import LEADER_LABEL
 from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL
 from situate.spot.server.metrics import AdmissionMetrics
 from situate.spot.workloads.owners import DEFAULT_KINDS, OwnerKind
-from situate.testing.spot.world.memory_endpoint import MemoryDoor
+from situate.testing.spot.world.memory_endpoint import MemoryEndpoint
 from situate.testing.spot.world.webhooks import WebhookCalls
 from situate.testing.virtual_time.processes import Process
 from situate.testing.virtual_time.world import EPOCH, ClusterWorld, Member
 
-OURS: Final = "situate"
+OWN_NAMESPACE: Final = "situate"
 """Namespace of spot."""
 SHOP: Final = "shop"
 """Namespace of the workloads."""
@@ -47,8 +47,8 @@ OWN_PODS: Final = ("situate-spot-a", "situate-spot-b")
 """Names of the first own pods. Later ones add their revision to these names."""
 CONFIGURATIONS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
-_PODS: Final = f"/api/v1/namespaces/{OURS}/pods"
-_SETS: Final = f"/apis/apps/v1/namespaces/{OURS}/replicasets"
+_PODS: Final = f"/api/v1/namespaces/{OWN_NAMESPACE}/pods"
+_SETS: Final = f"/apis/apps/v1/namespaces/{OWN_NAMESPACE}/replicasets"
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _TIMES: Final = ElectionTimes()
 _OWN_NODE: Final = "own"
@@ -60,7 +60,7 @@ SpotMember: TypeAlias = Member[SpotController]
 """One process of spot."""
 
 
-def machinery(*, events: bool = False, start_s: float = 3.0) -> MachinerySettings:
+def machinery_settings(*, events: bool = False, start_s: float = 3.0) -> MachinerySettings:
     """Return controller settings: Kubernetes' own pace where a rule depends on it, a faster one elsewhere.
 
     `events` is whether refused creations are recorded as Events, which spot reads (P21).
@@ -79,47 +79,47 @@ class SpotWorld(ClusterWorld[SpotController]):
 
     def __init__(self, seed: int, settings: SpotSettings, pace: MachinerySettings) -> None:
         """Start two processes that compete for the Lease. There are no nodes for workloads yet."""
-        super().__init__(seed, pace, later=self._later)
+        super().__init__(seed, pace, later=self._defer_call)
         self.settings = settings
-        self.doors: dict[str, MemoryDoor] = {}
+        self.endpoints: dict[str, MemoryEndpoint] = {}
         """The endpoint of the newest process in each of our own pods."""
-        self.answers: list[Any] = []
+        self.answer_listeners: list[Any] = []
         """Listeners called with every answer to a review when it is given, and with the identity of the process."""
         self.closed_until = 0.0
         """Time before which no process starts."""
         self._clocks: dict[int, float] = {}  # by machine: the error of its clock in seconds
         self.clock_set_at = float("-inf")
         """When a clock was last changed."""
-        self.calls = WebhookCalls(
+        self.webhook_calls = WebhookCalls(
             self.timeline,
             Random(f"webhooks {seed}"),
             self.network.happened,
-            doors=self._selected,
+            doors=self._selected_endpoints,
             wall=lambda: EPOCH + self.now,
-            settle=self._settled,
+            settle=self._settle_call,
         )
         self._tokens = 0
         self._tickets = 0  # those of the machinery are positive
         self._callers: dict[int, Callable[[bool], None]] = {}  # by ticket: the callback for the end of a create
-        for namespace in (OURS, SHOP):
-            self.make("/api/v1/namespaces", {"metadata": {"name": namespace}})
-        self.make("/api/v1/nodes", node_object(_OWN_NODE) | {"spec": {"unschedulable": True}})
-        self._own = [self._new_pod(name, 1) for name in OWN_PODS]  # the pod on each of our machines
+        for namespace in (OWN_NAMESPACE, SHOP):
+            self.create_object("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        self.create_object("/api/v1/nodes", node_object(_OWN_NODE) | {"spec": {"unschedulable": True}})
+        self._own_pods = [self._new_pod(name, 1) for name in OWN_PODS]  # the pod on each of our machines
         self._revisions = [1 for _ in OWN_PODS]
         for kind in settings.kinds:
             if kind.kind not in DEFAULT_KINDS:
-                self.make(_DEFINITIONS, definition(kind))
-        self.make(CONFIGURATIONS, webhook_configuration(OURS, kinds=settings.kinds))
+                self.create_object(_DEFINITIONS, definition(kind))
+        self.create_object(CONFIGURATIONS, webhook_configuration(OWN_NAMESPACE, kinds=settings.kinds))
         for _ in OWN_PODS:
             self.start_member()
 
     def start_member(self) -> None:
         """Start a process in an own pod that has none."""
         if self.now < self.closed_until:
-            self.timeline.at(self.closed_until, self.start_member)
+            self.timeline.call_at(self.closed_until, self.start_member)
             return
-        taken = {member.controller.place.pod for member in self.members}
-        pod = next(each for each in self._own if each not in taken)
+        taken = {member.controller.location.pod for member in self.members}
+        pod = next(each for each in self._own_pods if each not in taken)
         identity, wire = self.new_identity(f"{pod}_")
         made: list[SpotController] = []
         process = self.world.start(identity, partial(_run, made))
@@ -127,25 +127,27 @@ class SpotWorld(ClusterWorld[SpotController]):
             SpotController(
                 self.settings,
                 Client(wire),
-                Candidacy(OURS, identity, _TIMES),
-                Place(OURS, pod),
+                Candidacy(OWN_NAMESPACE, identity, _TIMES),
+                ProcessLocation(OWN_NAMESPACE, pod),
                 record=self._record,
                 metrics=AdmissionMetrics(CollectorRegistry(), stopwatch=lambda: self.now),
-                wall=partial(self._wall_of, self._own.index(pod)),
+                wall=partial(self._wall_time_of, self._own_pods.index(pod)),
                 rng=Random(f"{identity} {self.rng.random()}"),
-                token=partial(self._token, identity),
-                door=partial(self._door, identity, pod, process),
+                token=partial(self._new_token, identity),
+                door=partial(self._open_endpoint, identity, pod, process),
             )
         )
         self.members.append(Member(identity, process, wire, made[0]))
 
     def upgrade(self, machine: int) -> None:
         """Replace an own pod by one of the next revision. Its process requests the Lease when it can."""
-        old = self._own[machine]
+        old = self._own_pods[machine]
         self._revisions[machine] += 1
-        self._own[machine] = self._new_pod(f"{OWN_PODS[machine]}-r{self._revisions[machine]}", self._revisions[machine])
+        self._own_pods[machine] = self._new_pod(
+            f"{OWN_PODS[machine]}-r{self._revisions[machine]}", self._revisions[machine]
+        )
         for member in tuple(self.members):
-            if member.controller.place.pod == old:
+            if member.controller.location.pod == old:
                 self.stop(member)
         self.call("DELETE", f"{_SETS}/{old}")
         self.call("DELETE", f"{_PODS}/{old}")
@@ -156,7 +158,9 @@ class SpotWorld(ClusterWorld[SpotController]):
         for member in self.members:
             member.process.loop.call_soon_threadsafe(member.controller.reconfigure, settings)
 
-    def create(self, collection: str, content: Mapping[str, Any], done: Callable[[bool], None]) -> None:
+    def create_through_webhooks(
+        self, collection: str, content: Mapping[str, Any], done: Callable[[bool], None]
+    ) -> None:
         """Create an object as a controller does, so that webhooks are called. `done` gets whether it was created."""
         request = Request("POST", collection, (), {"content-type": "application/json"}, msgspec.json.encode(content))
         handling = self.cluster.api.handle(request, EPOCH + self.now, ADMIN)
@@ -168,19 +172,19 @@ class SpotWorld(ClusterWorld[SpotController]):
             return
         self._tickets -= 1
         self._callers[self._tickets] = done
-        self.calls.later(handling, effect, self._tickets)
+        self.webhook_calls.defer_call(handling, effect, self._tickets)
 
     def end(self, member: SpotMember) -> None:
         super().end(member)
-        for door in self.doors.values():
+        for door in self.endpoints.values():
             if door.process is member.process:
-                door.break_off()
+                door.disconnect_all()
 
-    def lead_to(self, seconds: float = 60.0) -> bool:
+    def wait_until_led(self, seconds: float = 60.0) -> bool:
         """Wait until the Service leads to pods that all answer. Return whether it does."""
 
         def answered() -> bool:
-            doors = list(self._selected())
+            doors = list(self._selected_endpoints())
             return bool(doors) and all(door.reachable for door in doors)
 
         return self.let_pass(seconds, stop=answered)
@@ -198,9 +202,9 @@ class SpotWorld(ClusterWorld[SpotController]):
     def add_node(self, name: str, capacity: str, *, pods: int = 110, zone: str = "zone-0") -> None:
         """Add a node. With an empty capacity it has no capacity label."""
         labels = {CAPACITY_LABEL: capacity} if capacity else {}
-        self.make("/api/v1/nodes", node_object(name, pods=pods, zone=zone, labels=labels))
+        self.create_object("/api/v1/nodes", node_object(name, pods=pods, zone=zone, labels=labels))
 
-    def make(self, collection: str, content: dict[str, Any]) -> dict[str, Any]:
+    def create_object(self, collection: str, content: dict[str, Any]) -> dict[str, Any]:
         """Create an object. Raises `AssertionError` if the server refuses it."""
         answer = self.call("POST", collection, content)
         if answer["kind"] == "Status":
@@ -209,17 +213,17 @@ class SpotWorld(ClusterWorld[SpotController]):
 
     def pods(self, app: str = "") -> list[dict[str, Any]]:
         """Return the pods of all workloads, or of one."""
-        found = [dict(each.object()) for each in self.cluster.api.store.table("pods").ordered()]
+        found = [dict(each.object()) for each in self.cluster.api.store.table("pods").sorted_objects()]
         return [
             each
             for each in found
             if each["metadata"]["namespace"] == SHOP and app in ("", each["metadata"]["labels"].get("app"))
         ]
 
-    def _later(self, handling: Handling, effect: Effect, ticket: int) -> None:
-        self.calls.later(handling, effect, ticket)
+    def _defer_call(self, handling: Handling, effect: Effect, ticket: int) -> None:
+        self.webhook_calls.defer_call(handling, effect, ticket)
 
-    def _settled(self, ticket: int, answer: Any) -> None:
+    def _settle_call(self, ticket: int, answer: Any) -> None:
         if ticket in self._callers:
             self.plan_step()
             self._callers.pop(ticket)(answer.status < 300)
@@ -227,30 +231,30 @@ class SpotWorld(ClusterWorld[SpotController]):
         self.cluster.machinery.settle(ticket, answer_of(answer))
         self.plan_step()
 
-    def _selected(self) -> Iterator[MemoryDoor]:
+    def _selected_endpoints(self) -> Iterator[MemoryEndpoint]:
         """Yield the endpoints of the pods that the Service selects."""
-        for pod in self._own:
-            found = self.cluster.api.store.get("pods", OURS, pod)
+        for pod in self._own_pods:
+            found = self.cluster.api.store.get("pods", OWN_NAMESPACE, pod)
             labels = found.object()["metadata"].get("labels") or {} if found is not None else {}
-            if labels.get(LEADS) == "true" and pod in self.doors:
-                yield self.doors[pod]
+            if labels.get(LEADER_LABEL) == "true" and pod in self.endpoints:
+                yield self.endpoints[pod]
 
-    def _door(self, identity: str, pod: str, process: Process, _: str, answer: Answers) -> MemoryDoor:
-        door = self.doors[pod] = MemoryDoor(process, answer, partial(self._answered, identity))
+    def _open_endpoint(self, identity: str, pod: str, process: Process, _: str, answer: AnswerReview) -> MemoryEndpoint:
+        door = self.endpoints[pod] = MemoryEndpoint(process, answer, partial(self._on_answer, identity))
         return door
 
-    def _answered(self, identity: str, reply: Reply) -> None:
-        for listener in self.answers:
+    def _on_answer(self, identity: str, reply: Reply) -> None:
+        for listener in self.answer_listeners:
             listener(identity, reply)
 
     def _record(self, _: ObjectReference, __: str, reason: str, ___: str) -> None:
         self.events[reason] += 1
 
-    def _token(self, identity: str) -> str:
+    def _new_token(self, identity: str) -> str:
         self._tokens += 1
         return f"{identity}-{self._tokens}"
 
-    def _wall_of(self, machine: int) -> datetime:
+    def _wall_time_of(self, machine: int) -> datetime:
         return self.wall() + timedelta(seconds=self._clocks.get(machine, 0.0))
 
     def _new_pod(self, name: str, revision: int) -> str:
@@ -258,11 +262,11 @@ class SpotWorld(ClusterWorld[SpotController]):
         labels = {"own": name}
         containers = [{"name": "situate", "image": "example.com/situate:1"}]
         spec = {"nodeName": _OWN_NODE, "containers": containers}
-        self.make(_PODS, {"metadata": {"name": name, "labels": labels}, "spec": spec})
+        self.create_object(_PODS, {"metadata": {"name": name, "labels": labels}, "spec": spec})
         template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
         annotations = {"deployment.kubernetes.io/revision": str(revision)}
         owned = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
-        self.make(_SETS, {"metadata": {"name": name, "annotations": annotations}, "spec": owned})
+        self.create_object(_SETS, {"metadata": {"name": name, "annotations": annotations}, "spec": owned})
         return name
 
 
@@ -281,7 +285,7 @@ def definition(kind: OwnerKind) -> dict[str, Any]:
     return {"metadata": {"name": f"{kind.plural}.{kind.group}"}, "spec": spec}
 
 
-def settings_of(**data: Any) -> SpotSettings:
+def parse_settings(**data: Any) -> SpotSettings:
     """Parse settings from the keys of the configuration file."""
     settings, mistakes = parse_section(data, SpotSettings, "spot")
     assert settings is not None, mistakes

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 
-class What(Enum):
+class StepKind(Enum):
     TOLD = "told"
     WRITE = "write"
     HEAR = "hear"
@@ -36,32 +36,32 @@ class What(Enum):
     WRITE_LATE = "write late"
 
 
-class Happening(msgspec.Struct, frozen=True):
+class InterleavingStep(msgspec.Struct, frozen=True):
     """A step of an interleaving. A step that is impossible now does nothing."""
 
-    what: What
+    what: StepKind
     luck: int
     """Seed of the step's choices: the objects and the outcome."""
 
 
-_OFTEN: Final[dict[What, int]] = {
-    What.TOLD: 3,
-    What.WRITE: 2,
-    What.HEAR: 2,
-    What.ASK: 2,
-    What.ANSWER: 2,
-    What.USE: 1,
-    What.TIME: 2,
-    What.MIGRATE: 3,
-    What.BIND_TARGET: 2,
-    What.PLACE: 1,
+_OFTEN: Final[dict[StepKind, int]] = {
+    StepKind.TOLD: 3,
+    StepKind.WRITE: 2,
+    StepKind.HEAR: 2,
+    StepKind.ASK: 2,
+    StepKind.ANSWER: 2,
+    StepKind.USE: 1,
+    StepKind.TIME: 2,
+    StepKind.MIGRATE: 3,
+    StepKind.BIND_TARGET: 2,
+    StepKind.PLACE: 1,
 }
 _USUAL: Final = tuple(what for what, weight in _OFTEN.items() for _ in range(weight))
-_SELDOM: Final = tuple(what for what in What if what not in _OFTEN)
+_SELDOM: Final = tuple(what for what in StepKind if what not in _OFTEN)
 """Rare steps. All of them together are as frequent as one of weight 1."""
 
 
-def drawn(rng: Random) -> Happening:
+def draw_step(rng: Random) -> InterleavingStep:
     number = rng.randrange(len(_USUAL) + 1)
     what = _USUAL[number] if number < len(_USUAL) else rng.choice(_SELDOM)
-    return Happening(what, rng.getrandbits(32))
+    return InterleavingStep(what, rng.getrandbits(32))

@@ -5,29 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from situate.sim.vm.world import World
-from situate.vm.model.events import Asked
+from situate.sim.vm.world import VMWorld
+from situate.vm.model.events import ResourcesRequested
 from situate.vm.model.pods_and_nodes import Evacuation, Pod
 from situate.vm.model.resource_amounts import Amounts
 
-UNIT: Final = Amounts.of(1, 1)
+UNIT: Final = Amounts.from_values(1, 1)
 IGNORED: Final = "i"
 """Prefix of the names of pods in an ignored namespace."""
 
 
 @dataclass
-class Agent:
+class InterleavingAgent:
     machine: str
     lowers: bool
     permit: Amounts
     unit: Amounts
     sequence: int = 0
-    waits_for: Asked | None = None
+    waits_for: ResourcesRequested | None = None
     """The request whose answer it waits for."""
 
 
 @dataclass
-class Town(World):
+class InterleavingWorld(VMWorld):
     """A world whose VMs may be evicted."""
 
     evacuations: dict[str, Evacuation] = field(default_factory=dict)
@@ -41,5 +41,5 @@ class Town(World):
         return replace(pod, ignored=True) if uid.startswith(IGNORED) else pod
 
 
-def both(number: int) -> Amounts:
-    return Amounts.of(number, number)
+def equal_amounts(number: int) -> Amounts:
+    return Amounts.from_values(number, number)

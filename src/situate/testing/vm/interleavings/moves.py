@@ -2,133 +2,149 @@
 
 from __future__ import annotations
 
-from situate.sim.vm.world import COPIED, Migration
-from situate.testing.vm.interleavings.agents import Agents
-from situate.testing.vm.interleavings.ledger_run import Course
+from situate.sim.vm.world import DEFAULT_COPIED_BYTES, Migration
+from situate.testing.vm.interleavings.agents import InterleavingAgents
+from situate.testing.vm.interleavings.ledger_run import LedgerRun
 from situate.vm.model.events import PodReserved, PodUnreserved, TargetRefused
 from situate.vm.model.pods_and_nodes import Phase, Role
 
 
-class Moves:
-    def __init__(self, course: Course, agents: Agents) -> None:
-        self._course = course
+class MigrationSteps:
+    def __init__(self, course: LedgerRun, agents: InterleavingAgents) -> None:
+        self._ledger_run = course
         self._agents = agents
 
-    def _migration(self) -> Migration | None:
+    def _random_migration(self) -> Migration | None:
         return (
-            self._course.rng.choice(list(self._course.world.migrations.values()))
-            if self._course.world.migrations
+            self._ledger_run.rng.choice(list(self._ledger_run.world.migrations.values()))
+            if self._ledger_run.world.migrations
             else None
         )
 
-    def migrate(self) -> None:
-        move = self._migration()
+    def advance_random_migration(self) -> None:
+        move = self._random_migration()
         if move is not None:
-            self.come_on(move)
+            self.advance_migration(move)
 
-    def come_on(self, move: Migration) -> None:
+    def advance_migration(self, move: Migration) -> None:
         """Advance a migration by one step of its controller, if possible."""
-        if move.phase == "" and move.machine in self._course.world.machines and move.source in self._course.world.pods:
-            vm = self._course.world.machines[move.machine]
+        if (
+            move.phase == ""
+            and move.machine in self._ledger_run.world.machines
+            and move.source in self._ledger_run.world.pods
+        ):
+            vm = self._ledger_run.world.machines[move.machine]
             if vm.phase is Phase.RUNNING and vm.runs_in == move.source:
-                self._course.seen(self._course.world.freeze(move.name))
-        elif move.phase == "Pending" and self._course.world.pods[move.target].node == move.source_node:
-            self._course.seen(self._course.world.fail(move.name, self._course.now))  # as `situate.vm.emulator` does
-        elif move.phase == "Pending" and self._course.world.pods[move.target].node:
-            self._course.seen(self._course.world.copy(move.name, COPIED, self._course.now))
+                self._ledger_run.queue_events(self._ledger_run.world.freeze(move.name))
+        elif move.phase == "Pending" and self._ledger_run.world.pods[move.target].node == move.source_node:
+            self._ledger_run.queue_events(
+                self._ledger_run.world.fail(move.name, self._ledger_run.now)
+            )  # as `situate.vm.emulator` does
+        elif move.phase == "Pending" and self._ledger_run.world.pods[move.target].node:
+            self._ledger_run.queue_events(
+                self._ledger_run.world.copy(move.name, DEFAULT_COPIED_BYTES, self._ledger_run.now)
+            )
         elif move.phase == "Running" and move.remaining > 0:
-            self._course.seen(
-                self._course.world.copy(
+            self._ledger_run.queue_events(
+                self._ledger_run.world.copy(
                     move.name,
-                    max(0, move.remaining - self._course.rng.choice((0, COPIED * 2 // 5, COPIED * 3 // 5))),
-                    self._course.now,
+                    max(
+                        0,
+                        move.remaining
+                        - self._ledger_run.rng.choice(
+                            (0, DEFAULT_COPIED_BYTES * 2 // 5, DEFAULT_COPIED_BYTES * 3 // 5)
+                        ),
+                    ),
+                    self._ledger_run.now,
                 )
             )
         elif move.phase == "Running":
-            self._course.seen(self._course.world.succeed(move.name))
+            self._ledger_run.queue_events(self._ledger_run.world.succeed(move.name))
         elif move.phase == "Succeeded":
-            self._course.seen(self._course.world.delete_pod(move.source, self._course.now))
+            self._ledger_run.queue_events(self._ledger_run.world.delete_pod(move.source, self._ledger_run.now))
 
     def bind_target(self) -> None:
         """Reserve a node for a target pod.
 
         The plugin offers only the reserved node. For a foreign migration it offers any other node with capacity.
         """
-        for move in self._course.world.migrations.values():
-            pod = self._course.world.pods.get(move.target)
-            known = self._course.state.moves.get(f"default/{move.name}")
-            if pod is None or pod.node or pod.uid in self._course.placed or pod.role is not Role.TARGET:
+        for move in self._ledger_run.world.migrations.values():
+            pod = self._ledger_run.world.pods.get(move.target)
+            known = self._ledger_run.state.moves.get(f"default/{move.name}")
+            if pod is None or pod.node or pod.uid in self._ledger_run.reserved_nodes or pod.role is not Role.TARGET:
                 continue
-            if known is None or not known.alive or not self._course.state.started:
+            if known is None or not known.alive or not self._ledger_run.state.started:
                 continue
-            source = self._course.state.pod(move.source)
-            holds = self._course.world.pod(pod.uid).reserved
+            source = self._ledger_run.state.pod(move.source)
+            holds = self._ledger_run.world.pod(pod.uid).reserved
             if source is not None:
-                holds = holds.most(source.reserved)
-            node = known.target_node or self._course.room_for(holds, move.source_node)
-            if not node or node not in self._course.state.nodes or node == known.source_node:
+                holds = holds.maximum(source.reserved)
+            node = known.target_node or self._ledger_run.random_fitting_node(holds, move.source_node)
+            if not node or node not in self._ledger_run.state.nodes or node == known.source_node:
                 continue
-            seen = self._course.world.pod(pod.uid)
-            room = self._course.state.margin(node, "")
-            if known.target_node and not known.target_booked:
+            seen = self._ledger_run.world.pod(pod.uid)
+            room = self._ledger_run.state.margin(node, "")
+            if known.target_node and not known.target_counted:
                 room += known.amount
-            if seen.counted(holds).within(room):
-                self._course.placed[pod.uid] = node
-                self._course.step(PodReserved(seen, node))
+            if seen.counted_amount(holds).fits_within(room):
+                self._ledger_run.reserved_nodes[pod.uid] = node
+                self._ledger_run.step(PodReserved(seen, node))
                 return
-        self._bind()
+        self._bind_reserved_pods()
 
-    def _bind(self) -> None:
+    def _bind_reserved_pods(self) -> None:
         """Bind a reserved pod, or drop its reservation."""
-        for uid, node in list(self._course.placed.items()):
-            del self._course.placed[uid]
+        for uid, node in list(self._ledger_run.reserved_nodes.items()):
+            del self._ledger_run.reserved_nodes[uid]
             there = (
-                uid in self._course.world.pods
-                and not self._course.world.pods[uid].node
-                and node in self._course.world.nodes
+                uid in self._ledger_run.world.pods
+                and not self._ledger_run.world.pods[uid].node
+                and node in self._ledger_run.world.nodes
             )
-            if there and self._course.rng.random() < 0.9:
-                self._course.seen(self._course.world.bind(uid, node))
+            if there and self._ledger_run.rng.random() < 0.9:
+                self._ledger_run.queue_events(self._ledger_run.world.bind(uid, node))
             else:
-                self._course.step(PodUnreserved(uid))
+                self._ledger_run.step(PodUnreserved(uid))
             return
 
     def delete_a_migration(self) -> None:
-        move = self._migration()
+        move = self._random_migration()
         if move is not None:
-            self._course.seen(self._course.world.delete_migration(move.name, self._course.now))
+            self._ledger_run.queue_events(self._ledger_run.world.delete_migration(move.name, self._ledger_run.now))
 
     def fail_a_migration(self) -> None:
-        move = self._migration()
+        move = self._random_migration()
         if move is not None and move.phase not in ("Succeeded", "Failed"):
-            self._course.seen(self._course.world.fail(move.name, self._course.now))
+            self._ledger_run.queue_events(self._ledger_run.world.fail(move.name, self._ledger_run.now))
 
     def migrate_by_hand(self) -> None:
-        agent = self._agents.agent()
+        agent = self._agents.random_agent()
         if agent is not None and not any(
-            move.machine == agent.machine for move in self._course.world.migrations.values()
+            move.machine == agent.machine for move in self._ledger_run.world.migrations.values()
         ):
-            self._course.seen(self._course.world.start_by_hand(agent.machine, self._course.now))
+            self._ledger_run.queue_events(
+                self._ledger_run.world.start_manual_migration(agent.machine, self._ledger_run.now)
+            )
 
     def refuse_a_target(self) -> None:
         """Let a scheduling cycle refuse the target node of a migration."""
         coming = [
-            key for key, move in self._course.state.moves.items() if move.waits_for_its_target and move.target_node
+            key for key, move in self._ledger_run.state.moves.items() if move.waits_for_its_target and move.target_node
         ]
-        if coming and self._course.state.started:
-            key = self._course.rng.choice(coming)
-            self._course.step(TargetRefused(key, self._course.state.moves[key].target_node, "it has a taint"))
+        if coming and self._ledger_run.state.started:
+            key = self._ledger_run.rng.choice(coming)
+            self._ledger_run.step(TargetRefused(key, self._ledger_run.state.moves[key].target_node, "it has a taint"))
 
     def bind_a_target_at_home(self) -> None:
         """Let another scheduler bind a target pod to the node that its VM should leave (N9)."""
-        for move in self._course.world.migrations.values():
-            pod = self._course.world.pods.get(move.target)
+        for move in self._ledger_run.world.migrations.values():
+            pod = self._ledger_run.world.pods.get(move.target)
             if (
                 pod is not None
                 and not pod.node
-                and pod.uid not in self._course.placed
-                and move.source_node in self._course.world.nodes
+                and pod.uid not in self._ledger_run.reserved_nodes
+                and move.source_node in self._ledger_run.world.nodes
             ):
-                self._course.happened["target bound at home"] += 1
-                self._course.seen(self._course.world.bind(pod.uid, move.source_node))
+                self._ledger_run.happened["target bound at home"] += 1
+                self._ledger_run.queue_events(self._ledger_run.world.bind(pod.uid, move.source_node))
                 return

@@ -20,7 +20,7 @@ WAIT_S: Final = 40.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class BeneficiaryAmounts:
     """Amounts of the VM of a beneficiary, as they count on its node."""
 
     approved: Amounts
@@ -30,26 +30,30 @@ class Stand:
 
 
 @dataclass(slots=True)
-class _Room:
+class _OpenClaim:
     node: str
     beneficiary: str
     amount: Amounts
-    before: Stand
+    before: BeneficiaryAmounts
     others: Amounts
     since: float
 
 
-class FreedRoom:
+class FreedCapacity:
     """Open claims on freed capacity. The watchdog checks them with its other invariants."""
 
     def __init__(self, breach: Callable[[str], None], happened: Counter[str]) -> None:
         self._breach = breach
         self._happened = happened
-        self._open: dict[str, _Room] = {}
+        self._open: dict[str, _OpenClaim] = {}
         self._known: set[str] = set()
 
-    def seen(
-        self, claim_text: str, stand: Callable[[str], Stand | None], booked: Callable[[str, str], Amounts], now: float
+    def record_freed(
+        self,
+        claim_text: str,
+        stand: Callable[[str], BeneficiaryAmounts | None],
+        booked: Callable[[str, str], Amounts],
+        now: float,
     ) -> None:
         """Record that the source of a migration with this claim is gone.
 
@@ -67,26 +71,26 @@ class FreedRoom:
             return
         others = booked(claim["node"], uid)
         amount = before.wanted - before.approved
-        self._open[claim["id"]] = _Room(claim["node"], uid, amount, before, others, now)
+        self._open[claim["id"]] = _OpenClaim(claim["node"], uid, amount, before, others, now)
 
-    def awaited(self, claim_text: str, stand: Callable[[str], Stand | None]) -> None:
+    def end_if_satisfied(self, claim_text: str, stand: Callable[[str], BeneficiaryAmounts | None]) -> None:
         """End the claim of a VM that wants no more than it has, even if it wants more later (B7, B22).
 
         The source is still present.
         """
         claim = json.loads(claim_text)
         there = stand(claim["beneficiary"]["uid"])
-        if there is not None and there.wanted.within(there.approved):
-            self.given_up(claim["id"])
+        if there is not None and there.wanted.fits_within(there.approved):
+            self.drop_claim(claim["id"])
 
-    def given_up(self, claim: str) -> None:
+    def drop_claim(self, claim: str) -> None:
         """Drop the claim of a VM that gave up before any process of ours could know that the capacity was free."""
         self._known.add(claim)
         self._open.pop(claim, None)
 
-    def look(
+    def check_claims(
         self,
-        stand: Callable[[str], Stand | None],
+        stand: Callable[[str], BeneficiaryAmounts | None],
         booked: Callable[[str, str], Amounts],
         total: Callable[[str], Amounts | None],
         disturbed_at: Callable[[str], float],
@@ -99,14 +103,14 @@ class FreedRoom:
             elif there.approved.exceeds(room.before.approved) or there.closed_claim == claim:
                 self._happened["freed room used by its beneficiary"] += 1
                 del self._open[claim]
-            elif there.wanted.within(there.approved):
+            elif there.wanted.fits_within(there.approved):
                 del self._open[claim]
             elif now - room.since > WAIT_S:
                 del self._open[claim]
                 others = booked(room.node, room.beneficiary)
                 left = whole - others - there.approved
-                if others.exceeds(room.others) and not there.unit.within(left):
-                    taken = (others - room.others).positive()
+                if others.exceeds(room.others) and not there.unit.fits_within(left):
+                    taken = (others - room.others).positive_part()
                     self._breach(
                         f"I4: {claim} freed capacity on {room.node}; others took {taken.values}, its beneficiary none"
                     )

@@ -14,20 +14,20 @@ from situate.vm.model.resource_amounts import Amounts
 
 Obj = Mapping[str, Any]
 FROZEN: Final = frozenset({"PreMigrating", "Migrating"})
-AT_WORK: Final = frozenset({"", "Pending", "Running"})
+ACTIVE_PHASES: Final = frozenset({"", "Pending", "Running"})
 
 
-def note(obj: Obj, key: str) -> str:
+def annotation_of(obj: Obj, key: str) -> str:
     """Return an annotation. Empty if it is absent."""
     return str((obj["metadata"].get("annotations") or {}).get(key, ""))
 
 
 def beneficiary_kind(migration: Obj) -> str:
-    text = note(migration, CLAIM)
+    text = annotation_of(migration, CLAIM)
     return str(json.loads(text)["beneficiary"]["kind"]) if text else ""
 
 
-def phase(obj: Obj) -> str:
+def phase_of(obj: Obj) -> str:
     return str((obj.get("status") or {}).get("phase") or "")
 
 
@@ -48,10 +48,10 @@ def is_target(pod: Obj) -> bool:
 
 def total_of(node: Obj) -> Amounts:
     allocatable = node["status"]["allocatable"]
-    return Amounts.of(milli(allocatable["cpu"]), in_bytes(str(allocatable["memory"])))
+    return Amounts.from_values(milli(allocatable["cpu"]), to_bytes(str(allocatable["memory"])))
 
 
-def divided(amount: Amounts, machine: Obj) -> Amounts:
+def divide_by_overcommit(amount: Amounts, machine: Obj) -> Amounts:
     """Return the amount as it counts on a node (C7). Overcommits of a history are in thousandths, like `1500m`."""
     overcommit = machine["spec"].get("overcommit") or {}
     by = (milli(overcommit.get("cpu", 1)), milli(overcommit.get("memory", 1)))
@@ -59,11 +59,11 @@ def divided(amount: Amounts, machine: Obj) -> Amounts:
 
 
 @lru_cache(maxsize=4096)
-def amounts(text: str) -> Amounts:
+def parse_amounts(text: str) -> Amounts:
     said = json.loads(text)
-    return Amounts.of(milli(said["vCPUs"]), in_bytes(str(said["mem"])))
+    return Amounts.from_values(milli(said["vCPUs"]), to_bytes(str(said["mem"])))
 
 
 @lru_cache(maxsize=4096)
-def in_bytes(text: str) -> int:
+def to_bytes(text: str) -> int:
     return decode_quantity(Quantity, text).value

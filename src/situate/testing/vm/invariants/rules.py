@@ -10,74 +10,84 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from situate.vm.api.eviction_request import leaves
-from situate.vm.model.actions import Approve, Retarget, StartMove, Tell
+from situate.vm.api.eviction_request import must_leave
+from situate.vm.model.actions import Approve, Notify, Retarget, StartMove
 from situate.vm.model.decision import Decision
-from situate.vm.model.events import Event, Listed, MigrationSeen, NodeSeen, PodReserved, PodSeen, Written
+from situate.vm.model.events import (
+    Event,
+    InitialListCompleted,
+    MigrationObserved,
+    NodeObserved,
+    PodObserved,
+    PodReserved,
+    WriteResult,
+)
 from situate.vm.model.migrations import BeneficiaryKind, ClaimState
 from situate.vm.model.pods_and_nodes import Pod, Role
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts, total
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 
 
 @dataclass(frozen=True, slots=True)
-class Stepped:
+class LedgerStep:
     """One step, as the checks see it."""
 
-    before: State
+    before: LedgerState
     event: Event
     decision: Decision
     now: float
     rules: Rules
 
     @property
-    def after(self) -> State:
+    def after(self) -> LedgerState:
         return self.decision.state
 
 
-def broken(stepped: Stepped) -> Iterator[str]:
+def broken_invariants(stepped: LedgerStep) -> Iterator[str]:
     if not stepped.after.started:
         return
-    yield from overbooked(stepped)
-    yield from grown_into_held_room(stepped)
-    yield from claims_without_a_move(stepped)
+    yield from nodes_over_total(stepped)
+    yield from growth_into_reserved_capacity(stepped)
+    yield from unbacked_claims(stepped)
     yield from bad_approvals(stepped)
     yield from bad_moves(stepped)
     yield from bad_targets(stepped)
-    yield from led_home(stepped)
-    yield from changed_while_frozen(stepped)
+    yield from targets_on_source(stepped)
+    yield from frozen_pod_changes(stepped)
 
 
-def overbooked(stepped: Stepped) -> Iterator[str]:
+def nodes_over_total(stepped: LedgerStep) -> Iterator[str]:
     """Check I1: no decision puts a node over its Total, or further over it."""
-    if not stepped.before.started or isinstance(stepped.event, NodeSeen):
+    if not stepped.before.started or isinstance(stepped.event, NodeObserved):
         return
     for name, node in stepped.after.nodes.items():
         former = stepped.before.nodes.get(name)
         if former is None or not node.reserved.exceeds(node.total):
             continue
-        grown = (node.reserved - node.total).positive()
-        allowed = (former.reserved - former.total).positive() + _told(stepped, name)
+        grown = (node.reserved - node.total).positive_part()
+        allowed = (former.reserved - former.total).positive_part() + _observed_growth(stepped, name)
         if grown.exceeds(allowed):
             yield f"I1: node {name} is over its total by {grown.values}, and no other process caused that"
 
 
-def _told(stepped: Stepped, node: str) -> Amounts:
+def _observed_growth(stepped: LedgerStep, node: str) -> Amounts:
     """Return the growth of a pod's reserved amount that comes from its observation or its placement."""
     nothing = Amounts.zero(stepped.after.resources)
-    if not isinstance(stepped.event, PodSeen | PodReserved) or stepped.event.node != node:
+    if not isinstance(stepped.event, PodObserved | PodReserved) or stepped.event.node != node:
         return nothing
     uid = stepped.event.pod.uid
     after, before = stepped.after.pod(uid), stepped.before.pod(uid)
-    shown = stepped.event.pod.reserved.most(stepped.event.pod.used).most(_brought(stepped, stepped.event.pod, node))
+    shown = stepped.event.pod.reserved.maximum(stepped.event.pod.used).maximum(
+        _transferred_amount(stepped, stepped.event.pod, node)
+    )
     if after is None:
         return nothing
-    known = nothing if before is None else before.counted(before.reserved)
-    return (after.counted(shown.least(after.reserved)) - known).positive()
+    known = nothing if before is None else before.counted_amount(before.reserved)
+    return (after.counted_amount(shown.minimum(after.reserved)) - known).positive_part()
 
 
-def _brought(stepped: Stepped, seen: Pod, node: str) -> Amounts:
+def _transferred_amount(stepped: LedgerStep, seen: Pod, node: str) -> Amounts:
     """Return the amount reserved elsewhere for a VM whose pod appears here without a migration of ours to this node."""
     nothing, machine = Amounts.zero(stepped.after.resources), seen.machine
     if machine is None:
@@ -87,25 +97,25 @@ def _brought(stepped: Stepped, seen: Pod, node: str) -> Amounts:
         return nothing
     others = (each for entry in stepped.before.nodes.values() for each in entry.pods.values())
     here = [each.reserved for each in others if each.machine is not None and each.machine.ref == machine.ref]
-    return reduce(Amounts.most, here, nothing)
+    return reduce(Amounts.maximum, here, nothing)
 
 
-def grown_into_held_room(stepped: Stepped) -> Iterator[str]:
+def growth_into_reserved_capacity(stepped: LedgerStep) -> Iterator[str]:
     """Check I4: growth by our decision leaves all amounts held for others or on their way free."""
-    seen = stepped.event.pod.uid if isinstance(stepped.event, PodSeen | PodReserved) else ""
-    for before, after, name in _changed(stepped):
+    seen = stepped.event.pod.uid if isinstance(stepped.event, PodObserved | PodReserved) else ""
+    for before, after, name in _changed_pods(stepped):
         uid = after.uid
-        if uid == seen or after.reserved.within(before.reserved):
+        if uid == seen or after.reserved.fits_within(before.reserved):
             continue
         node = stepped.after.nodes[name]
-        kept = stepped.after.held(name, uid) + stepped.after.incoming(name, uid)
-        grown = _where_grown(before, after)
+        kept = stepped.after.held_for_others(name, uid) + stepped.after.incoming_amount(name, uid)
+        grown = _grown_resources(before, after)
         for resource in grown:
             if node.reserved[resource] + kept[resource] > node.total[resource]:
                 yield f"I4: {uid} grew on node {name} into capacity of others: {node.reserved} reserved and {kept} held"
 
 
-def _changed(stepped: Stepped) -> Iterator[tuple[Pod, Pod, str]]:
+def _changed_pods(stepped: LedgerStep) -> Iterator[tuple[Pod, Pod, str]]:
     """Yield the pods that were known before and differ now, with their nodes."""
     for name, node in stepped.after.nodes.items():
         if node is stepped.before.nodes.get(name):
@@ -116,11 +126,11 @@ def _changed(stepped: Stepped) -> Iterator[tuple[Pod, Pod, str]]:
                 yield before, pod, name
 
 
-def _where_grown(before: Pod, after: Pod) -> list[int]:
+def _grown_resources(before: Pod, after: Pod) -> list[int]:
     return [index for index, value in enumerate(after.reserved) if value > before.reserved[index]]
 
 
-def claims_without_a_move(stepped: Stepped) -> Iterator[str]:
+def unbacked_claims(stepped: LedgerStep) -> Iterator[str]:
     """Check I3: one migration backs each claim, until its source is gone."""
     state = stepped.after
     for claim in state.claims.values():
@@ -138,19 +148,19 @@ def claims_without_a_move(stepped: Stepped) -> Iterator[str]:
         leads_there = dropped is not None and dropped.target_node == claim.node
         if claim.beneficiary.kind is BeneficiaryKind.TARGET and leads_there:
             yield f"B7: claim {claim.id} is for migration {next_move}, which cannot succeed"
-    granted = [action for action in stepped.decision.actions if isinstance(action, Tell) and _granted(action)]
+    granted = [action for action in stepped.decision.actions if isinstance(action, Notify) and _is_granted(action)]
     for action in granted:
         if action.fields["claim"] not in stepped.before.claims and not isinstance(
-            stepped.event, Listed | MigrationSeen
+            stepped.event, InitialListCompleted | MigrationObserved
         ):
             yield f"I3: claim {action.fields['claim']} was used, but was not open"
 
 
-def _granted(action: Tell) -> bool:
+def _is_granted(action: Notify) -> bool:
     return action.reason == "ClaimClosed" and action.fields["outcome"] == "granted"
 
 
-def bad_approvals(stepped: Stepped) -> Iterator[str]:
+def bad_approvals(stepped: LedgerStep) -> Iterator[str]:
     """Check I11: no approval exceeds the request and the held amount. Incomplete resources grow by equal units."""
     for action in stepped.decision.actions:
         if not isinstance(action, Approve):
@@ -158,21 +168,21 @@ def bad_approvals(stepped: Stepped) -> Iterator[str]:
         before, after = stepped.before.pod(action.pod.uid), stepped.after.pod(action.pod.uid)
         if before is None or after is None:
             continue
-        if action.amount.exceeds(action.requested.most(before.reserved)):
+        if action.amount.exceeds(action.requested.maximum(before.reserved)):
             yield f"I11: {action.pod} is approved {action.amount.values}, and asks for {action.requested.values}"
-        yield from _lopsided(action, _grows_from(stepped.event, before))
+        yield from _unbalanced_growth(action, _held_amount(stepped.event, before))
 
 
-def _grows_from(event: Event, before: Pod) -> Amounts:
+def _held_amount(event: Event, before: Pod) -> Amounts:
     """Return the amount held after this event: after a foreign write of the pod, or after our own decrease."""
-    if isinstance(event, PodSeen) and event.pod.uid == before.uid:
-        return before.reserved.most(event.pod.reserved)
-    if isinstance(event, Written) and isinstance(event.action, Approve) and event.action.pod.uid == before.uid:
-        return before.reserved.least(event.action.amount) if event.outcome == "ok" else before.reserved
+    if isinstance(event, PodObserved) and event.pod.uid == before.uid:
+        return before.reserved.maximum(event.pod.reserved)
+    if isinstance(event, WriteResult) and isinstance(event.action, Approve) and event.action.pod.uid == before.uid:
+        return before.reserved.minimum(event.action.amount) if event.outcome == "ok" else before.reserved
     return before.reserved
 
 
-def _lopsided(action: Approve, held: Amounts) -> Iterator[str]:
+def _unbalanced_growth(action: Approve, held: Amounts) -> Iterator[str]:
     if held.exceeds(action.amount):
         return  # a decrease is in progress, and any growth comes later
     units = []
@@ -188,7 +198,7 @@ def _lopsided(action: Approve, held: Amounts) -> Iterator[str]:
         yield f"I11: {action.pod} got {units} units of the amounts that it still lacks, and {complete} of the rest"
 
 
-def bad_moves(stepped: Stepped) -> Iterator[str]:
+def bad_moves(stepped: LedgerStep) -> Iterator[str]:
     """Check I12, I13 and B2: a migration goes to another node, with capacity for it below the watermark."""
     state = stepped.after
     for action in stepped.decision.actions:
@@ -201,15 +211,15 @@ def bad_moves(stepped: Stepped) -> Iterator[str]:
         if target is None:
             yield f"I6: {move.name} begins without a target"
             continue
-        if stepped.before.moves.get(move.key) is None or stepped.before.moves[move.key].asked_at is None:
-            coming = target.reserved + state.incoming(target.name, "")
+        if stepped.before.moves.get(move.key) is None or stepped.before.moves[move.key].requested_at is None:
+            coming = target.reserved + state.incoming_amount(target.name, "")
             if coming.exceeds(target.watermark):
                 yield f"I13: {move.name} brings node {target.name} to {coming.values} of {target.watermark.values}"
         if (action.claim is None) != (move.claim not in state.claims):
             yield f"B2: {move.name} begins without its claim"
 
 
-def bad_targets(stepped: Stepped) -> Iterator[str]:
+def bad_targets(stepped: LedgerStep) -> Iterator[str]:
     """Check B14, I4, I12 and I13: the target node changes once, before copying, to one with unreserved capacity."""
     state = stepped.after
     for action in stepped.decision.actions:
@@ -227,30 +237,30 @@ def bad_targets(stepped: Stepped) -> Iterator[str]:
         if move.target_node in (move.source_node, former.target_node):
             yield f"I12: {key} gets the target {move.target_node}, which it leaves or which refused it"
         target = state.nodes[move.target_node]
-        coming = target.reserved + state.incoming(target.name, "")
+        coming = target.reserved + state.incoming_amount(target.name, "")
         if coming.exceeds(target.watermark):
             yield f"I13: {key} brings node {target.name} to {coming.values} of {target.watermark.values}"
-        if (coming + state.held(target.name, "")).exceeds(target.total):
+        if (coming + state.held_for_others(target.name, "")).exceeds(target.total):
             yield f"I4: {key} gets the target node {target.name}, in capacity that is held for others"
 
 
-def led_home(stepped: Stepped) -> Iterator[str]:
+def targets_on_source(stepped: LedgerStep) -> Iterator[str]:
     """Check I12: a migration whose target is bound to the node that its VM should leave does not go on (N9)."""
     for key, move in stepped.after.moves.items():
         if move.alive and move.target is not None and stepped.after.where.get(move.target.uid) == move.source_node:
             yield f"I12: the target of {key} is on node {move.source_node}, which it must leave"
 
 
-def changed_while_frozen(stepped: Stepped) -> Iterator[str]:
+def frozen_pod_changes(stepped: LedgerStep) -> Iterator[str]:
     """Check I14: a frozen VM's reserved amount changes only if it is seen to use or hold more."""
-    for before, after, _ in _changed(stepped):
+    for before, after, _ in _changed_pods(stepped):
         uid = after.uid
-        if not _leaves(before) or not _leaves(after):
+        if not _is_leaving(before) or not _is_leaving(after):
             continue
         shown = after.used
-        if isinstance(stepped.event, PodSeen) and stepped.event.pod.uid == uid:
-            shown = shown.most(stepped.event.pod.reserved)
-        if after.reserved != before.reserved and after.reserved != before.reserved.most(shown):
+        if isinstance(stepped.event, PodObserved) and stepped.event.pod.uid == uid:
+            shown = shown.maximum(stepped.event.pod.reserved)
+        if after.reserved != before.reserved and after.reserved != before.reserved.maximum(shown):
             yield f"I14: {uid} is frozen, and went from {before.reserved.values} to {after.reserved.values}"
     for action in stepped.decision.actions:
         if isinstance(action, Approve) and _stays_frozen(stepped, action.pod.uid):
@@ -261,19 +271,19 @@ def changed_while_frozen(stepped: Stepped) -> Iterator[str]:
                 yield f"I14: {uid} is frozen, but is granted {permit.amount.values}"
 
 
-def _stays_frozen(stepped: Stepped, uid: str) -> bool:
+def _stays_frozen(stepped: LedgerStep, uid: str) -> bool:
     before, after = stepped.before.pod(uid), stepped.after.pod(uid)
-    return before is not None and after is not None and _leaves(before) and _leaves(after)
+    return before is not None and after is not None and _is_leaving(before) and _is_leaving(after)
 
 
-def _leaves(pod: Pod) -> bool:
+def _is_leaving(pod: Pod) -> bool:
     return pod.frozen and pod.machine is not None and pod.machine.role is not Role.TARGET
 
 
-def moved_for_the_ignored(stepped: Stepped) -> Iterator[str]:
+def unjustified_moves(stepped: LedgerStep) -> Iterator[str]:
     """Check I9: without a beneficiary, VMs leave only nodes that exceed the watermark without their ignored pods."""
     before, after = stepped.before, stepped.after
-    if not after.started or isinstance(stepped.event, MigrationSeen | Listed):
+    if not after.started or isinstance(stepped.event, MigrationObserved | InitialListCompleted):
         return  # the decision is older
     for key, move in after.moves.items():
         if key in before.moves or move.foreign or (move.claim and not move.for_node):
@@ -281,69 +291,71 @@ def moved_for_the_ignored(stepped: Stepped) -> Iterator[str]:
         node, source = after.nodes.get(move.source_node), after.pod(move.source.uid)
         if node is None or source is None or node.draining or source.uid in after.waiters:
             continue
-        if leaves(source, node.name, stepped.now):
+        if must_leave(source, node.name, stepped.now):
             continue  # an eviction was requested (B48)
-        pressing = [pod.counted(pod.reserved) for pod in node.pods.values() if not pod.ignored]
-        if total(pressing, after.resources).within(node.watermark):
+        pressing = [pod.counted_amount(pod.reserved) for pod in node.pods.values() if not pod.ignored]
+        if total(pressing, after.resources).fits_within(node.watermark):
             yield f"I9: {key} leaves node {node.name}, which is not over its watermark by the counted amounts"
 
 
-def regranted(before: State, after: State) -> Iterator[str]:
+def regrant_differences(before: LedgerState, after: LedgerState) -> Iterator[str]:
     """Check I8: if nothing is in progress, a new leader reserves the same amounts as the one before.
 
     An exception is a pod that its VM has left and that remains: the new leader knows only what the pod shows. The new
     leader may also grant a waiter the capacity of such pods. It may grant capacity that was saved for another waiter,
     which was often overtaken (decision 33).
     """
-    booked, were = _booked(after), _booked(before)
+    booked, were = _pods_by_uid(after), _pods_by_uid(before)
     for uid in dict.fromkeys((*were, *booked)):
         pod, was = booked.get(uid), were.get(uid)
         if pod is None or was is None:
             yield f"I8: {was and was.reserved} was reserved for {uid}, and after a restart {pod and pod.reserved}"
-        elif not pod.frozen and was.reserved != pod.reserved and not _was_kept_from_it(before, after, was, pod):
+        elif not pod.frozen and was.reserved != pod.reserved and not _was_denied(before, after, was, pod):
             yield f"I8: {was.reserved} was reserved for {uid}, and after a restart {pod.reserved}"
 
 
-def _was_kept_from_it(before: State, after: State, was: Pod, pod: Pod) -> bool:
+def _was_denied(before: LedgerState, after: LedgerState, was: Pod, pod: Pod) -> bool:
     """Return whether the pod waited for this amount, and was denied it only by saved or left capacity.
 
     Saved capacity is held for an overtaken waiter. Left capacity is reserved for pods that their VMs have left. No
     claim is open at this point, so all held capacity was saved.
     """
     node = before.where[was.uid]
-    kept = before.held(node, was.uid) + _freed_by_the_left(before, after, node)
+    kept = before.held_for_others(node, was.uid) + _freed_by_left_pods(before, after, node)
     if (
         not kept
         or was.uid not in before.waiters
         or was.reserved.exceeds(pod.reserved)
-        or pod.reserved.exceeds(was.wish.most(was.reserved))
+        or pod.reserved.exceeds(was.limited_request.maximum(was.reserved))
     ):
         return False
-    grown = was.counted(pod.reserved) - was.counted(was.reserved)
-    return grown.within((before.margin(node, was.uid) + kept).positive())
+    grown = was.counted_amount(pod.reserved) - was.counted_amount(was.reserved)
+    return grown.fits_within((before.margin(node, was.uid) + kept).positive_part())
 
 
-def _freed_by_the_left(before: State, after: State, node: str) -> Amounts:
+def _freed_by_left_pods(before: LedgerState, after: LedgerState, node: str) -> Amounts:
     """Return by how much the reserved amounts of left pods fell."""
     left = [(each, after.pod(uid)) for uid, each in before.nodes[node].pods.items() if each.frozen]
-    freed = [was.counted(was.reserved) - now.counted(now.reserved) for was, now in left if now is not None]
-    return total([each.positive() for each in freed], before.resources)
+    freed = [
+        was.counted_amount(was.reserved) - now.counted_amount(now.reserved) for was, now in left if now is not None
+    ]
+    return total([each.positive_part() for each in freed], before.resources)
 
 
-def _booked(state: State) -> dict[str, Pod]:
+def _pods_by_uid(state: LedgerState) -> dict[str, Pod]:
     return {uid: pod for node in state.nodes.values() for uid, pod in node.pods.items()}
 
 
-def changed_by_a_restart(state: State, uids: Iterable[str], shown: Callable[[str], Pod]) -> Iterator[str]:
+def restart_losses(state: LedgerState, uids: Iterable[str], shown: Callable[[str], Pod]) -> Iterator[str]:
     """Check I8: no granted amount is smaller or lost after a restart. A larger one was granted since."""
     for uid in uids:
         pod = state.pod(uid)
-        if pod is not None and shown(uid).reserved.most(shown(uid).used).exceeds(pod.reserved):
+        if pod is not None and shown(uid).reserved.maximum(shown(uid).used).exceeds(pod.reserved):
             granted = shown(uid).reserved.values
             yield f"I8: {uid} was granted {granted}, but has reserved {pod.reserved.values} after a restart"
 
 
-def too_little_booked(state: State, uses: Mapping[str, Amounts]) -> Iterator[str]:
+def under_reserved_pods(state: LedgerState, uses: Mapping[str, Amounts]) -> Iterator[str]:
     """Check I2. `uses`: by UID of a VM's runner pod, the amount that the VM uses or may use."""
     for uid, use in uses.items():
         pod = state.pod(uid)

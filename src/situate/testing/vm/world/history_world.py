@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from prometheus_client import CollectorRegistry
 
 from situate.cluster.storage.effects import Identity
-from situate.cluster.storage.stored_object import Stored
+from situate.cluster.storage.stored_object import StoredObject
 from situate.cluster.storage.watch import Watch
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
@@ -24,17 +24,17 @@ from situate.runtime.serving.webhook_server import Reply
 from situate.testing.vm.world.processes import MACHINES, MIGRATIONS, VmMember, VmWorld
 from situate.vm.controller.setup import VmSetup
 from situate.vm.server.agents import AgentRules
-from situate.vm.server.authorization import Callers
-from situate.vm.server.change_notifier import Rounds
-from situate.vm.server.eviction_handler import Evictions
+from situate.vm.server.authorization import CallerAuthorizer
+from situate.vm.server.change_notifier import ChangeNotifier
+from situate.vm.server.eviction_handler import EvictionHandler
 from situate.vm.server.metrics import PermitMetrics
-from situate.vm.server.permit_handler import Permits
-from situate.vm.server.request_context import Desk
-from situate.vm.server.resize_handler import Resizing
-from situate.vm.server.router import Answering
+from situate.vm.server.permit_handler import PermitHandler
+from situate.vm.server.request_context import RequestContext
+from situate.vm.server.resize_handler import ResizeHandler
+from situate.vm.server.router import RequestRouter
 
 Obj: TypeAlias = Mapping[str, Any]
-SPARE: Final = "spare"
+IGNORED_NAMESPACE: Final = "spare"
 """An ignored namespace (C28)."""
 _WAIT_S: Final = 1.0
 _BUSY = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429,"message":"busy"}'
@@ -45,39 +45,39 @@ _REFUSALS: Final = {"busy": (429, _BUSY), "invalid": (422, _INVALID)}
 _JSON: Final = {"content-type": "application/json"}
 
 
-class Place(VmWorld):
+class VmHistoryWorld(VmWorld):
     """Everything of one history. Close it at the end."""
 
     def __init__(self, seed: int, setup: VmSetup, *, nodes: Mapping[str, str], processes: int = 2) -> None:
         self.clock_off_s = 0.0
         """Seconds by which the wall clock of our processes is off."""
-        self.ports: dict[str, Answering] = {}
+        self.permit_ports: dict[str, RequestRouter] = {}
         """By identity of the process: its permit port."""
-        self._evictions: dict[str, Evictions] = {}
+        self._evictions: dict[str, EvictionHandler] = {}
         """By identity of the process: its eviction webhook."""
-        self.begun: list[Callable[[VmMember], None]] = []
+        self.new_leader_listeners: list[Callable[[VmMember], None]] = []
         """Listeners called with each process after its ledger has read the whole cluster, before its first decision."""
-        self.applied: list[Callable[[VmMember], None]] = []
+        self.applied_listeners: list[Callable[[VmMember], None]] = []
         """Listeners called with each process whose ledger has applied an event."""
-        self._known: dict[str, tuple[Stored, Obj]] = {}
+        self._known: dict[str, tuple[StoredObject, Obj]] = {}
         super().__init__(seed, setup, nodes=nodes, processes=processes)
-        self.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPARE}})
-        self.refusing = _Refusing(self, Random(f"refusals {seed}"))
-        self.network.server = self.refusing
+        self.call("POST", "/api/v1/namespaces", {"metadata": {"name": IGNORED_NAMESPACE}})
+        self.refusing_server = _RefusingServer(self, Random(f"refusals {seed}"))
+        self.network.server = self.refusing_server
 
     def wall(self) -> datetime:
         return super().wall() + timedelta(seconds=self.clock_off_s)
 
     def objects(self, table: str) -> Iterator[Obj]:
         """Yield the present objects of a table. The caller must not change them: all callers share one decoded copy."""
-        return map(self._decoded, self.cluster.api.store.table(table).ordered())
+        return map(self._decode_object, self.cluster.api.store.table(table).sorted_objects())
 
     def object(self, table: str, namespace: str, name: str) -> Obj | None:
         """Return one present object or None. The caller must not change it."""
         stored = self.cluster.api.store.get(table, namespace, name)
-        return None if stored is None else self._decoded(stored)
+        return None if stored is None else self._decode_object(stored)
 
-    def _decoded(self, stored: Stored) -> Obj:
+    def _decode_object(self, stored: StoredObject) -> Obj:
         known = self._known.get(stored.uid)
         if known is None or known[0] is not stored:
             known = self._known[stored.uid] = stored, stored.object()
@@ -86,83 +86,85 @@ class Place(VmWorld):
     def start_member(self) -> None:
         super().start_member()
         member = self.members[-1]
-        leading, client, rounds = member.controller, Client(member.wire), Rounds()
-        desk = Desk(leading, client, self.setup.call_timeout_s)
-        self.ports[member.identity] = Answering(
+        leading, client, rounds = member.controller, Client(member.wire), ChangeNotifier()
+        desk = RequestContext(leading, client, self.setup.call_timeout_s)
+        self.permit_ports[member.identity] = RequestRouter(
             desk,
-            Callers(
+            CallerAuthorizer(
                 Access(client, lambda: self.now),
                 "any",
                 AgentRules(frozenset()),
-                leading.watched.all.pods.store.get,
+                leading.informers.all.pods.store.get,
             ),
-            Permits(desk, rounds, _WAIT_S),
-            Resizing(desk, rounds, _WAIT_S),
+            PermitHandler(desk, rounds, _WAIT_S),
+            ResizeHandler(desk, rounds, _WAIT_S),
             PermitMetrics(CollectorRegistry(), compat=False),
             lambda: self.now,
             _WAIT_S,
         )
-        self._evictions[member.identity] = Evictions(desk, lambda _: None)
-        leading.ledger.listeners.append(rounds.changed)
-        leading.watched.all.pods.store.on_change(lambda _, __: rounds.changed())
-        leading.ledger.listeners.insert(0, _Beginning(member, self.begun).look)
-        leading.ledger.listeners.insert(1, partial(self._tell_applied, member))
+        self._evictions[member.identity] = EvictionHandler(desk, lambda _: None)
+        leading.ledger.listeners.append(rounds.notify_change)
+        leading.informers.all.pods.store.on_change(lambda _, __: rounds.notify_change())
+        leading.ledger.listeners.insert(0, _StartWatcher(member, self.new_leader_listeners).notify_if_started)
+        leading.ledger.listeners.insert(1, partial(self._notify_applied, member))
         member.process.loop.create_task(_serve(rounds))
 
-    def _tell_applied(self, member: VmMember) -> None:
-        for each in self.applied:
+    def _notify_applied(self, member: VmMember) -> None:
+        for each in self.applied_listeners:
             each(member)
 
-    def ask_port(self, member: VmMember, body: bytes) -> Task[Response]:
+    def send_permit_request(self, member: VmMember, body: bytes) -> Task[Response]:
         """Return the task of the answer. It never ends if the process is killed before."""
         request = Request("POST", "/", (), {}, body)
-        task: Task[Response] = member.process.loop.create_task(self.ports[member.identity].answer(request, "10.0.0.9"))
+        task: Task[Response] = member.process.loop.create_task(
+            self.permit_ports[member.identity].answer(request, "10.0.0.9")
+        )
         return task
 
-    def ask_to_evict(self, member: VmMember, body: bytes) -> Task[Reply]:
+    def send_eviction_review(self, member: VmMember, body: bytes) -> Task[Reply]:
         """Return the task of the eviction webhook's answer. It never ends if the process is killed before."""
         task: Task[Reply] = member.process.loop.create_task(self._evictions[member.identity].answer(body))
         return task
 
 
-class _Beginning:
+class _StartWatcher:
     """Calls listeners once per term, when a ledger has read the whole cluster."""
 
     def __init__(self, member: VmMember, tell: Sequence[Callable[[VmMember], None]]) -> None:
         self._member = member
-        self._tell = tell
+        self._listeners = tell
         self._started = False
 
-    def look(self) -> None:
+    def notify_if_started(self) -> None:
         started = self._member.controller.ledger.state.started
         if started and not self._started:
-            for each in self._tell:
+            for each in self._listeners:
                 each(self._member)
         self._started = started
 
 
-async def _serve(rounds: Rounds) -> None:
+async def _serve(rounds: ChangeNotifier) -> None:
     await rounds.run()
 
 
-class _Refusing:
+class _RefusingServer:
     """The server, which refuses some writes of our processes with 429 or 422."""
 
-    def __init__(self, behind: Place, rng: Random) -> None:
-        self._behind = behind
+    def __init__(self, behind: VmHistoryWorld, rng: Random) -> None:
+        self._world = behind
         self._rng = rng
-        self.how = ""
+        self.refusal_kind = ""
         """`busy` or `invalid`. Empty: refuse no writes."""
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch:
-        if self.how and kind_of(request) and self._rng.random() < 0.4:
-            code, said = _REFUSALS[self.how]
-            self._behind.network.happened[f"write answered {code}"] += 1
+        if self.refusal_kind and write_kind(request) and self._rng.random() < 0.4:
+            code, said = _REFUSALS[self.refusal_kind]
+            self._world.network.happened[f"write answered {code}"] += 1
             return Response(code, said, _JSON)
-        return self._behind.answer(request, now, identity)
+        return self._world.answer(request, now, identity)
 
 
-def kind_of(request: Request) -> str:
+def write_kind(request: Request) -> str:
     """Return the kind of a write of ours. Empty for reads, Leases and Events."""
     method, path = request.method, request.path
     if method == "GET" or "/leases" in path or "/events" in path:

@@ -14,11 +14,11 @@ from typing import Any, Final, TypeAlias
 
 from prometheus_client import CollectorRegistry
 
-from situate.cluster.controllers import Further, KubeletSettings, MachinerySettings
+from situate.cluster.controllers import ControllerFactory, KubeletSettings, MachinerySettings
 from situate.cluster.controllers.node.nodes import node as node_object
 from situate.embedded.virtual_machines import VirtualMachineController
 from situate.framework.plugin_api.actions import BindByExtender
-from situate.framework.preemption.extenders import Reply
+from situate.framework.preemption.extenders import ExtenderReply
 from situate.kube.client import Client
 from situate.kube.election.election import Candidacy
 from situate.kube.election.lease_record import ElectionTimes
@@ -37,7 +37,7 @@ from situate.vm.model.resource_amounts import Amounts
 NAMESPACE: Final = "work"
 LEASE: Final = "vm"
 TIMES: Final = ElectionTimes(lease_s=15.0, renew_deadline_s=10.0, retry_s=2.0)
-UNIT: Final = Amounts.of(250, GIB)
+UNIT: Final = Amounts.from_values(250, GIB)
 MACHINES: Final = f"/apis/vm.neon.tech/v1/namespaces/{NAMESPACE}/virtualmachines"
 MIGRATIONS: Final = f"/apis/vm.neon.tech/v1/namespaces/{NAMESPACE}/virtualmachinemigrations"
 PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -54,12 +54,12 @@ VmMember: TypeAlias = Member[VmController]
 
 
 @dataclass(frozen=True, slots=True)
-class StandIn:
+class VmSystemStandIn:
     """The replacement of a VM system."""
 
     kinds: Sequence[Mapping[str, Any]]
     """Definitions of its custom resources."""
-    controller: Further
+    controller: ControllerFactory
 
 
 class VmWorld(ClusterWorld[VmController]):
@@ -73,7 +73,7 @@ class VmWorld(ClusterWorld[VmController]):
         nodes: Mapping[str, str],
         processes: int = 1,
         machines: Settings | None = Settings(),  # noqa: B008  # frozen
-        stand_in: StandIn | None = None,
+        stand_in: VmSystemStandIn | None = None,
     ) -> None:
         """`nodes` gives the CPUs of each node by name, with 4 GiB for each CPU.
 
@@ -87,7 +87,7 @@ class VmWorld(ClusterWorld[VmController]):
             events=False,
         )
         if stand_in is None and machines is not None:
-            stand_in = StandIn(definitions(), lambda cluster: VirtualMachineController(cluster, machines))
+            stand_in = VmSystemStandIn(definitions(), lambda cluster: VirtualMachineController(cluster, machines))
         super().__init__(seed, machinery, further=() if stand_in is None else (stand_in.controller,))
         self.setup = setup
         self.notes: list[tuple[str, str, str]] = []
@@ -120,7 +120,7 @@ class VmWorld(ClusterWorld[VmController]):
         answer = self.call("POST", MACHINES, body)
         assert answer["kind"] == "VirtualMachine", answer
 
-    def ask(self, name: str, amount: Amounts, unit: Amounts = UNIT) -> None:
+    def write_request(self, name: str, amount: Amounts, unit: Amounts = UNIT) -> None:
         """Write a request to the VM, as the permit server does for an agent (C15)."""
         annotations = {SCALING_UNIT: amounts_text(unit), REQUESTED: amounts_text(amount)}
         self.annotate(f"{MACHINES}/{name}", annotations)
@@ -137,7 +137,7 @@ class VmWorld(ClusterWorld[VmController]):
         text = self.machine(name)["metadata"].get("annotations", {}).get(key)
         return None if text is None else json.loads(text)
 
-    def runner(self, name: str) -> dict[str, Any]:
+    def runner_pod(self, name: str) -> dict[str, Any]:
         """Return the VM's runner pod."""
         return self.call("GET", f"{PODS}/{self.machine(name)['status']['podName']}")
 
@@ -146,10 +146,10 @@ class VmWorld(ClusterWorld[VmController]):
         pod = self.machine(name).get("status", {}).get("podName", "")
         return str(self.call("GET", f"{PODS}/{pod}").get("spec", {}).get("nodeName", "")) if pod else ""
 
-    def runs(self, *names: str) -> bool:
+    def all_running(self, *names: str) -> bool:
         return all(self.machine(name).get("status", {}).get("phase") == "Running" for name in names)
 
-    def items(self, path: str) -> list[dict[str, Any]]:
+    def list_items(self, path: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.call("GET", path).get("items", [])
         return found
 
@@ -197,7 +197,7 @@ class VmWorld(ClusterWorld[VmController]):
 
 
 class _NoExtenders:
-    async def ask(self, questions: object) -> list[Reply]:
+    async def ask(self, questions: object) -> list[ExtenderReply]:
         raise AssertionError(f"no extender is configured for {questions}")
 
     async def bind(self, action: BindByExtender) -> None:

@@ -9,7 +9,7 @@ import json
 
 from situate.vpod.model.options import PolicyName, Topology
 from situate.vpod.model.pod_classes import PodClass
-from situate.vpod.model.records import NO_PLACES, Entry, Places
+from situate.vpod.model.records import NO_PLACES, Places, VPodEntry
 from situate.vpod.placement.decide import Decision, MoveCause
 from situate.vpod.state.fairness_limits import Rule
 from situate.vpod.state.state import State
@@ -21,17 +21,17 @@ def breach_of(state: State, decision: Decision) -> str | None:
     if entry is None:
         return f"S6: a decision was made for {decision.key}, which is not known"
     return (
-        _sum(state, decision, entry)
-        or _places(state, decision, entry)
-        or _room(state, decision, entry)
-        or _moved(state, decision, entry)
-        or _calm(state, decision, entry)
-        or _returned(state, decision, entry)
-        or _evened_out(state, decision, entry)
+        _check_sum(state, decision, entry)
+        or _check_places(state, decision, entry)
+        or _check_leftover(state, decision, entry)
+        or _check_moved(state, decision, entry)
+        or _check_calm(state, decision, entry)
+        or _check_returned(state, decision, entry)
+        or _check_rebalance(state, decision, entry)
     )
 
 
-def _sum(state: State, decision: Decision, entry: Entry) -> str | None:
+def _check_sum(state: State, decision: Decision, entry: VPodEntry) -> str | None:
     """Check S2: wanted <= sum <= target, unless some vreplicas are left over.
 
     A drain with surge runs some vreplicas twice for a while.
@@ -45,12 +45,12 @@ def _sum(state: State, decision: Decision, entry: Entry) -> str | None:
     return None
 
 
-def _returned(state: State, decision: Decision, entry: Entry) -> str | None:
+def _check_returned(state: State, decision: Decision, entry: VPodEntry) -> str | None:
     """Check D6: surplus copies are returned only if another vpod is short."""
     if state.options.policy is not PolicyName.SPREAD:
         return None  # no other policy adds spare copies
     after, before = sum(decision.reservation.values()), entry.reserved_total
-    lost = [o for o, n in _before(decision, entry).items() if n > decision.reservation.get(o, 0)]
+    lost = [o for o, n in _reservation_before(decision, entry).items() if n > decision.reservation.get(o, 0)]
     most = min(state.options.min_replicas, sum(s.verdict.pod_class is PodClass.ACCEPT for s in state.slots.values()))
     if after >= before or after >= max(decision.wanted, most) or decision.wanted == 0 or decision.left or entry.surge:
         return None
@@ -64,15 +64,15 @@ def _returned(state: State, decision: Decision, entry: Entry) -> str | None:
     return f"D6: {decision.key} returns {before - after} copies, but no vpod is short"
 
 
-def _before(decision: Decision, entry: Entry) -> Places:
+def _reservation_before(decision: Decision, entry: VPodEntry) -> Places:
     if decision.base is not None:
         return decision.base
     return {ordinal: n for ordinal, n in entry.status.items() if n > 0}
 
 
-def _places(state: State, decision: Decision, entry: Entry) -> str | None:
+def _check_places(state: State, decision: Decision, entry: VPodEntry) -> str | None:
     """Check S4: vreplicas are on pods of class accept or hold, and new ones on pods of class accept only."""
-    before = _before(decision, entry)
+    before = _reservation_before(decision, entry)
     for ordinal, vreplicas in decision.reservation.items():
         verdict = state.verdict(ordinal)
         new = vreplicas > before.get(ordinal, 0)
@@ -81,7 +81,7 @@ def _places(state: State, decision: Decision, entry: Entry) -> str | None:
     return None
 
 
-def _room(state: State, decision: Decision, entry: Entry) -> str | None:
+def _check_leftover(state: State, decision: Decision, entry: VPodEntry) -> str | None:
     """Check S3: vreplicas are left over only if no accepting pod has capacity for one, or a named rule forbids it.
 
     If the named rule is the predicates of a policy, the predicates must refuse each of the pods.
@@ -89,7 +89,7 @@ def _room(state: State, decision: Decision, entry: Entry) -> str | None:
     rule = decision.shortage.limit.rule if decision.shortage is not None and decision.shortage.limit is not None else ""
     if not decision.left or rule not in ("", Rule.PREDICATES):
         return None
-    most_pods = _most_pods(state) if rule else len(state.slots)
+    most_pods = _max_pods(state) if rule else len(state.slots)
     held = entry.reserved or NO_PLACES
     for ordinal, slot in state.slots.items():
         if slot.verdict.pod_class is not PodClass.ACCEPT:
@@ -104,7 +104,7 @@ def _room(state: State, decision: Decision, entry: Entry) -> str | None:
     return None
 
 
-def _most_pods(state: State) -> int:
+def _max_pods(state: State) -> int:
     """Return the maximum number of pods per vpod.
 
     Of the predicates that histories configure, only NoMaxResourceCount limits it.
@@ -116,13 +116,13 @@ def _most_pods(state: State) -> int:
     return len(state.slots)
 
 
-def _moved(state: State, decision: Decision, entry: Entry) -> str | None:
+def _check_moved(state: State, decision: Decision, entry: VPodEntry) -> str | None:
     """Check B4 and S5: no more vreplicas leave a pod than must, whatever the cause.
 
     These must leave: vreplicas on pods that reject or are drained, vreplicas above a pod's capacity, and surplus ones.
     If several causes hold at once, the surplus leaves. Another check covers rebalancing.
     """
-    before, after, options = _before(decision, entry), decision.reservation, state.options
+    before, after, options = _reservation_before(decision, entry), decision.reservation, state.options
     if decision.base is None:
         return None  # a status written by another writer is adopted as it is
     gone = sum(max(0, held - after.get(ordinal, 0)) for ordinal, held in before.items())
@@ -143,18 +143,20 @@ def _moved(state: State, decision: Decision, entry: Entry) -> str | None:
     return None
 
 
-def _calm(state: State, decision: Decision, entry: Entry) -> str | None:
+def _check_calm(state: State, decision: Decision, entry: VPodEntry) -> str | None:
     """Check S5: a satisfied vpod on pods of class accept or hold does not move, except for a drain or rebalancing."""
     if MoveCause.REBALANCE in decision.moves or not decision.delta or not _is_satisfied(state, decision, entry):
         return None
-    return f"S5: {decision.key} was satisfied on {dict(_held(entry))} and is moved to {dict(decision.reservation)}"
+    return (
+        f"S5: {decision.key} was satisfied on {dict(_held_places(entry))} and is moved to {dict(decision.reservation)}"
+    )
 
 
-def _held(entry: Entry) -> Places:
+def _held_places(entry: VPodEntry) -> Places:
     return entry.reserved or NO_PLACES
 
 
-def _is_satisfied(state: State, decision: Decision, entry: Entry) -> bool:
+def _is_satisfied(state: State, decision: Decision, entry: VPodEntry) -> bool:
     """Return whether only a drain or rebalancing may move vreplicas of the vpod."""
     if entry.reserved is None or entry.surge or sum(entry.reserved.values()) != decision.target:
         return False
@@ -176,14 +178,14 @@ def is_rebalance(state: State, decision: Decision) -> bool:
     if entry is None or not decision.delta or not _is_satisfied(state, decision, entry):
         return False
     accepting = sum(slot.pod is not None and slot.verdict.pod_class is PodClass.ACCEPT for slot in state.slots.values())
-    return len(_held(entry)) >= min(state.options.min_replicas, decision.target, accepting)
+    return len(_held_places(entry)) >= min(state.options.min_replicas, decision.target, accepting)
 
 
-def _evened_out(state: State, decision: Decision, entry: Entry) -> str | None:
+def _check_rebalance(state: State, decision: Decision, entry: VPodEntry) -> str | None:
     """Check B7: few moves, from pods with at least two vreplicas more, to pods with capacity for them."""
     if not is_rebalance(state, decision):
         return None
-    options, before, after = state.options, _held(entry), decision.reservation
+    options, before, after = state.options, _held_places(entry), decision.reservation
     givers = {o: n - after.get(o, 0) for o, n in before.items() if n > after.get(o, 0)}
     takers = {o: n - before.get(o, 0) for o, n in after.items() if n > before.get(o, 0)}
     moves = sum(givers.values())

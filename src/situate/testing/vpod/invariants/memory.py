@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from situate.testing.vpod.world.world import VPodWorld
-from situate.vpod.model.records import NO_PLACES, Entry, Places
+from situate.vpod.model.records import NO_PLACES, Places, VPodEntry
 from situate.vpod.model.vpod import Key
 from situate.vpod.placement.decide import Decision
 from situate.vpod.state.state import State
 
 
-class Remembered:
+class ReservationMemory:
     """Last results by process. They belong to one state and are dropped with it."""
 
     def __init__(self, world: VPodWorld) -> None:
         self._world = world
-        self._began: dict[str, tuple[list[Entry], frozenset[int]]] = {}  # all known vpods when the term began
-        self._results: dict[str, tuple[State, dict[Key, tuple[Entry, Places | None]]]] = {}
+        self._began: dict[str, tuple[list[VPodEntry], frozenset[int]]] = {}  # all known vpods when the term began
+        self._results: dict[str, tuple[State, dict[Key, tuple[VPodEntry, Places | None]]]] = {}
         # with the entry known by that name then; None: decided, and changed by another writer since
 
-    def decided(self, identity: str, state: State, decision: Decision) -> str | None:
+    def check_first_decision(self, identity: str, state: State, decision: Decision) -> str | None:
         """Check B2: the first decision of a term starts from the status, so that all running vreplicas are known."""
-        results = self._of(identity, state)
+        results = self._results_of(identity, state)
         entry = state.vpods[decision.key]
         first = decision.key not in results or results[decision.key][0] is not entry
         results[decision.key] = entry, decision.reservation
@@ -32,7 +32,7 @@ class Remembered:
             return f"B2: a new leader finds {decision.key} on {runs} and begins with {dict(begun)}"
         return None
 
-    def evicted(self, key: Key) -> None:
+    def record_eviction(self, key: Key) -> None:
         """Record that the evictor removed a placement without a decision. A decision about the rest follows soon."""
         for _, results in self._results.values():
             if key in results:
@@ -43,20 +43,20 @@ class Remembered:
 
         A status written by another writer is adopted and counts from then on.
         """
-        results = self._of(identity, state)
+        results = self._results_of(identity, state)
         for key, entry in state.vpods.items():
             if entry.reserved is not None and not entry.listed:
                 return f"S6: {identity} keeps a reservation for {key}, which does not exist"
             known, result = results.get(key, (entry, None))
             if known is entry and result is not None and result != (entry.reserved or NO_PLACES):
-                if str(key) in self._world.adopted:
+                if str(key) in self._world.adopted_keys:
                     results[key] = entry, None
                     continue
                 return f"S6: {identity} decided {dict(result)} for {key} and has reserved {entry.reserved}"
-        self._world.adopted.clear()
+        self._world.adopted_keys.clear()
         return None
 
-    def _of(self, identity: str, state: State) -> dict[Key, tuple[Entry, Places | None]]:
+    def _results_of(self, identity: str, state: State) -> dict[Key, tuple[VPodEntry, Places | None]]:
         known = self._results.get(identity)
         if known is None or known[0] is not state:
             known = self._results[identity] = (state, {})

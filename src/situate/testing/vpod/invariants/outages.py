@@ -20,11 +20,11 @@ class Outages:
         self._happened = happened
         self._causes: dict[int, set[Cause]] = {}  # by ordinal: the causes seen so far
 
-    def look(self, state: State) -> None:
+    def count_outages(self, state: State) -> None:
         for ordinal, slot in state.slots.items():
             if slot.since is None:
                 if (outage := self._causes.pop(ordinal, None)) is not None:
-                    self._count(outage, "inside")
+                    self._count_causes(outage, "inside")
                 continue
             cause = slot.verdict.cause
             if cause is Cause.PENDING and state.now >= slot.since + _HOUR_S:
@@ -33,10 +33,10 @@ class Outages:
                 continue
             if slot.verdict.pod_class is PodClass.REJECT:
                 if self._causes.pop(ordinal, None) is not None:
-                    self._count({cause}, "beyond")
+                    self._count_causes({cause}, "beyond")
             elif slot.adding:
                 self._causes.setdefault(ordinal, set()).add(cause)
 
-    def _count(self, causes: set[Cause], how: str) -> None:
+    def _count_causes(self, causes: set[Cause], how: str) -> None:
         for cause in causes:
             self._happened[f"{cause} {how} podGrace"] += 1

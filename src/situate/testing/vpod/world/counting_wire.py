@@ -21,7 +21,7 @@ class CountingWire:
     def __init__(self, wire: Wire, world: VPodWorld) -> None:
         self._wire = wire
         self._world = world
-        self.waiting = 0
+        self.pending_calls = 0
         """Number of requests without an answer yet, watches excluded."""
         self.watches = 0
         """Number of open watches."""
@@ -29,19 +29,19 @@ class CountingWire:
     async def send(self, request: Request, *, timeout_s: float = 30.0) -> Response:
         world = self._world
         down = world.network.down
-        world.carried_out[id(request)] = False
-        self.waiting += 1
+        world.executed_requests[id(request)] = False
+        self.pending_calls += 1
         try:
             answer = await self._wire.send(request, timeout_s=timeout_s)
         except Unreachable as problem:
             if problem.outcome_unknown:
-                self._unanswered(request, down=down, carried_out=world.carried_out[id(request)])
+                self._count_lost_answer(request, down=down, carried_out=world.executed_requests[id(request)])
             raise
         finally:
-            self.waiting -= 1
-            del world.carried_out[id(request)]
+            self.pending_calls -= 1
+            del world.executed_requests[id(request)]
         if answer.status == 503:
-            self._failed(request, "request refused")
+            self._count_failure(request, "request refused")
         elif answer.status == 409 and request.method in ("PUT", "PATCH"):
             world.happened["write in conflict"] += 1
             world.happened["scale write in conflict"] += request.path.endswith("/scale")
@@ -59,15 +59,15 @@ class CountingWire:
     async def close(self) -> None:
         await self._wire.close()
 
-    def _unanswered(self, request: Request, *, down: bool, carried_out: bool) -> None:
+    def _count_lost_answer(self, request: Request, *, down: bool, carried_out: bool) -> None:
         if carried_out:
             self._world.happened["answer lost"] += 1
             written = request.method != "GET" and request.path.endswith("/scale")
             self._world.happened["answer of the scale write lost"] += written
         else:
-            self._failed(request, "server down" if down else "request lost")
+            self._count_failure(request, "server down" if down else "request lost")
 
-    def _failed(self, request: Request, how: str) -> None:
+    def _count_failure(self, request: Request, how: str) -> None:
         happened = self._world.happened
         happened[how] += 1
         if request.path.endswith("/scale"):

@@ -23,7 +23,7 @@ from situate.objects.kinds.events import ObjectReference
 from situate.objects.messages import Request, Response
 from situate.objects.settings.section import parse_section
 from situate.testing.virtual_time.world import ClusterWorld, Member
-from situate.testing.vpod.history import CAPACITY, NODES, PROCESSES, Settings
+from situate.testing.vpod.history import CAPACITY, NODES, PROCESSES, VpodHistorySettings
 from situate.testing.vpod.world.counting_wire import CountingWire
 from situate.vpod.config.settings import StatefulSetSettings, served_kinds
 from situate.vpod.controller import VPodController
@@ -37,7 +37,7 @@ STATEFULSET = "dispatcher"
 POLICY = "placing"
 TENANTS = ("red", "green", "blue")
 LEASE_NAMESPACE = NAMESPACE
-BEAT_S = 10.0
+ROUND_S = 10.0
 STABILIZATION_S = 20.0
 SETTLE_S = 2.0
 TIMES = ElectionTimes(lease_s=15.0, renew_deadline_s=10.0, retry_s=6.0)
@@ -47,7 +47,7 @@ GROUPS_PATH = f"/apis/{INTERNAL_GROUP}/v1alpha1"
 _IDLE = frozenset({"deployment", "replicaset", "disruption", "namespace"})
 """Controllers of the cluster that have no work in a history."""
 
-_PLACING = {
+_POLICY_DATA = {
     "predicates": '[{"Name": "PodFitsResources"}, {"Name": "NoMaxResourceCount", "Args": "{\\"NumPartitions\\": 3}"}]',
     "priorities": '[{"Name": "EvenPodSpread", "Weight": 5, "Args": "{\\"MaxSkew\\": 2}"}, '
     '{"Name": "LowestOrdinalPriority", "Weight": 1}]',
@@ -62,10 +62,10 @@ VPodMember: TypeAlias = Member[VPodController]
 class VPodWorld(ClusterWorld[VPodController]):
     """Everything of one history. Close it at the end."""
 
-    soon_s: ClassVar[float] = 0.015
+    step_delay_s: ClassVar[float] = 0.015
     """As long as kube-controller-manager took to replace a pod. A shorter time makes more steps, which cost more."""
 
-    def __init__(self, seed: int, settings: Settings) -> None:
+    def __init__(self, seed: int, settings: VpodHistorySettings) -> None:
         machinery = MachinerySettings(
             disabled=_IDLE,
             kubelet=KubeletSettings(start_delay=1.0, stop_delay=0.5, lease_renewal=0.0),
@@ -77,26 +77,26 @@ class VPodWorld(ClusterWorld[VPodController]):
         super().__init__(seed, machinery)
         self.settings = settings
         self.capacity = CAPACITY
-        self.audits: list[Callable[[str, State, Decision], None]] = []
+        self.audit_listeners: list[Callable[[str, State, Decision], None]] = []
         """Listeners called with every decision of a process before it is remembered."""
         self.happened: Counter[str] = Counter()
         """How often each fault took effect and each kind of action occurred."""
-        self.lurking: list[Callable[[], None]] = []
+        self.pending_faults: list[Callable[[], None]] = []
         """Functions that cancel planned faults, such as the death of a leader at its next write."""
-        self.carried_out: dict[int, bool] = {}
+        self.executed_requests: dict[int, bool] = {}
         """By id of each open request: whether the server has answered it."""
         self.wires: dict[str, CountingWire] = {}
         """The wire of each process."""
         self.late_until = 0.0
         """Time at which the last delayed event has arrived."""
-        self.lost: set[int] = set()
+        self.lost_nodes: set[int] = set()
         """Nodes whose kubelets are silent."""
-        self.adopted: set[str] = set()
+        self.adopted_keys: set[str] = set()
         """Statuses that a process adopted since the last check. Their reservation is not the last result."""
         self.notes: list[tuple[str, str, str]] = []
         """Events of all processes: object, reason and message."""
         self._parsed: dict[int, StatefulSetSettings] = {}
-        self._set_up()
+        self._create_objects()
 
     def node(self, number: int) -> dict[str, Any]:
         """Return a node as the server holds it."""
@@ -106,7 +106,7 @@ class VPodWorld(ClusterWorld[VPodController]):
 
     def pod_objects(self) -> list[dict[str, Any]]:
         """Return the pods of the StatefulSet, as the server holds them."""
-        return [pod.object() for pod in self.cluster.api.store.table("pods").ordered(NAMESPACE)]
+        return [pod.object() for pod in self.cluster.api.store.table("pods").sorted_objects(NAMESPACE)]
 
     def has_group(self, key: str) -> bool:
         """Return whether a ConsumerGroup exists. `key` is `namespace/name`."""
@@ -135,7 +135,7 @@ class VPodWorld(ClusterWorld[VPodController]):
                 metrics=VPodMetrics(CollectorRegistry()),
                 wall=self.wall,
                 rng=rng,
-                audit=lambda state, decision: self._audited(identity, state, decision),
+                audit=lambda state, decision: self._on_decision(identity, state, decision),
                 served=served_kinds([self._statefulset_settings()]),
             )
         )
@@ -143,8 +143,8 @@ class VPodWorld(ClusterWorld[VPodController]):
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch:
         """Answer a request of the network."""
-        if id(request) in self.carried_out:
-            self.carried_out[id(request)] = True
+        if id(request) in self.executed_requests:
+            self.executed_requests[id(request)] = True
         return super().answer(request, now, identity)
 
     def reconfigure(self, capacity: int) -> None:
@@ -162,10 +162,10 @@ class VPodWorld(ClusterWorld[VPodController]):
         self.events[reason] += 1
         self.notes.append((f"{regarding.kind} {regarding.namespace}/{regarding.name}", reason, message))
         if reason == "PlacementDrift":
-            self.adopted.add(f"{regarding.namespace}/{regarding.name}")
+            self.adopted_keys.add(f"{regarding.namespace}/{regarding.name}")
 
-    def _audited(self, identity: str, state: State, decision: Decision) -> None:
-        for listener in self.audits:
+    def _on_decision(self, identity: str, state: State, decision: Decision) -> None:
+        for listener in self.audit_listeners:
             listener(identity, state, decision)
 
     def _statefulset_settings(self) -> StatefulSetSettings:
@@ -178,7 +178,7 @@ class VPodWorld(ClusterWorld[VPodController]):
             "statefulSetName": STATEFULSET,
             "podCapacity": self.capacity,
             "sources": [{"kind": "ConsumerGroup", "sourceKind": "test", "workers": chosen.workers}],
-            "refreshPeriod": BEAT_S,
+            "refreshPeriod": ROUND_S,
             "retryPeriod": "1s",
             "minReplicas": chosen.min_replicas,
             "policy": chosen.policy,
@@ -204,21 +204,23 @@ class VPodWorld(ClusterWorld[VPodController]):
         self._parsed[self.capacity] = settings
         return settings
 
-    def _set_up(self) -> None:
+    def _create_objects(self) -> None:
         for definition in definitions():
-            self._make("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+            self._create_object("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
         for name in (NAMESPACE, *TENANTS):
-            self._make("/api/v1/namespaces", {"metadata": {"name": name}})
+            self._create_object("/api/v1/namespaces", {"metadata": {"name": name}})
         for number in range(NODES):
             labels = {"topology.kubernetes.io/zone": f"zone-{number % 3}"}
-            self._make("/api/v1/nodes", node_object(f"node-{number}", labels=labels))
-        self._make(f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets", _statefulset())
+            self._create_object("/api/v1/nodes", node_object(f"node-{number}", labels=labels))
+        self._create_object(f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets", _statefulset())
         if self.settings.predicates:
-            self._make(f"/api/v1/namespaces/{NAMESPACE}/configmaps", {"metadata": {"name": POLICY}, "data": _PLACING})
+            self._create_object(
+                f"/api/v1/namespaces/{NAMESPACE}/configmaps", {"metadata": {"name": POLICY}, "data": _POLICY_DATA}
+            )
         for _ in range(PROCESSES):
             self.start_member()
 
-    def _make(self, collection: str, content: dict[str, Any]) -> None:
+    def _create_object(self, collection: str, content: dict[str, Any]) -> None:
         answer = self.call("POST", collection, content)
         if answer["kind"] == "Status":
             raise AssertionError(f"{collection} refuses an initial object of the history: {answer['message']}")

@@ -18,21 +18,21 @@ from situate.kube.watch.store import Store
 from situate.objects.kinds.events import ObjectReference
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import NODES
-from situate.vm.agent.controller.runner import Runner, Tools
-from situate.vm.agent.model.settings import MOST_JITTER_MS
-from situate.vm.agent.protocol.machines import MachineNow, handled, read
-from situate.vm.api.parse_errors import Unreadable
+from situate.vm.agent.controller.runner import Runner, RunnerDependencies
+from situate.vm.agent.model.settings import MAX_JITTER_MS
+from situate.vm.agent.protocol.machines import MachineSnapshot, is_handled, parse_machine
+from situate.vm.api.parse_errors import ParseError
 from situate.vm.backends.neonvm import MACHINES
 from situate.vm.model.pods_and_nodes import Ref
 
 RESTART_S: Final = (5.0, 10.0)
 """Limits of the random time until a failed runner restarts."""
 
-Record = Callable[[ObjectReference, str, str, str], None]
+RecordEvent = Callable[[ObjectReference, str, str, str], None]
 
 
 @dataclass(slots=True)
-class _Running:
+class _RunnerTask:
     runner: Runner
     task: asyncio.Task[None]
 
@@ -46,9 +46,9 @@ class Agent:
         self,
         client: Client,
         node: str | None,
-        tools: Tools,
+        tools: RunnerDependencies,
         *,
-        record: Record,
+        record: RecordEvent,
         rng: random.Random,
     ) -> None:
         """`node` None: all nodes. `record` writes an Event."""
@@ -59,8 +59,8 @@ class Agent:
         self._rng = rng
         self._store: Store[Unstructured] = Store("virtualmachines")
         self.reflector = Reflector(client, MACHINES, self._store, rng=rng)
-        self._running: dict[tuple[str, str], _Running] = {}
-        self._named: dict[tuple[str, str], tuple[Unreadable, ...]] = {}
+        self._running: dict[tuple[str, str], _RunnerTask] = {}
+        self._reported_errors: dict[tuple[str, str], tuple[ParseError, ...]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._log = structlog.get_logger().bind(node=node)
 
@@ -76,19 +76,19 @@ class Agent:
         """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            self._store.on_change(self._seen)
+            self._store.on_change(self._on_machine_change)
             group.create_task(self.reflector.run())
-            group.create_task(self._tell_missing())
+            group.create_task(self._warn_if_not_served())
             if self._node is not None:
-                group.create_task(self._tell_of_no_node(self._node))
+                group.create_task(self._warn_if_node_missing(self._node))
 
-    async def _tell_missing(self) -> None:
+    async def _warn_if_not_served(self) -> None:
         await self.reflector.not_served.wait()
         self._log.error(
             "VirtualMachines not served by the cluster", next_step="situate crds vm | kubectl apply --server-side -f -"
         )
 
-    async def _tell_of_no_node(self, name: str) -> None:
+    async def _warn_if_node_missing(self, name: str) -> None:
         """Warn once if the node does not exist, for instance because its name is mistyped. It may appear later."""
         await self._store.wait_synced()
         try:
@@ -101,68 +101,68 @@ class Agent:
         except KubeError as problem:  # nothing else depends on this check
             self._log.debug("node lookup failed", reason=str(problem))
 
-    def _seen(self, old: Unstructured | None, new: Unstructured | None) -> None:
+    def _on_machine_change(self, old: Unstructured | None, new: Unstructured | None) -> None:
         known = new if new is not None else old
         assert known is not None, "a change has an old or a new object"
         key = (known.metadata.namespace, known.metadata.name)
         machine = None if new is None else self._read(key, new)
         running = self._running.get(key)
-        wanted = machine is not None and handled(machine, self._node, self._tools.settings.scheduler.scheduler_name)
+        wanted = machine is not None and is_handled(machine, self._node, self._tools.settings.scheduler.scheduler_name)
         if machine is None or not wanted:
             if running is not None and (new is None or machine is not None):
-                self._end(key)
+                self._stop_runner(key)
             elif running is not None:
                 self._log.warning("VM unreadable, last known state kept", machine="/".join(key))
         elif running is not None and _identity(running.runner.machine) == _identity(machine):
             running.runner.update(machine)
         else:
-            self._end(key)
-            self._begin(key, machine)
+            self._stop_runner(key)
+            self._start_runner(key, machine)
         if new is None:
-            self._named.pop(key, None)
+            self._reported_errors.pop(key, None)
 
-    def _read(self, key: tuple[str, str], machine: Unstructured) -> MachineNow | None:
+    def _read(self, key: tuple[str, str], machine: Unstructured) -> MachineSnapshot | None:
         """Parse a VM. Only the agent of its node reports errors."""
-        found = read(machine, self._tools.settings.scaling)
+        found = parse_machine(machine, self._tools.settings.scaling)
         if self._node not in (None, _node_of(machine)):
-            self._named.pop(key, None)
-        elif found.wrong != self._named.get(key, ()):
-            self._named[key] = found.wrong
-            for each in found.wrong:
+            self._reported_errors.pop(key, None)
+        elif found.errors != self._reported_errors.get(key, ()):
+            self._reported_errors[key] = found.errors
+            for each in found.errors:
                 self._log.warning("unreadable field on VM", machine="/".join(key), reason=str(each))
                 self._record(reference(MACHINES, machine), WARNING, "Unreadable", str(each))
         return found.value
 
-    def _begin(self, key: tuple[str, str], machine: MachineNow) -> None:
-        runner = self._runner(machine)
+    def _start_runner(self, key: tuple[str, str], machine: MachineSnapshot) -> None:
+        runner = self._make_runner(machine)
         assert self._group is not None, "the agent is not running"
-        task = self._group.create_task(self._keep(key, runner), name=f"vm {machine.ref}")
-        self._running[key] = _Running(runner, task)
-        self._tools.metrics.machines(len(self._running))
+        task = self._group.create_task(self._run_with_restarts(key, runner), name=f"vm {machine.ref}")
+        self._running[key] = _RunnerTask(runner, task)
+        self._tools.metrics.set_machines(len(self._running))
 
-    def _end(self, key: tuple[str, str]) -> None:
+    def _stop_runner(self, key: tuple[str, str]) -> None:
         running = self._running.pop(key, None)
         if running is not None:
             running.task.cancel()
-            self._tools.metrics.machines(len(self._running))
+            self._tools.metrics.set_machines(len(self._running))
             self._log.info("VM handling stopped", machine="/".join(key))
 
-    async def _keep(self, key: tuple[str, str], runner: Runner) -> None:
+    async def _run_with_restarts(self, key: tuple[str, str], runner: Runner) -> None:
         """Keep a runner running. A failure is an internal error, logged each time, and restarts the runner."""
         while True:
             try:
                 await runner.run()
             except Exception:
                 wait_s = self._rng.uniform(*RESTART_S)
-                self._tools.metrics.restarted()
+                self._tools.metrics.count_restart()
                 self._log.exception("VM handling failed, restarting", machine="/".join(key), seconds=wait_s)
                 await asyncio.sleep(wait_s)
                 newest = self._store.get(key[1], key[0])
-                machine = None if newest is None else read(newest, self._tools.settings.scaling).value
-                runner = self._running[key].runner = self._runner(machine or runner.machine)
+                machine = None if newest is None else parse_machine(newest, self._tools.settings.scaling).value
+                runner = self._running[key].runner = self._make_runner(machine or runner.machine)
 
-    def _runner(self, machine: MachineNow) -> Runner:
-        config = self._tools.settings.config(self._rng.randint(0, MOST_JITTER_MS))
+    def _make_runner(self, machine: MachineSnapshot) -> Runner:
+        config = self._tools.settings.config(self._rng.randint(0, MAX_JITTER_MS))
         return Runner(machine, self._tools, config, f"{self._rng.getrandbits(64):016x}")
 
 
@@ -172,6 +172,6 @@ def _node_of(machine: Unstructured) -> object:
     return status.get("node") if isinstance(status, dict) else None
 
 
-def _identity(machine: MachineNow) -> tuple[Ref, str, str]:
+def _identity(machine: MachineSnapshot) -> tuple[Ref, str, str]:
     """Return the identity of a run: another Pod or another address needs another run."""
     return machine.ref, machine.pod, machine.ip

@@ -48,34 +48,34 @@ class AgentMetrics:
         )
         self._complaints: dict[str, frozenset[str]] = {}
 
-    def machines(self, number: int) -> None:
+    def set_machines(self, number: int) -> None:
         self._machines.set(number)
 
-    def restarted(self) -> None:
+    def count_restart(self) -> None:
         self._restarts.inc()
 
-    def request(self, kind: str, outcome: str) -> None:
+    def count_request(self, kind: str, outcome: str) -> None:
         """`kind`: scheduler, vm, monitorUp or monitorDown; `outcome`: ok, partial, denied or failed."""
         self._requests.labels(kind, outcome).inc()
 
-    def scrape(self, kind: str, outcome: str) -> None:
+    def count_scrape(self, kind: str, outcome: str) -> None:
         self._scrapes.labels(kind, outcome).inc()
 
-    def latency(self, step: str, latency: Latency | None) -> None:
+    def observe_latency(self, step: str, latency: Latency | None) -> None:
         """`step`: scheduler, monitor, write or scaling."""
         if latency is not None:
             direction = _DIRECTIONS.get(latency.flags, "none")
             self._latency.labels(step, direction).observe(max(0, latency.ms) / 1000)
 
-    def health(self, machine: str, complaints: Iterable[str]) -> None:
+    def set_health(self, machine: str, complaints: Iterable[str]) -> None:
         """Set the problems of a VM."""
         self._complaints[machine] = frozenset(complaints)
-        self._show_health()
+        self._update_health()
 
     def forget(self, machine: str) -> None:
         self._complaints.pop(machine, None)
-        self._show_health()
+        self._update_health()
 
-    def _show_health(self) -> None:
+    def _update_health(self) -> None:
         for complaint in COMPLAINTS:
             self._unhealthy.labels(complaint).set(sum(complaint in each for each in self._complaints.values()))

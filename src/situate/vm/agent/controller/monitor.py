@@ -9,32 +9,32 @@ from typing import Final, Protocol
 import aiohttp
 import structlog
 
-from situate.vm.agent.decide.health import worth_telling
+from situate.vm.agent.decide.health import is_worth_logging
 from situate.vm.agent.model.settings import MonitorAccess
 from situate.vm.agent.protocol.monitor_protocol import (
     FIRST_ID,
-    MOST_MESSAGE,
+    MAX_MESSAGE,
     PATH,
     Complaint,
     Content,
     DownscaleResult,
     HealthCheck,
-    Heard,
-    NotUnderstood,
+    InvalidMessage,
+    MonitorMessage,
     UpscaleConfirmation,
     UpscaleRequest,
     downscale_request,
+    handshake_error,
+    handshake_message,
     health_check,
-    heard,
     invalid_message,
-    opened,
-    opening,
+    parse_message,
     upscale_notification,
 )
 from situate.vm.model.resource_amounts import Amounts
 
 _CLOSING: Final = aiohttp.ClientWSTimeout(ws_close=1.0)
-MOST_NONSENSE: Final = 10
+MAX_INVALID_MESSAGES: Final = 10
 """Invalid messages in a row. A monitor that answers errors with invalid messages would continue without end."""
 
 
@@ -80,7 +80,7 @@ class WebsocketMonitor:
         self._log = structlog.get_logger().bind(address=self._url)
 
     async def run(self, connected: Callable[[], None], wants_more: Callable[[], None]) -> None:
-        socket = await self._connected()
+        socket = await self._connect()
         self._socket, self._last_id = socket, FIRST_ID - 2
         reason = f"{self._url} closed the connection"
         try:
@@ -114,14 +114,14 @@ class WebsocketMonitor:
             )
         return reply
 
-    async def _connected(self) -> aiohttp.ClientWebSocketResponse:
+    async def _connect(self) -> aiohttp.ClientWebSocketResponse:
         """Open a connection with an agreed version."""
         limit_s = self._access.connection_timeout_seconds
         try:
             async with asyncio.timeout(limit_s):
-                socket = await self._session.ws_connect(self._url, max_msg_size=MOST_MESSAGE, timeout=_CLOSING)
+                socket = await self._session.ws_connect(self._url, max_msg_size=MAX_MESSAGE, timeout=_CLOSING)
                 try:
-                    await self._agree(socket)
+                    await self._negotiate_version(socket)
                 except BaseException:
                     await socket.close()
                     raise
@@ -131,12 +131,12 @@ class WebsocketMonitor:
         except (aiohttp.ClientError, OSError, ValueError) as problem:
             raise MonitorLost(f"{self._url} cannot be reached: {problem}") from problem
 
-    async def _agree(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        await socket.send_str(opening())
+    async def _negotiate_version(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        await socket.send_str(handshake_message())
         message = await socket.receive()
         if message.type is not aiohttp.WSMsgType.TEXT:
             raise MonitorLost(f"{self._url} ended the handshake: {message.type.name}")
-        if refusal := opened(message.data):
+        if refusal := handshake_error(message.data):
             raise MonitorLost(f"{self._url}: {refusal}")
 
     async def _listen(self, socket: aiohttp.ClientWebSocketResponse, wants_more: Callable[[], None]) -> None:
@@ -144,19 +144,19 @@ class WebsocketMonitor:
         async for message in socket:
             if message.type is not aiohttp.WSMsgType.TEXT:
                 continue
-            understood = heard(message.data)
-            if isinstance(understood, Heard):
+            understood = parse_message(message.data)
+            if isinstance(understood, MonitorMessage):
                 nonsense = 0
-                await self._take(socket, understood, wants_more)
+                await self._handle_message(socket, understood, wants_more)
                 continue
             nonsense += 1
-            await self._not_understood(socket, understood)
-            if nonsense == MOST_NONSENSE:
+            await self._handle_invalid_message(socket, understood)
+            if nonsense == MAX_INVALID_MESSAGES:
                 raise MonitorLost(f"{self._url} sent {nonsense} invalid messages in a row")
         raise MonitorLost(f"{self._url} closed the connection ({socket.close_code})")
 
-    async def _take(
-        self, socket: aiohttp.ClientWebSocketResponse, message: Heard, wants_more: Callable[[], None]
+    async def _handle_message(
+        self, socket: aiohttp.ClientWebSocketResponse, message: MonitorMessage, wants_more: Callable[[], None]
     ) -> None:
         self._alive()
         waiting = self._waiting.pop(message.id, None)
@@ -172,7 +172,7 @@ class WebsocketMonitor:
             case content:
                 self._log.info("late answer from the monitor", kind=type(content).__name__)
 
-    async def _not_understood(self, socket: aiohttp.ClientWebSocketResponse, message: NotUnderstood) -> None:
+    async def _handle_invalid_message(self, socket: aiohttp.ClientWebSocketResponse, message: InvalidMessage) -> None:
         self._log.warning("invalid message from the monitor", reason=message.why)
         waiting = None if message.id is None else self._waiting.pop(message.id, None)
         if waiting is not None and not waiting.done():
@@ -220,7 +220,7 @@ class WebsocketMonitor:
             except MonitorFailed as failed:
                 failures += 1
                 failing_since = asked_at if failing_since is None else failing_since
-                if worth_telling(failures):
+                if is_worth_logging(failures):
                     self._log.warning("health check of the monitor failed", failures=failures, error=str(failed))
                 longest_s = self._access.max_health_check_sequential_failures_seconds
                 if loop.time() - failing_since > longest_s:

@@ -12,7 +12,7 @@ import aiohttp
 import structlog
 
 from situate.vm.agent.model.settings import SchedulerAccess
-from situate.vm.agent.protocol.permits import MOST_ANSWER, BadAnswer, Permit, answer
+from situate.vm.agent.protocol.permits import MAX_ANSWER, BadAnswer, PermitResponse, parse_answer
 
 _HEADERS: Final = {"content-type": "application/json", "accept": "application/json"}
 
@@ -29,7 +29,7 @@ class Authorities:
         self._place = place
         self._stamps: tuple[object, ...] = ()
         self._context: ssl.SSLContext | None = None
-        self._told = ""
+        self._logged_problem = ""
         self._read()
 
     def context(self) -> ssl.SSLContext | None:
@@ -37,9 +37,9 @@ class Authorities:
         try:
             self._read()
         except BadAuthority as problem:
-            if str(problem) != self._told:
-                self._told = str(problem)
-                structlog.get_logger().warning("new CA certificates not accepted", error=self._told)
+            if str(problem) != self._logged_problem:
+                self._logged_problem = str(problem)
+                structlog.get_logger().warning("new CA certificates not accepted", error=self._logged_problem)
         return self._context
 
     def _read(self) -> None:
@@ -72,7 +72,7 @@ class PermitClient:
         self._authorities = None if access.ca_file is None else Authorities(Path(access.ca_file))
         self._session: aiohttp.ClientSession | None = None
 
-    async def ask(self, body: bytes) -> Permit | BadAnswer:
+    async def ask(self, body: bytes) -> PermitResponse | BadAnswer:
         """Send a request. Failures of the server or the network are values."""
         url = self._url()
         if url is None:
@@ -96,12 +96,12 @@ class PermitClient:
         if self._session is not None:
             await self._session.close()
 
-    async def _exchange(self, url: str, body: bytes, tls: ssl.SSLContext | bool) -> Permit | BadAnswer:
+    async def _exchange(self, url: str, body: bytes, tls: ssl.SSLContext | bool) -> PermitResponse | BadAnswer:
         if self._session is None:
             # an answer may take a second, and all VMs ask at once after a restart
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), trust_env=False)
         headers = dict(_HEADERS)
-        if token := _token(self._access.token_file):
+        if token := _read_token(self._access.token_file):
             headers["authorization"] = f"Bearer {token}"
         async with self._session.post(
             url,
@@ -114,10 +114,10 @@ class PermitClient:
             received = b""
             async for piece in response.content.iter_any():
                 received += piece
-                if len(received) > MOST_ANSWER:
+                if len(received) > MAX_ANSWER:
                     response.close()
                     break
-            return answer(response.status, received)
+            return parse_answer(response.status, received)
 
     def _url(self) -> str | None:
         if self._access.url is not None:
@@ -129,7 +129,7 @@ class PermitClient:
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self._access.request_port}/"
 
 
-def _token(file: str | None) -> str:
+def _read_token(file: str | None) -> str:
     """Read the token each time, because kubelets replace it. Empty: there is none, and the scheduler decides."""
     if file is None:
         return ""

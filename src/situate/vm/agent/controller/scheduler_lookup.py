@@ -18,7 +18,7 @@ from situate.vm.api.well_known import SCHEDULER_LABEL
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
-def newest(pods: Iterable[Pod]) -> Pod | None:
+def newest_ready_pod(pods: Iterable[Pod]) -> Pod | None:
     """Return the Pod that agents ask; None: there is none. Among Pods of one age, the last one by UID."""
     ready = [
         pod
@@ -28,9 +28,9 @@ def newest(pods: Iterable[Pod]) -> Pod | None:
     return max(ready, key=lambda pod: (pod.metadata.creation_timestamp or _NEVER, pod.metadata.uid), default=None)
 
 
-def address(pods: Iterable[Pod]) -> str | None:
+def scheduler_address(pods: Iterable[Pod]) -> str | None:
     """Return the address of that Pod; None: there is none."""
-    found = newest(pods)
+    found = newest_ready_pod(pods)
     return None if found is None else found.status.pod_ip
 
 
@@ -49,4 +49,4 @@ class SchedulerPods:
         )
 
     def find(self) -> str | None:
-        return address(self._store.list())
+        return scheduler_address(self._store.list())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from situate.vm.agent.decide.goal import Goal, goal
-from situate.vm.agent.model.state import DownscaleDenied, State, UpscaleWanted
+from situate.vm.agent.model.state import AgentState, DownscaleDenied, UpscaleWanted
 from situate.vm.model.resource_amounts import Amounts
 
 ABOVE_MAXIMUM: Final = (
@@ -15,7 +15,7 @@ ABOVE_MAXIMUM: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Desired:
+class DesiredSize:
     """A size, and the inputs that changed it."""
 
     resources: Amounts
@@ -27,7 +27,7 @@ class Desired:
     """Time for which a denied downscale raises the size."""
 
 
-def desired(state: State, now_ms: int) -> Desired:
+def desired_size(state: AgentState, now_ms: int) -> DesiredSize:
     """Return the desired size between minimum and maximum. A denied downscale counts even above the maximum."""
     config, guest, monitor = state.config, state.guest, state.monitor
     unit = config.unit
@@ -36,43 +36,47 @@ def desired(state: State, now_ms: int) -> Desired:
     units = aim.units
     wanted_for_ms = denied_for_ms = None
 
-    wanted_left = _left(monitor.wanted, config.requested_upscale_ms, now_ms)
-    if monitor.wanted is not None and wanted_left > 0 and (needed := _units_wanted(monitor.wanted, unit)) > aim.units:
+    wanted_left = _remaining_ms(monitor.wanted, config.requested_upscale_ms, now_ms)
+    if (
+        monitor.wanted is not None
+        and wanted_left > 0
+        and (needed := _requested_units(monitor.wanted, unit)) > aim.units
+    ):
         units, wanted_for_ms = max(units, needed), wanted_left
-    denied_left = _left(monitor.denied, config.denied_downscale_ms, now_ms)
+    denied_left = _remaining_ms(monitor.denied, config.denied_downscale_ms, now_ms)
     denied = monitor.denied if denied_left > 0 else None
-    if denied is not None and (needed := _units_denied(denied, unit)) > aim.units:
+    if denied is not None and (needed := _units_above_denied(denied, unit)) > aim.units:
         units, denied_for_ms = max(units, needed), denied_left
 
-    resources = Amounts.of(unit.cpu * units, unit.memory * units)
+    resources = Amounts.from_values(unit.cpu * units, unit.memory * units)
     if not aim.has_all_metrics:
-        resources = resources.most(guest.use)
-    resources = resources.least(guest.maximum).most(guest.minimum)
+        resources = resources.maximum(guest.use)
+    resources = resources.minimum(guest.maximum).maximum(guest.minimum)
     if denied is not None:
-        least = _least_after(denied, unit)
+        least = _minimum_after_denial(denied, unit)
         if least.exceeds(resources):
-            resources, denied_for_ms = resources.most(least), denied_left
+            resources, denied_for_ms = resources.maximum(least), denied_left
         if least.exceeds(guest.maximum):
             warnings.append(ABOVE_MAXIMUM)
-    return Desired(resources, aim, tuple(warnings), wanted_for_ms, denied_for_ms)
+    return DesiredSize(resources, aim, tuple(warnings), wanted_for_ms, denied_for_ms)
 
 
-def _left(since: UpscaleWanted | DownscaleDenied | None, valid_ms: int, now_ms: int) -> int:
+def _remaining_ms(since: UpscaleWanted | DownscaleDenied | None, valid_ms: int, now_ms: int) -> int:
     return 0 if since is None else since.at_ms + valid_ms - now_ms
 
 
-def _units_wanted(wanted: UpscaleWanted, unit: Amounts) -> int:
+def _requested_units(wanted: UpscaleWanted, unit: Amounts) -> int:
     """Return the smallest number of units above the base, for each named resource."""
     cpu = 1 + wanted.base.cpu // unit.cpu if wanted.cpu else 0
     memory = 1 + wanted.base.memory // unit.memory if wanted.memory else 0
     return max(cpu, memory)
 
 
-def _units_denied(denied: DownscaleDenied, unit: Amounts) -> int:
+def _units_above_denied(denied: DownscaleDenied, unit: Amounts) -> int:
     return max(1 + refused // size for refused, size in zip(denied.resources, unit, strict=True))
 
 
-def _least_after(denied: DownscaleDenied, unit: Amounts) -> Amounts:
+def _minimum_after_denial(denied: DownscaleDenied, unit: Amounts) -> Amounts:
     """Return one unit more than the refused size, but at most the old size. Neither need be a multiple of the unit."""
     return Amounts(
         tuple(

@@ -14,7 +14,7 @@ PAGE: Final = 8192
 """Bytes of a page of the cache."""
 WITHOUT_ALL_METRICS: Final = "Making scaling decision without all required metrics available"
 TOO_FEW_VALUES: Final = "not enough working set size values to make scaling determination"
-_TOGETHER: Final = 1e-6
+_THRESHOLD_GAP: Final = 1e-6
 """Keeps two thresholds apart."""
 
 
@@ -50,7 +50,7 @@ class Goal:
 
     @property
     def units(self) -> int:
-        cpu = rounded(self.cpu or 0.0)  # upstream rounds the share of CPU, and rounds up the maximum
+        cpu = round_half_away(self.cpu or 0.0)  # upstream rounds the share of CPU, and rounds up the maximum
         return math.ceil(max(cpu, self.memory or 0.0, self.cache or 0.0))
 
 
@@ -64,7 +64,7 @@ def goal(scaling: Scaling, unit: Amounts, system: SystemMetrics | None, cache: C
     working_set: int | None = None  # bytes
     if cache is not None:
         of_cache = 0.0
-        pages = _pages(scaling, cache)
+        pages = _expected_cache_pages(scaling, cache)
         if pages is None:
             warnings.append(TOO_FEW_VALUES)
         else:
@@ -73,37 +73,37 @@ def goal(scaling: Scaling, unit: Amounts, system: SystemMetrics | None, cache: C
             of_cache = size / scaling.lfc_to_memory_ratio / unit.memory
     cpu = memory = None
     if system is not None:
-        cpu = _cpu(scaling, unit, system)
-        memory = rounded(system.memory_used / scaling.memory_usage_fraction_target) / unit.memory
+        cpu = _cpu_goal(scaling, unit, system)
+        memory = round_half_away(system.memory_used / scaling.memory_usage_fraction_target) / unit.memory
         if working_set is not None:
             needed = min(float(working_set), system.memory_cached) + system.memory_used
             memory = max(memory, needed / scaling.memory_total_fraction_target / unit.memory)
     return Goal(cpu, memory, of_cache, has_all, tuple(warnings))
 
 
-def rounded(value: float) -> float:
+def round_half_away(value: float) -> float:
     """Round to the nearest whole number, halves away from zero."""
     whole = math.floor(abs(value))
     return math.copysign(whole + (abs(value) - whole >= 0.5), value)
 
 
-def _cpu(scaling: Scaling, unit: Amounts, system: SystemMetrics) -> float:
+def _cpu_goal(scaling: Scaling, unit: Amounts, system: SystemMetrics) -> float:
     stable = scaling.cpu_stable_zone_ratio * system.load5
     mixed = stable + scaling.cpu_mixed_zone_ratio * system.load5
-    weight = _blending(abs(system.load1 - system.load5), stable, mixed)
+    weight = _blend_weight(abs(system.load1 - system.load5), stable, mixed)
     load = weight * system.load1 + (1 - weight) * system.load5
     return load / scaling.load_average_fraction_target / (unit.cpu / 1000)
 
 
-def _blending(difference: float, low: float, high: float) -> float:
+def _blend_weight(difference: float, low: float, high: float) -> float:
     if difference <= low:
         return 0.0
     if difference >= high:
         return 1.0
-    return (difference - low) / (high - low + _TOGETHER)
+    return (difference - low) / (high - low + _THRESHOLD_GAP)
 
 
-def _pages(scaling: Scaling, cache: CacheMetrics) -> float | None:
+def _expected_cache_pages(scaling: Scaling, cache: CacheMetrics) -> float | None:
     """Return the expected pages; None: the series is too short."""
     series, offset, window = cache.working_set, scaling.lfc_offset, scaling.lfc_window_size_minutes
     if len(series) < offset + window:

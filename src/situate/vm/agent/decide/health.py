@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class FailureLimit:
     """Limit of failures: more than `threshold` within `interval_ms` are too many."""
 
     interval_ms: int
@@ -16,12 +16,12 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class HealthLimits:
     silence_ms: int
     """Longest silence of the monitor."""
     grace_ms: int
     """Time after the start in which silence is expected."""
-    rates: Mapping[str, Rate]
+    rates: Mapping[str, FailureLimit]
     """By receiver of the request: `scheduler`, `vm`, `monitor`."""
 
 
@@ -30,21 +30,21 @@ class Health:
     """Health of one VM. Old failures are dropped."""
 
     started_ms: int
-    heard_ms: int | None = None
+    last_contact_ms: int | None = None
     failures_ms: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
-    def with_heard(self, now_ms: int) -> Health:
-        return replace(self, heard_ms=now_ms)
+    def with_monitor_contact(self, now_ms: int) -> Health:
+        return replace(self, last_contact_ms=now_ms)
 
-    def with_failure(self, kind: str, now_ms: int, limits: Limits) -> Health:
+    def with_failure(self, kind: str, now_ms: int, limits: HealthLimits) -> Health:
         rate = limits.rates[kind]
         recent = tuple(at for at in (*self.failures_ms.get(kind, ()), now_ms) if at > now_ms - rate.interval_ms)
         return replace(self, failures_ms={**self.failures_ms, kind: recent[-(rate.threshold + 1) :]})
 
-    def complaints(self, now_ms: int, limits: Limits) -> tuple[str, ...]:
+    def complaints(self, now_ms: int, limits: HealthLimits) -> tuple[str, ...]:
         """Return the reasons why it is unhealthy: `monitor silent`, `scheduler failures`, ... Empty: it is healthy."""
         found: list[str] = []
-        since_ms = max(self.heard_ms or 0, self.started_ms + limits.grace_ms - limits.silence_ms)
+        since_ms = max(self.last_contact_ms or 0, self.started_ms + limits.grace_ms - limits.silence_ms)
         if now_ms - since_ms > limits.silence_ms:
             found.append("monitor silent")
         for kind, rate in limits.rates.items():
@@ -54,7 +54,7 @@ class Health:
         return tuple(found)
 
 
-def worth_telling(failures: int, threshold: int = 1) -> bool:
+def is_worth_logging(failures: int, threshold: int = 1) -> bool:
     """Return whether to log this number of failures in a row.
 
     Logged are `threshold` and every tenth multiple of it (D21).

@@ -9,44 +9,44 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from situate.vm.agent.decide.goal import CacheMetrics, SystemMetrics
-from situate.vm.agent.model.revisions import Latency, RevisionAt, propagated
+from situate.vm.agent.model.revisions import Latency, RevisionAt, newest_revision
 from situate.vm.agent.model.state import (
-    Asked,
+    AgentState,
     DownscaleDenied,
     Guest,
-    MonitorOngoing,
     MonitorRequest,
     MonitorState,
-    Ongoing,
-    State,
+    OngoingMonitorRequest,
+    OngoingRequest,
+    PluginRequest,
     UpscaleWanted,
 )
 from situate.vm.agent.protocol.permits import objection
 from situate.vm.model.resource_amounts import Amounts
 
-SOONEST_MS: Final = 100
+MIN_RETRY_MS: Final = 100
 """Least time until the next request, even if the scheduler asks for an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnswerOutcome:
     """State after an answer. `objection` is the reason why the answer was not accepted, empty if it was."""
 
-    state: State
+    state: AgentState
     objection: str = ""
     latency: Latency | None = None
 
 
-def plugin_started(state: State, now_ms: int, resources: Amounts) -> State:
+def start_plugin_request(state: AgentState, now_ms: int, resources: Amounts) -> AgentState:
     """Start a request to the scheduler. The agent's permit falls with the request, not with the answer (D24)."""
     number, plugin = state.number + 1, state.plugin
     permit = plugin.permit
     if permit is not None and not state.config.compat:
-        permit = permit.least(resources)
+        permit = permit.minimum(resources)
     started = replace(
         plugin,
-        ongoing=Ongoing(number, resources),
-        last=Asked(now_ms, resources),
+        ongoing=OngoingRequest(number, resources),
+        last=PluginRequest(now_ms, resources),
         permit=permit,
         knew_approved=state.guest.approved,
         again_at_ms=None,
@@ -54,8 +54,8 @@ def plugin_started(state: State, now_ms: int, resources: Amounts) -> State:
     return replace(state, number=number, plugin=started)
 
 
-def plugin_answered(
-    state: State,
+def apply_permit(
+    state: AgentState,
     number: int,
     now_ms: int,
     permit: Amounts,
@@ -63,7 +63,7 @@ def plugin_answered(
     *,
     retry_after_ms: int | None = None,
     migrates: bool = False,
-) -> Answered:
+) -> AnswerOutcome:
     """Apply a permit, or count it as a failure if there is an objection (C18).
 
     `retry_after_ms`: when the scheduler wants the next request, at the latest at the next tick. `migrates`: the VM is
@@ -71,20 +71,20 @@ def plugin_answered(
     """
     asked = state.plugin.ongoing
     if asked is None or asked.number != number or state.plugin.last is None:
-        return Answered(state)
-    in_use = state.held
+        return AnswerOutcome(state)
+    in_use = state.possible_use
     if state.vm.ongoing is not None and not state.config.compat:
-        in_use = in_use.most(state.vm.ongoing.resources)  # the VM may have it soon, so it counts as used
+        in_use = in_use.maximum(state.vm.ongoing.resources)  # the VM may have it soon, so it counts as used
     again_at_ms = still_until_ms = None
     tick_ms = state.plugin.last.at_ms + state.config.plugin_tick_ms
     if not state.config.compat:
         still_until_ms = tick_ms if migrates else None
     if reason := objection(permit, asked.resources, in_use):
-        failed = plugin_failed(state, number, now_ms)
-        return Answered(replace(failed, plugin=replace(failed.plugin, still_until_ms=still_until_ms)), reason)
-    revision, latency = propagated(now_ms, target_revision, state.plugin.revision)
+        failed = record_plugin_failure(state, number, now_ms)
+        return AnswerOutcome(replace(failed, plugin=replace(failed.plugin, still_until_ms=still_until_ms)), reason)
+    revision, latency = newest_revision(now_ms, target_revision, state.plugin.revision)
     if not state.config.compat:
-        again_at_ms = None if retry_after_ms is None else min(now_ms + max(SOONEST_MS, retry_after_ms), tick_ms)
+        again_at_ms = None if retry_after_ms is None else min(now_ms + max(MIN_RETRY_MS, retry_after_ms), tick_ms)
     answered = replace(
         state.plugin,
         ongoing=None,
@@ -93,22 +93,22 @@ def plugin_answered(
         again_at_ms=again_at_ms,
         still_until_ms=still_until_ms,
     )
-    return Answered(replace(state, plugin=answered), "", latency)
+    return AnswerOutcome(replace(state, plugin=answered), "", latency)
 
 
-def plugin_failed(state: State, number: int, now_ms: int) -> State:
+def record_plugin_failure(state: AgentState, number: int, now_ms: int) -> AgentState:
     asked = state.plugin.ongoing
     if asked is None or asked.number != number:
         return state
     return replace(state, plugin=replace(state.plugin, ongoing=None, failed_at_ms=now_ms))
 
 
-def vm_started(state: State, resources: Amounts) -> State:
+def start_vm_write(state: AgentState, resources: Amounts) -> AgentState:
     number = state.number + 1
-    return replace(state, number=number, vm=replace(state.vm, ongoing=Ongoing(number, resources)))
+    return replace(state, number=number, vm=replace(state.vm, ongoing=OngoingRequest(number, resources)))
 
 
-def vm_done(state: State, number: int, generation: int = 0) -> State:
+def finish_vm_write(state: AgentState, number: int, generation: int = 0) -> AgentState:
     """Apply a successful write: the spec has the requested size. `generation` is that of the spec now."""
     ongoing = state.vm.ongoing
     if ongoing is None or ongoing.number != number:
@@ -116,38 +116,38 @@ def vm_done(state: State, number: int, generation: int = 0) -> State:
     done = replace(state.vm, ongoing=None, unclear=None, generation=max(generation, state.vm.generation))
     grown = state.guest.grown
     if grown is not None or state.vm.unclear is not None:
-        grown = state.held  # the VM may have reached it since its status was read
+        grown = state.possible_use  # the VM may have reached it since its status was read
     return replace(state, guest=replace(state.guest, use=ongoing.resources, grown=grown), vm=done)
 
 
-def vm_failed(state: State, number: int, now_ms: int, *, unclear: bool = False) -> State:
+def record_vm_failure(state: AgentState, number: int, now_ms: int, *, unclear: bool = False) -> AgentState:
     """Apply a failed write. `unclear`: it may have been stored."""
     ongoing = state.vm.ongoing
     if ongoing is None or ongoing.number != number:
         return state
     perhaps = ongoing.resources if unclear else None
     if perhaps is not None and state.vm.unclear is not None:
-        perhaps = perhaps.most(state.vm.unclear)
+        perhaps = perhaps.maximum(state.vm.unclear)
     return replace(state, vm=replace(state.vm, ongoing=None, failed_at_ms=now_ms, unclear=perhaps or state.vm.unclear))
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ReadOutcome:
     """State after reading the VirtualMachine, and the latency of a change that it shows now."""
 
-    state: State
-    since_wish: Latency | None = None
+    state: AgentState
+    since_request: Latency | None = None
     since_write: Latency | None = None
 
 
-def vm_seen(state: State, guest: Guest, *, fresh: bool = False) -> Seen:
+def apply_machine(state: AgentState, guest: Guest, *, fresh: bool = False) -> ReadOutcome:
     """Apply the current VirtualMachine, unless it is older than the last one seen or written.
 
     During a write, the use in the state does not follow the object. `fresh`: it was read after a write of unknown
     outcome, which resolves that outcome.
     """
     if guest.generation < state.vm.generation:
-        return Seen(state)
+        return ReadOutcome(state)
     use = state.guest.use
     if state.vm.ongoing is None and not state.config.compat and (fresh or state.vm.unclear is None):
         use = guest.use
@@ -157,43 +157,43 @@ def vm_seen(state: State, guest: Guest, *, fresh: bool = False) -> Seen:
     if not state.scaling.enable_lfc_metrics:
         state = replace(state, cache=None)  # if it is enabled again, old metrics are too old
     if news is None:
-        return Seen(state)
-    known, since_write = propagated(news.at_ms, state.vm.target, state.vm.revision)
+        return ReadOutcome(state)
+    known, since_write = newest_revision(news.at_ms, state.vm.target, state.vm.revision)
     revisions, since_wish = state.revisions.observe(news.at_ms, news.revision)
     reached = news.revision.value == state.target_revision.value
     last = None if reached else state.last_desired
     state = replace(state, vm=replace(state.vm, revision=known), revisions=revisions, last_desired=last)
-    return Seen(state, since_wish, since_write)
+    return ReadOutcome(state, since_wish, since_write)
 
 
-def with_system(state: State, metrics: SystemMetrics) -> State:
+def with_system_metrics(state: AgentState, metrics: SystemMetrics) -> AgentState:
     return replace(state, system=metrics)
 
 
-def with_cache(state: State, metrics: CacheMetrics) -> State:
+def with_cache_metrics(state: AgentState, metrics: CacheMetrics) -> AgentState:
     return replace(state, cache=metrics)
 
 
-def monitor_active(state: State) -> State:
+def start_monitor_connection(state: AgentState) -> AgentState:
     """Start a connection: no state of the last one counts, and the guest has approved its current size."""
-    return replace(state, monitor=MonitorState(approved=state.effective))
+    return replace(state, monitor=MonitorState(approved=state.certain_use))
 
 
-def monitor_lost(state: State) -> State:
+def end_monitor_connection(state: AgentState) -> AgentState:
     return replace(state, monitor=MonitorState())
 
 
-def monitor_wants(state: State, now_ms: int, *, cpu: bool, memory: bool) -> State:
+def record_upscale_request(state: AgentState, now_ms: int, *, cpu: bool, memory: bool) -> AgentState:
     """Record that the guest needs more than it has. Without a connection, ignore it."""
     if state.monitor.approved is None:
         return state
-    wanted = UpscaleWanted(now_ms, state.effective, cpu, memory)
+    wanted = UpscaleWanted(now_ms, state.certain_use, cpu, memory)
     return replace(state, monitor=replace(state.monitor, wanted=wanted))
 
 
-def monitor_started(state: State, kind: MonitorRequest, resources: Amounts) -> State:
+def start_monitor_request(state: AgentState, kind: MonitorRequest, resources: Amounts) -> AgentState:
     number = state.number + 1
-    monitor = replace(state.monitor, ongoing=MonitorOngoing(number, kind, resources))
+    monitor = replace(state.monitor, ongoing=OngoingMonitorRequest(number, kind, resources))
     if kind is MonitorRequest.UPSCALE:
         monitor = replace(monitor, upscale_failed_at_ms=None)
     else:
@@ -201,31 +201,31 @@ def monitor_started(state: State, kind: MonitorRequest, resources: Amounts) -> S
     return replace(state, number=number, monitor=monitor)
 
 
-def monitor_agreed(state: State, number: int, now_ms: int, target_revision: RevisionAt) -> Answered:
+def apply_monitor_consent(state: AgentState, number: int, now_ms: int, target_revision: RevisionAt) -> AnswerOutcome:
     """Apply the end of an upscale notification, or the consent to a downscale."""
     ongoing = state.monitor.ongoing
     if ongoing is None or ongoing.number != number:
-        return Answered(state)
+        return AnswerOutcome(state)
     monitor = replace(state.monitor, ongoing=None, approved=ongoing.resources)
     if ongoing.kind is MonitorRequest.UPSCALE:
-        return Answered(replace(state, monitor=monitor))
-    revision, latency = propagated(now_ms, target_revision, monitor.revision)
-    return Answered(replace(state, monitor=replace(monitor, revision=revision)), "", latency)
+        return AnswerOutcome(replace(state, monitor=monitor))
+    revision, latency = newest_revision(now_ms, target_revision, monitor.revision)
+    return AnswerOutcome(replace(state, monitor=replace(monitor, revision=revision)), "", latency)
 
 
-def monitor_denied(state: State, number: int, now_ms: int, target_revision: RevisionAt) -> Answered:
+def apply_downscale_denial(state: AgentState, number: int, now_ms: int, target_revision: RevisionAt) -> AnswerOutcome:
     """Apply a denial: the guest cannot use less."""
     ongoing, approved = state.monitor.ongoing, state.monitor.approved
     if ongoing is None or ongoing.number != number or approved is None:
-        return Answered(state)
-    revision, latency = propagated(now_ms, target_revision, state.monitor.revision)
+        return AnswerOutcome(state)
+    revision, latency = newest_revision(now_ms, target_revision, state.monitor.revision)
     denied = DownscaleDenied(now_ms, approved, ongoing.resources)
-    return Answered(
+    return AnswerOutcome(
         replace(state, monitor=replace(state.monitor, ongoing=None, denied=denied, revision=revision)), "", latency
     )
 
 
-def monitor_failed(state: State, number: int, now_ms: int) -> State:
+def record_monitor_failure(state: AgentState, number: int, now_ms: int) -> AgentState:
     ongoing = state.monitor.ongoing
     if ongoing is None or ongoing.number != number:
         return state

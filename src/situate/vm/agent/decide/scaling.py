@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from situate.objects.settings.schema import plain
+from situate.objects.settings.schema import to_plain_data
 from situate.objects.settings.section import Mistake, parse_section
 
 Fraction = Annotated[float, msgspec.Meta(gt=0, le=10)]
@@ -50,12 +50,12 @@ class Scaling(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
             yield Mistake("lfcMinWaitBeforeDownscaleMinutes", found, f"at least lfcWindowSizeMinutes ({window})")
 
 
-SHIPPED: Final = Scaling()
+DEFAULT_SCALING: Final = Scaling()
 
 
-def overridden(defaults: Scaling, overrides: Any, path: str) -> tuple[Scaling | None, tuple[Mistake, ...]]:
+def scaling_with_overrides(defaults: Scaling, overrides: Any, path: str) -> tuple[Scaling | None, tuple[Mistake, ...]]:
     """Return the defaults with the fields of an annotation, or None and all its mistakes."""
     if not isinstance(overrides, dict):
         return parse_section(overrides, Scaling, path)
     known = {name: getattr(defaults, name) for name in Scaling.__struct_fields__}
-    return parse_section({**plain(Scaling(**known)), **overrides}, Scaling, path)
+    return parse_section({**to_plain_data(Scaling(**known)), **overrides}, Scaling, path)

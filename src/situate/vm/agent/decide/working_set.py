@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-MOST_INCREASE: Final = 3.0
+MAX_INCREASE: Final = 3.0
 """Largest factor by which the slope after a point may exceed the slope before it."""
 LENGTH_AHEAD: Final = 0.5
 """Number of points to extrapolate."""
 
 
 def true_working_set_size(
-    series: Sequence[float], offset: int, window: int, most_increase: float = MOST_INCREASE
+    series: Sequence[float], offset: int, window: int, most_increase: float = MAX_INCREASE
 ) -> float:
     """Return the first value, from index `offset` on, after which the series grows too fast; else the last one.
 

@@ -12,7 +12,7 @@ from typing import Final
 UPSCALE: Final = 1
 DOWNSCALE: Final = 2
 """Flags of a revision. A change that raises one resource and lowers the other has both."""
-MOST_IN_FLIGHT: Final = 100
+MAX_IN_FLIGHT: Final = 100
 """Older numbers are dropped, even if they were not observed."""
 
 
@@ -23,7 +23,7 @@ class Revision:
     value: int = 0
     flags: int = 0
 
-    def least(self, other: Revision) -> Revision:
+    def older_of(self, other: Revision) -> Revision:
         """Return the older one."""
         return self if self.value < other.value else other
 
@@ -59,7 +59,7 @@ class Revisions:
         """Issue the next number. If too many are in flight, the oldest is dropped."""
         revision = Revision(self.first + len(self.given_at_ms), flags)
         given = (*self.given_at_ms, now_ms)
-        dropped = max(0, len(given) - MOST_IN_FLIGHT)
+        dropped = max(0, len(given) - MAX_IN_FLIGHT)
         return revision, Revisions(self.first + dropped, given[dropped:])
 
     def observe(self, moment_ms: int, revision: Revision) -> tuple[Revisions, Latency | None]:
@@ -74,7 +74,7 @@ class Revisions:
         return replace(self, first=revision.value + 1, given_at_ms=self.given_at_ms[index + 1 :]), latency
 
 
-def propagated(now_ms: int, target: RevisionAt, known: Revision) -> tuple[Revision, Latency | None]:
+def newest_revision(now_ms: int, target: RevisionAt, known: Revision) -> tuple[Revision, Latency | None]:
     """Return the newest revision after an answer to `target`, and the latency if that revision is new."""
     if known.value >= target.revision.value:
         return known, None

@@ -10,9 +10,9 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from situate.objects.settings.section import ALLOWED, Mistake, NamespaceName, shown
+from situate.objects.settings.section import ALLOWED, Mistake, NamespaceName, format_value
 from situate.objects.values.quantity import BadQuantity, Quantity, decode_quantity
-from situate.vm.agent.decide.health import Limits, Rate
+from situate.vm.agent.decide.health import FailureLimit, HealthLimits
 from situate.vm.agent.decide.scaling import Scaling
 from situate.vm.agent.model.state import Config
 from situate.vm.model.resource_amounts import Amounts
@@ -24,7 +24,7 @@ Url = Annotated[
     str,
     msgspec.Meta(pattern=r"^https?://[^/\s]+(/\S*)?$", extra={ALLOWED: "http://HOST:PORT/… or https://HOST:PORT/…"}),
 ]
-MOST_JITTER_MS: Final = 100
+MAX_JITTER_MS: Final = 100
 """Ticks are shorter by a random part of this, so that many VMs do not ask at the same time."""
 
 
@@ -40,15 +40,15 @@ class ComputeUnit(msgspec.Struct, frozen=True, kw_only=True):
             try:
                 quantity = decode_quantity(Quantity, value)
             except BadQuantity:
-                yield Mistake(name, shown(value), allowed)
+                yield Mistake(name, format_value(value), allowed)
             else:
                 if not 0 < quantity.nano_value <= 2**60 * 10**9:
-                    yield Mistake(name, shown(value), allowed)
+                    yield Mistake(name, format_value(value), allowed)
 
     @property
     def amounts(self) -> Amounts:
         cpu, memory = (decode_quantity(Quantity, each) for each in (self.vcpus, self.mem))
-        return Amounts.of(cpu.milli_value, memory.value)
+        return Amounts.from_values(cpu.milli_value, memory.value)
 
 
 class FailedRequestRate(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -58,8 +58,8 @@ class FailedRequestRate(msgspec.Struct, frozen=True, rename="camel", kw_only=Tru
     threshold: Count = 2
 
     @property
-    def rate(self) -> Rate:
-        return Rate(_ms(self.interval_seconds), self.threshold)
+    def rate(self) -> FailureLimit:
+        return FailureLimit(_ms(self.interval_seconds), self.threshold)
 
 
 class SchedulerAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -93,7 +93,7 @@ class SchedulerAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True)
             yield Mistake("requestAtLeastEverySeconds", f"{self.request_at_least_every_seconds:g}", allowed)
         if self.ca_file is not None and not self.tls and not (self.url or "").startswith("https:"):
             yield Mistake(
-                "caFile", shown(self.ca_file), "a file only with tls: true or with a url that begins with https:"
+                "caFile", format_value(self.ca_file), "a file only with tls: true or with a url that begins with https:"
             )
 
 
@@ -156,7 +156,9 @@ class MetricsAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
             if self.source == name and not value:
                 yield Mistake(name, "", f"a value, because source is {name}")
             elif self.source != name and value is not None:
-                yield Mistake(name, shown(value), f"no value, because source is {self.source}", f"set source: {name}")
+                yield Mistake(
+                    name, format_value(value), f"no value, because source is {self.source}", f"set source: {name}"
+                )
 
 
 class AgentSettings(Scaling, frozen=True, rename="camel", kw_only=True):
@@ -175,7 +177,7 @@ class AgentSettings(Scaling, frozen=True, rename="camel", kw_only=True):
         return Scaling(**{name: getattr(self, name) for name in Scaling.__struct_fields__})
 
     def config(self, jitter_ms: int) -> Config:
-        """Return the configuration for one VM. `jitter_ms` is constant, from 0 to `MOST_JITTER_MS`."""
+        """Return the configuration for one VM. `jitter_ms` is constant, from 0 to `MAX_JITTER_MS`."""
         return Config(
             unit=self.compute_unit.amounts,
             scaling=self.scaling,
@@ -190,8 +192,8 @@ class AgentSettings(Scaling, frozen=True, rename="camel", kw_only=True):
         )
 
     @property
-    def limits(self) -> Limits:
-        return Limits(
+    def limits(self) -> HealthLimits:
+        return HealthLimits(
             silence_ms=_ms(self.monitor.unhealthy_after_silence_duration_seconds),
             grace_ms=_ms(self.monitor.unhealthy_startup_grace_period_seconds),
             rates={

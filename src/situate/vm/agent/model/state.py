@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from situate.vm.agent.decide.goal import CacheMetrics, SystemMetrics
-from situate.vm.agent.decide.scaling import SHIPPED, Scaling
+from situate.vm.agent.decide.scaling import DEFAULT_SCALING, Scaling
 from situate.vm.agent.model.revisions import NO_REVISION, Revision, RevisionAt, Revisions
 from situate.vm.model.resource_amounts import Amounts
 
@@ -21,7 +21,7 @@ class Config:
 
     unit: Amounts
     """Compute unit: neither of its resources is zero."""
-    scaling: Scaling = SHIPPED
+    scaling: Scaling = DEFAULT_SCALING
     """For VMs without settings of their own."""
     plugin_tick_ms: int = 15_000
     """Longest time between two requests to the scheduler."""
@@ -65,7 +65,7 @@ class Guest:
 
 
 @dataclass(frozen=True, slots=True)
-class Ongoing:
+class OngoingRequest:
     """An ongoing request."""
 
     number: int
@@ -73,7 +73,7 @@ class Ongoing:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PluginRequest:
     """The last request to the scheduler."""
 
     at_ms: int
@@ -84,8 +84,8 @@ class Asked:
 class PluginState:
     """State of the exchange with the scheduler."""
 
-    ongoing: Ongoing | None = None
-    last: Asked | None = None
+    ongoing: OngoingRequest | None = None
+    last: PluginRequest | None = None
     """The last request started, possibly still ongoing."""
     failed_at_ms: int | None = None
     permit: Amounts | None = None
@@ -106,7 +106,7 @@ class MonitorRequest(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class MonitorOngoing:
+class OngoingMonitorRequest:
     number: int
     kind: MonitorRequest
     resources: Amounts
@@ -137,7 +137,7 @@ class MonitorState:
 
     approved: Amounts | None = None
     """The amount that the monitor last agreed to or was notified of; None: no connection."""
-    ongoing: MonitorOngoing | None = None
+    ongoing: OngoingMonitorRequest | None = None
     wanted: UpscaleWanted | None = None
     denied: DownscaleDenied | None = None
     upscale_failed_at_ms: int | None = None
@@ -149,7 +149,7 @@ class MonitorState:
 class VmState:
     """State of the writes to the VirtualMachine."""
 
-    ongoing: Ongoing | None = None
+    ongoing: OngoingRequest | None = None
     failed_at_ms: int | None = None
     unclear: Amounts | None = None
     """A write of unknown outcome. It counts as used until the object has been read."""
@@ -161,7 +161,7 @@ class VmState:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class AgentState:
     """State about one VM."""
 
     config: Config
@@ -184,18 +184,18 @@ class State:
         return self.guest.scaling or self.config.scaling
 
     @property
-    def held(self) -> Amounts:
+    def possible_use(self) -> Amounts:
         """The largest amount that the VM may use: spec, status (D23), and a write of unknown outcome."""
         held = self.guest.use
         if self.config.compat:
             return held
         if self.guest.grown is not None:
-            held = held.most(self.guest.grown)
-        return held if self.vm.unclear is None else held.most(self.vm.unclear)
+            held = held.maximum(self.guest.grown)
+        return held if self.vm.unclear is None else held.maximum(self.vm.unclear)
 
     @property
-    def effective(self) -> Amounts:
+    def certain_use(self) -> Amounts:
         """The amount that the guest has for certain: the smaller of spec and status (D23)."""
         if self.config.compat or self.guest.grown is None:
             return self.guest.use
-        return self.guest.use.least(self.guest.grown)
+        return self.guest.use.minimum(self.guest.grown)

@@ -11,27 +11,27 @@ from typing import Any, Final
 
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.values.timestamps import BadTime, parse_time, rfc3339
-from situate.vm.agent.decide.core import Change
-from situate.vm.agent.decide.scaling import Scaling, overridden
+from situate.vm.agent.decide.core import SizeChange
+from situate.vm.agent.decide.scaling import Scaling, scaling_with_overrides
 from situate.vm.agent.model.revisions import Revision, RevisionAt
 from situate.vm.agent.model.state import Guest
 from situate.vm.agent.protocol.samples import read_load
-from situate.vm.api.machines import read_notes
-from situate.vm.api.parse_errors import Misread, Part, Place, Read, Unreadable
-from situate.vm.api.quantities import guest_of, read_amounts
+from situate.vm.api.machines import read_machine_annotations
+from situate.vm.api.parse_errors import ParseError, ParseFailure, ParseResult, Part, Place
+from situate.vm.api.quantities import parse_guest, read_amounts
 from situate.vm.api.well_known import APPROVED, ENABLED_LABEL, LOAD, SCALING_CONFIG
 from situate.vm.model.pods_and_nodes import Ref
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
 
-SCALED: Final = frozenset({"Running", "Scaling"})
-FREEZING: Final = "PreMigrating"
+RUNNING_PHASES: Final = frozenset({"Running", "Scaling"})
+PRE_MIGRATING: Final = "PreMigrating"
 """Handled as well, but without changes (D13)."""
 _RULES: Final = Rules()
 
 
 @dataclass(frozen=True, slots=True)
-class MachineNow:
+class MachineSnapshot:
     """One VirtualMachine at one moment."""
 
     ref: Ref
@@ -49,24 +49,24 @@ class MachineNow:
     """Annotation with its load; None: there is none."""
 
 
-def read(vm: Unstructured, defaults: Scaling) -> Read[MachineNow]:
+def parse_machine(vm: Unstructured, defaults: Scaling) -> ParseResult[MachineSnapshot]:
     """Parse a VirtualMachine. `value` is None if its size is unreadable."""
     metadata = vm.metadata
     about = f"VirtualMachine {metadata.namespace}/{metadata.name}"
     try:
         root = Part(Place(about, ""), vm.content)
         spec, status = root["spec"], root["status"]
-        sizes = guest_of(spec["guest"])
+        sizes = parse_guest(spec["guest"])
         phase = status["phase"].text(default="")
-        grown = _grown(status)
-        current = _revision(status["currentRevision"])
-        target = _revision(spec["targetRevision"])
+        grown = _status_size(status)
+        current = _parse_revision(status["currentRevision"])
+        target = _parse_revision(spec["targetRevision"])
         pod, ip, node = (status[key].text(default="") for key in ("podName", "podIP", "node"))
         scheduler_name = spec["schedulerName"].text(default="")
-    except Misread as problem:
-        return Read(None, (problem.unreadable,))
-    notes, wrong = read_notes(metadata, about, sizes, _RULES)
-    scaling, of_scaling = _scaling(vm, about, defaults)
+    except ParseFailure as problem:
+        return ParseResult(None, (problem.error,))
+    notes, wrong = read_machine_annotations(metadata, about, sizes, _RULES)
+    scaling, of_scaling = _parse_scaling(vm, about, defaults)
     guest = Guest(
         minimum=notes.minimum,
         use=sizes.use,
@@ -75,27 +75,27 @@ def read(vm: Unstructured, defaults: Scaling) -> Read[MachineNow]:
         scaling=scaling,
         current_revision=current,
         grown=grown,
-        frozen=phase == FREEZING,
+        frozen=phase == PRE_MIGRATING,
         generation=metadata.generation,
-        approved=_approved(vm, about),
+        approved=_approved_amount(vm, about),
     )
     newest = max(each.revision.value if each else 0 for each in (current, target))
     enabled = metadata.labels.get(ENABLED_LABEL) == "true" and metadata.deletion_timestamp is None
     ref = Ref(metadata.namespace, metadata.name, metadata.uid)
     load = metadata.annotations.get(LOAD)
-    machine = MachineNow(ref, pod, ip, node, phase, scheduler_name, enabled, guest, newest, load)
+    machine = MachineSnapshot(ref, pod, ip, node, phase, scheduler_name, enabled, guest, newest, load)
     said = None if load is None else read_load(load, Place.annotation(about, LOAD))
-    return Read(machine, (*wrong, *of_scaling, *((said,) if isinstance(said, Unreadable) else ())))
+    return ParseResult(machine, (*wrong, *of_scaling, *((said,) if isinstance(said, ParseError) else ())))
 
 
-def handled(machine: MachineNow, node: str | None, scheduler_name: str) -> bool:
+def is_handled(machine: MachineSnapshot, node: str | None, scheduler_name: str) -> bool:
     """Return whether the agent of that node handles the VM. None: one agent handles all nodes."""
     here = bool(machine.node) if node is None else machine.node == node
     ours = machine.enabled and here and machine.scheduler_name == scheduler_name
-    return ours and bool(machine.ip) and bool(machine.pod) and machine.phase in (*SCALED, FREEZING)
+    return ours and bool(machine.ip) and bool(machine.pod) and machine.phase in (*RUNNING_PHASES, PRE_MIGRATING)
 
 
-def size_patch(machine: MachineNow, change: Change) -> list[dict[str, Any]]:
+def size_patch(machine: MachineSnapshot, change: SizeChange) -> list[dict[str, Any]]:
     """Return a JSON patch of the size and the revision.
 
     The patch fails if the VM was replaced, is about to be migrated (D13), or was changed by another client.
@@ -107,7 +107,7 @@ def size_patch(machine: MachineNow, change: Change) -> list[dict[str, Any]]:
         {"op": "test", "path": "/metadata/uid", "value": machine.ref.uid},
         {"op": "test", "path": "/status/phase", "value": machine.phase},
         {"op": "test", "path": "/spec/guest/memorySlots/use", "value": machine.guest.use.memory // slot},
-        {"op": "replace", "path": "/spec/guest/cpus/use", "value": _cpu(change.target)},
+        {"op": "replace", "path": "/spec/guest/cpus/use", "value": _cpu_value(change.target)},
         {"op": "replace", "path": "/spec/guest/memorySlots/use", "value": change.target.memory // slot},
         {
             "op": "add",
@@ -120,46 +120,46 @@ def size_patch(machine: MachineNow, change: Change) -> list[dict[str, Any]]:
     ]
 
 
-def _approved(vm: Unstructured, about: str) -> Amounts | None:
+def _approved_amount(vm: Unstructured, about: str) -> Amounts | None:
     """Return the approved amount. The scheduler reads it too, and reports errors in it."""
     text = vm.metadata.annotations.get(APPROVED)
     found = None if text is None else read_amounts(text, Place.annotation(about, APPROVED))
     return found if isinstance(found, Amounts) else None
 
 
-def _cpu(amounts: Amounts) -> int | str:
+def _cpu_value(amounts: Amounts) -> int | str:
     return f"{amounts.cpu}m" if amounts.cpu % 1000 else amounts.cpu // 1000
 
 
-def _grown(status: Part) -> Amounts | None:
+def _status_size(status: Part) -> Amounts | None:
     cpus, memory = status["cpus"], status["memorySize"]
-    if not (cpus.there and memory.there):
+    if not (cpus.is_present and memory.is_present):
         return None
-    grown = Amounts.of(cpus.milli(), memory.units())
+    grown = Amounts.from_values(cpus.milli(), memory.units())
     return grown if all(grown) else None
 
 
-def _revision(part: Part) -> RevisionAt | None:
-    if not part.there:
+def _parse_revision(part: Part) -> RevisionAt | None:
+    if not part.is_present:
         return None
     revision, updated = part["revision"], part["updatedAt"]
-    value = revision["value"].integer() if revision["value"].there else 0
-    flags = revision["flags"].integer(most=255) if revision["flags"].there else 0
+    value = revision["value"].integer() if revision["value"].is_present else 0
+    flags = revision["flags"].integer(most=255) if revision["flags"].is_present else 0
     try:
-        at_ms = round(parse_time(updated.text()).timestamp() * 1000) if updated.there else 0
+        at_ms = round(parse_time(updated.text()).timestamp() * 1000) if updated.is_present else 0
     except BadTime as problem:
-        raise updated.misread("a time such as 2024-01-31T12:00:00Z", str(problem)) from problem
+        raise updated.failure("a time such as 2024-01-31T12:00:00Z", str(problem)) from problem
     return RevisionAt(Revision(value, flags), at_ms)
 
 
-def _scaling(vm: Unstructured, about: str, defaults: Scaling) -> tuple[Scaling | None, tuple[Unreadable, ...]]:
+def _parse_scaling(vm: Unstructured, about: str, defaults: Scaling) -> tuple[Scaling | None, tuple[ParseError, ...]]:
     text = vm.metadata.annotations.get(SCALING_CONFIG)
     if text is None:
         return None, ()
     place = Place.annotation(about, SCALING_CONFIG)
     try:
-        overrides = Part.of_text(text, place).value
-    except Misread as problem:
-        return None, (problem.unreadable,)
-    scaling, mistakes = overridden(defaults, overrides, place.field)
-    return scaling, tuple(Unreadable(about, each.path, each.found, each.allowed, each.hint) for each in mistakes)
+        overrides = Part.parse_json(text, place).value
+    except ParseFailure as problem:
+        return None, (problem.error,)
+    scaling, mistakes = scaling_with_overrides(defaults, overrides, place.field)
+    return scaling, tuple(ParseError(about, each.path, each.found, each.allowed, each.hint) for each in mistakes)

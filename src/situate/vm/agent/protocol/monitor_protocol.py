@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from situate.vm.api.parse_errors import Misread, Part, Place
+from situate.vm.api.parse_errors import ParseFailure, Part, Place
 from situate.vm.model.resource_amounts import Amounts
 
 PORT: Final = 10301
@@ -20,7 +20,7 @@ PATH: Final = "/monitor"
 VERSION: Final = 1
 FIRST_ID: Final = 2
 """First id of the agent. The next one is two higher."""
-MOST_MESSAGE: Final = 64 * 1024
+MAX_MESSAGE: Final = 64 * 1024
 """Bytes."""
 _ABOUT: Final = "the monitor's message"
 
@@ -60,13 +60,13 @@ Content: TypeAlias = UpscaleRequest | UpscaleConfirmation | DownscaleResult | He
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class MonitorMessage:
     id: int
     content: Content
 
 
 @dataclass(frozen=True, slots=True)
-class NotUnderstood:
+class InvalidMessage:
     """An invalid message."""
 
     why: str
@@ -74,21 +74,21 @@ class NotUnderstood:
     """None: the id is unreadable too."""
 
 
-def opening() -> str:
+def handshake_message() -> str:
     """Return the first message of a connection."""
-    return _text({"min": VERSION, "max": VERSION})
+    return _encode({"min": VERSION, "max": VERSION})
 
 
-def opened(text: str | bytes) -> str:
+def handshake_error(text: str | bytes) -> str:
     """Return why the monitor's answer is no agreement on a version; empty if it is."""
     try:
-        part = Part.of_text(_decoded(text), Place(_ABOUT, ""))
+        part = Part.parse_json(_decode(text), Place(_ABOUT, ""))
         part.mapping()
-        if part["error"].there:
+        if part["error"].is_present:
             return f"the monitor refused the connection: {part['error'].text()[:200]}"
         version = part["version"].integer()
-    except Misread as problem:
-        return str(problem.unreadable)
+    except ParseFailure as problem:
+        return str(problem.error)
     return (
         "" if version == VERSION else f"the monitor uses protocol version {version}, the agent supports only {VERSION}"
     )
@@ -110,20 +110,20 @@ def invalid_message(id_: int, error: str) -> str:
     return _message(id_, "InvalidMessage", {"error": error})
 
 
-def heard(text: str | bytes) -> Heard | NotUnderstood:
+def parse_message(text: str | bytes) -> MonitorMessage | InvalidMessage:
     """Parse a message of the monitor."""
     id_: int | None = None
     try:
-        part = Part.of_text(_decoded(text), Place(_ABOUT, ""))
+        part = Part.parse_json(_decode(text), Place(_ABOUT, ""))
         part.mapping()
         id_ = part["id"].integer()
-        return Heard(id_, _content(part))
-    except Misread as problem:
-        return NotUnderstood(str(problem.unreadable), id_)
+        return MonitorMessage(id_, _content(part))
+    except ParseFailure as problem:
+        return InvalidMessage(str(problem.error), id_)
 
 
 def _content(part: Part) -> Content:
-    """Parse type and content of a message. Raises `Misread`."""
+    """Parse type and content of a message. Raises `ParseFailure`."""
     kinds = [
         "UpscaleRequest",
         "UpscaleConfirmation",
@@ -140,19 +140,21 @@ def _content(part: Part) -> Content:
         case "UpscaleConfirmation":
             return UpscaleConfirmation()
         case "DownscaleResult":
-            ok = _either(content, "Ok", "ok")
+            ok = _field_in_either_spelling(content, "Ok", "ok")
             if not isinstance(ok.value, bool):
-                raise ok.misread("true or false")
-            return DownscaleResult(ok.value, _either(content, "Status", "status").text(default="")[:500])
+                raise ok.failure("true or false")
+            return DownscaleResult(
+                ok.value, _field_in_either_spelling(content, "Status", "status").text(default="")[:500]
+            )
         case "HealthCheck":
             return HealthCheck()
         case _:
             return Complaint(content["error"].text(default="")[:500], understood=kind == "InternalError")
 
 
-def _either(content: Part, *names: str) -> Part:
+def _field_in_either_spelling(content: Part, *names: str) -> Part:
     """Return a field in either spelling: monitors use capitals or not, and upstream reads both."""
-    return next((content[name] for name in names if content[name].there), content[names[0]])
+    return next((content[name] for name in names if content[name].is_present), content[names[0]])
 
 
 def _allocation(amounts: Amounts) -> dict[str, Any]:
@@ -160,12 +162,12 @@ def _allocation(amounts: Amounts) -> dict[str, Any]:
 
 
 def _message(id_: int, kind: str, content: dict[str, Any]) -> str:
-    return _text({"content": content, "type": kind, "id": id_})
+    return _encode({"content": content, "type": kind, "id": id_})
 
 
-def _text(value: Any) -> str:
+def _encode(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _decoded(text: str | bytes) -> str:
+def _decode(text: str | bytes) -> str:
     return text if isinstance(text, str) else text.decode("utf-8", "replace")

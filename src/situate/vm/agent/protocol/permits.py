@@ -12,20 +12,20 @@ from typing import Any, Final
 import msgspec
 
 from situate.vm.agent.decide.core import PluginAction
-from situate.vm.api.parse_errors import Misread, Part, Place
-from situate.vm.api.quantities import amounts_of, amounts_value
+from situate.vm.api.parse_errors import ParseFailure, Part, Place
+from situate.vm.api.quantities import amounts_value, parse_amounts
 from situate.vm.model.pods_and_nodes import Ref
 from situate.vm.model.resource_amounts import Amounts
 
 VERSION: Final = 7
 """v5.0 (C12)."""
-MOST_ANSWER: Final = 64 * 1024
+MAX_ANSWER: Final = 64 * 1024
 """Bytes of an answer that are read."""
-MOST_RETRY_MS: Final = 60_000
+MAX_RETRY_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
-class Permit:
+class PermitResponse:
     """A readable answer. `objection` decides whether it is accepted."""
 
     amount: Amounts
@@ -72,22 +72,22 @@ def request_body(
     return msgspec.json.encode(body)
 
 
-def answer(status: int, body: bytes) -> Permit | BadAnswer:
+def parse_answer(status: int, body: bytes) -> PermitResponse | BadAnswer:
     """Parse an answer. Any status except 200 is a failure, with any body (C14)."""
     if status != 200:
         said = body[:200].decode("utf-8", "replace").strip()
         return BadAnswer(f"the scheduler answered with status {status}{f': {said}' if said else ''}")
-    if len(body) > MOST_ANSWER:
-        return BadAnswer(f"the scheduler's answer is longer than {MOST_ANSWER} bytes")
+    if len(body) > MAX_ANSWER:
+        return BadAnswer(f"the scheduler's answer is longer than {MAX_ANSWER} bytes")
     try:
-        part = Part.of_text(body.decode("utf-8", "replace"), Place("the scheduler's answer", ""))
+        part = Part.parse_json(body.decode("utf-8", "replace"), Place("the scheduler's answer", ""))
         part.mapping()
-        amount = amounts_of(part["permit"])
-    except Misread as problem:
-        return BadAnswer(str(problem.unreadable))
-    return Permit(
+        amount = parse_amounts(part["permit"])
+    except ParseFailure as problem:
+        return BadAnswer(str(problem.error))
+    return PermitResponse(
         amount,
-        migrates=part["migrate"].there,
+        migrates=part["migrate"].is_present,
         reason=_word(part["reason"]),
         retry_after_ms=_milliseconds(part["retryAfterMs"]),
         plan=_word(part["plan"]),
@@ -97,15 +97,15 @@ def answer(status: int, body: bytes) -> Permit | BadAnswer:
 def objection(permit: Amounts, requested: Amounts, used: Amounts) -> str:
     """Return why a permit is not accepted (C18); empty if it is."""
     if not all(permit):
-        return f"permit has a resource that is zero: {_shown(permit)}"
+        return f"permit has a resource that is zero: {_amounts_json(permit)}"
     if permit.exceeds(requested):
-        return f"permit has resources greater than request ({_shown(permit)} vs. {_shown(requested)})"
+        return f"permit has resources greater than request ({_amounts_json(permit)} vs. {_amounts_json(requested)})"
     if used.exceeds(permit):
-        return f"permit has resources less than VM ({_shown(permit)} vs. {_shown(used)})"
+        return f"permit has resources less than VM ({_amounts_json(permit)} vs. {_amounts_json(used)})"
     return ""
 
 
-def _shown(amounts: Amounts) -> str:
+def _amounts_json(amounts: Amounts) -> str:
     return msgspec.json.encode(amounts_value(amounts)).decode()
 
 
@@ -118,4 +118,4 @@ def _milliseconds(part: Part) -> int | None:
     value = part.value
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
         return None
-    return int(min(value, MOST_RETRY_MS))
+    return int(min(value, MAX_RETRY_MS))

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from situate.vm.agent.decide.goal import CacheMetrics, SystemMetrics
-from situate.vm.api.parse_errors import Misread, Part, Place, Unreadable
+from situate.vm.api.parse_errors import ParseError, ParseFailure, Part, Place
 from situate.vm.model.pods_and_nodes import Ref
 
-UNSEEN: Final = 100 * 2**20
+UNREPORTED_MEMORY: Final = 100 * 2**20
 """Bytes of memory that a guest uses without reporting them."""
-MOST: Final = float(2**60)
+MAX_VALUE: Final = float(2**60)
 """Larger values are not valid."""
 WINDOWS: Final = "lfc_approximate_working_set_size_windows"
 _SYSTEM: Final = tuple(
@@ -27,7 +27,7 @@ NAMES: Final = (*_SYSTEM, WINDOWS)
 """Names of all samples that are used."""
 WINDOW_S: Final = 60
 """Time from one window to the next."""
-MOST_WINDOWS: Final = 24 * 60
+MAX_WINDOWS: Final = 24 * 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class NoMetrics:
     why: str
 
 
-def of_machine(samples: Iterable[Sample], machine: Ref) -> list[Sample]:
+def samples_of_machine(samples: Iterable[Sample], machine: Ref) -> list[Sample]:
     """Return the samples without those of other VMs."""
     wanted = {"namespace": machine.namespace, "name": machine.name}
     return [each for each in samples if all(each.labels.get(key, value) == value for key, value in wanted.items())]
@@ -57,11 +57,11 @@ def system_metrics(samples: Iterable[Sample]) -> SystemMetrics | NoMetrics:
     for name in _SYSTEM:
         if name not in known:
             return NoMetrics(f"metric {name} is missing")
-        if not _usable(known[name]):
+        if not _is_usable(known[name]):
             return NoMetrics(f"{name} is {known[name]}, allowed: from 0 to 2^60")
         values.append(known[name])
     load1, load5, total, available, cached = values
-    return SystemMetrics(load1, load5, max(0.0, total - available) + UNSEEN, cached)
+    return SystemMetrics(load1, load5, max(0.0, total - available) + UNREPORTED_MEMORY, cached)
 
 
 def cache_metrics(samples: Iterable[Sample]) -> CacheMetrics | NoMetrics:
@@ -76,24 +76,24 @@ def cache_metrics(samples: Iterable[Sample]) -> CacheMetrics | NoMetrics:
     if not windows:
         return NoMetrics(f"metric {WINDOWS} is missing")
     series: list[float] = []
-    for number, duration in enumerate(sorted(windows)[:MOST_WINDOWS], start=1):
+    for number, duration in enumerate(sorted(windows)[:MAX_WINDOWS], start=1):
         if duration != number * WINDOW_S:
             return NoMetrics(f"{WINDOWS} has duration_seconds {duration:g}, expected {number * WINDOW_S}")
-        if not _usable(windows[duration]):
+        if not _is_usable(windows[duration]):
             return NoMetrics(f"{WINDOWS} of {duration:g} s is {windows[duration]}, allowed: from 0 to 2^60")
         series.append(windows[duration])
     return CacheMetrics(tuple(series))
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LoadMetrics:
     """Load from another source than the guest."""
 
     system: SystemMetrics
     cache: CacheMetrics | None = None
 
 
-def load(value: Any, place: Place) -> Load | NoMetrics:
+def parse_load(value: Any, place: Place) -> LoadMetrics | NoMetrics:
     """Parse an entry of an annotation or a file.
 
         {"load1":1.5,"load5":1.2,"memoryUsed":"1Gi","memoryCached":"512Mi","workingSetPages":[...]}
@@ -101,50 +101,53 @@ def load(value: Any, place: Place) -> Load | NoMetrics:
     If `load5` is absent it equals `load1`; the other fields are optional.
     """
     try:
-        return _load(Part(place, value))
-    except Misread as problem:
-        return NoMetrics(str(problem.unreadable))
+        return _load_from_part(Part(place, value))
+    except ParseFailure as problem:
+        return NoMetrics(str(problem.error))
 
 
-def load_of_text(text: str, place: Place) -> Load | NoMetrics:
+def parse_load_text(text: str, place: Place) -> LoadMetrics | NoMetrics:
     """Parse JSON text."""
     found = read_load(text, place)
-    return NoMetrics(str(found)) if isinstance(found, Unreadable) else found
+    return NoMetrics(str(found)) if isinstance(found, ParseError) else found
 
 
-def read_load(text: str, place: Place) -> Load | Unreadable:
+def read_load(text: str, place: Place) -> LoadMetrics | ParseError:
     """Parse JSON text."""
     try:
-        return _load(Part.of_text(text, place))
-    except Misread as problem:
-        return problem.unreadable
+        return _load_from_part(Part.parse_json(text, place))
+    except ParseFailure as problem:
+        return problem.error
 
 
-def _load(part: Part) -> Load:
-    """Parse the fields of a load. Raises `Misread`."""
+def _load_from_part(part: Part) -> LoadMetrics:
+    """Parse the fields of a load. Raises `ParseFailure`."""
     part.mapping()
-    load1 = _finite(part["load1"])
-    load5 = _finite(part["load5"]) if part["load5"].there else load1
+    load1 = _finite_number(part["load1"])
+    load5 = _finite_number(part["load5"]) if part["load5"].is_present else load1
     used, cached = part["memoryUsed"], part["memoryCached"]
     system = SystemMetrics(
-        load1, load5, float(used.units()) if used.there else 0.0, float(cached.units()) if cached.there else 0.0
+        load1,
+        load5,
+        float(used.units()) if used.is_present else 0.0,
+        float(cached.units()) if cached.is_present else 0.0,
     )
     pages = part["workingSetPages"]
-    cache = CacheMetrics(tuple(map(_finite, pages.items()[:MOST_WINDOWS]))) if pages.there else None
-    return Load(system, cache)
+    cache = CacheMetrics(tuple(map(_finite_number, pages.items()[:MAX_WINDOWS]))) if pages.is_present else None
+    return LoadMetrics(system, cache)
 
 
-def _finite(part: Part) -> float:
-    """Return a valid number. Raises `Misread`."""
+def _finite_number(part: Part) -> float:
+    """Return a valid number. Raises `ParseFailure`."""
     value = part.value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not _usable(value):
-        raise part.misread("a number from 0 to 2^60")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_usable(value):
+        raise part.failure("a number from 0 to 2^60")
     return float(value)
 
 
-def _usable(value: float) -> bool:
+def _is_usable(value: float) -> bool:
     """Return whether the value is valid. Handles integers too large for a float, and NaN."""
-    return 0 <= value <= MOST
+    return 0 <= value <= MAX_VALUE
 
 
 def _number(text: str) -> float | None:

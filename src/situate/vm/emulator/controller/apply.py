@@ -13,27 +13,27 @@ from situate.objects.kinds.events import ObjectReference
 from situate.runtime.leadership.actuator import Actuator
 from situate.vm.api.well_known import API_VERSION
 from situate.vm.emulator import Create, Delete, Note, Patch, Write
-from situate.vm.emulator.controller.informers import RESOURCES, Watched
+from situate.vm.emulator.controller.informers import RESOURCES, EmulatorInformers
 
 FIELD_MANAGER: Final = "situate-vm-machines"
 FAILED_CREATE: Final = "FailedCreate"
 """Reason of the Event on a VM or migration whose Pod the server refuses."""
-Record = Callable[[ObjectReference, str, str, str], Any]
+RecordEvent = Callable[[ObjectReference, str, str, str], Any]
 """`EventRecorder.record`: object, type, reason, message."""
 
 
-class Performing:
+class EmulatorApplier:
     """Writer of one process. Its async methods raise the client's errors, or an error if it does not lead."""
 
-    def __init__(self, client: Client, watched: Watched, actuator: Actuator, record: Record) -> None:
+    def __init__(self, client: Client, watched: EmulatorInformers, actuator: Actuator, record: RecordEvent) -> None:
         self._client = client
-        self._watched = watched
+        self._informers = watched
         self._actuator = actuator
         self._record = record
 
-    async def perform(self, write: Write) -> None:
+    async def apply(self, write: Write) -> None:
         """Send a write. AlreadyExists and NotFound count as success; the watch causes the next reconciliation."""
-        resource, learn = RESOURCES[write.kind], self._watched.reflectors[write.kind].learn
+        resource, learn = RESOURCES[write.kind], self._informers.reflectors[write.kind].learn
         try:
             match write:
                 case Create():
@@ -61,9 +61,9 @@ class Performing:
             if isinstance(write, Create) and write.note is not None:
                 self._record(_reference(write.note), WARNING, FAILED_CREATE, str(refused))
             raise
-        self._tell(write.note)
+        self._record_event(write.note)
 
-    def _tell(self, note: Note | None) -> None:
+    def _record_event(self, note: Note | None) -> None:
         if note is not None:
             self._record(_reference(note), WARNING if note.warning else NORMAL, note.reason, note.message)
 

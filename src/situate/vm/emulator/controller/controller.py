@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from situate.kube.client import Client
-from situate.kube.election.election import Candidacy, ElectionNews, Elector, Leadership
+from situate.kube.election.election import Candidacy, ElectionEvent, Elector, Leadership
 from situate.kube.election.lease_record import LeaseName
 from situate.kube.errors import KubeError
 from situate.kube.queries.discovery import discover
@@ -24,9 +24,9 @@ from situate.runtime.leadership.actuator import Actuator
 from situate.runtime.reconcile.outcomes import DONE, Result, Retriable
 from situate.runtime.reconcile.reconciler import Reconciler
 from situate.runtime.reconcile.workqueue import WorkQueue
-from situate.vm.emulator import Key, Kind, Settings, look
-from situate.vm.emulator.controller.apply import Performing, Record
-from situate.vm.emulator.controller.informers import RESOURCES, Watched
+from situate.vm.emulator import Key, Kind, Settings, reconcile_object
+from situate.vm.emulator.controller.apply import EmulatorApplier, RecordEvent
+from situate.vm.emulator.controller.informers import RESOURCES, EmulatorInformers
 
 LEASE: Final = "situate-vm-machines"
 _WORKERS: Final = 8
@@ -51,12 +51,12 @@ class MachinesController:
         candidacy: Candidacy,
         settings: Settings,
         *,
-        record: Record,
+        record: RecordEvent,
         wall: Callable[[], datetime],
         rng: random.Random,
         namespace: str | None = None,
         election_client: Client | None = None,
-        observe_election: Callable[[ElectionNews], None] = lambda _: None,
+        observe_election: Callable[[ElectionEvent], None] = lambda _: None,
     ) -> None:
         """`namespace`: of VMs, None: all. `election_client`: a client with its own rate limit."""
         self._client = client
@@ -66,11 +66,13 @@ class MachinesController:
         self._leadership: Leadership | None = None
         self._problem: str | None = "the API server has not been checked for VirtualMachines yet"
         self._stopping = asyncio.Event()
-        self.watched = Watched(client, rng, namespace)
+        self.informers = EmulatorInformers(client, rng, namespace)
         self.queue: WorkQueue[Key] = WorkQueue(rng=rng, backoff=_RETRY)
-        self._actuator = Actuator(self._may_write)
-        self._performing = Performing(client.guarded(self._may_write), self.watched, self._actuator, record)
-        self.watched.on_change(self._changed)
+        self._actuator = Actuator(self._require_leadership)
+        self._applier = EmulatorApplier(
+            client.with_write_check(self._require_leadership), self.informers, self._actuator, record
+        )
+        self.informers.on_change(self._enqueue)
         self.elector = Elector(
             election_client or client,
             LeaseName(candidacy.namespace, LEASE),
@@ -85,10 +87,10 @@ class MachinesController:
 
     async def run(self) -> None:
         """Wait for the definitions, then watch and take part in the election. Raises internal errors."""
-        if not await self._defined():
+        if not await self._wait_for_definitions():
             return
         async with asyncio.TaskGroup() as group:
-            reflectors = self.watched.reflectors.values()
+            reflectors = self.informers.reflectors.values()
             watches = [group.create_task(each.run(), name=each.name) for each in reflectors]
             await group.create_task(self.elector.run(), name=self.elector.name)
             for watch in watches:
@@ -101,23 +103,23 @@ class MachinesController:
 
     def not_ready(self) -> str | None:
         """Return why it is not ready. A standby with complete lists is ready."""
-        return self._problem or self.watched.not_ready()
+        return self._problem or self.informers.not_ready()
 
     async def reconcile(self, key: Key) -> Result:
         """Reconcile one object, and send its write."""
         now = self._wall().timestamp()
-        looked = look(self.watched, key, now, self._settings)
+        looked = reconcile_object(self.informers, key, now, self._settings)
         if looked.write is not None:
-            await self._performing.perform(looked.write)
-        if looked.again_at is None:
+            await self._applier.apply(looked.write)
+        if looked.requeue_at is None:
             return DONE
-        return Result(requeue_after=max(0.0, looked.again_at - self._wall().timestamp()))
+        return Result(requeue_after=max(0.0, looked.requeue_at - self._wall().timestamp()))
 
-    async def _defined(self) -> bool:
+    async def _wait_for_definitions(self) -> bool:
         """Wait until the server serves both kinds. False: it was stopped before."""
         failures = 0
         while not self._stopping.is_set():
-            problem = await self._missing()
+            problem = await self._missing_definition()
             if problem is None:
                 self._problem = None
                 return True
@@ -132,7 +134,7 @@ class MachinesController:
                 continue
         return False
 
-    async def _missing(self) -> str | None:
+    async def _missing_definition(self) -> str | None:
         for kind in (Kind.MACHINE, Kind.MIGRATION):
             resource = RESOURCES[kind]
             try:
@@ -150,28 +152,28 @@ class MachinesController:
         """Run one term. Nothing is written before everything has been listed again."""
         self._leadership = leadership
         try:
-            await self._listed()
-            for key in self.watched.everything():
+            await self._relist()
+            for key in self.informers.all_keys():
                 self.queue.add(key)
             await Reconciler(self.name, self.queue, self.reconcile, workers=_WORKERS).run()
         finally:
-            await self._actuator.finish()
+            await self._actuator.wait_answers()
             self._leadership = None
 
-    async def _listed(self) -> None:
-        await self.watched.wait_synced()
+    async def _relist(self) -> None:
+        await self.informers.wait_synced()
         while True:
             try:
-                return await self.watched.relist()
+                return await self.informers.relist()
             except KubeError as problem:
                 self._log.warning("initial list failed, retrying", error=str(problem))
             await asyncio.sleep(_PROMOTION_RETRY_S)
 
-    def _changed(self, key: Key) -> None:
+    def _enqueue(self, key: Key) -> None:
         if self._leadership is not None:
             self.queue.add(key)
 
-    def _may_write(self) -> None:
+    def _require_leadership(self) -> None:
         """Raise unless this process leads now, by its own clock."""
-        if self._leadership is None or not self._leadership.valid_now():
+        if self._leadership is None or not self._leadership.is_valid():
             raise NotLeading(f"{self.name}: another process may be the leader now, so nothing is written", after_s=1.0)

@@ -13,7 +13,7 @@ from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType, unstructured
 from situate.vm.api.well_known import NAME_LABEL
 from situate.vm.backends.neonvm import MACHINES, MIGRATIONS
-from situate.vm.emulator import Key, Kind, concerned
+from situate.vm.emulator import Key, Kind, affected_keys
 from situate.vm.emulator.decision import Obj
 
 RESOURCES: Final[dict[Kind, ResourceType[Unstructured]]] = {
@@ -21,11 +21,11 @@ RESOURCES: Final[dict[Kind, ResourceType[Unstructured]]] = {
     Kind.MIGRATION: MIGRATIONS,
     Kind.POD: unstructured("", "v1", "Pod", Kind.POD.value),
 }
-_OF_MACHINE: Final = "machine"
+_MACHINE_INDEX: Final = "machine"
 """Index of migrations and Pods: namespace and name of their VM."""
 
 
-class Watched:
+class EmulatorInformers:
     """Reflectors and their stores, as `Objects`. They follow the server whether or not this process leads."""
 
     def __init__(self, client: Client, rng: random.Random, namespace: str | None) -> None:
@@ -34,20 +34,20 @@ class Watched:
             store: Store[Unstructured] = Store(resource.group_resource)
             # all Pods: one without its label would seem to be gone, and a second one would be created
             self.reflectors[kind] = Reflector(client, resource, store, rng=rng, namespace=namespace)
-        self.reflectors[Kind.MIGRATION].store.add_index(_OF_MACHINE, _moved_machine)
-        self.reflectors[Kind.POD].store.add_index(_OF_MACHINE, _machine_of_pod)
+        self.reflectors[Kind.MIGRATION].store.add_index(_MACHINE_INDEX, _machine_of_migration)
+        self.reflectors[Kind.POD].store.add_index(_MACHINE_INDEX, _machine_of_pod)
 
     def get(self, kind: Kind, namespace: str, name: str) -> Obj | None:
         found = self.reflectors[kind].store.get(name, namespace)
         return None if found is None else found.content
 
     def migrations_of(self, namespace: str, machine: str) -> Iterator[Obj]:
-        return self._of(Kind.MIGRATION, namespace, machine)
+        return self._objects_of(Kind.MIGRATION, namespace, machine)
 
     def pods_of(self, namespace: str, machine: str) -> Iterator[Obj]:
-        return self._of(Kind.POD, namespace, machine)
+        return self._objects_of(Kind.POD, namespace, machine)
 
-    def everything(self) -> Iterator[Key]:
+    def all_keys(self) -> Iterator[Key]:
         """Yield the keys of all VMs and migrations."""
         for kind in (Kind.MACHINE, Kind.MIGRATION):
             for each in self.reflectors[kind].store.list():
@@ -75,8 +75,8 @@ class Watched:
         problems = (reflector.not_ready() for reflector in self.reflectors.values())
         return next((problem for problem in problems if problem is not None), None)
 
-    def _of(self, kind: Kind, namespace: str, machine: str) -> Iterator[Obj]:
-        for each in self.reflectors[kind].store.by_index(_OF_MACHINE, (namespace, machine)):
+    def _objects_of(self, kind: Kind, namespace: str, machine: str) -> Iterator[Obj]:
+        for each in self.reflectors[kind].store.by_index(_MACHINE_INDEX, (namespace, machine)):
             yield each.content
 
     def _handler(
@@ -85,13 +85,13 @@ class Watched:
         def changed(old: Unstructured | None, new: Unstructured | None) -> None:
             for each in (new, old):
                 if each is not None and (each is new or new is None or each.metadata.labels != new.metadata.labels):
-                    for key in concerned(self, kind, each.content):
+                    for key in affected_keys(self, kind, each.content):
                         tell(key)
 
         return changed
 
 
-def _moved_machine(migration: Unstructured) -> tuple[tuple[str, str], ...]:
+def _machine_of_migration(migration: Unstructured) -> tuple[tuple[str, str], ...]:
     spec: Any = migration.content.get("spec") or {}
     return ((migration.metadata.namespace, str(spec.get("vmName") or "")),)
 

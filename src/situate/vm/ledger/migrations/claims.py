@@ -8,26 +8,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from situate.vm.ledger.migrations.completion import close, move_for
+from situate.vm.ledger.migrations.completion import close_claim, migration_of_claim
 from situate.vm.ledger.transaction import Draft
 from situate.vm.model.actions import ShrinkClaim
-from situate.vm.model.migrations import BeneficiaryKind, Claim, ClaimState, Outcome, Stage
+from situate.vm.model.migrations import BeneficiaryKind, Claim, ClaimOutcome, ClaimState, Stage
 from situate.vm.model.pods_and_nodes import Pod
 from situate.vm.model.resource_amounts import Amounts, total
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 
 _ADVANCEMENT = (Stage.PLANNED, Stage.STARTING, Stage.COPYING, Stage.DONE)
 
 
-def on_node(state: State, node: str) -> list[Claim]:
+def claims_on_node(state: LedgerState, node: str) -> list[Claim]:
     return [claim for claim in state.claims.values() if claim.node == node]
 
 
-def of_beneficiary(state: State, uid: str) -> list[Claim]:
+def claims_of_beneficiary(state: LedgerState, uid: str) -> list[Claim]:
     return [claim for claim in state.claims.values() if claim.beneficiary.ref.uid == uid]
 
 
-def freed(draft: Draft, source: str, left: Amounts) -> None:
+def mark_freed(draft: Draft, source: str, left: Amounts) -> None:
     """Mark the claims of a source as freed: it is gone or ended with all its containers.
 
     `left` is the amount that the source had on its node. The part beyond the claim is held while the claim is open
@@ -36,26 +36,26 @@ def freed(draft: Draft, source: str, left: Amounts) -> None:
     for claim in [each for each in draft.state.claims.values() if each.source_uid == source]:
         if claim.beneficiary.kind is BeneficiaryKind.TARGET:
             # the reservation that the claim was made for already counts as incoming
-            close(draft, claim, Outcome.GRANTED)
+            close_claim(draft, claim, ClaimOutcome.GRANTED)
         else:
-            draft.put_claim(replace(claim, state=ClaimState.FREED, surplus=(left - claim.amount).positive()))
-        draft.stir(claim.node)
+            draft.put_claim(replace(claim, state=ClaimState.FREED, surplus=(left - claim.amount).positive_part()))
+        draft.mark_changed(claim.node)
 
 
-def shrink(draft: Draft, node: str) -> None:
+def shrink_claims(draft: Draft, node: str) -> None:
     """Reduce claims before capacity is granted.
 
     No claim is larger than the amount of its source (B5), nor than the need of its beneficiary (B7, B20).
     """
     _end_links(draft, node)
-    for claim in on_node(draft.state, node):
+    for claim in claims_on_node(draft.state, node):
         if claim.state is ClaimState.FREED or claim.id not in draft.state.claims:
             continue
         source = draft.state.nodes[node].pods.get(claim.source_uid)
         if source is not None:
-            _reduce(draft, claim, claim.amount.least(source.counted(source.reserved)))
-    for uid in dict.fromkeys(claim.beneficiary.ref.uid for claim in on_node(draft.state, node)):
-        _cap(draft, node, uid)
+            _reduce(draft, claim, claim.amount.minimum(source.counted_amount(source.reserved)))
+    for uid in dict.fromkeys(claim.beneficiary.ref.uid for claim in claims_on_node(draft.state, node)):
+        _cap_to_need(draft, node, uid)
 
 
 def _end_links(draft: Draft, node: str) -> None:
@@ -64,28 +64,28 @@ def _end_links(draft: Draft, node: str) -> None:
     A new leader may not know the next migration of a chain. It plans with the capacity that becomes free (B43), and its
     new plan for the same VM may choose another node.
     """
-    for claim in on_node(draft.state, node):
+    for claim in claims_on_node(draft.state, node):
         next_move = str(claim.beneficiary.ref)
-        if claim.beneficiary.kind is BeneficiaryKind.TARGET and draft.dropped.get(next_move) == node:
-            close(draft, claim, Outcome.WITHDRAWN)
+        if claim.beneficiary.kind is BeneficiaryKind.TARGET and draft.dropped_targets.get(next_move) == node:
+            close_claim(draft, claim, ClaimOutcome.WITHDRAWN)
 
 
-def _cap(draft: Draft, node: str, uid: str) -> None:
+def _cap_to_need(draft: Draft, node: str, uid: str) -> None:
     """Reduce the claims of one beneficiary to its need.
 
     Freed claims count first, then those of the migrations that are furthest on. The rest is not needed any more.
     """
     state = draft.state
-    claims = [each for each in of_beneficiary(state, uid) if each.beneficiary.kind is not BeneficiaryKind.TARGET]
+    claims = [each for each in claims_of_beneficiary(state, uid) if each.beneficiary.kind is not BeneficiaryKind.TARGET]
     left = state.need(uid) if state.where.get(uid) == node else Amounts.zero(state.resources)
     for claim in sorted(claims, key=lambda each: _advancement(state, each), reverse=True):
-        kept = claim.amount.least(left) if claim.node == node else Amounts.zero(state.resources)
+        kept = claim.amount.minimum(left) if claim.node == node else Amounts.zero(state.resources)
         left = left - kept
         _reduce(draft, claim, kept)
 
 
-def _advancement(state: State, claim: Claim) -> tuple[bool, int]:
-    move = move_for(state, claim.id)
+def _advancement(state: LedgerState, claim: Claim) -> tuple[bool, int]:
+    move = migration_of_claim(state, claim.id)
     stage = -1 if move is None or move.stage not in _ADVANCEMENT else _ADVANCEMENT.index(move.stage)
     return claim.state is ClaimState.FREED, stage
 
@@ -96,89 +96,93 @@ def _reduce(draft: Draft, claim: Claim, amount: Amounts) -> None:
     smaller = replace(claim, amount=amount)
     if amount:
         draft.put_claim(smaller)
-        _write(draft, smaller)
+        _write_claim(draft, smaller)
     else:
         beneficiary = claim.beneficiary.ref.uid
-        used = claim.state is ClaimState.FREED and (draft.used(beneficiary, claim.id) or _booked(draft.state, claim))
-        used = used or _resized(draft.state.pod(beneficiary))
-        close(draft, claim, Outcome.GRANTED if used else Outcome.WITHDRAWN)
+        used = claim.state is ClaimState.FREED and (
+            draft.is_claim_used(beneficiary, claim.id) or _is_reserved(draft.state, claim)
+        )
+        used = used or _is_resized(draft.state.pod(beneficiary))
+        close_claim(draft, claim, ClaimOutcome.GRANTED if used else ClaimOutcome.WITHDRAWN)
 
 
-def _write(draft: Draft, claim: Claim) -> None:
-    move = move_for(draft.state, claim.id)
-    if move is not None and (move.asked_at is not None or move.uid):
-        draft.do(ShrinkClaim(claim, move.name, move.machine, move.uid))
+def _write_claim(draft: Draft, claim: Claim) -> None:
+    move = migration_of_claim(draft.state, claim.id)
+    if move is not None and (move.requested_at is not None or move.uid):
+        draft.add_action(ShrinkClaim(claim, move.name, move.machine, move.uid))
 
 
-def end_spent(draft: Draft, node: str) -> None:
+def end_spent_claims(draft: Draft, node: str) -> None:
     """End freed claims after grants, if their beneficiary cannot use them. The capacity is then free.
 
     A claim stays open while another migration frees capacity for the same beneficiary, because several parts may add up
     to a unit. It also stays open while the beneficiary migrates and must not grow.
     """
-    for claim in on_node(draft.state, node):
+    for claim in claims_on_node(draft.state, node):
         if claim.state is not ClaimState.FREED:
             continue
         pod = draft.state.pod(claim.beneficiary.ref.uid)
-        more = [each for each in of_beneficiary(draft.state, claim.beneficiary.ref.uid) if each.node == node]
+        more = [each for each in claims_of_beneficiary(draft.state, claim.beneficiary.ref.uid) if each.node == node]
         if pod is None or draft.state.where.get(pod.uid) != node:
-            close(draft, claim, Outcome.WITHDRAWN)
+            close_claim(draft, claim, ClaimOutcome.WITHDRAWN)
         elif not claim.amount:
-            close(draft, claim, Outcome.GRANTED)
-        elif not draft.moves(pod) and all(each.state is ClaimState.FREED for each in more):
-            close(draft, claim, Outcome.PARTIAL)
+            close_claim(draft, claim, ClaimOutcome.GRANTED)
+        elif not draft.is_migrating(pod) and all(each.state is ClaimState.FREED for each in more):
+            close_claim(draft, claim, ClaimOutcome.PARTIAL)
 
 
 def mark_broken(draft: Draft, node: str) -> None:
     """Mark claims as broken if the node shrank or a fact that the scheduler cannot refuse took their capacity."""
     state = draft.state
-    claims = _to_be_granted(state, node)
+    claims = _claims_to_grant(state, node)
     if not claims:
         return
-    room = room_to_come(state, node) + total((claim.amount for claim in claims), state.resources)
+    room = capacity_after_departures(state, node) + total((claim.amount for claim in claims), state.resources)
     for claim in sorted(claims, key=lambda each: (_advancement(state, each), each.id), reverse=True):
-        there = room.positive().least(claim.amount)
+        there = room.positive_part().minimum(claim.amount)
         if there != claim.amount:
-            _break(draft, claim, there)
+            _break_claim(draft, claim, there)
         room = room - there
 
 
-def room_to_come(state: State, node: str) -> Amounts:
+def capacity_after_departures(state: LedgerState, node: str) -> Amounts:
     """Return the free and unclaimed amount after all sources of claims have left.
 
     Negative if the node is overcommitted. Sources that free capacity for the next migration of a chain count as gone:
     its reservation counts already.
     """
     entry = state.nodes[node]
-    leaving = (entry.pods[each.source_uid] for each in on_node(state, node) if each.source_uid in entry.pods)
-    leave = total((pod.counted(pod.reserved) for pod in leaving), state.resources)
-    claimed = total((claim.amount for claim in _to_be_granted(state, node)), state.resources)
-    return entry.total - entry.reserved - state.incoming(node, "") + leave - claimed
+    leaving = (entry.pods[each.source_uid] for each in claims_on_node(state, node) if each.source_uid in entry.pods)
+    leave = total((pod.counted_amount(pod.reserved) for pod in leaving), state.resources)
+    claimed = total((claim.amount for claim in _claims_to_grant(state, node)), state.resources)
+    return entry.total - entry.reserved - state.incoming_amount(node, "") + leave - claimed
 
 
-def _to_be_granted(state: State, node: str) -> list[Claim]:
+def _claims_to_grant(state: LedgerState, node: str) -> list[Claim]:
     """Return the claims whose amount no beneficiary has in the ledger yet."""
-    claims = [each for each in on_node(state, node) if each.beneficiary.kind is not BeneficiaryKind.TARGET]
-    return [each for each in claims if not _booked(state, each)]
+    claims = [each for each in claims_on_node(state, node) if each.beneficiary.kind is not BeneficiaryKind.TARGET]
+    return [each for each in claims if not _is_reserved(state, each)]
 
 
-def _booked(state: State, claim: Claim) -> bool:
+def _is_reserved(state: LedgerState, claim: Claim) -> bool:
     """Return whether the claimed amount already counts for its beneficiary: its resize is written."""
     pod = state.pod(claim.beneficiary.ref.uid)
-    return pod is not None and (pod.deferred or _resized(pod))
+    return pod is not None and (pod.deferred or _is_resized(pod))
 
 
-def _resized(pod: Pod | None) -> bool:
+def _is_resized(pod: Pod | None) -> bool:
     """Return whether the Pod's spec has its whole requested size.
 
     A kubelet before 1.34 does not report a resize that it has not evaluated yet.
     """
-    return pod is not None and pod.resize is not None and pod.resize.done and pod.wish.within(pod.reserved)
+    return (
+        pod is not None and pod.resize is not None and pod.resize.done and pod.limited_request.fits_within(pod.reserved)
+    )
 
 
-def _break(draft: Draft, claim: Claim, there: Amounts) -> None:
+def _break_claim(draft: Draft, claim: Claim, there: Amounts) -> None:
     broken = replace(claim, amount=there, broken=True)
-    draft.tell(
+    draft.notify(
         claim.beneficiary.ref,
         "ClaimBroken",
         f"Another Pod took part of the capacity that was reserved for this request on node {claim.node}",
@@ -188,6 +192,6 @@ def _break(draft: Draft, claim: Claim, there: Amounts) -> None:
     )
     if there:
         draft.put_claim(broken)
-        _write(draft, broken)
+        _write_claim(draft, broken)
     else:
-        close(draft, broken, Outcome.FAILED)
+        close_claim(draft, broken, ClaimOutcome.FAILED)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from situate.vm.ledger.grants import early_pod_resize
-from situate.vm.ledger.transaction import SHOWN_AFTER_S, Draft
+from situate.vm.ledger.transaction import REPEAT_AFTER_S, Draft
 from situate.vm.model.actions import HandOver
 from situate.vm.model.migrations import Move, Stage
 
@@ -22,7 +22,7 @@ def hand_over(draft: Draft, move: Move, *, at_once: bool = False) -> None:
     claim, source = draft.state.claims.get(move.claim), draft.state.pod(move.source.uid)
     if move.stage is not Stage.DONE or claim is None or source is None:
         return
-    if not at_once and early_pod_resize.begun(draft, move):
+    if not at_once and early_pod_resize.start_early_resize(draft, move):
         return
-    draft.put_move(replace(move, retry_at=draft.now + SHOWN_AFTER_S))
-    draft.do(HandOver(move.name, move.machine, move.uid, source.ref, claim.beneficiary.ref, claim.amount))
+    draft.put_move(replace(move, retry_at=draft.now + REPEAT_AFTER_S))
+    draft.add_action(HandOver(move.name, move.machine, move.uid, source.ref, claim.beneficiary.ref, claim.amount))

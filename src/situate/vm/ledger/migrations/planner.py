@@ -8,14 +8,14 @@ from typing import TypeAlias
 
 from situate.vm.model.migrations import Move
 from situate.vm.model.policy import Rules
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 from situate.vm.planning import drain as draining
 from situate.vm.planning import node_relief, plan_for_pod, retarget
 from situate.vm.planning.plan import Plan
 from situate.vm.planning.rules import concurrency
-from situate.vm.planning.targets import Fits, anywhere
+from situate.vm.planning.targets import Fits, accept_any_node
 
-Planning: TypeAlias = Callable[[State, str, float, Rules], Plan]
+PlanFunction: TypeAlias = Callable[[LedgerState, str, float, Rules], Plan]
 """A function of state, subject (Pod UID or node name), time and rules."""
 
 
@@ -26,15 +26,15 @@ class Planner:
     If the plugins of a scheduler filter the targets (B12), the functions are bound to these filters.
     """
 
-    plan: Planning = plan_for_pod.plan
+    plan: PlanFunction = plan_for_pod.plan
     """Plan for a Pod that is short."""
-    relief: Planning = node_relief.relief
+    relief: PlanFunction = node_relief.plan_relief
     """Plan for a node over its watermark (B24)."""
-    drain: Planning = draining.drain
+    drain: PlanFunction = draining.plan_drain
     """Plan for a node that should become empty (B46)."""
-    ready: Callable[[State, Rules], Iterable[Move]] = concurrency.ready
+    startable_migrations: Callable[[LedgerState, Rules], Iterable[Move]] = concurrency.startable_migrations
     """Select the waiting migrations that may start now (B26)."""
-    another_target: Callable[[State, Move, float, Rules], str] = retarget.another_target
+    another_target: Callable[[LedgerState, Move, float, Rules], str] = retarget.another_target
     """Choose a new target for a migration whose target is lost or refuses it. Empty: there is none (B14)."""
-    fits: Fits = anywhere
+    fits: Fits = accept_any_node
     """Return whether a node would accept another Pod like that of a VM: the filters of the functions above."""

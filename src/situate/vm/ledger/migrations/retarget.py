@@ -9,25 +9,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from situate.vm.ledger.migrations.completion import fail, remember_failure
-from situate.vm.ledger.transaction import SHOWN_AFTER_S, Draft
+from situate.vm.ledger.migrations.completion import fail_migration, remember_failure
+from situate.vm.ledger.transaction import REPEAT_AFTER_S, Draft
 from situate.vm.model.actions import Retarget
 from situate.vm.model.events import TargetRefused
 from situate.vm.model.migrations import Move, Stage
 
 
-def target_refused(draft: Draft, event: TargetRefused) -> None:
+def record_target_refusal(draft: Draft, event: TargetRefused) -> None:
     move = draft.state.moves.get(event.move)
     if move is not None and move.target_node == event.node:
-        refuse(draft, move, event.reason)
+        refuse_target(draft, move, event.reason)
 
 
-def refuse(draft: Draft, move: Move, why: str) -> bool:
+def refuse_target(draft: Draft, move: Move, why: str) -> bool:
     """Record a refusal and return whether the migration waits for a new target now.
 
     A migration whose target Pod has a node does not wait, nor does one without a target.
     """
-    is_being_made = move.stage is Stage.PLANNED and move.asked_at is not None
+    is_being_made = move.stage is Stage.PLANNED and move.requested_at is not None
     if not move.target_node or not (is_being_made or move.waits_for_its_target):
         return False
     if not move.refused:
@@ -35,28 +35,28 @@ def refuse(draft: Draft, move: Move, why: str) -> bool:
     return True
 
 
-def review(draft: Draft, node: str) -> None:
+def review_targets(draft: Draft, node: str) -> None:
     """Refuse the node as a target if it is cordoned or not ready."""
     if not draft.state.nodes[node].schedulable:
-        for move in list(draft.state.arriving(node)):
-            refuse(draft, move, f"node {node} is cordoned or not ready")
+        for move in list(draft.state.arriving_migrations(node)):
+            refuse_target(draft, move, f"node {node} is cordoned or not ready")
 
 
-def choose(draft: Draft, move: Move, why: str) -> None:
+def choose_target(draft: Draft, move: Move, why: str) -> None:
     """Choose the best other node. If there is none, or this was the second choice already, the migration fails."""
     final = move.pinned or move.choices > 1
     target = "" if final else draft.planner.another_target(draft.state, move, draft.now, draft.rules)
     if not target:
-        fail(draft, move, why)
+        fail_migration(draft, move, why)
         return
     remember_failure(draft, move)
-    draft.stir(move.target_node)
-    draft.stir(target)
+    draft.mark_changed(move.target_node)
+    draft.mark_changed(target)
     # to the microsecond, as it is written
     at = round(draft.now, 6)
     after = replace(move, target_node=target, choices=move.choices + 1, rechosen_at=at, refused="")
-    write(draft, after)
-    draft.tell(
+    write_target(draft, after)
+    draft.notify(
         move.machine,
         "TargetRechosen",
         f"The VM migrates to node {target} instead of {move.target_node}: {why}",
@@ -65,8 +65,8 @@ def choose(draft: Draft, move: Move, why: str) -> None:
     )
 
 
-def write(draft: Draft, move: Move) -> None:
+def write_target(draft: Draft, move: Move) -> None:
     """Write the new target to the migration object, the first time and on retries. A new leader reads it there."""
     assert move.rechosen_at is not None, f"{move.key} still has its first target"
-    draft.put_move(replace(move, retry_at=draft.now + SHOWN_AFTER_S))
-    draft.do(Retarget(move.name, move.machine, move.uid, move.target_node, move.rechosen_at))
+    draft.put_move(replace(move, retry_at=draft.now + REPEAT_AFTER_S))
+    draft.add_action(Retarget(move.name, move.machine, move.uid, move.target_node, move.rechosen_at))

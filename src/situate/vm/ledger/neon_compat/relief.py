@@ -13,16 +13,16 @@ from situate.vm.model.resource_amounts import Amounts
 
 
 @dataclass(frozen=True, slots=True)
-class Relief:
-    wishes: tuple[str, ...]
+class ReliefSelection:
+    selected_pods: tuple[str, ...]
     """UIDs of the Pods to migrate, in the order of selection."""
-    too_big: tuple[str, ...]
+    skipped_pods: tuple[str, ...]
     """Candidates that were skipped, because their reserved amount exceeds the watermark."""
     enough: bool
     """Whether the node is under its watermark once they have left."""
 
 
-def relief(node: Node, wished: Collection[str] = ()) -> Relief:
+def select_relief(node: Node, wished: Collection[str] = ()) -> ReliefSelection:
     """Select the oldest VMs until the node has no excess. Ties go by UID.
 
     `wished` holds the UIDs with a migration that is decided and not started. They count as migrating.
@@ -31,7 +31,7 @@ def relief(node: Node, wished: Collection[str] = ()) -> Relief:
     for uid in wished:
         pod = node.pods.get(uid)
         if pod is not None and not pod.migrating:
-            leaving += pod.counted(pod.reserved)
+            leaving += pod.counted_amount(pod.reserved)
     wishes: list[str] = []
     too_big: list[str] = []
     for pod in sorted(node.pods.values(), key=lambda each: (each.created_at, each.uid)):
@@ -43,13 +43,13 @@ def relief(node: Node, wished: Collection[str] = ()) -> Relief:
             too_big.append(pod.uid)
             continue
         wishes.append(pod.uid)
-        leaving += pod.counted(pod.reserved)
-    return Relief(tuple(wishes), tuple(too_big), not excess(node, leaving))
+        leaving += pod.counted_amount(pod.reserved)
+    return ReliefSelection(tuple(wishes), tuple(too_big), not excess(node, leaving))
 
 
 def excess(node: Node, leaving: Amounts) -> Amounts:
     """Return max(0, Reserved - Migrating - Watermark), where `leaving` is the migrating amount."""
-    return (node.reserved - leaving - node.watermark).positive()
+    return (node.reserved - leaving - node.watermark).positive_part()
 
 
 def _may_move(pod: Pod) -> bool:

@@ -10,64 +10,64 @@ from dataclasses import replace
 
 from situate.vm.api.well_known import MIGRATION_PREFIX
 from situate.vm.ledger.grants import wait_queue
-from situate.vm.ledger.grants.arithmetic import booking
-from situate.vm.ledger.neon_compat.relief import relief
+from situate.vm.ledger.grants.arithmetic import separate_reservation
+from situate.vm.ledger.neon_compat.relief import select_relief
 from situate.vm.ledger.transaction import Draft
 from situate.vm.model.actions import StartMove
-from situate.vm.model.events import Asked
+from situate.vm.model.events import ResourcesRequested
 from situate.vm.model.migrations import Move, Stage
 from situate.vm.model.pods_and_nodes import Pod
 
 
-def asked(draft: Draft, event: Asked) -> None:
+def record_request(draft: Draft, event: ResourcesRequested) -> None:
     """Record a request as if the Pod already showed it. The agent's `last_permit` is trusted."""
     pod = draft.state.pod(event.uid)
     if pod is None:
         return
     held = pod.reserved if event.last_permit is None else event.last_permit
-    draft.book(replace(pod, reserved=held, requested=event.requested, factor=event.unit), draft.state.where[pod.uid])
-    look_at_pod(draft, pod.uid)
-    draft.stir(draft.state.where[pod.uid])
+    draft.reserve(replace(pod, reserved=held, requested=event.requested, factor=event.unit), draft.state.where[pod.uid])
+    evaluate_pod(draft, pod.uid)
+    draft.mark_changed(draft.state.where[pod.uid])
 
 
-def look_at_pod(draft: Draft, uid: str) -> None:
+def evaluate_pod(draft: Draft, uid: str) -> None:
     """Run the resource step: a grant counts at once, a decrease only when the Pod shows it."""
     pod = draft.state.pod(uid)
     if not draft.state.started or pod is None or pod.machine is None or not pod.machine.autoscaled or pod.frozen:
         return
     node = draft.state.nodes[draft.state.where[uid]]
-    after = booking(pod, (node.total - node.reserved).positive())
-    wait_queue.note(draft, pod)
+    after = separate_reservation(pod, (node.total - node.reserved).positive_part())
+    wait_queue.update_waiter(draft, pod)
     if after == pod.reserved and pod.approved:
-        _look_again(draft, pod, draft.now + draft.rules.retry_s)
+        _set_next_evaluation(draft, pod, draft.now + draft.rules.retry_s)
         return
     former = draft.state.writes.get(uid)
     if former is not None and draft.now < former.at + draft.rules.patch_retry_s:
-        wait_queue.must_wait(draft, pod, former.at + draft.rules.patch_retry_s)
+        wait_queue.wait_until(draft, pod, former.at + draft.rules.patch_retry_s)
         return
-    booked = replace(pod, reserved=pod.reserved.most(after))
-    draft.book(booked, node.name)
-    wait_queue.note(draft, booked)
-    _look_again(draft, booked, draft.now + draft.rules.retry_s)
+    booked = replace(pod, reserved=pod.reserved.maximum(after))
+    draft.reserve(booked, node.name)
+    wait_queue.update_waiter(draft, booked)
+    _set_next_evaluation(draft, booked, draft.now + draft.rules.retry_s)
     draft.approve(uid, after)
 
 
-def _look_again(draft: Draft, pod: Pod, at: float) -> None:
+def _set_next_evaluation(draft: Draft, pod: Pod, at: float) -> None:
     """Set the time of the next evaluation, if the request is still unmet."""
     waiter = draft.state.waiters.get(pod.uid)
     if waiter is not None:
-        draft.put_waiter(replace(waiter, look_at=at))
+        draft.put_waiter(replace(waiter, next_attempt_at=at))
 
 
-def due(draft: Draft) -> None:
+def evaluate_due_waiters(draft: Draft) -> None:
     """Evaluate all waiters whose time has come."""
     for waiter in list(draft.state.waiters.values()):
-        if waiter.look_at <= draft.now:
+        if waiter.next_attempt_at <= draft.now:
             draft.drop_waiter(waiter.uid)
-            look_at_pod(draft, waiter.uid)
+            evaluate_pod(draft, waiter.uid)
 
 
-def run(draft: Draft, name: str) -> None:
+def run_node(draft: Draft, name: str) -> None:
     """Request migrations of the oldest VMs of a node over its watermark, and drop those that are no longer possible."""
     node = draft.state.nodes[name]
     wished = {move.source.uid: move for move in draft.state.moves.values() if move.source_node == name and move.alive}
@@ -75,7 +75,7 @@ def run(draft: Draft, name: str) -> None:
         pod = node.pods.get(uid)
         if move.stage is Stage.PLANNED and not move.uid and (pod is None or pod.migrating or not pod.migratable):
             draft.drop_move(move.key)
-    for uid in relief(node, wished).wishes:
+    for uid in select_relief(node, wished).selected_pods:
         pod = node.pods[uid]
         assert pod.machine is not None, "only VMs are migrated"
         move = Move(
@@ -85,10 +85,10 @@ def run(draft: Draft, name: str) -> None:
             source=pod.ref,
             source_node=name,
             target_node="",
-            amount=pod.counted(pod.reserved),
+            amount=pod.counted_amount(pod.reserved),
             created_at=draft.now,
-            asked_at=draft.now,
+            requested_at=draft.now,
         )
         if move.key not in draft.state.moves:
             draft.put_move(move)
-            draft.do(StartMove(move, None))
+            draft.add_action(StartMove(move, None))

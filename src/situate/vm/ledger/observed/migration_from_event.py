@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from situate.vm.ledger.transaction import Draft
-from situate.vm.model.events import MigrationSeen
-from situate.vm.model.migrations import Move, Progress, Stage
+from situate.vm.model.events import MigrationObserved
+from situate.vm.model.migrations import CopyProgress, Move, Stage
 from situate.vm.model.pods_and_nodes import Ref
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.model.state import State
+from situate.vm.model.state import LedgerState
 
 
-def as_seen(draft: Draft, former: Move | None, event: MigrationSeen) -> Move:
+def migration_after_event(draft: Draft, former: Move | None, event: MigrationObserved) -> Move:
     stage = _stage(former, event)
     source = _source(draft.state, former, event)
     pod = draft.state.pod(source.uid)
     machine = event.machine if pod is None or pod.machine is None else pod.machine.ref
-    holds = pod.counted(pod.reserved) if pod is not None else Amounts.zero(draft.state.resources)
-    amount = holds if event.amount is None else holds.most(event.amount)
+    holds = pod.counted_amount(pod.reserved) if pod is not None else Amounts.zero(draft.state.resources)
+    amount = holds if event.amount is None else holds.maximum(event.amount)
     begun = former or Move(
         name=event.name,
         plan=event.plan,
@@ -47,22 +47,22 @@ def as_seen(draft: Draft, former: Move | None, event: MigrationSeen) -> Move:
         amount=begun.amount or amount,
         target_node=begun.target_node or event.target_node,
         progress=_progress(begun, event),
-        tells_progress=event.tells_progress,
+        reports_progress=event.reports_progress,
         pinned=event.pinned,
         copying_at=begun.copying_at or (draft.now if stage is Stage.COPYING else None),
-        asked_at=begun.asked_at if over and stage is begun.stage else None,
-        retry_at=begun.retry_at if stage is begun.stage and not _shows(begun, event, over=over) else None,
+        requested_at=begun.requested_at if over and stage is begun.stage else None,
+        retry_at=begun.retry_at if stage is begun.stage and not _shows_last_change(begun, event, over=over) else None,
     )
 
 
-def _shows(move: Move, event: MigrationSeen, *, over: bool) -> bool:
+def _shows_last_change(move: Move, event: MigrationObserved, *, over: bool) -> bool:
     """Return whether the object shows the change that was requested last."""
     if not over:
         return event.rechosen_at == move.rechosen_at
     return event.deleting or (event.phase.succeeded and event.handover is not None)
 
 
-def _stage(former: Move | None, event: MigrationSeen) -> Stage:
+def _stage(former: Move | None, event: MigrationObserved) -> Stage:
     """Return the stage. A cancelled migration stays in ENDING, unless it succeeded or failed before."""
     if event.phase.succeeded:
         return Stage.DONE
@@ -73,16 +73,16 @@ def _stage(former: Move | None, event: MigrationSeen) -> Stage:
     return Stage.COPYING if event.phase.copying else Stage.STARTING
 
 
-def _source(state: State, former: Move | None, event: MigrationSeen) -> Ref:
+def _source(state: LedgerState, former: Move | None, event: MigrationObserved) -> Ref:
     """Return the source Pod, with its UID once known: the object may have the name only."""
     if former is not None and former.source.uid:
         return former.source
     if event.source is None:
         return Ref(event.machine.namespace, "") if former is None else former.source
-    return event.source if event.source.uid else named(state, event.source)
+    return event.source if event.source.uid else ref_with_uid(state, event.source)
 
 
-def named(state: State, ref: Ref) -> Ref:
+def ref_with_uid(state: LedgerState, ref: Ref) -> Ref:
     """Return the Pod of this name with its UID, or `ref` unchanged if no such Pod is known."""
     for node in state.nodes.values():
         for pod in node.pods.values():
@@ -91,7 +91,7 @@ def named(state: State, ref: Ref) -> Ref:
     return ref
 
 
-def _progress(move: Move, event: MigrationSeen) -> Progress | None:
+def _progress(move: Move, event: MigrationObserved) -> CopyProgress | None:
     """Return the progress. Only a smaller remaining amount counts as progress."""
     if event.progress is None or move.progress is None:
         return event.progress or move.progress

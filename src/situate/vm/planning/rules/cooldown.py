@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from situate.vm.model.pods_and_nodes import Machine
-from situate.vm.model.policy import Calm
-from situate.vm.model.state import Failures, State
+from situate.vm.model.policy import MigrationLimits
+from situate.vm.model.state import LedgerState, MigrationFailures
 
 DAY_S: Final = 24 * 3600.0
-ANYWHERE: Final = ""
+ANY_TARGET: Final = ""
 """In place of a target: the VM itself could not be copied, to any target."""
 
 
@@ -18,7 +18,7 @@ def moves_in_a_day(machine: Machine, now: float) -> int:
     return sum(1 for at in machine.moved_at if at > now - DAY_S)
 
 
-def cools_until(machine: Machine, calm: Calm) -> float:
+def cooldown_end(machine: Machine, calm: MigrationLimits) -> float:
     """Return when its cool-down ends, in seconds of the epoch. Minus infinity: it never migrated.
 
     The first migration of a day starts a cool-down of `cool_down_s`. Each earlier one in the 24 hours before doubles
@@ -31,18 +31,18 @@ def cools_until(machine: Machine, calm: Calm) -> float:
     return last + min(calm.cool_down_s * 2.0 ** min(before, 64), calm.most_cool_down_s)
 
 
-def cools_down(machine: Machine, now: float, calm: Calm) -> bool:
-    return now < cools_until(machine, calm)
+def is_cooling_down(machine: Machine, now: float, calm: MigrationLimits) -> bool:
+    return now < cooldown_end(machine, calm)
 
 
-def avoided_until(state: State, machine: Machine, target: str) -> float:
+def avoidance_end(state: LedgerState, machine: Machine, target: str) -> float:
     """Return until when a failure excludes this target, in seconds of the epoch. Minus infinity: no failure does."""
     failures = state.failures.get((machine.ref.uid, target))
     return float("-inf") if failures is None else failures.until
 
 
-def after_failure(former: Failures | None, now: float, calm: Calm) -> Failures:
+def failures_after_another(former: MigrationFailures | None, now: float, calm: MigrationLimits) -> MigrationFailures:
     """Return the record after one more failure of a VM and a target."""
     failed = 0 if former is None else former.count
     pause = min(calm.after_failure_s * 2.0 ** min(failed, 64), calm.most_after_failure_s)
-    return Failures(failed + 1, now + pause)
+    return MigrationFailures(failed + 1, now + pause)

@@ -30,7 +30,7 @@ def copying_s(pod: Pod, machine: Machine, rules: Rules) -> float:
 
 def surplus_share(freed: Amounts, need: Amounts, total: Amounts) -> float:
     """Return the share of the node that is freed beyond the need, for the resource where it is largest."""
-    if freed.within(need):
+    if freed.fits_within(need):
         return 0.0
     return max((f - n) / t if f > n and t > 0 else 0.0 for f, n, t in zip(freed, need, total, strict=True))
 

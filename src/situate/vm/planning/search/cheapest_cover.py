@@ -14,21 +14,21 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-EXACT: Final = 12
+EXACT_LIMIT: Final = 12
 """Up to this number of candidates, all combinations are tried."""
-SMALL: Final = 3
-"""Up to this size, all sets are checked for targets. Of larger sets, only the cheapest `MOST_LARGE` are."""
-MOST_LARGE: Final = 30
+SMALL_SET: Final = 3
+"""Up to this size, all sets are checked for targets. Of larger sets, only the cheapest `MAX_LARGE_SETS` are."""
+MAX_LARGE_SETS: Final = 30
 
-Together: TypeAlias = Callable[[tuple[int, ...]], bool]
+FitTogether: TypeAlias = Callable[[tuple[int, ...]], bool]
 """Returns whether the targets of these candidates, in ascending order, fit together."""
 Ints: TypeAlias = NDArray[np.int64]
 
 
-def cheapest_cover(costs: Sequence[int], freed: Ints, need: Sequence[int], together: Together) -> tuple[int, ...]:
+def cheapest_cover(costs: Sequence[int], freed: Ints, need: Sequence[int], together: FitTogether) -> tuple[int, ...]:
     """Return the numbers of the chosen candidates, ascending. Empty if no set covers the need.
 
-    Of equal sets, smaller ones win, then earlier ones. `freed` is (candidates, resources). With more than `EXACT`
+    Of equal sets, smaller ones win, then earlier ones. `freed` is (candidates, resources). With more than `EXACT_LIMIT`
     candidates, a greedy choice is made first. Then the best set is chosen from it and the most promising others.
     """
     wanted = np.array(need, dtype=np.int64)
@@ -41,11 +41,15 @@ def cheapest_cover(costs: Sequence[int], freed: Ints, need: Sequence[int], toget
     def fit(chosen: tuple[int, ...]) -> bool:
         return together(tuple(useful[list(chosen)].tolist()))
 
-    found = _exact(prices, amounts, wanted, fit) if useful.size <= EXACT else _near(prices, amounts, wanted, fit)
+    found = (
+        _exact_cover(prices, amounts, wanted, fit)
+        if useful.size <= EXACT_LIMIT
+        else _approximate_cover(prices, amounts, wanted, fit)
+    )
     return tuple(useful[list(found)].tolist())
 
 
-def _exact(costs: Ints, freed: Ints, need: Ints, together: Together) -> tuple[int, ...]:
+def _exact_cover(costs: Ints, freed: Ints, need: Ints, together: FitTogether) -> tuple[int, ...]:
     sets, members = _subsets(len(costs))
     covering = np.flatnonzero((members @ freed >= need).all(axis=1))
     order = covering[np.argsort((members @ costs)[covering], kind="stable")]
@@ -55,15 +59,15 @@ def _exact(costs: Ints, freed: Ints, need: Ints, together: Together) -> tuple[in
         chosen = sets[index]
         if any(each.issubset(chosen) for each in apart):
             continue
-        large += len(chosen) > SMALL
-        if len(chosen) <= SMALL or large <= MOST_LARGE:
+        large += len(chosen) > SMALL_SET
+        if len(chosen) <= SMALL_SET or large <= MAX_LARGE_SETS:
             if together(chosen):
                 return chosen
             apart.append(set(chosen))
     return ()
 
 
-@lru_cache(maxsize=EXACT)
+@lru_cache(maxsize=EXACT_LIMIT)
 def _subsets(count: int) -> tuple[tuple[tuple[int, ...], ...], Ints]:
     """Return all subsets except the empty one, by size and then in order.
 
@@ -80,19 +84,21 @@ def _subsets(count: int) -> tuple[tuple[tuple[int, ...], ...], Ints]:
     return sets, members
 
 
-def _near(costs: Ints, freed: Ints, need: Ints, together: Together) -> tuple[int, ...]:
+def _approximate_cover(costs: Ints, freed: Ints, need: Ints, together: FitTogether) -> tuple[int, ...]:
     short = need > 0
-    greedy = _greedy(costs, freed, need, together)
+    greedy = _greedy_cover(costs, freed, need, together)
     whole = (np.minimum(freed, need)[:, short] / need[short]).sum(axis=1)
     promising = np.argsort(costs / np.maximum(whole, 1e-12), kind="stable").tolist()
-    core = sorted(list(dict.fromkeys([*greedy, *promising]))[: max(EXACT, len(greedy))])
-    if len(core) > EXACT:
+    core = sorted(list(dict.fromkeys([*greedy, *promising]))[: max(EXACT_LIMIT, len(greedy))])
+    if len(core) > EXACT_LIMIT:
         return greedy
-    best = _exact(costs[core], freed[core], need, lambda chosen: together(tuple(core[number] for number in chosen)))
+    best = _exact_cover(
+        costs[core], freed[core], need, lambda chosen: together(tuple(core[number] for number in chosen))
+    )
     return tuple(core[number] for number in best) or greedy
 
 
-def _greedy(costs: Ints, freed: Ints, need: Ints, together: Together) -> tuple[int, ...]:
+def _greedy_cover(costs: Ints, freed: Ints, need: Ints, together: FitTogether) -> tuple[int, ...]:
     """Choose by cost per covered share, while targets fit together, then drop the unneeded candidates."""
     short = np.flatnonzero(need > 0)
     chosen: list[int] = []

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
-MOST_LOOKS: Final = 5_000
+MAX_CHECKS: Final = 5_000
 """Limit on the number of checks whether a VM fits on a node.
 
 Beyond it, VMs count as not fitting, so that a plan takes bounded time. Four VMs with as many possible nodes never need
 this many.
 """
 
-Room: TypeAlias = Mapping[int, Sequence[int]]
+NodeCapacities: TypeAlias = Mapping[int, Sequence[int]]
 """By node: its capacity for each resource."""
 
 
-def packed(amounts: Sequence[Sequence[int]], wishes: Sequence[Sequence[int]], room: Room) -> tuple[int, ...] | None:
+def assign_nodes(
+    amounts: Sequence[Sequence[int]], wishes: Sequence[Sequence[int]], room: NodeCapacities
+) -> tuple[int, ...] | None:
     """Return a node for each VM, its best one while all others also find a node. None: they do not fit together.
 
     `wishes` lists, for each VM, the nodes that have capacity for it alone, best first. The first VM chooses first.
@@ -39,7 +41,7 @@ def packed(amounts: Sequence[Sequence[int]], wishes: Sequence[Sequence[int]], ro
         if number == len(amounts):
             return True
         for node in wishes[number]:
-            if looks > MOST_LOOKS:
+            if looks > MAX_CHECKS:
                 return False
             if not fits(number, node):
                 continue
@@ -55,11 +57,11 @@ def packed(amounts: Sequence[Sequence[int]], wishes: Sequence[Sequence[int]], ro
     return tuple(chosen) if place(0) else None
 
 
-def fit_together(amounts: Sequence[Sequence[int]], wishes: Sequence[Sequence[int]], room: Room) -> bool:
-    """Return whether `packed` finds an assignment.
+def fit_together(amounts: Sequence[Sequence[int]], wishes: Sequence[Sequence[int]], room: NodeCapacities) -> bool:
+    """Return whether `assign_nodes` finds an assignment.
 
     A VM with at least as many nodes as there are VMs always finds one.
     """
     picky = sorted((len(wished), number) for number, wished in enumerate(wishes) if len(wished) < len(wishes))
     order = [number for _, number in picky]
-    return packed([amounts[number] for number in order], [wishes[number] for number in order], room) is not None
+    return assign_nodes([amounts[number] for number in order], [wishes[number] for number in order], room) is not None

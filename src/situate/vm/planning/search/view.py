@@ -14,16 +14,16 @@ from situate.vm.model.node_columns import column
 from situate.vm.model.pods_and_nodes import Pod
 from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
-from situate.vm.model.state import State
-from situate.vm.planning.candidates import Asker, Mover, price, stays
-from situate.vm.planning.rules.concurrency import no_place, under_way
-from situate.vm.planning.rules.cooldown import avoided_until
+from situate.vm.model.state import LedgerState
+from situate.vm.planning.candidates import Candidate, Requester, price, stay_reason
+from situate.vm.planning.rules.concurrency import is_ongoing, limit_reason
+from situate.vm.planning.rules.cooldown import avoidance_end
 from situate.vm.planning.rules.migration_cost import cost, surplus_share
 from situate.vm.planning.search.cheapest_cover import cheapest_cover
-from situate.vm.planning.search.packing import fit_together, packed
-from situate.vm.planning.targets import Fits, Targets, anywhere
+from situate.vm.planning.search.packing import assign_nodes, fit_together
+from situate.vm.planning.targets import Fits, Targets, accept_any_node
 
-MOST_ASKED: Final = 24
+MAX_TARGETS_PER_CANDIDATE: Final = 24
 """Limit on the targets that are determined for one VM through filters.
 
 A plan of more migrations than this may miss a way.
@@ -31,111 +31,121 @@ A plan of more migrations than this may miss a way.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class View:
-    state: State
+class PlanningView:
+    state: LedgerState
     now: float
     rules: Rules
     fits: Fits
     targets: Targets
-    asker: Asker | None
+    requester: Requester | None
     """None: no Pod waits."""
 
     @classmethod
-    def of(cls, state: State, now: float, rules: Rules, fits: Fits, asker: Asker | None) -> View:
-        return cls(state, now, rules, fits, Targets.of(state, rules), asker)
+    def from_state(
+        cls, state: LedgerState, now: float, rules: Rules, fits: Fits, asker: Requester | None
+    ) -> PlanningView:
+        return cls(state, now, rules, fits, Targets.from_state(state, rules), asker)
 
     @property
     def moves(self) -> tuple[Move, ...]:
         """Migrations that count for the concurrency limits."""
-        return tuple(move for move in self.state.moves.values() if under_way(move))
+        return tuple(move for move in self.state.moves.values() if is_ongoing(move))
 
-    def waits_for_a_place(self, node: str) -> str:
+    def limit_reason(self, node: str) -> str:
         """Return why no migration may leave the node now. Empty: one may."""
-        return no_place(self.moves, node, "", self.rules)
+        return limit_reason(self.moves, node, "", self.rules)
 
-    def without_target(self, node: str) -> View:
+    def without_target(self, node: str) -> PlanningView:
         """Return the view without this node as a target."""
         takes = self.targets.open.copy()
         takes[self.targets.names.index(node)] = False
         return replace(self, targets=replace(self.targets, open=takes))
 
-    def stays(self, pod: Pod) -> str:
+    def stay_reason(self, pod: Pod) -> str:
         """Return why the VM does not migrate. Empty: it may."""
-        return stays(self.state, pod, self.now, self.rules, self.asker)
+        return stay_reason(self.state, pod, self.now, self.rules, self.requester)
 
-    def free_to_go(self, node: str, need: Amounts, but: str = "") -> tuple[Mover, ...]:
+    def movable_candidates(self, node: str, need: Amounts, but: str = "") -> tuple[Candidate, ...]:
         """Return the VMs on the node that may migrate, without their targets, by creation time and then UID."""
-        pods = [pod for pod in self.state.nodes[node].pods.values() if pod.uid != but and not self.stays(pod)]
-        return tuple(sorted((self.mover(pod, node, need) for pod in pods), key=lambda each: each.order))
+        pods = [pod for pod in self.state.nodes[node].pods.values() if pod.uid != but and not self.stay_reason(pod)]
+        return tuple(sorted((self.candidate(pod, node, need) for pod in pods), key=lambda each: each.order))
 
-    def candidates(self, node: str, need: Amounts, but: str = "") -> tuple[Mover, ...]:
+    def candidates(self, node: str, need: Amounts, but: str = "") -> tuple[Candidate, ...]:
         """Return the VMs on the node that may migrate and have a target."""
-        return self.aimed(self.free_to_go(node, need, but))
+        return self.with_targets(self.movable_candidates(node, need, but))
 
-    def mover(self, pod: Pod, node: str, need: Amounts, amount: Amounts | None = None) -> Mover:
+    def candidate(self, pod: Pod, node: str, need: Amounts, amount: Amounts | None = None) -> Candidate:
         """Return the candidate for a Pod. `amount` is the amount on the target, if it differs from that on its node."""
         machine = pod.machine
         assert machine is not None
-        held = pod.counted(pod.reserved)
+        held = pod.counted_amount(pod.reserved)
         surplus = surplus_share(held, need, self.state.nodes[node].total)
         costs = cost(pod, machine, surplus, self.now, self.rules)
-        return Mover(pod, machine, node, held if amount is None else amount, costs)
+        return Candidate(pod, machine, node, held if amount is None else amount, costs)
 
     def least_price(self, pod: Pod) -> int:
         """Return the least price of migrating the VM: with no capacity freed beyond the need."""
         assert pod.machine is not None
         return price(cost(pod, pod.machine, 0.0, self.now, self.rules))
 
-    def aimed(self, movers: Sequence[Mover]) -> tuple[Mover, ...]:
+    def with_targets(self, movers: Sequence[Candidate]) -> tuple[Candidate, ...]:
         """Return the VMs with their targets, without those that have none.
 
         One target more than there are VMs is enough: at least one remains, whatever the others take. Filters take time,
         so for very many VMs fewer targets are determined.
         """
-        enough = 1 + (len(movers) if self.fits is anywhere else min(len(movers), MOST_ASKED))
-        found = [replace(each, targets=tuple(islice(self.willing(each, self._roomy(each)), enough))) for each in movers]
+        enough = 1 + (len(movers) if self.fits is accept_any_node else min(len(movers), MAX_TARGETS_PER_CANDIDATE))
+        found = [
+            replace(each, targets=tuple(islice(self.accepting_nodes(each, self._nodes_with_capacity(each)), enough)))
+            for each in movers
+        ]
         return tuple(each for each in found if each.targets)
 
-    def willing(self, mover: Mover, indices: Iterable[int]) -> Iterator[int]:
+    def accepting_nodes(self, mover: Candidate, indices: Iterable[int]) -> Iterator[int]:
         """Yield the nodes of these that accept the VM, whatever their capacity. Never its own node."""
         names, failed = self.targets.names, bool(self.state.failures)
         for index in indices:
             if names[index] == mover.node:
                 continue
-            if failed and avoided_until(self.state, mover.machine, names[index]) > self.now:
+            if failed and avoidance_end(self.state, mover.machine, names[index]) > self.now:
                 continue
-            if self.fits is anywhere or self.fits(mover.pod.uid, names[index]):
+            if self.fits is accept_any_node or self.fits(mover.pod.uid, names[index]):
                 yield index
 
-    def _roomy(self, mover: Mover) -> list[int]:
-        return np.flatnonzero(self.targets.room_for(mover.amount)).tolist()
+    def _nodes_with_capacity(self, mover: Candidate) -> list[int]:
+        return np.flatnonzero(self.targets.fitting_nodes(mover.amount)).tolist()
 
-    def cover(self, movers: Sequence[Mover], need: Amounts) -> tuple[Mover, ...]:
+    def cover(self, movers: Sequence[Candidate], need: Amounts) -> tuple[Candidate, ...]:
         """Return the cheapest VMs that cover the need and whose targets fit together. Empty: none."""
-        return cheapest(movers, need, self.fit)
+        return cheapest_candidates(movers, need, self.fit)
 
-    def fit(self, movers: Sequence[Mover]) -> bool:
+    def fit(self, movers: Sequence[Candidate]) -> bool:
         """Return whether their targets fit together."""
         if all(len(each.targets) >= len(movers) for each in movers):
             return True
         wishes = [each.targets for each in movers]
-        return fit_together([each.amount.values for each in movers], wishes, self._room(wishes))
+        return fit_together([each.amount.values for each in movers], wishes, self._capacity_by_node(wishes))
 
-    def placed(self, movers: Sequence[Mover]) -> tuple[str, ...] | None:
+    def best_targets(self, movers: Sequence[Candidate]) -> tuple[str, ...] | None:
         """Return the best target for each VM while the others find one too. None: they do not fit together."""
-        orders = [self.targets.best_first(self._roomy(each), each.amount, self.rules) for each in movers]
-        wishes = [
-            list(islice(self.willing(each, order), len(movers))) for each, order in zip(movers, orders, strict=True)
+        orders = [
+            self.targets.nodes_by_score(self._nodes_with_capacity(each), each.amount, self.rules) for each in movers
         ]
-        found = packed([each.amount.values for each in movers], wishes, self._room(wishes))
+        wishes = [
+            list(islice(self.accepting_nodes(each, order), len(movers)))
+            for each, order in zip(movers, orders, strict=True)
+        ]
+        found = assign_nodes([each.amount.values for each in movers], wishes, self._capacity_by_node(wishes))
         return None if found is None else tuple(self.targets.names[index] for index in found)
 
-    def _room(self, wishes: Sequence[Sequence[int]]) -> dict[int, list[int]]:
-        room = self.targets.room
+    def _capacity_by_node(self, wishes: Sequence[Sequence[int]]) -> dict[int, list[int]]:
+        room = self.targets.capacity
         return {index: room[:, index].tolist() for wished in wishes for index in wished}
 
 
-def cheapest(movers: Sequence[Mover], need: Amounts, fit: Callable[[Sequence[Mover]], bool]) -> tuple[Mover, ...]:
+def cheapest_candidates(
+    movers: Sequence[Candidate], need: Amounts, fit: Callable[[Sequence[Candidate]], bool]
+) -> tuple[Candidate, ...]:
     """Return the cheapest set that covers the need and fits. Empty: none. Ties go by the given order."""
     freed = column([each.amount for each in movers], len(need)).T
     wanted = column([need], len(need))[:, 0].tolist()

@@ -17,7 +17,7 @@ from situate.objects.messages import Request, Response
 from situate.sharding.executor.controller.objects import Request as Key
 from situate.sharding.leases.membership import ExecutorWatch
 from situate.sharding.model.actions import Write
-from situate.sharding.model.executors import Leftover
+from situate.sharding.model.executors import LeftoverLease
 from situate.sharding.supervisor.controller.act.metrics import Counts
 from situate.sharding.supervisor.controller.act.writer import NotLeading, Sender
 from situate.sharding.supervisor.scope import Scope
@@ -25,7 +25,7 @@ from situate.testing.sharding.world.reports import PATHS, REPORTS, report
 
 WRITE = Write(({"op": "add", "path": "/spec/assignedTo", "value": "a"},))
 KEY = Key("shop", "r")
-LEFTOVER = Leftover("ua", "shop", "lease-a", "uid-of-lease", "7")
+LEFTOVER = LeftoverLease("ua", "shop", "lease-a", "uid-of-lease", "7")
 
 
 class Server:
@@ -71,8 +71,8 @@ async def test_nothing_is_written_when_another_may_lead() -> None:
     for attempt in (
         scene.sender.patch(KEY, WRITE),
         scene.sender.delete(KEY, "uid"),
-        scene.sender.report(LeaseName("shop", "lease"), "{}"),
-        scene.sender.clear(LEFTOVER),
+        scene.sender.write_report(LeaseName("shop", "lease"), "{}"),
+        scene.sender.delete_lease(LEFTOVER),
     ):
         with pytest.raises(NotLeading):
             await attempt
@@ -95,7 +95,7 @@ async def test_a_write_is_given_up_before_another_may_lead() -> None:
 async def test_the_lease_of_an_executor_is_deleted_as_it_was_seen() -> None:
     """Whoever has renewed it since, seen or unseen, keeps it."""
     scene = Scene()
-    await scene.sender.clear(LEFTOVER)
+    await scene.sender.delete_lease(LEFTOVER)
     (request,) = scene.server.requests
     assert (request.method, request.path) == ("DELETE", "/apis/coordination.k8s.io/v1/namespaces/shop/leases/lease-a")
     assert msgspec.json.decode(request.body)["preconditions"] == {"uid": "uid-of-lease", "resourceVersion": "7"}

@@ -16,16 +16,16 @@ from situate.sharding.model.field_paths import Content
 from situate.sharding.model.names import ARCHIVE_HOLD
 from situate.sharding.model.supervisor_config import ArchiveTtl, OnUnavailable
 from situate.testing.builders.archive import Call, Fault, FaultyArchiver, ForwardingArchiver
-from situate.testing.sharding.world.executor_world import NAMESPACE, Member
-from situate.testing.sharding.world.outage import BEFORE, EVERY_S, outage
+from situate.testing.sharding.world.executor_world import NAMESPACE, ExecutorProcess
+from situate.testing.sharding.world.outage import EVERY_S, OBJECTS_BEFORE, play_outage
 from situate.testing.sharding.world.reports import GROUP, REPORTS, report
-from situate.testing.sharding.world.supervisor_world import NotedArchive, Town
+from situate.testing.sharding.world.supervisor_world import LoggedArchiver, SupervisorWorld
 
 TTL_S = 10.0
-Towns = Callable[..., Town]
+Towns = Callable[..., SupervisorWorld]
 
 
-async def quick(_: Member, obj: Content, ___: Work) -> Outcome:
+async def quick(_: ExecutorProcess, obj: Content, ___: Work) -> Outcome:
     """A child fails, for which there is no time after which it is archived."""
     await asyncio.sleep(1)
     return Outcome.failed("Wrong") if obj["metadata"]["name"] == "child" else Outcome.succeeded("Done")
@@ -34,21 +34,21 @@ async def quick(_: Member, obj: Content, ___: Work) -> Outcome:
 class Archived:
     """A town in which work is done quickly, and an archive that fails as it is told to."""
 
-    def __init__(self, town: Town, fault: Callable[[Call, int], Fault | None] = lambda _, __: None) -> None:
+    def __init__(self, town: SupervisorWorld, fault: Callable[[Call, int], Fault | None] = lambda _, __: None) -> None:
         self.town = town
-        self.faulty = FaultyArchiver(self.town.memory, fault)
-        self.member = self.town.work("a", quick)
-        self.town.leader(archiver=NotedArchive(self.town, self.faulty))
+        self.faulty = FaultyArchiver(self.town.memory_archiver, fault)
+        self.member = self.town.create_executor("a", quick)
+        self.town.start_supervisor(archiver=LoggedArchiver(self.town, self.faulty))
         self.town.run(5)
 
     def records(self) -> list[Record]:
         async def read() -> list[Record]:
-            return list((await self.town.memory.search(Query())).records)
+            return list((await self.town.memory_archiver.search(Query())).records)
 
         return asyncio.run(read())
 
     def placed(self, name: str) -> Callable[[], bool]:
-        return lambda: name in self.town.placed
+        return lambda: name in self.town.first_assigned_at
 
     def completed(self, name: str) -> Callable[[], bool]:
         return lambda: self.town.view(name).completed
@@ -156,11 +156,11 @@ def test_an_archive_that_does_not_answer_delays_no_assignment(town_of: Towns) ->
 @pytest.mark.slow
 @pytest.mark.rule("sharding:B9", "sharding:L4", "sharding:X13")
 def test_an_archive_that_is_away_for_an_hour_delays_no_assignment_and_lacks_nothing_afterwards() -> None:
-    found = outage(3600.0)
+    found = play_outage(3600.0)
     assert found.archived_s <= TTL_S + 5
     assert found.assigned_s <= 1
     assert (found.missing, found.doubled) == (0, 0)
-    assert found.objects >= BEFORE + 3600 / EVERY_S, "so much came meanwhile"
+    assert found.objects >= OBJECTS_BEFORE + 3600 / EVERY_S, "so much came meanwhile"
 
 
 @pytest.mark.rule("sharding:S7", "sharding:S8", "sharding:S9")
@@ -195,7 +195,7 @@ def test_a_delete_goes_through_after_a_while_where_that_is_configured(town_of: T
         town_of(archive=True, archive_on_unavailable=OnUnavailable.RELEASE, release_after=60.0),
         lambda _, __: Fault.ERROR,
     )
-    story.town.tolerated.add("S7")  # that is what the option is
+    story.town.tolerated_invariants.add("S7")  # that is what the option is
     story.town.create("r")
     story.town.run(10)
     story.town.call("DELETE", REPORTS.path(NAMESPACE, "r"))
@@ -221,9 +221,9 @@ class Ahead(ForwardingArchiver):
 
 def test_an_archive_that_has_a_newer_version_is_not_asked_all_the_time(town_of: Towns) -> None:
     town = town_of(archive_ttl=TTL_S)
-    ahead = Ahead(town.memory)
-    town.work("a", quick)
-    town.leader(archiver=ahead)
+    ahead = Ahead(town.memory_archiver)
+    town.create_executor("a", quick)
+    town.start_supervisor(archiver=ahead)
     town.create("r")
     town.run(120)
     assert town.exists("r")
@@ -265,10 +265,10 @@ def test_an_archiver_that_answers_garbage_is_named_on_the_object(
     town_of: Towns, odd: dict[str, object], said: str
 ) -> None:
     town = town_of(archive_ttl=TTL_S)
-    archiver = Odd(town.memory, **odd)
-    town.work("a", quick)
-    town.leader(archiver=archiver)
-    town.tolerated.update({"S7", "S9"})  # the log is not told of what this archiver is given
+    archiver = Odd(town.memory_archiver, **odd)
+    town.create_executor("a", quick)
+    town.start_supervisor(archiver=archiver)
+    town.tolerated_invariants.update({"S7", "S9"})  # the log is not told of what this archiver is given
     town.run(5)
     town.create("r")
     town.run(30)
@@ -277,6 +277,6 @@ def test_an_archiver_that_answers_garbage_is_named_on_the_object(
     assert "s3cret" not in str(town.get("r")) + str(town.call("GET", f"/api/v1/namespaces/{NAMESPACE}/events"))
     assert archiver.puts < 12, "it is not tried again at once"
     town.create("other")
-    assert town.run(2, lambda: "other" in town.placed), "the others go on"
+    assert town.run(2, lambda: "other" in town.first_assigned_at), "the others go on"
     archiver.put_fails = archiver.got = None
     assert town.run(120, lambda: not town.exists("r")), "the archiver was mended"

@@ -260,7 +260,7 @@ def test_options_become_configurations() -> None:
     selector = "sharding.situate.dev/pool=big,sharding.situate.dev/partition=1-of-4"
     assert scope.executors == ExecutorWatch(selector, "workers")
     assert (scope.namespace, str(scope.lease)) == ("team", "leases/reports.batch.example.com.big.1-of-4.supervisor")
-    assert not scope.keyspace.whole
+    assert not scope.keyspace.covers_everything
     assert (scope.times.lease_s, scope.election.waits, scope.archive_concurrency) == (6.0, False, 2)
     assert (scope.rebalance.goal, scope.rebalance.max_moves_share) == (Goal.TWO_SIDED, 0.025)
     assert scope.shares == {"red": 2.0, "blue": 0.5}

@@ -13,8 +13,8 @@ from situate.kube.errors import KubeError
 from situate.objects.kinds.leases import Lease
 from situate.objects.messages import Request, Response
 from situate.sharding.leases.membership import ExecutorWatch, LeaseTimes, Membership
-from situate.sharding.model.executors import Ending, Members
-from situate.sharding.supervisor.controller.observe.executor_watch import Observer
+from situate.sharding.model.executors import EndReason, Members
+from situate.sharding.supervisor.controller.observe.executor_watch import ExecutorObserver
 from tests.sharding import builders
 
 _AT_ONCE = asyncio.Event()
@@ -53,16 +53,16 @@ class Scene:
         self.leases = Leases()
         self.states: list[Members] = []
         watch = ExecutorWatch("app=reports", builders.NAMESPACE)
-        self.observer = Observer(
+        self.observer = ExecutorObserver(
             Client(self.leases),
             Membership(watch, LeaseTimes(), "pool", "0"),
             dict,
             lambda: self.now,
             lambda _, after, __: self.states.append(after),
         )
-        self.observer.saw_pod(None, builders.pod("a", "uid-a"))
-        self.observer.saw_lease(None, self.leases.lease)
-        self.observer.synced()
+        self.observer.handle_pod_change(None, builders.pod("a", "uid-a"))
+        self.observer.handle_lease_change(None, self.leases.lease)
+        self.observer.record_synced()
         assert [*self.observer.members().eligible] == ["a"]
 
     async def settle(self) -> None:
@@ -84,7 +84,7 @@ async def test_nobody_expires_before_its_lease_was_read() -> None:
     scene.now = 20.0
     assert not scene.observer.members().removed
     await scene.settle()
-    assert scene.observer.members().removed["uid-a"].ending is Ending.EXPIRED
+    assert scene.observer.members().removed["uid-a"].ending is EndReason.EXPIRED
     assert scene.leases.reads == 1
 
 
@@ -102,24 +102,24 @@ async def test_a_renewal_wakes_nobody_and_counts_for_whoever_asks() -> None:
     await turns()
     scene.now, seen = 10.0, len(scene.states)
     renewed = builders.lease("a", "uid-a", 9)
-    scene.observer.saw_lease(scene.leases.lease, renewed)
+    scene.observer.handle_lease_change(scene.leases.lease, renewed)
     await turns()
     assert len(scene.states) == seen
     assert scene.observer.members().living["uid-a"].expires_at == 25.0
-    scene.observer.saw_lease(renewed, builders.lease("a", "uid-a", 10, held=False))
+    scene.observer.handle_lease_change(renewed, builders.lease("a", "uid-a", 10, held=False))
     await turns()
-    assert scene.states[-1].removed["uid-a"].ending is Ending.RELEASED, "what is more than that is noticed at once"
+    assert scene.states[-1].removed["uid-a"].ending is EndReason.RELEASED, "what is more than that is noticed at once"
     watching.cancel()
     await asyncio.wait([watching])
 
 
 async def test_a_deleted_lease_is_one_that_was_not_renewed() -> None:
     scene = Scene()
-    scene.observer.saw_lease(scene.leases.lease, None)
+    scene.observer.handle_lease_change(scene.leases.lease, None)
     assert scene.observer.members().eligible
     scene.now, scene.leases.lease = 20.0, None
     await scene.settle()
-    assert scene.observer.members().removed["uid-a"].ending is Ending.EXPIRED
+    assert scene.observer.members().removed["uid-a"].ending is EndReason.EXPIRED
 
 
 async def test_while_the_lease_cannot_be_read_nobody_expires() -> None:
@@ -137,12 +137,12 @@ async def test_what_was_given_to_it_later_is_in_doubt_until_its_lease_was_read_a
     scene = Scene()
     scene.now = 20.0
     await scene.settle()
-    assert not scene.observer.in_doubt("uid-a", since=19.0)
+    assert not scene.observer.is_uncertain("uid-a", since=19.0)
     scene.now = 25.0
-    assert scene.observer.in_doubt("uid-a", since=25.0)
+    assert scene.observer.is_uncertain("uid-a", since=25.0)
     scene.leases.lease = builders.lease("a", "uid-a", 24)
     await scene.observer.confirm("uid-a", 25.0)
-    assert not scene.observer.in_doubt("uid-a", since=25.0)
+    assert not scene.observer.is_uncertain("uid-a", since=25.0)
     assert scene.observer.members().eligible
 
 
@@ -153,8 +153,8 @@ async def test_when_it_is_gone_still_that_is_so_for_what_was_given_before_the_re
     scene.now = 25.0
     await asyncio.gather(*(scene.observer.confirm("uid-a", 24.0) for _ in range(5)))
     assert scene.leases.reads == 2, "whoever asks meanwhile shares the reading"
-    assert not scene.observer.in_doubt("uid-a", since=24.0)
-    assert scene.observer.in_doubt("uid-a", since=26.0)
+    assert not scene.observer.is_uncertain("uid-a", since=24.0)
+    assert scene.observer.is_uncertain("uid-a", since=26.0)
     scene.leases.down = True
     with pytest.raises(KubeError):
         await scene.observer.confirm("uid-a", 26.0)
@@ -175,4 +175,4 @@ async def test_a_reading_that_a_later_one_has_overtaken_ends_as_its_own_answer_s
     await scene.observer.confirm("uid-a", 29.0)
     slow.set()
     await first
-    assert not scene.observer.in_doubt("uid-a", 29.0)
+    assert not scene.observer.is_uncertain("uid-a", 29.0)

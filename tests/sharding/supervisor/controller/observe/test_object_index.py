@@ -7,10 +7,10 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.sharding.assignment.archive_steps import ranks
+from situate.sharding.assignment.archive_steps import completion_ranks
 from situate.sharding.executor.controller.objects import Request
 from situate.sharding.model.object_view import ObjectView
-from situate.sharding.supervisor.controller.observe.object_index import Listing
+from situate.sharding.supervisor.controller.observe.object_index import ObjectIndex
 from tests.sharding.builders import WALL
 
 _CHANGES = st.lists(
@@ -27,7 +27,7 @@ _CHANGES = st.lists(
 def test_ranks_are_those_of_the_objects_as_they_are(
     changes: list[tuple[int, tuple[int, str, int | None] | None]],
 ) -> None:
-    listing, unranked = Listing(None, _nobody), Listing(None, _nobody, ranked=False)
+    listing, unranked = ObjectIndex(None, _nobody), ObjectIndex(None, _nobody, ranked=False)
     for number, change in changes:
         request, view = Request("shop", f"r{number}"), None
         if change is not None:
@@ -35,8 +35,8 @@ def test_ranks_are_those_of_the_objects_as_they_are(
             completed = None if at is None else WALL + timedelta(seconds=at)
             view = ObjectView(uid=f"u{number}-{life}", resource_version="1", owner_uid=owner, completed_at=completed)
         for each in (listing, unranked):
-            each.saw(request, view, 0.0)
-        want = ranks(listing.views.values())
+            each.update(request, view, 0.0)
+        want = completion_ranks(listing.views.values())
         assert {each.uid: listing.rank(each) for each in listing.views.values()} == {
             each.uid: want.get(each.uid) for each in listing.views.values()
         }

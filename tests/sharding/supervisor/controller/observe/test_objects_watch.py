@@ -67,8 +67,8 @@ def virtually(story: Callable[[Slow, ObjectsWatch], Coroutine[Any, Any, None]]) 
         running = asyncio.create_task(watch.run())
         await settled()
         assert not slow.followed, "nothing is asked for before it is known what for"
-        watch.choose("first")
-        await watch.listed()
+        watch.select_shard("first")
+        await watch.wait_listed()
         assert (slow.followed, slow.listed) == (["first"], []), "the watch begins with a listing"
         await story(slow, watch)
         running.cancel()
@@ -81,8 +81,8 @@ def virtually(story: Callable[[Slow, ObjectsWatch], Coroutine[Any, Any, None]]) 
 
 def test_another_choice_counts_as_listed_when_it_was() -> None:
     async def story(slow: Slow, watch: ObjectsWatch) -> None:
-        watch.choose("second")
-        waiting = asyncio.create_task(watch.listed())
+        watch.select_shard("second")
+        waiting = asyncio.create_task(watch.wait_listed())
         await settled()
         assert not waiting.done()
         assert slow.followed == ["first", "second"]
@@ -97,12 +97,12 @@ def test_a_listing_of_an_earlier_choice_never_comes_after_one_of_a_later_one() -
     async def story(slow: Slow, watch: ObjectsWatch) -> None:
         earlier = asyncio.create_task(watch.relist())
         await settled()
-        watch.choose("second")
+        watch.select_shard("second")
         await settled()
         slow.answer.release()
         await earlier
         assert slow.listed == ["first"]
-        waiting = asyncio.create_task(watch.listed())
+        waiting = asyncio.create_task(watch.wait_listed())
         await settled()
         assert not waiting.done(), "that was not what is waited for"
         slow.answer.release()
@@ -118,8 +118,8 @@ def test_a_listing_that_fails_is_repeated() -> None:
         for _ in range(3):
             slow.answer.release()
         began = asyncio.get_running_loop().time()
-        watch.choose("second")
-        await watch.listed()
+        watch.select_shard("second")
+        await watch.wait_listed()
         assert slow.listed == ["second"]
         assert asyncio.get_running_loop().time() - began == pytest.approx(2 * RETRY_S)
 

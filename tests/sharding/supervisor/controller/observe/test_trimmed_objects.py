@@ -6,10 +6,10 @@ from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
-from situate.objects.kinds.unstructured import Unstructured, with_content
+from situate.objects.kinds.unstructured import Unstructured, unstructured_from
 from situate.sharding.model.object_view import view_of
 from situate.sharding.partitions.partitions import EVERYTHING, static_partition
-from situate.sharding.supervisor.controller.observe.trimmed_objects import KeptObjects, kept
+from situate.sharding.supervisor.controller.observe.trimmed_objects import TrimmedObjects, trim_object
 from situate.testing.sharding.world.reports import PATHS, report
 
 
@@ -17,15 +17,15 @@ def test_all_is_kept_but_managed_fields() -> None:
     content = report("r", note='"managedFields"')
     content["metadata"] |= {"uid": "u", "resourceVersion": "7", "namespace": "shop", "labels": {"a": "é"}}
     full = content | {"metadata": content["metadata"] | {"managedFields": [{"manager": "m", "fieldsV1": {"f:a": {}}}]}}
-    found = kept(with_content(full))
+    found = trim_object(unstructured_from(full))
     assert found.content == content
     assert (found.metadata.uid, found.metadata.resource_version) == ("u", "7")
     assert not found.metadata.labels
 
 
 def test_a_store_keeps_each_object_so() -> None:
-    store = KeptObjects("reports")
-    store.replace([with_content(report("r") | {"metadata": {"name": "r", "managedFields": []}})])
+    store = TrimmedObjects("reports")
+    store.replace([unstructured_from(report("r") | {"metadata": {"name": "r", "managedFields": []}})])
     (held,) = store.list()
     assert "managedFields" not in held.content["metadata"]
     assert view_of(held.content, PATHS, held.raw).content == held.content
@@ -36,11 +36,11 @@ def numbered(count: int) -> list[Unstructured]:
     for number in range(count):
         made = report(f"r{number}")
         uid = str(uuid5(NAMESPACE_OID, str(number)))
-        found.append(with_content(made | {"metadata": made["metadata"] | {"uid": uid, "resourceVersion": "7"}}))
+        found.append(unstructured_from(made | {"metadata": made["metadata"] | {"uid": uid, "resourceVersion": "7"}}))
     return found
 
 
-def whole(store: KeptObjects) -> set[str]:
+def whole(store: TrimmedObjects) -> set[str]:
     return {each.metadata.name for each in store.list() if each.content}
 
 
@@ -52,13 +52,13 @@ def test_what_becomes_anothers_is_let_go_and_what_becomes_ours_is_not_known_unti
     )
     assert first
     assert second
-    store = KeptObjects("reports")
+    store = TrimmedObjects("reports")
     store.replace(objects)
-    store.confine(static_partition(0, 2))
+    store.restrict_to(static_partition(0, 2))
     assert whole(store) == first
     assert {each.metadata.name for each in store.list()} == first | second
     late = [*map(store.get, sorted(first | second))]
-    store.confine(EVERYTHING)
+    store.restrict_to(EVERYTHING)
     assert {each.metadata.name for each in store.list()} == first, "nothing is known of the others, not even that"
     store.replace([each for each in late if each is not None])
     assert whole(store) == {each.metadata.name for each in store.list()} == first, "what was begun before tells nothing"

@@ -15,7 +15,7 @@ from situate.objects.resources import CONFIGMAPS, unstructured
 from situate.sharding.leases.membership import ExecutorWatch
 from situate.sharding.partitions.partitions import Keyspace, static_partition
 from situate.sharding.supervisor.controller.observe.objects_watch import ObjectsWatch
-from situate.sharding.supervisor.controller.observe.watches import Watches
+from situate.sharding.supervisor.controller.observe.watches import SupervisorStores
 from situate.sharding.supervisor.scope import Scope
 from tests.conftest import PlaneFactory
 from tests.controlplane.plane import ControlPlane, Options
@@ -45,7 +45,7 @@ class Part:
     def __init__(self, client: Client, namespace: str, index: int) -> None:
         self.keyspace = static_partition(index, 2)
         scope = Scope(THINGS, ExecutorWatch("app=x"), "s", namespace, namespace, keyspace=self.keyspace)
-        self.watches = Watches(scope)
+        self.watches = SupervisorStores(scope)
         (self.reflector, *_), _ = self.watches.reflectors(client, random.Random(0))
 
     @property
@@ -62,16 +62,16 @@ class Moving:
 
     def __init__(self, client: Client, namespace: str) -> None:
         scope = Scope(THINGS, ExecutorWatch("app=x"), "s", namespace, namespace, partition="0", partition_table="table")
-        self.watches = Watches(scope)
+        self.watches = SupervisorStores(scope)
         (objects, *_), _ = self.watches.reflectors(client, random.Random(0))
         assert isinstance(objects, ObjectsWatch)
         self.objects = objects
 
     async def has(self, keyspace: Keyspace) -> tuple[set[str], set[str]]:
         """What it was sent, and of which it keeps more than the name, when it has chosen these."""
-        self.watches.objects.confine(keyspace)
-        self.objects.choose(keyspace.shard_selector or "")
-        await self.objects.listed()
+        self.watches.objects.restrict_to(keyspace)
+        self.objects.select_shard(keyspace.shard_selector or "")
+        await self.objects.wait_listed()
         held = self.watches.objects.list()
         return {each.metadata.name for each in held}, {each.metadata.name for each in held if each.content}
 

@@ -6,32 +6,32 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from situate.cluster.controllers.machinery.actions import (
-    NOTHING,
+    NO_WRITES,
     Action,
     Create,
     Delete,
-    Note,
-    Outcome,
+    EventTemplate,
     Patch,
-    Record,
+    ReconcileResult,
+    RecordEvent,
     Refusal,
-    in_order,
+    sequential_writes,
 )
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.controllers import ControllerContext
 from situate.cluster.controllers.machinery.owners import adopt, release
-from situate.cluster.controllers.machinery.selectors import Selectors, label_selector
+from situate.cluster.controllers.machinery.selectors import Selectors, selector_test
 from situate.cluster.controllers.machinery.tables import DEPLOYMENTS, PODS, REPLICA_SETS, Key, Obj
 from situate.cluster.controllers.node.pods import controller_of
-from situate.cluster.controllers.workloads.deployment.replica_sets import new_replica_set, resized, synced_annotations
-from situate.cluster.controllers.workloads.deployment.rollout import REVISION, Rollout, rollout
+from situate.cluster.controllers.workloads.deployment.replica_sets import annotation_patch, new_replica_set, size_patch
+from situate.cluster.controllers.workloads.deployment.rollout import REVISION, Rollout, build_rollout
 from situate.cluster.controllers.workloads.deployment.scaling import is_scaling_event, new_size, old_sizes, scaled_sizes
 from situate.cluster.controllers.workloads.deployment.status import (
     PAUSED,
     TIMED_OUT,
     Conditions,
     counted_status,
-    find,
+    find_condition,
     new_condition,
     progress_check_at,
     rollout_status,
@@ -45,143 +45,145 @@ class DeploymentController:
     manager = "deployment-controller"
     watches = frozenset({PODS, REPLICA_SETS, DEPLOYMENTS})
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ControllerContext) -> None:
         self._cluster = cluster
         self._selectors = Selectors(DEPLOYMENTS)
-        self._owned: dict[str, set[str]] = {}
-        self._loose: dict[str, set[str]] = {}
+        self._by_owner: dict[str, set[str]] = {}
+        self._without_owner: dict[str, set[str]] = {}
         self._owner: dict[Key, str] = {}
-        self._refused: dict[Key, tuple[str, str]] = {}
+        self._refusals: dict[Key, tuple[str, str]] = {}
 
     def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
         if change.resource == DEPLOYMENTS:
             self._selectors.apply(change)
             yield change.key
         elif change.resource == REPLICA_SETS:
-            yield from self._replica_set(change)
+            yield from self._observe_replica_set(change)
         elif change.pod_before is not None and change.pod is None and change.pod_before.owner_kind == "ReplicaSet":
             # A Recreate rollout waits until the last old pod is gone.
             pod = change.pod_before
-            if not self._cluster.pods.owned(pod.owner_uid).pods:
+            if not self._cluster.pods.pods_of_owner(pod.owner_uid).pods:
                 owner = self._cluster.get(REPLICA_SETS, pod.namespace, pod.owner_name)
                 reference = controller_of(owner) if owner else None
                 if reference is not None and reference["kind"] == "Deployment":
                     yield pod.namespace, reference["name"]
 
-    def reconcile(self, key: Key, now: float) -> Outcome:
+    def reconcile(self, key: Key, now: float) -> ReconcileResult:
         deployment = self._cluster.get(DEPLOYMENTS, *key)
         if deployment is None:
-            self._refused.pop(key, None)
-            return NOTHING
+            self._refusals.pop(key, None)
+            return NO_WRITES
         if deployment["spec"].get("selector") == {}:
             text = "This deployment is selecting all pods. A non-empty selector is required."
-            return in_order([Record(Note(deployment, "SelectingAll", text, "Warning"))])
-        claims = list(self._claims(deployment))
+            return sequential_writes([RecordEvent(EventTemplate(deployment, "SelectingAll", text, "Warning"))])
+        claims = list(self._ownership_patches(deployment))
         if claims:
-            return in_order(claims)
-        plan = rollout(deployment, self._replica_sets(deployment))
+            return sequential_writes(claims)
+        plan = build_rollout(deployment, self._replica_sets(deployment))
         if "deletionTimestamp" in deployment["metadata"]:
-            return in_order(_status(plan, counted_status(plan, now)))
+            return sequential_writes(_changed_status(plan, counted_status(plan, now)))
         return self._advance(key, plan, now)
 
-    def refused(self, key: Key, refusal: Refusal) -> None:
+    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
         if isinstance(refusal.action, Create):
             name = refusal.action.body["metadata"]["name"]
-            self._refused[key] = (
+            self._refusals[key] = (
                 refusal.answer.reason,
                 f'Failed to create new replica set "{name}": ' + (refusal.answer.message),
             )
 
-    def _advance(self, key: Key, plan: Rollout, now: float) -> Outcome:
-        refused = self._refused.pop(key, None)
+    def _advance(self, key: Key, plan: Rollout, now: float) -> ReconcileResult:
+        refused = self._refusals.pop(key, None)
         if refused is not None:
-            told = _after_refusal(plan, *refused, now)
+            told = _refusal_patches(plan, *refused, now)
             if told:
-                return in_order(told)
-        first = _pause_condition(plan, now) or _synced(plan, now)
+                return sequential_writes(told)
+        first = _pause_condition(plan, now) or _sync_revision(plan, now)
         if first:
-            return in_order(first)
+            return sequential_writes(first)
         if plan.paused or is_scaling_event(plan):
             actions: list[Action] = [
-                patch for entry, size in scaled_sizes(plan) if (patch := resized(plan, entry, size))
+                patch for entry, size in scaled_sizes(plan) if (patch := size_patch(plan, entry, size))
             ]
             cleanup = _cleanup(plan) if plan.paused else []
-            return in_order([*actions, *cleanup, *_status(plan, counted_status(plan, now))])
-        steps = _rolling(plan) if plan.rolling else self._recreate(plan)
+            return sequential_writes([*actions, *cleanup, *_changed_status(plan, counted_status(plan, now))])
+        steps = _roll_one_step(plan) if plan.rolling else self._recreate(plan)
         if any(isinstance(step, Create) for step in steps):
-            return in_order([*steps, _created(plan, steps, now)])
+            return sequential_writes([*steps, _created_patch(plan, steps, now)])
         status = rollout_status(plan, now)
-        if not steps and plan.complete(plan.status):
+        if not steps and plan.is_complete(plan.status):
             steps = _cleanup(plan)
         again = progress_check_at(plan, status)
-        return in_order([*steps, *_status(plan, status)], again if again is None else max(again, now + 1))
+        return sequential_writes(
+            [*steps, *_changed_status(plan, status)], again if again is None else max(again, now + 1)
+        )
 
     def _recreate(self, plan: Rollout) -> list[Action]:
         """Return the next step of a Recreate rollout: no new pod starts before the last old one is gone."""
-        shrunk: list[Action] = [patch for entry in plan.active_old if (patch := resized(plan, entry, 0))]
+        shrunk: list[Action] = [patch for entry in plan.active_old if (patch := size_patch(plan, entry, 0))]
         if shrunk:
             return shrunk
         if any(entry.count("replicas") for entry in plan.old):
             return []
         for entry in plan.old:
-            if any(not pod.finished for pod in self._cluster.pods.owned(entry.uid).pods.values()):
+            if any(not pod.finished for pod in self._cluster.pods.pods_of_owner(entry.uid).pods.values()):
                 return []
         if plan.new is None:
-            return _creation(plan)
-        grown = resized(plan, plan.new, plan.replicas) if plan.new.size != plan.replicas else None
+            return _create_replica_set(plan)
+        grown = size_patch(plan, plan.new, plan.replicas) if plan.new.size != plan.replicas else None
         return [grown] if grown else []
 
     def _replica_sets(self, deployment: Obj) -> Iterable[Obj]:
         metadata = deployment["metadata"]
-        for name in sorted(self._owned.get(metadata["uid"], ())):
+        for name in sorted(self._by_owner.get(metadata["uid"], ())):
             obj = self._cluster.get(REPLICA_SETS, metadata["namespace"], name)
             if obj is not None:
                 yield obj
 
-    def _claims(self, deployment: Obj) -> Iterator[Patch]:
+    def _ownership_patches(self, deployment: Obj) -> Iterator[Patch]:
         """Adopt ReplicaSets that match the selector, and release those that no longer match."""
         metadata = deployment["metadata"]
         if "deletionTimestamp" in metadata:
             return
-        selector = label_selector(deployment["spec"].get("selector"))
+        selector = selector_test(deployment["spec"].get("selector"))
         for obj in self._replica_sets(deployment):
             if not selector(obj["metadata"].get("labels") or {}):
                 yield release(REPLICA_SETS, obj, metadata["uid"])
-        for name in sorted(self._loose.get(metadata["namespace"], ())):
+        for name in sorted(self._without_owner.get(metadata["namespace"], ())):
             stored = self._cluster.store.get(REPLICA_SETS, metadata["namespace"], name)
             if stored is not None and not stored.deleting and selector(stored.labels):
                 yield adopt(REPLICA_SETS, stored.object(), deployment)
 
-    def _replica_set(self, change: Change) -> Iterator[Key]:
+    def _observe_replica_set(self, change: Change) -> Iterator[Key]:
         namespace, name = change.key
         before = self._owner.pop(change.key, None)
         if before:
-            self._owned[before].discard(name)
-        self._loose.get(namespace, set()).discard(name)
+            self._by_owner[before].discard(name)
+        self._without_owner.get(namespace, set()).discard(name)
         owner = controller_of(change.object)
         if change.new is not None and owner is None:
-            self._loose.setdefault(namespace, set()).add(name)
-            for selecting in self._selectors.selecting(namespace, change.last.labels):
+            self._without_owner.setdefault(namespace, set()).add(name)
+            for selecting in self._selectors.names_selecting(namespace, change.last.labels):
                 yield namespace, selecting
         elif change.new is not None and owner is not None:
             self._owner[change.key] = owner["uid"]
-            self._owned.setdefault(owner["uid"], set()).add(name)
+            self._by_owner.setdefault(owner["uid"], set()).add(name)
         if owner is not None and owner["kind"] == "Deployment":
             yield namespace, owner["name"]
 
 
-def _rolling(plan: Rollout) -> list[Action]:
+def _roll_one_step(plan: Rollout) -> list[Action]:
     """Grow the new ReplicaSet if the surge allows it, else shrink the old ones (upstream: rolloutRolling)."""
     if plan.new is None:
-        return _creation(plan)
+        return _create_replica_set(plan)
     size = new_size(plan, plan.new.size)
     if size != plan.new.size:
-        grown = resized(plan, plan.new, size)
+        grown = size_patch(plan, plan.new, size)
         return [grown] if grown else []
-    return [patch for entry, less in old_sizes(plan) if (patch := resized(plan, entry, less))]
+    return [patch for entry, less in old_sizes(plan) if (patch := size_patch(plan, entry, less))]
 
 
-def _creation(plan: Rollout) -> list[Action]:
+def _create_replica_set(plan: Rollout) -> list[Action]:
     return [] if plan.new else [new_replica_set(plan)]
 
 
@@ -199,7 +201,7 @@ def _cleanup(plan: Rollout) -> list[Action]:
     return actions
 
 
-def _status(plan: Rollout, status: dict[str, Any]) -> list[Action]:
+def _changed_status(plan: Rollout, status: dict[str, Any]) -> list[Action]:
     """Write the status if it changes. Counts of zero may be absent."""
     before = plan.status
     if all(before.get(field) == value or (not value and field not in before) for field, value in status.items()):
@@ -221,7 +223,7 @@ def _pause_condition(plan: Rollout, now: float) -> list[Action]:
     if plan.progress_deadline is None:
         return []
     conditions: Conditions = list(plan.status.get("conditions") or ())
-    current = find(conditions, "Progressing")
+    current = find_condition(conditions, "Progressing")
     reason = current.get("reason") if current else None
     if reason == TIMED_OUT or plan.paused == (reason == PAUSED):
         return []
@@ -232,17 +234,17 @@ def _pause_condition(plan: Rollout, now: float) -> list[Action]:
     return [_status_patch(plan, {"conditions": with_condition(conditions, new)})]
 
 
-def _synced(plan: Rollout, now: float) -> list[Action]:
+def _sync_revision(plan: Rollout, now: float) -> list[Action]:
     """Update the revision annotations, first on the ReplicaSet and then on the Deployment."""
     new = plan.new
     if new is None:
         return []
-    behind = synced_annotations(plan, new)
+    behind = annotation_patch(plan, new)
     if behind is not None:
         return [behind]
     revision = new.annotations.get(REVISION, "")
     conditions: Conditions = list(plan.status.get("conditions") or ())
-    if plan.progress_deadline is not None and find(conditions, "Progressing") is None:
+    if plan.progress_deadline is not None and find_condition(conditions, "Progressing") is None:
         text = f'Found new replica set "{new.name}"'
         condition = new_condition("Progressing", "True", "FoundNewReplicaSet", text, now)
         return [_status_patch(plan, {"conditions": with_condition(conditions, condition)}, revision)]
@@ -251,7 +253,7 @@ def _synced(plan: Rollout, now: float) -> list[Action]:
     return []
 
 
-def _created(plan: Rollout, steps: Iterable[Action], now: float) -> Patch:
+def _created_patch(plan: Rollout, steps: Iterable[Action], now: float) -> Patch:
     """Write the revision and the condition to the Deployment after the creation of a ReplicaSet."""
     body = next(step.body for step in steps if isinstance(step, Create))
     conditions: Conditions = list(plan.status.get("conditions") or ())
@@ -261,7 +263,7 @@ def _created(plan: Rollout, steps: Iterable[Action], now: float) -> Patch:
     return _status_patch(plan, {"conditions": conditions}, body["metadata"]["annotations"][REVISION])
 
 
-def _after_refusal(plan: Rollout, reason: str, message: str, now: float) -> list[Action]:
+def _refusal_patches(plan: Rollout, reason: str, message: str, now: float) -> list[Action]:
     """Increase the collision count if another template uses the name. Show any other refusal as the progress."""
     if plan.new is not None:
         return []

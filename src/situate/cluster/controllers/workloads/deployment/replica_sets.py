@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from situate.cluster.controllers.machinery.actions import Create, Note, Patch
+from situate.cluster.controllers.machinery.actions import Create, EventTemplate, Patch
 from situate.cluster.controllers.machinery.owners import controller_reference
 from situate.cluster.controllers.machinery.tables import REPLICA_SETS
 from situate.cluster.controllers.workloads.deployment.rollout import (
@@ -13,7 +13,7 @@ from situate.cluster.controllers.workloads.deployment.rollout import (
     MAX_REPLICAS,
     REVISION,
     REVISION_HISTORY,
-    Replicas,
+    OwnedReplicaSet,
     Rollout,
 )
 from situate.cluster.controllers.workloads.deployment.scaling import new_size
@@ -44,7 +44,7 @@ def new_replica_set(plan: Rollout) -> Create:
     selector = plan.spec["selector"]
     size = new_size(plan, 0)
     name = f"{plan.name[: 252 - len(label)]}-{label}"
-    annotations = {**_copied(plan), REVISION: str(next_revision(plan)), **_sizes(plan)}
+    annotations = {**_copied_annotations(plan), REVISION: str(next_revision(plan)), **_size_annotations(plan)}
     body = {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
@@ -68,19 +68,19 @@ def new_replica_set(plan: Rollout) -> Create:
         REPLICA_SETS,
         plan.namespace,
         body,
-        done=Note(plan.deployment, "ScalingReplicaSet", text) if size else None,
-        failed=Note(plan.deployment, "ReplicaSetCreateError", failure, "Warning"),
+        done=EventTemplate(plan.deployment, "ScalingReplicaSet", text) if size else None,
+        failed=EventTemplate(plan.deployment, "ReplicaSetCreateError", failure, "Warning"),
     )
 
 
-def synced_annotations(plan: Rollout, new: Replicas) -> Patch | None:
+def annotation_patch(plan: Rollout, new: OwnedReplicaSet) -> Patch | None:
     """Update revision, copied annotations and minReadySeconds of the new ReplicaSet, if any of them differs."""
-    changed = {name: text for name, text in _copied(plan).items() if new.annotations.get(name) != text}
+    changed = {name: text for name, text in _copied_annotations(plan).items() if new.annotations.get(name) != text}
     revision = next_revision(plan)
     if new.revision < revision:
         changed[REVISION] = str(revision)
         if REVISION in new.annotations:
-            changed |= _history(new)
+            changed |= _history_annotation(new)
     body: dict[str, Any] = {}
     if changed:
         body["metadata"] = {"annotations": changed}
@@ -90,9 +90,9 @@ def synced_annotations(plan: Rollout, new: Replicas) -> Patch | None:
     return Patch(REPLICA_SETS, plan.namespace, new.name, body) if body else None
 
 
-def resized(plan: Rollout, entry: Replicas, size: int) -> Patch | None:
+def size_patch(plan: Rollout, entry: OwnedReplicaSet, size: int) -> Patch | None:
     """Resize a ReplicaSet, and record the Deployment size behind it."""
-    sizes = _sizes(plan)
+    sizes = _size_annotations(plan)
     changed = {name: text for name, text in sizes.items() if entry.annotations.get(name) != text}
     if entry.size == size and not changed:
         return None
@@ -100,21 +100,21 @@ def resized(plan: Rollout, entry: Replicas, size: int) -> Patch | None:
     if entry.size != size:
         way = "up" if entry.size < size else "down"
         text = f"Scaled {way} replica set {entry.name} from {entry.size} to {size}"
-        note = Note(plan.deployment, "ScalingReplicaSet", text)
+        note = EventTemplate(plan.deployment, "ScalingReplicaSet", text)
     body: dict[str, Any] = {"metadata": {"uid": entry.uid, "annotations": changed}, "spec": {"replicas": size}}
     return Patch(REPLICA_SETS, plan.namespace, entry.name, body, done=note)
 
 
-def _sizes(plan: Rollout) -> dict[str, str]:
+def _size_annotations(plan: Rollout) -> dict[str, str]:
     return {DESIRED_REPLICAS: str(plan.replicas), MAX_REPLICAS: str(plan.replicas + plan.max_surge)}
 
 
-def _copied(plan: Rollout) -> dict[str, str]:
+def _copied_annotations(plan: Rollout) -> dict[str, str]:
     annotations = plan.deployment["metadata"].get("annotations") or {}
     return {name: text for name, text in annotations.items() if name not in _NOT_COPIED}
 
 
-def _history(new: Replicas) -> dict[str, str]:
+def _history_annotation(new: OwnedReplicaSet) -> dict[str, str]:
     """Return the previous revisions of this template. The oldest are dropped when the list becomes too long."""
     revisions = [text for text in new.annotations.get(REVISION_HISTORY, "").split(",") if text]
     revisions.append(new.annotations[REVISION])

@@ -20,7 +20,7 @@ NEVER = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Replicas:
+class OwnedReplicaSet:
     """One ReplicaSet."""
 
     obj: Obj
@@ -53,7 +53,7 @@ class Replicas:
 
     @property
     def revision(self) -> int:
-        return number(self.annotations.get(REVISION, "")) or 0
+        return parse_number(self.annotations.get(REVISION, "")) or 0
 
     @property
     def status(self) -> Obj:
@@ -64,20 +64,20 @@ class Replicas:
         return self.status.get(field, 0)  # type: ignore[no-any-return]  # decoded JSON
 
 
-def number(text: str) -> int | None:
+def parse_number(text: str) -> int | None:
     """Parse a non-negative number in an annotation; None if it is malformed."""
     return int(text) if text.isascii() and text.isdigit() else None
 
 
 def scaled_value(value: object, total: int, *, up: bool) -> int:
-    """Return an IntOrString as a number. Percentages refer to `total` and are rounded up or down."""
+    """Return an IntOrString as a number. Percentages refer to `total_replicas` and are rounded up or down."""
     if isinstance(value, str) and value.endswith("%") and value[:-1].isdigit():
         part = int(value[:-1]) * total
         return -(-part // 100) if up else part // 100
     return value if isinstance(value, int) else 0
 
 
-def total(replica_sets: Iterable[Replicas]) -> int:
+def total_replicas(replica_sets: Iterable[OwnedReplicaSet]) -> int:
     """Return the sum of the replicas in the specs."""
     return sum(entry.size for entry in replica_sets)
 
@@ -87,15 +87,15 @@ class Rollout:
     """A Deployment, the ReplicaSet of its present template if it exists, and the others, oldest first."""
 
     deployment: Obj
-    new: Replicas | None
-    old: Sequence[Replicas]
+    new: OwnedReplicaSet | None
+    old: Sequence[OwnedReplicaSet]
 
     @property
-    def all(self) -> list[Replicas]:
+    def replica_sets(self) -> list[OwnedReplicaSet]:
         return [*self.old, self.new] if self.new else list(self.old)
 
     @property
-    def active_old(self) -> list[Replicas]:
+    def active_old(self) -> list[OwnedReplicaSet]:
         return [entry for entry in self.old if entry.size > 0]
 
     @property
@@ -156,7 +156,7 @@ class Rollout:
     def max_unavailable(self) -> int:
         return min(self._fenceposts[1], self.replicas)
 
-    def complete(self, status: Obj) -> bool:
+    def is_complete(self, status: Obj) -> bool:
         """Return whether in this status every replica runs the present template and is available."""
         counts = ("updatedReplicas", "replicas", "availableReplicas")
         generation: int = self.deployment["metadata"].get("generation", 0)
@@ -165,9 +165,9 @@ class Rollout:
         return all(status.get(field, 0) == self.replicas for field in counts)
 
 
-def rollout(deployment: Obj, replica_sets: Iterable[Obj]) -> Rollout:
+def build_rollout(deployment: Obj, replica_sets: Iterable[Obj]) -> Rollout:
     """Separate the ReplicaSet of the present template (the oldest if several match) from the others."""
-    ordered = sorted((Replicas(obj) for obj in replica_sets), key=lambda entry: entry.age_key)
+    ordered = sorted((OwnedReplicaSet(obj) for obj in replica_sets), key=lambda entry: entry.age_key)
     template = without_hash(deployment["spec"]["template"])
     new = next((entry for entry in ordered if without_hash(entry.template) == template), None)
     return Rollout(deployment, new, [entry for entry in ordered if entry is not new])
@@ -181,6 +181,6 @@ def without_hash(template: Obj) -> dict[str, Any]:
     return {**template, "metadata": kept}
 
 
-def rounded(value: float) -> int:
+def round_half_away(value: float) -> int:
     """Round to the nearest integer, halves away from zero (integer.RoundToInt32)."""
     return math.floor(value + 0.5) if value >= 0 else math.ceil(value - 0.5)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from situate.cluster.controllers.workloads.deployment.rollout import (
     DESIRED_REPLICAS,
     MAX_REPLICAS,
-    Replicas,
+    OwnedReplicaSet,
     Rollout,
-    number,
-    rounded,
-    total,
+    parse_number,
+    round_half_away,
+    total_replicas,
 )
 
-Sizes = list[tuple[Replicas, int]]
+Sizes = list[tuple[OwnedReplicaSet, int]]
 """ReplicaSets with their target size, in the order of the writes."""
 
 
@@ -25,7 +25,7 @@ def new_size(plan: Rollout, present: int) -> int:
         return plan.replicas
     if present > plan.replicas:
         return plan.replicas
-    room = plan.replicas + plan.max_surge - total(plan.all)
+    room = plan.replicas + plan.max_surge - total_replicas(plan.replica_sets)
     return present + max(0, min(room, plan.replicas - present))
 
 
@@ -37,7 +37,7 @@ def old_sizes(plan: Rollout) -> Sizes:
     new = plan.new
     assert new is not None
     least = plan.replicas - plan.max_unavailable
-    room = total(plan.all) - least - (new.size - new.count("availableReplicas"))
+    room = total_replicas(plan.replica_sets) - least - (new.size - new.count("availableReplicas"))
     if room <= 0:
         return []
     sizes = {entry.uid: entry.size for entry in plan.active_old}
@@ -45,7 +45,7 @@ def old_sizes(plan: Rollout) -> Sizes:
         dead = min(room, max(0, entry.size - entry.count("availableReplicas")))
         sizes[entry.uid] -= dead
         room -= dead
-    spare = sum(entry.count("availableReplicas") for entry in plan.all) - least
+    spare = sum(entry.count("availableReplicas") for entry in plan.replica_sets) - least
     for entry in plan.active_old:
         if spare <= 0:
             break
@@ -57,8 +57,8 @@ def old_sizes(plan: Rollout) -> Sizes:
 
 def is_scaling_event(plan: Rollout) -> bool:
     """Return whether the Deployment's replicas changed since its ReplicaSets were last sized."""
-    for entry in plan.all:
-        desired = number(entry.annotations.get(DESIRED_REPLICAS, ""))
+    for entry in plan.replica_sets:
+        desired = parse_number(entry.annotations.get(DESIRED_REPLICAS, ""))
         if entry.size > 0 and desired is not None and desired != plan.replicas:
             return True
     return False
@@ -72,13 +72,13 @@ def scaled_sizes(plan: Rollout) -> Sizes:
     only = _active_or_latest(plan)
     if only is not None:
         return [(only, plan.replicas)] if only.size != plan.replicas else []
-    if _saturated(plan):
+    if _is_saturated(plan):
         return [(entry, 0) for entry in plan.active_old]
-    return _proportional(plan) if plan.rolling else []
+    return _proportional_sizes(plan) if plan.rolling else []
 
 
-def _active_or_latest(plan: Rollout) -> Replicas | None:
-    active = [entry for entry in plan.all if entry.size > 0]
+def _active_or_latest(plan: Rollout) -> OwnedReplicaSet | None:
+    active = [entry for entry in plan.replica_sets if entry.size > 0]
     if len(active) > 1:
         return None
     if active:
@@ -86,17 +86,17 @@ def _active_or_latest(plan: Rollout) -> Replicas | None:
     return plan.new or (plan.old[-1] if plan.old else None)
 
 
-def _saturated(plan: Rollout) -> bool:
+def _is_saturated(plan: Rollout) -> bool:
     new = plan.new
-    if new is None or number(new.annotations.get(DESIRED_REPLICAS, "")) != plan.replicas:
+    if new is None or parse_number(new.annotations.get(DESIRED_REPLICAS, "")) != plan.replicas:
         return False
     return new.size == plan.replicas and new.count("availableReplicas") == plan.replicas
 
 
-def _proportional(plan: Rollout) -> Sizes:
-    active = [entry for entry in plan.all if entry.size > 0]
+def _proportional_sizes(plan: Rollout) -> Sizes:
+    active = [entry for entry in plan.replica_sets if entry.size > 0]
     allowed = plan.replicas + plan.max_surge if plan.replicas > 0 else 0
-    more = allowed - total(active)
+    more = allowed - total_replicas(active)
     active.sort(key=lambda entry: entry.age_key, reverse=more > 0)
     active.sort(key=lambda entry: -entry.size)
     sizes: Sizes = []
@@ -111,17 +111,17 @@ def _proportional(plan: Rollout) -> Sizes:
     return sizes
 
 
-def _proportion(plan: Rollout, entry: Replicas, more: int, added: int) -> int:
+def _proportion(plan: Rollout, entry: OwnedReplicaSet, more: int, added: int) -> int:
     if more in (0, added):
         return 0
     fraction = _fraction(plan, entry)
     return min(fraction, more - added) if more > 0 else max(fraction, more - added)
 
 
-def _fraction(plan: Rollout, entry: Replicas) -> int:
+def _fraction(plan: Rollout, entry: OwnedReplicaSet) -> int:
     if plan.replicas == 0:
         return -entry.size
-    before = number(entry.annotations.get(MAX_REPLICAS, "")) or plan.status.get("replicas", 0)
+    before = parse_number(entry.annotations.get(MAX_REPLICAS, "")) or plan.status.get("replicas", 0)
     if not before:
         return 0
-    return rounded(entry.size * (plan.replicas + plan.max_surge) / before) - entry.size
+    return round_half_away(entry.size * (plan.replicas + plan.max_surge) / before) - entry.size

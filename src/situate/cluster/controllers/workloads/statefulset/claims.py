@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from situate.cluster.controllers.machinery.actions import Action, Create, Note, Patch
-from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.actions import Action, Create, EventTemplate, Patch
+from situate.cluster.controllers.machinery.controllers import ControllerContext
 from situate.cluster.controllers.machinery.owners import controller_reference
 from situate.cluster.controllers.machinery.tables import CLAIMS, PODS, Obj
 from situate.cluster.controllers.node.pods import PodFacts, controller_of
 from situate.cluster.controllers.workloads.statefulset.identity import claim_name, claim_templates, new_claims, pod_name
 
 
-def retention(stateful_set: Obj) -> tuple[str, str]:
+def retention_policy(stateful_set: Obj) -> tuple[str, str]:
     """Return the policy for claims on deletion of the set, and on scale-down: Retain or Delete."""
     policy = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
     return policy.get("whenDeleted", "Retain"), policy.get("whenScaled", "Retain")
 
 
-def missing_claims(cluster: Cluster, stateful_set: Obj, ordinal: int) -> Iterator[Create]:
+def missing_claims(cluster: ControllerContext, stateful_set: Obj, ordinal: int) -> Iterator[Create]:
     """Create the missing claims of an ordinal."""
     name, pod = stateful_set["metadata"]["name"], pod_name(stateful_set, ordinal)
-    owned = retention(stateful_set)[0] == "Delete"
+    owned = retention_policy(stateful_set)[0] == "Delete"
     for claim in new_claims(stateful_set, ordinal):
         metadata = claim["metadata"]
         if cluster.store.get(CLAIMS, metadata["namespace"], metadata["name"]) is not None:
@@ -38,12 +38,12 @@ def missing_claims(cluster: Cluster, stateful_set: Obj, ordinal: int) -> Iterato
             CLAIMS,
             metadata["namespace"],
             claim,
-            done=Note(stateful_set, "SuccessfulCreate", text),
-            failed=Note(stateful_set, "FailedCreate", failure, "Warning"),
+            done=EventTemplate(stateful_set, "SuccessfulCreate", text),
+            failed=EventTemplate(stateful_set, "FailedCreate", failure, "Warning"),
         )
 
 
-def blocking_claim(cluster: Cluster, stateful_set: Obj, ordinal: int) -> str | None:
+def blocking_claim(cluster: ControllerContext, stateful_set: Obj, ordinal: int) -> str | None:
     """Return a claim that blocks a new pod: one being deleted, or still owned by the previous pod.
 
     None if no claim does.
@@ -55,16 +55,16 @@ def blocking_claim(cluster: Cluster, stateful_set: Obj, ordinal: int) -> str | N
             continue
         if claim.deleting:
             return claim.name
-        if retention(stateful_set)[1] == "Delete" and any(
+        if retention_policy(stateful_set)[1] == "Delete" and any(
             entry.get("kind") == "Pod" for entry in claim.object()["metadata"].get("ownerReferences") or ()
         ):
             return claim.name
     return None
 
 
-def owner_patches(cluster: Cluster, stateful_set: Obj, pod: PodFacts, *, wanted: bool) -> Iterator[Action]:
+def owner_patches(cluster: ControllerContext, stateful_set: Obj, pod: PodFacts, *, wanted: bool) -> Iterator[Action]:
     """Set the owner of a pod's claims according to the policy: the set, the condemned pod, or none."""
-    when_deleted, when_scaled = retention(stateful_set)
+    when_deleted, when_scaled = retention_policy(stateful_set)
     set_uid = stateful_set["metadata"]["uid"]
     for template in claim_templates(stateful_set):
         claim = cluster.get(CLAIMS, pod.namespace, claim_name(stateful_set, template, pod.index))

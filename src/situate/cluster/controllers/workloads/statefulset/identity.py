@@ -63,7 +63,7 @@ def new_claims(stateful_set: Obj, ordinal: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def identified(pod: PodFacts) -> Patch:
+def label_patch(pod: PodFacts) -> Patch:
     """Restore the labels of a pod's name and index."""
     body = {"metadata": {"uid": pod.uid, "labels": _own_labels(pod.name, pod.index)}}
     return Patch(PODS, pod.namespace, pod.name, body)

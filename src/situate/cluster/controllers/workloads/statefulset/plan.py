@@ -16,7 +16,7 @@ from situate.cluster.controllers.machinery.tables import Obj
 from situate.cluster.controllers.node.pods import PodFacts
 
 
-class Reason(Enum):
+class DeletionReason(Enum):
     """Reason for the deletion of a pod."""
 
     FINISHED = "finished"
@@ -25,12 +25,12 @@ class Reason(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StatefulSetStep:
     """The next actions; empty while the set waits for a pod."""
 
     create: tuple[int, ...] = ()
     """Ordinals without a pod."""
-    delete: tuple[tuple[PodFacts, Reason], ...] = ()
+    delete: tuple[tuple[PodFacts, DeletionReason], ...] = ()
     pending: tuple[PodFacts, ...] = ()
     """Pods with possibly missing claims."""
 
@@ -63,17 +63,17 @@ class Ordinals:
     def ordered(self) -> bool:
         return bool(self.stateful_set["spec"].get("podManagementPolicy") != "Parallel")
 
-    def wanted(self, pod: PodFacts) -> bool:
+    def is_wanted(self, pod: PodFacts) -> bool:
         return pod.index in range(self.start, self.end)
 
-    def missing(self) -> Iterator[int]:
+    def missing_ordinals(self) -> Iterator[int]:
         """Yield the ordinals without a pod, ascending."""
         have = self.group.ordinals
         at = bisect_left(have, self.start)
         # Ordinals are distinct, so none is missing if the range has as many pods as requested.
         if bisect_left(have, self.end) - at == self.end - self.start:
             return
-        expected = self.start + self._unbroken(at)
+        expected = self.start + self._gapless_count(at)
         at = bisect_left(have, expected)
         while expected < self.end:
             if at < len(have) and have[at] == expected:
@@ -82,23 +82,23 @@ class Ordinals:
                 yield expected
             expected += 1
 
-    def condemned(self) -> list[PodFacts]:
+    def condemned_pods(self) -> list[PodFacts]:
         """Return the pods outside the range, highest ordinal first."""
         have = self.group.ordinals
         outside = have[: bisect_left(have, self.start)] + have[bisect_left(have, self.end) :]
         name = self.stateful_set["metadata"]["name"]
         return [self.group.pods[f"{name}-{ordinal}"] for ordinal in reversed(outside)]
 
-    def unavailable(self) -> Iterator[PodFacts]:
+    def unavailable_pods(self) -> Iterator[PodFacts]:
         """Yield pods that are terminating, not Running and Ready, or not ready for minReadySeconds yet."""
         if self.min_ready_seconds == 0:
             yield from self.group.unsettled.values()
             return
         for pod in self.group.pods.values():
-            if pod.name in self.group.unsettled or not pod.available(self.min_ready_seconds, self.now):
+            if pod.name in self.group.unsettled or not pod.is_available(self.min_ready_seconds, self.now):
                 yield pod
 
-    def _unbroken(self, at: int) -> int:
+    def _gapless_count(self, at: int) -> int:
         """Return how many ordinals from `start` on exist without a gap."""
         have = self.group.ordinals
         low, high = at, bisect_left(have, self.end)
@@ -111,54 +111,54 @@ class Ordinals:
         return low - at
 
 
-def next_step(ordinals: Ordinals, update_revision: str) -> Step:
+def next_step(ordinals: Ordinals, update_revision: str) -> StatefulSetStep:
     """Return the next step."""
-    unavailable = [pod for pod in ordinals.unavailable() if pod.index >= 0]
+    unavailable = [pod for pod in ordinals.unavailable_pods() if pod.index >= 0]
     if ordinals.ordered:
-        return _ordered(ordinals, unavailable, update_revision)
-    return _parallel(ordinals, unavailable, update_revision)
+        return _ordered_step(ordinals, unavailable, update_revision)
+    return _parallel_step(ordinals, unavailable, update_revision)
 
 
-def _ordered(ordinals: Ordinals, unavailable: list[PodFacts], update_revision: str) -> Step:
-    ill = min((pod for pod in unavailable if ordinals.wanted(pod)), key=lambda pod: pod.index, default=None)
-    gap = next(ordinals.missing(), None)
+def _ordered_step(ordinals: Ordinals, unavailable: list[PodFacts], update_revision: str) -> StatefulSetStep:
+    ill = min((pod for pod in unavailable if ordinals.is_wanted(pod)), key=lambda pod: pod.index, default=None)
+    gap = next(ordinals.missing_ordinals(), None)
     if gap is not None and (ill is None or gap < ill.index):
-        return Step(create=(gap,))
+        return StatefulSetStep(create=(gap,))
     if ill is not None:
         return _wait_for(ill)
-    condemned = ordinals.condemned()
+    condemned = ordinals.condemned_pods()
     if condemned:
         highest = condemned[0]
         lowest_ill = min(unavailable, key=lambda pod: pod.index, default=None)
         blocked = highest.terminating or (highest in unavailable and highest is not lowest_ill)
-        return Step() if blocked else Step(delete=((highest, Reason.SCALED_DOWN),))
-    return _replace(ordinals, unavailable, update_revision)
+        return StatefulSetStep() if blocked else StatefulSetStep(delete=((highest, DeletionReason.SCALED_DOWN),))
+    return _update_step(ordinals, unavailable, update_revision)
 
 
-def _parallel(ordinals: Ordinals, unavailable: list[PodFacts], update_revision: str) -> Step:
-    create = tuple(ordinals.missing())
-    ill = sorted((pod for pod in unavailable if ordinals.wanted(pod)), key=lambda pod: pod.index)
-    delete = [(pod, Reason.FINISHED) for pod in ill if pod.finished and not pod.terminating]
-    delete += [(pod, Reason.SCALED_DOWN) for pod in ordinals.condemned() if not pod.terminating]
+def _parallel_step(ordinals: Ordinals, unavailable: list[PodFacts], update_revision: str) -> StatefulSetStep:
+    create = tuple(ordinals.missing_ordinals())
+    ill = sorted((pod for pod in unavailable if ordinals.is_wanted(pod)), key=lambda pod: pod.index)
+    delete = [(pod, DeletionReason.FINISHED) for pod in ill if pod.finished and not pod.terminating]
+    delete += [(pod, DeletionReason.SCALED_DOWN) for pod in ordinals.condemned_pods() if not pod.terminating]
     pending = tuple(pod for pod in ill if pod.phase == "Pending")
-    replaced = _replace(ordinals, unavailable, update_revision).delete if not create else ()
+    replaced = _update_step(ordinals, unavailable, update_revision).delete if not create else ()
     gone = {pod.name for pod, _ in delete}
     delete += [entry for entry in replaced if entry[0].name not in gone]
-    return Step(create, tuple(delete), pending)
+    return StatefulSetStep(create, tuple(delete), pending)
 
 
-def _wait_for(pod: PodFacts) -> Step:
+def _wait_for(pod: PodFacts) -> StatefulSetStep:
     """Handle the first unhealthy pod. An ordered set does not go past it."""
     if pod.finished:
-        return Step() if pod.terminating else Step(delete=((pod, Reason.FINISHED),))
-    return Step(pending=(pod,) if pod.phase == "Pending" else ())
+        return StatefulSetStep() if pod.terminating else StatefulSetStep(delete=((pod, DeletionReason.FINISHED),))
+    return StatefulSetStep(pending=(pod,) if pod.phase == "Pending" else ())
 
 
-def _replace(ordinals: Ordinals, unavailable: list[PodFacts], update_revision: str) -> Step:
+def _update_step(ordinals: Ordinals, unavailable: list[PodFacts], update_revision: str) -> StatefulSetStep:
     """Delete the highest outdated pod in a rolling update, once all pods above it are available."""
     strategy = ordinals.stateful_set["spec"].get("updateStrategy") or {}
     if strategy.get("type", "RollingUpdate") != "RollingUpdate":
-        return Step()
+        return StatefulSetStep()
     least = ordinals.start + (strategy.get("rollingUpdate") or {}).get("partition", 0)
     outdated = [
         pod
@@ -168,8 +168,8 @@ def _replace(ordinals: Ordinals, unavailable: list[PodFacts], update_revision: s
         if least <= pod.index < ordinals.end
     ]
     if not outdated:
-        return Step()
+        return StatefulSetStep()
     highest = max(outdated, key=lambda pod: pod.index)
     if any(highest.index < pod.index < ordinals.end for pod in unavailable):
-        return Step()
-    return Step(delete=((highest, Reason.OUTDATED),))
+        return StatefulSetStep()
+    return StatefulSetStep(delete=((highest, DeletionReason.OUTDATED),))

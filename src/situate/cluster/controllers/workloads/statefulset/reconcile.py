@@ -5,40 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from situate.cluster.controllers.machinery.actions import (
-    NOTHING,
+    NO_WRITES,
     Action,
     Create,
     Delete,
-    Note,
-    Outcome,
-    Record,
+    EventTemplate,
+    ReconcileResult,
+    RecordEvent,
     Refusal,
-    in_order,
-    slow_start,
+    sequential_writes,
+    slow_start_batches,
 )
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import Cluster
-from situate.cluster.controllers.machinery.owners import Claims, adopt
+from situate.cluster.controllers.machinery.controllers import ControllerContext
+from situate.cluster.controllers.machinery.owners import PodOwnership, adopt
 from situate.cluster.controllers.machinery.pod_index import REVISION_LABEL, PodGroup
-from situate.cluster.controllers.machinery.selectors import label_selector
+from situate.cluster.controllers.machinery.selectors import selector_test
 from situate.cluster.controllers.machinery.tables import PODS, REVISIONS, STATEFUL_SETS, Key, Obj
 from situate.cluster.controllers.node.pods import PodFacts, controller_of
 from situate.cluster.controllers.workloads.statefulset.claims import (
     blocking_claim,
     missing_claims,
     owner_patches,
-    retention,
+    retention_policy,
 )
-from situate.cluster.controllers.workloads.statefulset.identity import identified, new_pod, pod_name
-from situate.cluster.controllers.workloads.statefulset.plan import Ordinals, Reason, Step, next_step
+from situate.cluster.controllers.workloads.statefulset.identity import label_patch, new_pod, pod_name
+from situate.cluster.controllers.workloads.statefulset.plan import DeletionReason, Ordinals, StatefulSetStep, next_step
 from situate.cluster.controllers.workloads.statefulset.revisions import (
     Revisions,
-    by_age,
     collision_count,
-    resolve,
+    resolve_revisions,
     revision_name,
     revision_template,
-    surplus,
+    sort_revisions,
+    surplus_deletions,
 )
 from situate.cluster.controllers.workloads.statefulset.status import status_patch
 from situate.cluster.storage.selection import LabelTest
@@ -55,69 +55,71 @@ class StatefulSetController:
     manager = "statefulset-controller"
     watches = frozenset({PODS, REVISIONS, STATEFUL_SETS})
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ControllerContext) -> None:
         self._cluster = cluster
-        self._claims = Claims(cluster, STATEFUL_SETS, "StatefulSet")
+        self._claims = PodOwnership(cluster, STATEFUL_SETS, "StatefulSet")
         self._revisions: dict[str, dict[str, Obj]] = {}
         self._loose_revisions: dict[str, dict[str, Obj]] = {}
         self._revision_owner: dict[Key, str] = {}
-        self._retention_seen: dict[Key, tuple[str, int]] = {}
+        self._checked_retention: dict[Key, tuple[str, int]] = {}
 
     def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
         if change.resource == REVISIONS:
-            yield from self._revision(change)
+            yield from self._observe_revision(change)
         else:
             yield from self._claims.observe(change)
 
-    def reconcile(self, key: Key, now: float) -> Outcome:
+    def reconcile(self, key: Key, now: float) -> ReconcileResult:
         stateful_set = self._cluster.get(STATEFUL_SETS, *key)
         if stateful_set is None:
-            self._retention_seen.pop(key, None)
-            return NOTHING
+            self._checked_retention.pop(key, None)
+            return NO_WRITES
         uid = stateful_set["metadata"]["uid"]
-        selector = label_selector(stateful_set["spec"].get("selector"))
-        claims = [*self._claims.actions(stateful_set, selector), *self._adoptions(stateful_set, selector)]
+        selector = selector_test(stateful_set["spec"].get("selector"))
+        claims = [*self._claims.ownership_patches(stateful_set, selector), *self._adoptions(stateful_set, selector)]
         if claims:
-            return in_order(claims)
-        history = by_age(self._revisions.get(uid, {}).values())
-        revisions = resolve(stateful_set, history)
+            return sequential_writes(claims)
+        history = sort_revisions(self._revisions.get(uid, {}).values())
+        revisions = resolve_revisions(stateful_set, history)
         if isinstance(revisions, Create):
-            revisions = resolve(self._with_free_name(stateful_set), history)
+            revisions = resolve_revisions(self._with_free_name(stateful_set), history)
         if not isinstance(revisions, Revisions):
-            return in_order([revisions])
-        group = self._cluster.pods.owned(uid)
+            return sequential_writes([revisions])
+        group = self._cluster.pods.pods_of_owner(uid)
         return self._advance(key, stateful_set, revisions, group, now)
 
-    def refused(self, key: Key, refusal: Refusal) -> None:
+    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
         """Do nothing: the next reconcile repeats the action."""
 
-    def _advance(self, key: Key, stateful_set: Obj, revisions: Revisions, group: PodGroup, now: float) -> Outcome:
+    def _advance(
+        self, key: Key, stateful_set: Obj, revisions: Revisions, group: PodGroup, now: float
+    ) -> ReconcileResult:
         if "deletionTimestamp" in stateful_set["metadata"]:
             status = status_patch(stateful_set, group, revisions, now)
-            return in_order([status] if status else [])
+            return sequential_writes([status] if status else [])
         told: list[Action] = []
         ordinals = Ordinals(stateful_set, group, now)
         step = next_step(ordinals, revision_name(revisions.update))
-        fixes = self._fixes(key, ordinals, step)
+        fixes = self._repairs(key, ordinals, step)
         again = _next_availability(ordinals)
         creations: list[tuple[Action, ...]] = []
         for ordinal in step.create[:BURST]:
             blocking = blocking_claim(self._cluster, stateful_set, ordinal)
             if blocking is not None:
-                told.append(_blocked(stateful_set, ordinal, blocking))
+                told.append(_blocked_event(stateful_set, ordinal, blocking))
                 again = now + _CLAIM_RETRY
                 continue
-            creations.append(tuple(self._creation(stateful_set, revisions, ordinal)))
+            creations.append(tuple(self._create_pod(stateful_set, revisions, ordinal)))
         deletions = [_delete(stateful_set, pod) for pod, _ in step.delete]
         batches: list[tuple[Action, ...]] = [(action,) for action in [*told, *fixes]]
-        batches += _burst(creations) + list(slow_start(deletions))
+        batches += _creation_batches(creations) + list(slow_start_batches(deletions))
         if not step.create and not step.delete:
-            batches += [(action,) for action in surplus(stateful_set, revisions, _live(group))]
-        replaced = sum(reason is Reason.OUTDATED for _, reason in step.delete)
+            batches += [(action,) for action in surplus_deletions(stateful_set, revisions, _live_revisions(group))]
+        replaced = sum(reason is DeletionReason.OUTDATED for _, reason in step.delete)
         status = status_patch(stateful_set, group, revisions, now, replaced)
-        return Outcome(tuple(batches), again, (status,) if status else ())
+        return ReconcileResult(tuple(batches), again, (status,) if status else ())
 
-    def _creation(self, stateful_set: Obj, revisions: Revisions, ordinal: int) -> Iterator[Action]:
+    def _create_pod(self, stateful_set: Obj, revisions: Revisions, ordinal: int) -> Iterator[Action]:
         yield from missing_claims(self._cluster, stateful_set, ordinal)
         chosen = _revision_for(stateful_set, revisions, ordinal)
         pod = new_pod(stateful_set, revision_template(chosen), revision_name(chosen), ordinal)
@@ -125,27 +127,27 @@ class StatefulSetController:
             PODS,
             stateful_set["metadata"]["namespace"],
             pod,
-            done=_note(stateful_set, "Create", pod["metadata"]["name"]),
-            failed=_failure(stateful_set, "Create", pod["metadata"]["name"]),
+            done=_success_event(stateful_set, "Create", pod["metadata"]["name"]),
+            failed=_failure_event(stateful_set, "Create", pod["metadata"]["name"]),
         )
 
-    def _fixes(self, key: Key, ordinals: Ordinals, step: Step) -> list[Action]:
+    def _repairs(self, key: Key, ordinals: Ordinals, step: StatefulSetStep) -> list[Action]:
         """Return repairs: missing labels, missing claims, and claims with an owner against the policy."""
         stateful_set, group = ordinals.stateful_set, ordinals.group
         fixes: list[Action] = [
-            identified(pod) for pod in group.misnamed.values() if ordinals.wanted(pod) and not pod.terminating
+            label_patch(pod) for pod in group.misnamed.values() if ordinals.is_wanted(pod) and not pod.terminating
         ]
         for pod in step.pending:
             fixes.extend(missing_claims(self._cluster, stateful_set, pod.index))
         metadata = stateful_set["metadata"]
         seen = (metadata["uid"], metadata.get("generation", 0))
-        pods = group.pods.values() if self._retention_seen.get(key) != seen else []
-        if retention(stateful_set)[1] == "Delete":
+        pods = group.pods.values() if self._checked_retention.get(key) != seen else []
+        if retention_policy(stateful_set)[1] == "Delete":
             pods = pods or [pod for pod, _ in step.delete]
-        self._retention_seen[key] = seen
+        self._checked_retention[key] = seen
         for pod in pods:
             if pod.index >= 0:
-                fixes.extend(owner_patches(self._cluster, stateful_set, pod, wanted=ordinals.wanted(pod)))
+                fixes.extend(owner_patches(self._cluster, stateful_set, pod, wanted=ordinals.is_wanted(pod)))
         return fixes
 
     def _with_free_name(self, stateful_set: Obj) -> Obj:
@@ -153,7 +155,7 @@ class StatefulSetController:
         metadata = stateful_set["metadata"]
         namespace, own = metadata["namespace"], self._revisions.get(metadata["uid"], {})
         table = self._cluster.store.table(REVISIONS)
-        taken = {stored.name for stored in table.ordered(namespace) if stored.name not in own}
+        taken = {stored.name for stored in table.sorted_objects(namespace) if stored.name not in own}
         count = collision_count(stateful_set, taken)
         status = stateful_set.get("status") or {}
         return {**stateful_set, "status": {**status, "collisionCount": count}} if count else stateful_set
@@ -162,11 +164,11 @@ class StatefulSetController:
         metadata = stateful_set["metadata"]
         if "deletionTimestamp" in metadata:
             return
-        for revision in by_age(self._loose_revisions.get(metadata["namespace"], {}).values()):
+        for revision in sort_revisions(self._loose_revisions.get(metadata["namespace"], {}).values()):
             if selector(revision["metadata"].get("labels") or {}):
                 yield adopt(REVISIONS, revision, stateful_set)
 
-    def _revision(self, change: Change) -> Iterator[Key]:
+    def _observe_revision(self, change: Change) -> Iterator[Key]:
         namespace, name = change.key
         before = self._revision_owner.pop(change.key, None)
         if before:
@@ -200,7 +202,7 @@ def _revision_for(stateful_set: Obj, revisions: Revisions, ordinal: int) -> Obj:
     return revisions.current if ordinal < start + kept else revisions.update
 
 
-def _burst(creations: list[tuple[Action, ...]]) -> list[tuple[Action, ...]]:
+def _creation_batches(creations: list[tuple[Action, ...]]) -> list[tuple[Action, ...]]:
     """Return batches of 1, 2, 4, ... pods, each preceded by the claims of its pods."""
     batches: list[tuple[Action, ...]] = []
     size, at = 1, 0
@@ -214,7 +216,7 @@ def _burst(creations: list[tuple[Action, ...]]) -> list[tuple[Action, ...]]:
     return batches
 
 
-def _live(group: PodGroup) -> set[str]:
+def _live_revisions(group: PodGroup) -> set[str]:
     """Return the revisions of all pods."""
     terminating = (pod.labels.get(REVISION_LABEL, "") for pod in group.unsettled.values())
     return {*group.by_revision, *terminating}
@@ -234,24 +236,24 @@ def _delete(stateful_set: Obj, pod: PodFacts) -> Delete:
         pod.namespace,
         pod.name,
         pod.uid,
-        done=_note(stateful_set, "Delete", pod.name),
-        failed=_failure(stateful_set, "Delete", pod.name),
+        done=_success_event(stateful_set, "Delete", pod.name),
+        failed=_failure_event(stateful_set, "Delete", pod.name),
     )
 
 
-def _blocked(stateful_set: Obj, ordinal: int, claim: str) -> Record:
-    failure = _failure(stateful_set, "Create", pod_name(stateful_set, ordinal))
+def _blocked_event(stateful_set: Obj, ordinal: int, claim: str) -> RecordEvent:
+    failure = _failure_event(stateful_set, "Create", pod_name(stateful_set, ordinal))
     text = failure.message.replace("{error}", f"pvc {claim} is being deleted")
-    return Record(Note(stateful_set, failure.reason, text, "Warning"))
+    return RecordEvent(EventTemplate(stateful_set, failure.reason, text, "Warning"))
 
 
-def _note(stateful_set: Obj, verb: str, pod: str) -> Note:
+def _success_event(stateful_set: Obj, verb: str, pod: str) -> EventTemplate:
     name = stateful_set["metadata"]["name"]
-    return Note(stateful_set, f"Successful{verb}", f"{verb} Pod {pod} in StatefulSet {name} successful")
+    return EventTemplate(stateful_set, f"Successful{verb}", f"{verb} Pod {pod} in StatefulSet {name} successful")
 
 
-def _failure(stateful_set: Obj, verb: str, pod: str) -> Note:
+def _failure_event(stateful_set: Obj, verb: str, pod: str) -> EventTemplate:
     name = stateful_set["metadata"]["name"]
-    return Note(
+    return EventTemplate(
         stateful_set, f"Failed{verb}", f"{verb} Pod {pod} in StatefulSet {name} failed error: {{error}}", "Warning"
     )

@@ -29,7 +29,7 @@ class Revisions:
     """All revisions, oldest first."""
 
 
-def by_age(revisions: Collection[Obj]) -> list[Obj]:
+def sort_revisions(revisions: Collection[Obj]) -> list[Obj]:
     """Sort revisions by their number, lowest first."""
 
     def key(revision: Obj) -> tuple[int, str, str]:
@@ -54,7 +54,7 @@ def revision_data(stateful_set: Obj) -> dict[str, Any]:
     return {"spec": {"template": {**stateful_set["spec"]["template"], "$patch": "replace"}}}
 
 
-def resolve(stateful_set: Obj, history: Sequence[Obj]) -> Revisions | Action:
+def resolve_revisions(stateful_set: Obj, history: Sequence[Obj]) -> Revisions | Action:
     """Return the present revisions, or the write that is needed first.
 
     That write creates a revision, or makes an old one the newest.
@@ -81,7 +81,7 @@ def collision_count(stateful_set: Obj, taken: Collection[str]) -> int:
     return count
 
 
-def surplus(stateful_set: Obj, revisions: Revisions, live: Collection[str]) -> list[Action]:
+def surplus_deletions(stateful_set: Obj, revisions: Revisions, live: Collection[str]) -> list[Action]:
     """Delete revisions beyond revisionHistoryLimit that no pod and no status refers to, oldest first."""
     limit = stateful_set["spec"].get("revisionHistoryLimit", 10)
     kept = {revision_name(revisions.current), revision_name(revisions.update), *live}

@@ -15,7 +15,7 @@ def status_patch(
 ) -> Patch | None:
     """Return a patch of the counted status if it changes. `replaced` is the number of outdated pods being deleted."""
     before = stateful_set.get("status") or {}
-    after = _counted(stateful_set, group, revisions, now)
+    after = _counted_status(stateful_set, group, revisions, now)
     after["currentReplicas"] -= replaced
     if all(before.get(field, 0) == value for field, value in after.items()):
         return None
@@ -24,13 +24,13 @@ def status_patch(
     return Patch(STATEFUL_SETS, metadata["namespace"], metadata["name"], body, "status")
 
 
-def available(group: PodGroup, min_ready_seconds: int, now: float) -> int:
+def available_count(group: PodGroup, min_ready_seconds: int, now: float) -> int:
     if not min_ready_seconds:
         return group.ready
-    return sum(pod.running_and_ready and pod.available(min_ready_seconds, now) for pod in group.pods.values())
+    return sum(pod.running_and_ready and pod.is_available(min_ready_seconds, now) for pod in group.pods.values())
 
 
-def _counted(stateful_set: Obj, group: PodGroup, revisions: Revisions, now: float) -> dict[str, Any]:
+def _counted_status(stateful_set: Obj, group: PodGroup, revisions: Revisions, now: float) -> dict[str, Any]:
     spec = stateful_set["spec"]
     current, update = revision_name(revisions.current), revision_name(revisions.update)
     updated = len(group.by_revision.get(update, ()))
@@ -38,7 +38,7 @@ def _counted(stateful_set: Obj, group: PodGroup, revisions: Revisions, now: floa
         "observedGeneration": stateful_set["metadata"].get("generation", 0),
         "replicas": len(group.pods),
         "readyReplicas": group.ready,
-        "availableReplicas": available(group, spec.get("minReadySeconds", 0), now),
+        "availableReplicas": available_count(group, spec.get("minReadySeconds", 0), now),
         "currentReplicas": len(group.by_revision.get(current, ())),
         "updatedReplicas": updated,
         "currentRevision": current,

@@ -22,25 +22,25 @@ from situate.sharding.model.decision_inputs import Verdict
 from situate.sharding.model.names import Reason
 from situate.sharding.model.object_view import ObjectView
 from situate.sharding.supervisor.controller.act.writer import NoStatusSubresource, Sender
-from situate.sharding.supervisor.controller.observe.object_index import Listing
+from situate.sharding.supervisor.controller.observe.object_index import ObjectIndex
 from situate.sharding.supervisor.scope import Scope
 
-Record = Callable[[ObjectReference, str, str, str], None]
+RecordEvent = Callable[[ObjectReference, str, str, str], None]
 """Function that writes an Event: object, `Normal` or `Warning`, reason, message. Never blocks and never raises."""
 PAUSE_S: Final = 1.0
 """Seconds before a condition is written: a shorter state is not worth a write."""
 RETRY: Final = Backoff(initial_s=1.0, cap_s=300.0)
 
 
-class Saying:
+class ConditionWriter:
     """The conditions and Events of one term. A later condition of an object replaces a pending one."""
 
     def __init__(
         self,
         sender: Sender,
         scope: Scope,
-        listing: Listing,
-        record: Record,
+        listing: ObjectIndex,
+        record: RecordEvent,
         rng: random.Random,
         wall: Callable[[], datetime],
     ) -> None:
@@ -48,37 +48,37 @@ class Saying:
         """Queue of `reconcile`."""
         self._sender = sender
         self._scope = scope
-        self._listing = listing
+        self._index = listing
         self._record = record
         self._wall = wall
         self._verdicts: dict[Request, Verdict] = {}
         """Verdicts to be written."""
-        self._said: dict[Request, Reason] = {}
+        self._written_reasons: dict[Request, Reason] = {}
         """Reasons that were written, or that the objects already had."""
         self._failures: dict[Request, str | None] = {}
         """Archive failures to be written; None: no failure any more."""
 
-    def verdict(self, request: Request, view: ObjectView, verdict: Verdict | None) -> None:
+    def set_verdict(self, request: Request, view: ObjectView, verdict: Verdict | None) -> None:
         """Set the verdict for `Assigned`. Only a new reason is written, because messages contain changing counts."""
-        if verdict is None or verdict.brief or self._said.get(request) is verdict.reason:
+        if verdict is None or verdict.brief or self._written_reasons.get(request) is verdict.reason:
             self._verdicts.pop(request, None)
         elif verdict_write(view, verdict, self._wall()) is None:
             self._verdicts.pop(request, None)
-            self._said[request] = verdict.reason
+            self._written_reasons[request] = verdict.reason
         else:
             self._verdicts[request] = verdict
             self.queue.add_after(request, PAUSE_S)
 
-    def archive_failed(self, request: Request, message: str | None) -> None:
+    def set_archive_failure(self, request: Request, message: str | None) -> None:
         """Set the message for `ArchiveFailed`; None: no failure, or no longer."""
-        view = self._listing.views.get(request)
+        view = self._index.views.get(request)
         if view is None or archive_failed_write(view, message, self._wall()) is None:
             self._failures.pop(request, None)
         else:
             self._failures[request] = message
             self.queue.add(request)
 
-    def event(self, view: ObjectView, type_: str, reason: str, message: str) -> None:
+    def record_event(self, view: ObjectView, type_: str, reason: str, message: str) -> None:
         """Record an Event about an object."""
         resource = self._scope.resource
         about = ObjectReference(
@@ -88,30 +88,30 @@ class Saying:
 
     def forget(self, request: Request) -> None:
         """Forget an object that is gone."""
-        for told in (self._verdicts, self._said, self._failures):
+        for told in (self._verdicts, self._written_reasons, self._failures):
             told.pop(request, None)
 
     async def reconcile(self, request: Request) -> Result:
         """Write the pending conditions of one object."""
-        verdict, view = self._verdicts.get(request), self._listing.views.get(request)
-        if verdict is not None and view is not None and not view.completed and not self._listing.is_promised(request):
+        verdict, view = self._verdicts.get(request), self._index.views.get(request)
+        if verdict is not None and view is not None and not view.completed and not self._index.is_assumed(request):
             write = verdict_write(view, verdict, self._wall())
             if write is not None:
-                await self._written(request, view, write)
+                await self._write_condition(request, view, write)
             if self._verdicts.get(request) is verdict:
                 del self._verdicts[request]
-                self._said[request] = verdict.reason
-        view = self._listing.views.get(request)
+                self._written_reasons[request] = verdict.reason
+        view = self._index.views.get(request)
         if view is not None and request in self._failures:
             write = archive_failed_write(view, self._failures[request], self._wall())
             if write is not None:
-                await self._written(request, view, write)
+                await self._write_condition(request, view, write)
             self._failures.pop(request, None)
         return DONE
 
-    async def _written(self, request: Request, view: ObjectView, write: Write) -> None:
+    async def _write_condition(self, request: Request, view: ObjectView, write: Write) -> None:
         try:
             await self._sender.patch(request, write)
         except NoStatusSubresource as problem:
-            self.event(view, WARNING, "ConditionNotWritten", str(problem))
+            self.record_event(view, WARNING, "ConditionNotWritten", str(problem))
             raise

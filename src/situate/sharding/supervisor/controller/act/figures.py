@@ -6,27 +6,27 @@ from collections.abc import Callable
 
 from situate.sharding.assignment.desired_executors import SizingConfig, SizingState, desired_executors
 from situate.sharding.supervisor.controller.act.metrics import Figures
-from situate.sharding.supervisor.controller.observe.cache import Standby
-from situate.sharding.supervisor.controller.observe.object_index import NOBODYS
+from situate.sharding.supervisor.controller.observe.cache import SupervisorCache
+from situate.sharding.supervisor.controller.observe.object_index import NO_HOLDER
 
 
-class Figuring:
+class FigureCollector:
     """The figures of one process."""
 
-    def __init__(self, standby: Standby, sizing: SizingConfig | None, now: Callable[[], float]) -> None:
+    def __init__(self, standby: SupervisorCache, sizing: SizingConfig | None, now: Callable[[], float]) -> None:
         """`sizing`: None if the desired executors are not computed."""
-        self._standby = standby
+        self._cache = standby
         self._sizing = sizing
         self._now = now
         self._smoothed = SizingState()
 
     def figures(self) -> Figures:
         """Return the state now, without the figures of the archive queue."""
-        standby, now = self._standby, self._now()
-        members, listing = standby.observer.members(), standby.listing
-        unassigned = len(listing.held_by(NOBODYS))
+        standby, now = self._cache, self._now()
+        members, listing = standby.observer.members(), standby.index
+        unassigned = len(listing.objects_of_holder(NO_HOLDER))
         removed_at = standby.observer.removed_at
-        orphaned = [now - at for uid, at in removed_at.items() if listing.held_by(uid)]
+        orphaned = [now - at for uid, at in removed_at.items() if listing.objects_of_holder(uid)]
         desired = None
         if self._sizing is not None:
             wanted = desired_executors(self._smoothed, self._sizing, sum(listing.open.values()) + unassigned, now)

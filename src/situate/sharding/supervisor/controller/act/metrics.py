@@ -59,7 +59,7 @@ class Figures:
     """Confirmed version of the table of partitions; None: no version is confirmed."""
 
 
-class Shown(Protocol):
+class MetricsSource(Protocol):
     counts: Counts
 
     def figures(self) -> Figures | None:
@@ -69,7 +69,7 @@ class Shown(Protocol):
 class ShardMetrics(Collector):
     """The metrics of one supervisor."""
 
-    def __init__(self, shown: Shown, supervisor: str) -> None:
+    def __init__(self, shown: MetricsSource, supervisor: str) -> None:
         """`supervisor`: the label value that distinguishes several supervisors in one process."""
         self._shown = shown
         self._label = supervisor

@@ -23,7 +23,7 @@ from situate.sharding.supervisor.report import SupervisorReport, report_text
 RETRY_S: Final = 1.0
 
 
-class Reporting:
+class StatusReporter:
     """The reports of one term: `run` until cancelled."""
 
     name = "reports"
@@ -43,8 +43,8 @@ class Reporting:
         self._report = report
         self._table = table
         self._every_s = every_s
-        self._known = known
-        self._said = ""
+        self._wait_objects_listed = known
+        self._last_report = ""
         self._news = asyncio.Event() if table is None else table.news
         self._log = structlog.get_logger()
 
@@ -56,7 +56,9 @@ class Reporting:
             try:
                 if self._table is not None and not read:
                     # a standby's table may be old: another supervisor may rely on the last leader's confirmation
-                    self._table.saw(None, await self._sender.read_table(self._table.namespace, self._table.name))
+                    self._table.handle_table_change(
+                        None, await self._sender.read_table(self._table.namespace, self._table.name)
+                    )
                     read = True
                 await self._write()
             except (KubeError, Retriable) as problem:
@@ -73,14 +75,14 @@ class Reporting:
         newest = None if self._table is None else self._table.tables.newest
         fresh = self._table is not None and newest is not None and newest != self._table.tables.confirmed
         if fresh:
-            await self._known()
-            await self._sender.settled()
+            await self._wait_objects_listed()
+            await self._sender.wait_writes()
         report = self._report()
         if newest is not None:
             report = msgspec.structs.replace(report, table_version=newest.version)
         text = report_text(report)
-        if text != self._said:
-            await self._sender.report(self._lease, text)
-            self._said = text
+        if text != self._last_report:
+            await self._sender.write_report(self._lease, text)
+            self._last_report = text
         if fresh and self._table is not None and newest is not None:
-            self._table.confirmed(newest)
+            self._table.record_confirmed(newest)

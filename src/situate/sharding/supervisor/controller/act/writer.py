@@ -23,7 +23,7 @@ from situate.runtime.leadership.actuator import Actuator
 from situate.runtime.reconcile.outcomes import Retriable
 from situate.sharding.executor.controller.objects import Request
 from situate.sharding.model.actions import Write
-from situate.sharding.model.executors import Leftover
+from situate.sharding.model.executors import LeftoverLease
 from situate.sharding.model.field_paths import ObjectAdapter
 from situate.sharding.model.names import STATUS
 from situate.sharding.model.object_view import ObjectView, view_of
@@ -60,8 +60,8 @@ class Sender:
         """`term` is written on objects. `learn` gets each object that the server returns; `known` then has its view."""
         self.term = term
         self._client = client
-        self._guarded = client.guarded(self._check)
-        self._actuator = Actuator(self._check)
+        self._guarded = client.with_write_check(self._check_leadership)
+        self._actuator = Actuator(self._check_leadership)
         self._scope = scope
         self._adapter = adapter
         self._leadership = leadership
@@ -77,15 +77,15 @@ class Sender:
         """
         return max(self.term, view.term) if self._scope.partition_table else self.term
 
-    def leading(self) -> bool:
+    def may_write(self) -> bool:
         """Return whether a write may be sent now."""
-        return self._leadership.valid_now()
+        return self._leadership.is_valid()
 
     async def read(self, request: Request) -> ObjectView | None:
         """Read the object from the API server; None: it does not exist. Raises the client's errors."""
         namespace = request.namespace or None
         try:
-            found = await _within(READ_S, lambda: self._client.get(self._scope.resource, request.name, namespace))
+            found = await _call_within(READ_S, lambda: self._client.get(self._scope.resource, request.name, namespace))
         except NotFound:
             return None
         self._learn(found)
@@ -129,7 +129,7 @@ class Sender:
             )
         )
 
-    async def clear(self, leftover: Leftover) -> None:
+    async def delete_lease(self, leftover: LeftoverLease) -> None:
         """Delete an executor's Lease if it is unchanged since it was last seen. Raises like `patch`."""
         await self._write(
             lambda: self._guarded.delete(
@@ -140,32 +140,32 @@ class Sender:
     async def read_table(self, namespace: str, name: str) -> ConfigMap | None:
         """Read a ConfigMap from the API server; None: it does not exist. Raises the client's errors."""
         try:
-            return await _within(READ_S, lambda: self._client.get(CONFIGMAPS, name, namespace))
+            return await _call_within(READ_S, lambda: self._client.get(CONFIGMAPS, name, namespace))
         except NotFound:
             return None
 
-    async def report(self, lease: LeaseName, text: str) -> None:
+    async def write_report(self, lease: LeaseName, text: str) -> None:
         """Write the report to the supervisors' Lease without changing its holder. Raises like `patch`."""
         said = MergePatch({"metadata": {"annotations": {STATUS: text}}})
         await self._write(lambda: self._guarded.patch(LEASES, lease.name, said, lease.namespace))
 
-    async def settled(self) -> None:
+    async def wait_writes(self) -> None:
         """Wait for the answers to all writes in progress."""
-        await self._actuator.finish()
+        await self._actuator.wait_answers()
 
     async def finish(self) -> None:
         """Wait for the answers to all writes in progress at the end of the term, before another process may lead."""
-        await self._actuator.finish()
+        await self._actuator.wait_answers()
 
     async def _write(self, call: Callable[[], Awaitable[_T]]) -> _T:
-        return await self._actuator.write(_within(self._write_s, call))
+        return await self._actuator.write(_call_within(self._write_s, call))
 
-    def _check(self) -> None:
-        if not self._leadership.valid_now():
+    def _check_leadership(self) -> None:
+        if not self._leadership.is_valid():
             raise NotLeading("another supervisor may lead now, so nothing is written", after_s=1.0)
 
 
-async def _within(seconds: float, call: Callable[[], Awaitable[_T]]) -> _T:
+async def _call_within(seconds: float, call: Callable[[], Awaitable[_T]]) -> _T:
     try:
         async with asyncio.timeout(seconds):
             return await call()

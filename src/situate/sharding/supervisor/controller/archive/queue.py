@@ -21,25 +21,25 @@ from situate.runtime.reconcile.outcomes import DONE, Result
 from situate.runtime.reconcile.workqueue import WorkQueue
 from situate.sharding.assignment.archive_steps import (
     RETRY_CAP_S,
+    ArchiveProgress,
+    ArchiveStep,
     Deleted,
     Finished,
     Gone,
-    Moment,
-    Outcome,
-    Progress,
+    OutcomeContext,
     Released,
     Retry,
-    Step,
+    StepOutcome,
     Superseded,
     Unavailable,
-    advanced,
+    next_progress,
 )
 from situate.sharding.executor.controller.objects import Request
 from situate.sharding.model.supervisor_config import SupervisorConfig
-from situate.sharding.supervisor.controller.act.conditions import Saying
+from situate.sharding.supervisor.controller.act.conditions import ConditionWriter
 from situate.sharding.supervisor.controller.act.metrics import Counts
 from situate.sharding.supervisor.controller.act.writer import Sender
-from situate.sharding.supervisor.controller.archive.owner_order import Family
+from situate.sharding.supervisor.controller.archive.owner_order import OwnerOrder
 from situate.sharding.supervisor.controller.archive.steps import ArchiveSteps
 from situate.sharding.supervisor.scope import Scope
 
@@ -47,14 +47,14 @@ FIRST_RETRY_S: Final = 1.0
 MOST_CONFLICTS: Final = 3
 """Consecutive conflicts after which the next attempt waits: a client may write all the time, or the archive may hold a
 later version."""
-AGAIN_S: Final = 1.0
+NEXT_DECISION_S: Final = 1.0
 """Seconds before the next decision on an object whose archiving ended without its deletion."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
     request: Request
-    progress: Progress
+    progress: ArchiveProgress
     since: float
     """Start of the archiving, on the monotonic clock."""
     conflicts: int = 0
@@ -77,8 +77,8 @@ class ArchiveQueue:
         sender: Sender,
         scope: Scope,
         config: SupervisorConfig,
-        family: Family,
-        saying: Saying,
+        family: OwnerOrder,
+        saying: ConditionWriter,
         clocks: Clocks,
         rng: random.Random,
         look_again: Callable[[Request, float], None],
@@ -89,12 +89,12 @@ class ArchiveQueue:
         """Queue of `reconcile`."""
         self._steps = ArchiveSteps(archiver, sender, scope, config, clocks.wall)
         self._config = config
-        self._family = family
-        self._listing = family.listing
-        self._saying = saying
+        self._owner_order = family
+        self._index = family.index
+        self._condition_writer = saying
         self._clocks = clocks
         self._rng = rng
-        self._look_again = look_again
+        self._decide_again = look_again
         self._counts = counts
         self._jobs: dict[Request, _Job] = {}
         self._log = structlog.get_logger()
@@ -110,7 +110,7 @@ class ArchiveQueue:
         """Start to archive the object with this UID, if not in progress; a user's delete ends a back-off."""
         job = self._jobs.get(request)
         if job is None or job.progress.uid != uid:
-            self._jobs[request] = _Job(request, Progress(uid, delete), self._clocks.now())
+            self._jobs[request] = _Job(request, ArchiveProgress(uid, delete), self._clocks.now())
             self.queue.add(request)
         elif job.progress.delete and not delete:
             self.queue.add(request)
@@ -118,41 +118,41 @@ class ArchiveQueue:
     async def reconcile(self, request: Request) -> Result:
         """Perform the steps of one object until it must wait, or is done."""
         while (job := self._jobs.get(request)) is not None:
-            if request not in self._listing.views:
+            if request not in self._index.views:
                 del self._jobs[request]  # gone, or moved to another partition
                 break
             outcome = await self._steps.perform(request, job.progress)
             if self._jobs.get(request) is not job:
                 continue  # another object has this name now, with its own job
-            after = advanced(job.progress, outcome, self._moment(job.progress))
+            after = next_progress(job.progress, outcome, self._outcome_context(job.progress))
             match after:
-                case Progress():
-                    self._went_on(job, after, outcome)
+                case ArchiveProgress():
+                    self._record_progress(job, after, outcome)
                     if isinstance(outcome, Superseded):
                         job = replace(job, progress=after, conflicts=job.conflicts + 1)
                         self._jobs[request] = job
                         if job.conflicts % MOST_CONFLICTS == 0:
-                            return self._rest(request, job.conflicts // MOST_CONFLICTS, RETRY_CAP_S)
+                            return self._back_off(request, job.conflicts // MOST_CONFLICTS, RETRY_CAP_S)
                         continue
                     self._jobs[request] = replace(job, progress=after)
                 case Retry():
                     self._jobs[request] = _Job(request, after.progress, job.since)
-                    self._failed(request, job, after)
-                    return self._rest(request, after.progress.failures, after.cap_s)
+                    self._record_failure(request, job, after)
+                    return self._back_off(request, after.progress.failures, after.cap_s)
                 case Finished():
                     del self._jobs[request]
-                    self._finished(request, outcome, after)
+                    self._record_end(request, outcome, after)
                 case _ as never:
                     assert_never(never)
         return DONE
 
-    def _rest(self, request: Request, failures: int, cap_s: float) -> Result:
+    def _back_off(self, request: Request, failures: int, cap_s: float) -> Result:
         delay_s = Backoff(FIRST_RETRY_S, cap_s).delay_s(failures, self._rng)
         return Result(max(delay_s, self._steps.not_before_s.pop(request, 0.0)))
 
-    def _went_on(self, job: _Job, after: Progress, outcome: Outcome) -> None:
+    def _record_progress(self, job: _Job, after: ArchiveProgress, outcome: StepOutcome) -> None:
         """Record that an object was archived, or that it is released without a record in the archive."""
-        if after.step is not Step.RELEASE:
+        if after.step is not ArchiveStep.RELEASE:
             return
         if after.digest:
             self._counts.archived += 1
@@ -160,7 +160,7 @@ class ArchiveQueue:
         elif job.progress.view is not None:
             said = outcome.message if isinstance(outcome, Unavailable) else ""
             self._log.warning("object released without a copy in the archive", key=str(job.request), error=said)
-            self._saying.event(
+            self._condition_writer.record_event(
                 job.progress.view,
                 WARNING,
                 "ReleasedWithoutArchive",
@@ -168,30 +168,30 @@ class ArchiveQueue:
                 f"continues without a copy: {said}",
             )
 
-    def _failed(self, request: Request, job: _Job, retry: Retry) -> None:
+    def _record_failure(self, request: Request, job: _Job, retry: Retry) -> None:
         level = self._log.error if retry.alert else self._log.warning
         level("archiving failed", key=str(request), error=retry.message, alert=retry.alert)
         if not retry.condition:
             return
         self._counts.archive_failures += 1
-        self._saying.archive_failed(request, retry.message)
+        self._condition_writer.set_archive_failure(request, retry.message)
         if job.progress.view is not None:
             reason = "ArchiveCorrupt" if retry.alert else "ArchiveFailed"
-            self._saying.event(job.progress.view, WARNING, reason, retry.message)
+            self._condition_writer.record_event(job.progress.view, WARNING, reason, retry.message)
 
-    def _finished(self, request: Request, outcome: Outcome, finished: Finished) -> None:
+    def _record_end(self, request: Request, outcome: StepOutcome, finished: Finished) -> None:
         self._log.debug("archiving ended", key=str(request), why=finished.why)
         if isinstance(outcome, Gone | Deleted):
             return
-        view = self._listing.views.get(request)
-        self._saying.archive_failed(request, None)
+        view = self._index.views.get(request)
+        self._condition_writer.set_archive_failure(request, None)
         if isinstance(outcome, Released) and view is not None:
-            self._saying.event(view, NORMAL, "Archived", "the object is in the archive")
-        self._look_again(request, AGAIN_S)
+            self._condition_writer.record_event(view, NORMAL, "Archived", "the object is in the archive")
+        self._decide_again(request, NEXT_DECISION_S)
 
-    def _moment(self, progress: Progress) -> Moment:
-        view = self._listing.views.get(self._listing.requests.get(progress.uid, Request("", "")))
+    def _outcome_context(self, progress: ArchiveProgress) -> OutcomeContext:
+        view = self._index.views.get(self._index.requests.get(progress.uid, Request("", "")))
         now, wall = self._clocks.now(), self._clocks.wall()
         if view is None:
-            return Moment(now, wall, self._config)
-        return Moment(now, wall, self._config, self._listing.rank(view), self._family.owners_due_s(view))
+            return OutcomeContext(now, wall, self._config)
+        return OutcomeContext(now, wall, self._config, self._index.rank(view), self._owner_order.owners_due_s(view))

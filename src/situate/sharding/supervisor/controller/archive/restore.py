@@ -15,7 +15,7 @@ from situate.archive.records.restored_object import CannotRestore, Content, Owne
 from situate.kube.client import Client
 from situate.kube.errors import Conflict, NotFound
 from situate.kube.patches import MergePatch
-from situate.kube.queries.discovery import Served, discover_kind
+from situate.kube.queries.discovery import DiscoveredResource, discover_kind
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
 from situate.sharding.assignment.archive_steps import marks_of
@@ -58,26 +58,26 @@ async def restore(
     """
     paths = FieldPaths() if adapter is None else adapter
     marks = marks_of(SupervisorConfig() if config is None else config)
-    present = None if keep_owners else await _present(client, record.object, record.subject.namespace)
+    present = None if keep_owners else await _existing_owners(client, record.object, record.subject.namespace)
     new = restored(record, marks, lambda content: paths.assign_to(content, None), present, name=name, convert=convert)
-    served = await _resource(client, new.content, str(record.subject.key))
+    served = await _find_resource(client, new.content, str(record.subject.key))
     held = served.has_status and new.status is not None
-    content = _held(new.content) if held else new.content
+    content = _add_restoring_selector(new.content) if held else new.content
     if new.status is not None and not held:
         content = {**content, "status": new.status}
     created = await client.create(served.resource, content, record.subject.namespace or None, dry_run=dry_run)
     if held and not dry_run:
-        created = await _completed(client, served.resource, created, new)
+        created = await _write_status(client, served.resource, created, new)
     return RestoredObject(created.content, new.left_out)
 
 
-def _held(content: Mapping[str, Any]) -> dict[str, Any]:
+def _add_restoring_selector(content: Mapping[str, Any]) -> dict[str, Any]:
     metadata = content["metadata"]
     annotations = {**(metadata.get("annotations") or {}), EXECUTOR_SELECTOR: RESTORING}
     return {**content, "metadata": {**metadata, "annotations": annotations}}
 
 
-async def _completed(
+async def _write_status(
     client: Client, resource: ResourceType[Unstructured], created: Unstructured, new: Restored
 ) -> Unstructured:
     """Write the status, and then the object's own executor selector."""
@@ -97,7 +97,7 @@ async def _completed(
     return await client.patch(resource, meta.name, MergePatch(body), namespace)
 
 
-async def _resource(client: Client, content: Mapping[str, Any], key: str) -> Served:
+async def _find_resource(client: Client, content: Mapping[str, Any], key: str) -> DiscoveredResource:
     api_version, kind = str(content["apiVersion"]), str(content["kind"])
     found = await discover_kind(client, api_version, kind)
     if found is None:
@@ -108,7 +108,7 @@ async def _resource(client: Client, content: Mapping[str, Any], key: str) -> Ser
     return found
 
 
-async def _present(client: Client, content: Content, namespace: str) -> frozenset[str]:
+async def _existing_owners(client: Client, content: Content, namespace: str) -> frozenset[str]:
     """Return the UIDs of the owners that still exist."""
     found = set()
     for owner in owners_of(content):

@@ -20,21 +20,21 @@ from situate.archive.protocol import (
 from situate.archive.records.record import BadRecord, ByUid, GroupKind, Record, record_of
 from situate.kube.errors import Conflict, KubeError, NotFound
 from situate.sharding.assignment.archive_steps import (
-    Corrupt,
+    ArchiveProgress,
+    ArchiveStep,
     Deleted,
     Gone,
-    NotThere,
-    Outcome,
-    Progress,
     Read,
     ReadBack,
+    RecordCorrupt,
+    RecordMissing,
     Refused,
     Released,
-    Step,
+    StepOutcome,
     Stored,
     Superseded,
     Unavailable,
-    released_write,
+    finalizer_removal_write,
 )
 from situate.sharding.executor.controller.objects import Request
 from situate.sharding.model.object_view import ObjectView
@@ -65,35 +65,35 @@ class ArchiveSteps:
         self._wall = wall
         self._log = structlog.get_logger()
 
-    async def perform(self, request: Request, progress: Progress) -> Outcome:
+    async def perform(self, request: Request, progress: ArchiveProgress) -> StepOutcome:
         """Perform the next step."""
         match progress.step:
-            case Step.READ:
-                return await self._api(request, self._read(request))
-            case Step.PUT:
-                return await self._put(_view(progress))
-            case Step.VERIFY:
-                return await self._verified(_view(progress))
-            case Step.RELEASE:
-                return await self._api(
-                    request, self._released(request, _view(progress), archived=bool(progress.digest))
+            case ArchiveStep.READ:
+                return await self._call_api(request, self._read(request))
+            case ArchiveStep.PUT:
+                return await self._put(_archived_view(progress))
+            case ArchiveStep.VERIFY:
+                return await self._verify_record(_archived_view(progress))
+            case ArchiveStep.RELEASE:
+                return await self._call_api(
+                    request, self._remove_finalizer(request, _archived_view(progress), archived=bool(progress.digest))
                 )
-            case Step.DELETE:
-                return await self._api(request, self._deleted(request, _view(progress)))
+            case ArchiveStep.DELETE:
+                return await self._call_api(request, self._delete_object(request, _archived_view(progress)))
 
-    async def _read(self, request: Request) -> Outcome:
+    async def _read(self, request: Request) -> StepOutcome:
         view = await self._sender.read(request)
         return Gone() if view is None else Read(view)
 
-    async def _released(self, request: Request, view: ObjectView, *, archived: bool) -> Outcome:
-        write = released_write(view, self._config, self._sender.term_for(view), archived=archived)
+    async def _remove_finalizer(self, request: Request, view: ObjectView, *, archived: bool) -> StepOutcome:
+        write = finalizer_removal_write(view, self._config, self._sender.term_for(view), archived=archived)
         return Released(await self._sender.patch(request, write))
 
-    async def _deleted(self, request: Request, view: ObjectView) -> Outcome:
+    async def _delete_object(self, request: Request, view: ObjectView) -> StepOutcome:
         await self._sender.delete(request, view.uid, view.resource_version)
         return Deleted()
 
-    async def _api(self, request: Request, step: Awaitable[Outcome]) -> Outcome:
+    async def _call_api(self, request: Request, step: Awaitable[StepOutcome]) -> StepOutcome:
         """Await a call of the API server, and map its errors to outcomes."""
         try:
             return await step
@@ -110,8 +110,8 @@ class ArchiveSteps:
                 return Unavailable(str(problem), archive=False)
             return Refused(str(problem))
 
-    async def _put(self, view: ObjectView) -> Outcome:
-        if not self._sender.leading():
+    async def _put(self, view: ObjectView) -> StepOutcome:
+        if not self._sender.may_write():
             return Unavailable("another supervisor may lead now, so nothing is archived", archive=False)
         try:
             record = record_of(
@@ -123,7 +123,7 @@ class ArchiveSteps:
                 archived_at=self._wall(),
                 term=self._sender.term,
             )
-            await self._in_time(self._archiver.put(record))
+            await self._call_within(self._archiver.put(record))
         except ArchiveConflict:
             return Superseded()
         except ArchiveUnavailable as problem:
@@ -131,35 +131,35 @@ class ArchiveSteps:
         except (ArchiveRefused, BadRecord) as problem:
             return Refused(str(problem))
         except Exception as defect:  # a user's archiver may raise any exception
-            return self._odd(defect)
+            return self._map_defect(defect)
         return Stored(record.digest)
 
-    async def _verified(self, view: ObjectView) -> Outcome:
+    async def _verify_record(self, view: ObjectView) -> StepOutcome:
         resource = self._scope.resource
         key = ByUid(GroupKind(resource.group, resource.kind), view.uid, (view.namespace, view.name))
         try:
-            record = await self._in_time(self._archiver.get(key))
+            record = await self._call_within(self._archiver.get(key))
         except NotArchived:
-            return NotThere()
+            return RecordMissing()
         except ArchiveCorrupt as problem:
-            return Corrupt(str(problem))
+            return RecordCorrupt(str(problem))
         except ArchiveUnavailable as problem:
             return Unavailable(str(problem), archive=True)
         except ArchiveRefused as problem:
             return Refused(str(problem))
         except Exception as defect:
-            return self._odd(defect)
+            return self._map_defect(defect)
         found: object = record
         if not isinstance(found, Record):
-            return Corrupt(f"the archive returned a {type(found).__name__} instead of a record")
+            return RecordCorrupt(f"the archive returned a {type(found).__name__} instead of a record")
         return ReadBack(record.digest, record.subject.resource_version)
 
-    def _odd(self, defect: Exception) -> Refused:
+    def _map_defect(self, defect: Exception) -> Refused:
         """Map an unexpected exception of the archiver. Its text may hold a password, so it goes only to the log."""
         self._log.error("unexpected error of the archiver", exc_info=defect)
         return Refused(f"the archiver raised {type(defect).__name__}; see the log of the supervisor")
 
-    async def _in_time(self, call: Awaitable[_T]) -> _T:
+    async def _call_within(self, call: Awaitable[_T]) -> _T:
         limit_s = self._scope.archive_timeout
         try:
             async with asyncio.timeout(limit_s):
@@ -168,6 +168,6 @@ class ArchiveSteps:
             raise ArchiveUnavailable(f"the archive did not answer within {limit_s:g} s") from error
 
 
-def _view(progress: Progress) -> ObjectView:
+def _archived_view(progress: ArchiveProgress) -> ObjectView:
     assert progress.view is not None, "a step after the reading has a version"
     return progress.view

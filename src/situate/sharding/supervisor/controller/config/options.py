@@ -21,7 +21,14 @@ from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
 from situate.objects.selection.label_selectors import BadSelector, parse_selector
 from situate.objects.settings.options import FLAG, Sources, read_mapping, require_options
-from situate.objects.settings.section import Duration, Mistake, NamespaceName, ObjectName, PositiveDuration, shown
+from situate.objects.settings.section import (
+    Duration,
+    Mistake,
+    NamespaceName,
+    ObjectName,
+    PositiveDuration,
+    format_value,
+)
 from situate.sharding.assignment.desired_executors import SizingConfig
 from situate.sharding.executor.controller.lease import clock
 from situate.sharding.leases.membership import ExecutorWatch, LeaseTimes
@@ -51,7 +58,13 @@ from situate.sharding.partitions.partitions import EVERYTHING, BadPartition, Key
 from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.sharding.strategies.protocol import Strategy
 from situate.sharding.strategies.registry import GROUP as STRATEGIES
-from situate.sharding.strategies.registry import BadArguments, Builder, Surroundings, build, installed
+from situate.sharding.strategies.registry import (
+    BadArguments,
+    Builder,
+    StrategyEnvironment,
+    build_strategy,
+    installed_builders,
+)
 from situate.sharding.strategies.rules import Rules
 from situate.sharding.supervisor.scope import Scope
 
@@ -219,42 +232,42 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
     def mistakes(self) -> Iterable[Mistake]:
         """Yield the mistakes between fields, and the mistakes that types do not exclude."""
-        yield from self._of_objects()
+        yield from self._object_mistakes()
         if self.executor_selector is not None:
             try:
                 if not parse_selector(self.executor_selector).requirements:
                     allowed = "labels, such as app=reports; an empty selector would select every Pod"
-                    yield Mistake("executorSelector", shown(self.executor_selector), allowed)
+                    yield Mistake("executorSelector", format_value(self.executor_selector), allowed)
             except BadSelector as bad:
-                yield Mistake("executorSelector", shown(self.executor_selector), "a label selector", str(bad))
+                yield Mistake("executorSelector", format_value(self.executor_selector), "a label selector", str(bad))
         if self.desired_min > self.desired_max:
-            yield Mistake("desiredMin", shown(self.desired_min), f"at most desiredMax ({self.desired_max})")
-        yield from self._of_strategy()
-        yield from self._of_election()
+            yield Mistake("desiredMin", format_value(self.desired_min), f"at most desiredMax ({self.desired_max})")
+        yield from self._strategy_mistakes()
+        yield from self._election_mistakes()
 
-    def _of_objects(self) -> Iterator[Mistake]:
+    def _object_mistakes(self) -> Iterator[Mistake]:
         yield from path_mistakes(self.assigned_to_path, self.completed_at_path, self.successful_path)
         number = self.partition
         if number is not None and "/" in number:
             if self.partition_table is not None:
                 allowed = "only the number of the partition, because the table has the ranges"
-                yield Mistake("partition", shown(number), allowed)
+                yield Mistake("partition", format_value(number), allowed)
             else:
                 try:
                     parse_static(number)
                 except BadPartition:
-                    yield Mistake("partition", shown(number), STATIC)
+                    yield Mistake("partition", format_value(number), STATIC)
         elif number is not None and self.partition_table is None:
             yield Mistake(
-                "partition", shown(number), "INDEX/COUNT, such as 0/4, or a number together with partitionTable"
+                "partition", format_value(number), "INDEX/COUNT, such as 0/4, or a number together with partitionTable"
             )
         elif number is None and self.partition_table is not None:
             yield Mistake(
                 "partition", "", "the number of the partition in the table", "set it together with partitionTable"
             )
 
-    def _of_strategy(self) -> Iterator[Mistake]:
-        builders, found = strategies()
+    def _strategy_mistakes(self) -> Iterator[Mistake]:
+        builders, found = available_strategies()
         try:
             self.make_strategy("", builders)
         except BadArguments as bad:
@@ -263,10 +276,10 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
                 yield from found
         except Exception as problem:  # a builder from another package may raise any exception
             yield Mistake(
-                "strategyArgs", shown(self.strategy_args), f"arguments of {self.strategy}", repr(problem)[:200]
+                "strategyArgs", format_value(self.strategy_args), f"arguments of {self.strategy}", repr(problem)[:200]
             )
 
-    def _of_election(self) -> Iterator[Mistake]:
+    def _election_mistakes(self) -> Iterator[Mistake]:
         lease, renew, retry = (
             self.leader_elect_lease_duration,
             self.leader_elect_renew_deadline,
@@ -326,8 +339,10 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
     def make_strategy(self, kind: str, builders: Mapping[str, Builder] | None = None) -> Strategy:
         """Build a new strategy, for one supervisor only. `kind`: of the objects. Raises `BadArguments`."""
-        around = Surroundings(clock, random.Random(), self.group_version_plural[0], kind)
-        return build(self.strategy, self.strategy_args, around, strategies()[0] if builders is None else builders)
+        around = StrategyEnvironment(clock, random.Random(), self.group_version_plural[0], kind)
+        return build_strategy(
+            self.strategy, self.strategy_args, around, available_strategies()[0] if builders is None else builders
+        )
 
     def scope(
         self,
@@ -402,6 +417,6 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         )
 
 
-def strategies() -> tuple[Mapping[str, Builder], tuple[Mistake, ...]]:
+def available_strategies() -> tuple[Mapping[str, Builder], tuple[Mistake, ...]]:
     """Return our strategies and those of installed entry points, and the mistakes in any of these."""
-    return installed(entry_points(group=STRATEGIES))
+    return installed_builders(entry_points(group=STRATEGIES))

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from situate.archive.options import ArchiveOptions, hidden, secret_mistakes
+from situate.archive.options import ArchiveOptions, hide_url, secret_mistakes
 from situate.objects.settings.options import BadOptions
-from situate.objects.settings.section import Mistake, parse_section, shown
+from situate.objects.settings.section import Mistake, format_value, parse_section
 from situate.sharding.supervisor.controller.config.options import SupervisorOptions
 
 
@@ -30,11 +30,11 @@ class ShardSettings(SupervisorOptions, frozen=True, kw_only=True, rename="camel"
         yield from (replace(each, path=f"archive.{each.path}") for each in secret_mistakes(self.archive))
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> ShardSettings:
+    def parse_entry(cls, options: Mapping[str, Any]) -> ShardSettings:
         """Parse one entry. Raises `BadOptions`."""
         made, mistakes = parse_section(dict(options), cls)
         if made is None:
-            raise BadOptions(map(hidden, mistakes))
+            raise BadOptions(map(hide_url, mistakes))
         return made
 
     @property
@@ -57,36 +57,38 @@ class ShardSettings(SupervisorOptions, frozen=True, kw_only=True, rename="camel"
         return f"{self.resource} pool {self.pool}{part}"
 
 
-def overlapping(entries: Sequence[ShardSettings]) -> Iterator[Mistake]:
+def overlap_mistakes(entries: Sequence[ShardSettings]) -> Iterator[Mistake]:
     """Yield a mistake for each entry that shares objects with an earlier one.
 
     Each object needs exactly one supervisor: two supervisors would undo each other's work.
     """
     for number, entry in enumerate(entries):
-        first = next((index for index, other in enumerate(entries[:number]) if _share(entry, other)), None)
+        first = next((index for index, other in enumerate(entries[:number]) if _overlap(entry, other)), None)
         if first is not None:
             hint = f"sharding[{first}] covers some of the same objects; give each entry its own namespace or partition"
-            yield Mistake(f"sharding[{number}].resource", shown(entry.resource), "entries without common objects", hint)
+            yield Mistake(
+                f"sharding[{number}].resource", format_value(entry.resource), "entries without common objects", hint
+            )
 
 
-def without_secrets(mistakes: Iterable[Mistake]) -> tuple[Mistake, ...]:
+def hide_secrets(mistakes: Iterable[Mistake]) -> tuple[Mistake, ...]:
     """Return the mistakes without the values of URLs, which may hold a password."""
-    return tuple(hidden(each) if each.path.startswith("sharding[") else each for each in mistakes)
+    return tuple(hide_url(each) if each.path.startswith("sharding[") else each for each in mistakes)
 
 
-def _share(one: ShardSettings, other: ShardSettings) -> bool:
+def _overlap(one: ShardSettings, other: ShardSettings) -> bool:
     if one.group_version_plural[::2] != other.group_version_plural[::2]:
         return False
     if None not in (one.namespace, other.namespace) and one.namespace != other.namespace:
         return False
-    split = (one.partition_table, _count(one), one.partition_by) == (
+    split = (one.partition_table, _static_partition_count(one), one.partition_by) == (
         other.partition_table,
-        _count(other),
+        _static_partition_count(other),
         other.partition_by,
     )
     return not (split and one.partition is not None and one.partition != other.partition)
 
 
-def _count(entry: ShardSettings) -> str:
+def _static_partition_count(entry: ShardSettings) -> str:
     """Return the count of static partitions as text; empty without static partitions."""
     return (entry.partition or "").partition("/")[2]

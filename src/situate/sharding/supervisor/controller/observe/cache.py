@@ -11,25 +11,25 @@ from typing import TypeVar
 import structlog
 from msgspec.structs import replace
 
-from situate.sharding.assignment.executor_choice import newest
-from situate.sharding.assignment.fair_queue import Waiting
+from situate.sharding.assignment.executor_choice import newest_revision_executors
+from situate.sharding.assignment.fair_queue import FairQueue
 from situate.sharding.executor.controller.objects import Request
 from situate.sharding.model.actions import Assign
 from situate.sharding.model.executors import Members
 from situate.sharding.model.field_paths import ObjectAdapter
 from situate.sharding.model.object_view import ObjectView
 from situate.sharding.model.supervisor_config import SupervisorConfig
-from situate.sharding.partitions.ownership import Owned
-from situate.sharding.strategies import Explanation, Placer, facts_of, tell_member
+from situate.sharding.partitions.ownership import OwnershipTest
+from situate.sharding.strategies import Explanation, Placer, facts_of, report_member
 from situate.sharding.supervisor.controller.act.metrics import Counts
-from situate.sharding.supervisor.controller.observe.executor_watch import Observer
-from situate.sharding.supervisor.controller.observe.object_index import Listing
+from situate.sharding.supervisor.controller.observe.executor_watch import ExecutorObserver
+from situate.sharding.supervisor.controller.observe.object_index import ObjectIndex
 from situate.sharding.supervisor.scope import Scope
 
 _T = TypeVar("_T")
 
 
-class Standby:
+class SupervisorCache:
     """The view of one process."""
 
     def __init__(
@@ -38,9 +38,9 @@ class Standby:
         config: SupervisorConfig,
         adapter: ObjectAdapter,
         placer: Placer,
-        listing: Listing,
-        observer: Observer,
-        owned: Owned,
+        listing: ObjectIndex,
+        observer: ExecutorObserver,
+        owned: OwnershipTest,
         now: Callable[[], float],
         counts: Counts,
     ) -> None:
@@ -48,36 +48,36 @@ class Standby:
         self.config = config
         self.adapter = adapter
         self.placer = placer
-        self.listing = listing
+        self.index = listing
         self.observer = observer
-        self.owned = owned
+        self.ownership = owned
         """Function that returns the ownership of an object by the present partitions."""
-        self.waiting = Waiting(scope.shares)
+        self.waiting = FairQueue(scope.shares)
         self.counts = counts
         self._now = now
         self._log = structlog.get_logger()
 
-    def saw(self, request: Request, view: ObjectView | None) -> ObjectView | None:
+    def record_object(self, request: Request, view: ObjectView | None) -> ObjectView | None:
         """Record the present state of an object, None if it is gone; return the state before."""
-        before = self.listing.saw(request, view, self._now())
+        before = self.index.update(request, view, self._now())
         if before is not None and (view is None or view.uid != before.uid):
             gone = facts_of(before, self.scope.weight_of)
-            self._strategy_is_told(self.placer.observe_deleted, gone)
+            self._report_safely(self.placer.observe_deleted, gone)
             self.waiting.observe_deleted(gone)
-        self.tell(request)
+        self.report_to_strategy(request)
         return before
 
-    def tell(self, request: Request) -> None:
+    def report_to_strategy(self, request: Request) -> None:
         """Report the state of an object to the strategy, unless an assignment of the object is being sent."""
-        view = self.listing.views.get(request)
-        if view is None or self.listing.is_promised(request):
+        view = self.index.views.get(request)
+        if view is None or self.index.is_assumed(request):
             return
         facts = facts_of(view, self.scope.weight_of)
         if view.completed:
-            self._strategy_is_told(self.placer.observe_completed, facts)
+            self._report_safely(self.placer.observe_completed, facts)
             self.waiting.observe_completed(facts)
         else:
-            self._strategy_is_told(self.placer.observe_scheduled, facts)
+            self._report_safely(self.placer.observe_scheduled, facts)
             self.waiting.observe_scheduled(facts)
 
     def dry_run(self, request: Request) -> Explanation | None:
@@ -85,39 +85,39 @@ class Standby:
 
         Changes nothing. Raises `Unschedulable` if a user's rule fails.
         """
-        view = self.listing.views.get(request)
+        view = self.index.views.get(request)
         if view is None:
             return None
-        preferred = newest(self.observer.members()) if view.epoch else frozenset()
+        preferred = newest_revision_executors(self.observer.members()) if view.epoch else frozenset()
         return self.placer.explain(facts_of(view, self.scope.weight_of), preferred)
 
-    def promise(self, request: Request, view: ObjectView, order: Assign) -> None:
+    def assume_assignment(self, request: Request, view: ObjectView, order: Assign) -> None:
         """Count an assignment that is being sent."""
         holder = order.placement.holder
-        self.listing.promise(request, holder.uid)
+        self.index.assume_assignment(request, holder.uid)
         facts = replace(facts_of(view, self.scope.weight_of), executor=holder.executor)
-        self._strategy_is_told(self.placer.observe_scheduled, facts)
+        self._report_safely(self.placer.observe_scheduled, facts)
         self.waiting.observe_scheduled(facts)
 
-    def settle(self, request: Request) -> None:
+    def finish_write(self, request: Request) -> None:
         """Count only the seen state of the object: no write is in progress any more."""
-        self.listing.settle(request)
-        self.tell(request)
+        self.index.finish_write(request)
+        self.report_to_strategy(request)
 
-    def complete(self, view: ObjectView) -> None:
+    def report_completed(self, view: ObjectView) -> None:
         """Report a completed object to the strategy; repeated reports are harmless."""
-        self._strategy_is_told(self.placer.observe_completed, facts_of(view, self.scope.weight_of))
+        self._report_safely(self.placer.observe_completed, facts_of(view, self.scope.weight_of))
 
-    def members_changed(self, before: Members, after: Members) -> None:
+    def report_members(self, before: Members, after: Members) -> None:
         """Report every changed executor to the strategy."""
         for id_, executor in after.current.items():
             if before.current.get(id_) != executor:
-                self._strategy_is_told(lambda member: tell_member(self.placer, member), executor)
+                self._report_safely(lambda member: report_member(self.placer, member), executor)
         for id_ in before.current:
             if id_ not in after.current:
-                self._strategy_is_told(lambda gone: self.placer.observe_executor(gone, None), id_)
+                self._report_safely(lambda gone: self.placer.observe_executor(gone, None), id_)
 
-    def _strategy_is_told(self, tell: Callable[[_T], None], what: _T) -> None:
+    def _report_safely(self, tell: Callable[[_T], None], what: _T) -> None:
         """Report to the strategy; log any exception of a user's strategy, because the other work must continue."""
         try:
             tell(what)

@@ -23,27 +23,27 @@ from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import Pod
 from situate.objects.resources import LEASES
 from situate.sharding.leases.membership import Membership
-from situate.sharding.model.executors import Ending, ExecutorStatus, Leftover, Members, Suspect
+from situate.sharding.model.executors import EndReason, ExecutorStatus, LeftoverLease, Members, SuspectLease
 from situate.sharding.model.names import EXECUTOR_UID
 
 READ_S: Final = 5.0
 """How long the read of a suspect's Lease may take."""
 RETRY_S: Final = 1.0
 """Seconds until the read of a suspect's Lease is retried."""
-_ROOM: Final = frozenset((ExecutorStatus.HEALTHY, ExecutorStatus.FULL))
+_HEALTHY_OR_FULL: Final = frozenset((ExecutorStatus.HEALTHY, ExecutorStatus.FULL))
 
 
 @dataclass(frozen=True, slots=True)
-class MembersChanged:
+class MembersChange:
     """A change of the set of executors or of their statuses."""
 
     uids: Collection[str]
     """UIDs of the executors that joined, left, or have another status."""
-    room_only: bool
+    capacity_only: bool
     """Whether all changes are between healthy and full."""
 
 
-class Observer:
+class ExecutorObserver:
     """A service: `run` until cancelled, whether or not this process leads."""
 
     name = "executors"
@@ -54,7 +54,7 @@ class Observer:
         membership: Membership,
         open_objects: Callable[[], Mapping[str, int]],
         now: Callable[[], float],
-        changed: Callable[[Members, Members, MembersChanged | None], None],
+        changed: Callable[[Members, Members, MembersChange | None], None],
     ) -> None:
         """`changed` is called with the state before, the state after, and the change; it must not block.
 
@@ -69,7 +69,7 @@ class Observer:
         self._stale = True
         self._due: float | None = None
         self._woken = asyncio.Event()
-        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._reading: dict[str, asyncio.Task[None]] = {}
         self._where: dict[str, tuple[str, str]] = {}
         """Namespace and name of executors' Leases, by the executor's UID."""
         self.removed_at: dict[str, float] = {}
@@ -78,7 +78,7 @@ class Observer:
         """By UID, the last moment at which a removed executor was confirmed to be removed."""
         self._confirming: dict[str, tuple[float, asyncio.Task[None]]] = {}
         """Reads of Leases in progress, with their start."""
-        self._told: dict[str, None] = {}
+        self._logged: dict[str, None] = {}
         self._log = structlog.get_logger()
 
     def members(self) -> Members:
@@ -88,56 +88,56 @@ class Observer:
             self._refresh(now)
         return self._members
 
-    def saw_lease(self, old: Lease | None, new: Lease | None) -> None:
+    def handle_lease_change(self, old: Lease | None, new: Lease | None) -> None:
         """Handle a change in the store of Leases. A deleted Lease is not a release."""
         if new is not None:
             uid = new.metadata.annotations.get(EXECUTOR_UID) or new.spec.holder_identity
             self._where[uid] = new.metadata.namespace, new.metadata.name
-            for oddity in self._membership.saw_lease(new, self._now()):
-                self._tell(oddity)
-            if self._only_renewed(uid, old, new):
+            for oddity in self._membership.record_lease(new, self._now()):
+                self._log_once(oddity)
+            if self._is_renewal_only(uid, old, new):
                 self._stale = True  # the next caller of `members` gets it; `run` is not woken for it
             else:
-                self._touch()
+                self._mark_stale()
         elif old is not None:
-            self._membership.cleared(old.metadata.annotations.get(EXECUTOR_UID) or old.spec.holder_identity)
+            self._membership.forget_leftover(old.metadata.annotations.get(EXECUTOR_UID) or old.spec.holder_identity)
 
-    def saw_pod(self, old: Pod | None, new: Pod | None) -> None:
+    def handle_pod_change(self, old: Pod | None, new: Pod | None) -> None:
         """Handle a change in the store of pods."""
         if new is not None:
-            self._membership.saw_pod(new)
+            self._membership.record_pod(new)
         elif old is not None:
-            self._membership.pod_gone(old.metadata.namespace, old.metadata.name, old.metadata.uid)
-        self._touch()
+            self._membership.record_pod_deleted(old.metadata.namespace, old.metadata.name, old.metadata.uid)
+        self._mark_stale()
 
-    def saw_node(self, old: Node | None, new: Node | None) -> None:
+    def handle_node_change(self, old: Node | None, new: Node | None) -> None:
         """Handle a change in the store of nodes. Nodes change all the time; only their taints matter."""
         if new is not None and (old is None or old.spec.taints != new.spec.taints):
-            self._membership.saw_node(new)
-            self._touch()
+            self._membership.record_node(new)
+            self._mark_stale()
 
-    def synced(self) -> None:
+    def record_synced(self) -> None:
         """Record that Leases and pods have been listed."""
-        self._membership.synced(self._now())
-        self._touch()
+        self._membership.record_synced(self._now())
+        self._mark_stale()
 
-    def counted(self, uid: str, before: int, after: int) -> None:
+    def handle_weight_change(self, uid: str, before: int, after: int) -> None:
         """Handle a change of an executor's open weight, which may make it full or no longer full."""
         executor = self._members.living.get(uid)
         capacity = None if executor is None else executor.capacity
         if capacity is not None and (before >= capacity) != (after >= capacity):
-            self._touch()
+            self._mark_stale()
 
-    def leftovers(self) -> tuple[Leftover, ...]:
+    def leftovers(self) -> tuple[LeftoverLease, ...]:
         """Return the Leases that may be deleted, as of now."""
         self._stale = True
         return self.members().leftovers
 
-    def cleared(self, leftover: Leftover) -> None:
+    def forget_leftover(self, leftover: LeftoverLease) -> None:
         """Forget a leftover Lease that is gone or has changed; if it still exists, the watch reports it."""
-        self._membership.cleared(leftover.executor_uid)
+        self._membership.forget_leftover(leftover.executor_uid)
 
-    def in_doubt(self, uid: str, since: float) -> bool:
+    def is_uncertain(self, uid: str, since: float) -> bool:
         """Return whether a removed executor may have come back before an object first seen with it at `since`."""
         return uid in self.members().removed and since > self._gone_at.get(uid, -inf) and uid in self._where
 
@@ -156,8 +156,8 @@ class Observer:
             while True:
                 members = self.members()
                 for suspect in members.suspects:
-                    if suspect.uid not in self._asking:
-                        self._asking[suspect.uid] = asyncio.create_task(self._ask(suspect))
+                    if suspect.uid not in self._reading:
+                        self._reading[suspect.uid] = asyncio.create_task(self._read_suspect(suspect))
                 # never 0: two sums of the same floats may differ, so that one is due a moment earlier
                 left_s = None if self._due is None else max(0.001, self._due - self._now())
                 try:
@@ -167,21 +167,21 @@ class Observer:
                     continue
                 self._woken.clear()
         finally:
-            if asking := [*self._asking.values(), *(task for _, task in self._confirming.values())]:
+            if asking := [*self._reading.values(), *(task for _, task in self._confirming.values())]:
                 for task in asking:
                     task.cancel()
                 await asyncio.wait(asking)
 
     async def _confirm(self, uid: str, namespace: str, name: str, asked_at: float) -> None:
         try:
-            self._checked(Suspect(uid, namespace, name), await self._read_in_time(namespace, name), asked_at)
+            self._record_check(SuspectLease(uid, namespace, name), await self._read_in_time(namespace, name), asked_at)
         finally:
             began, _ = self._confirming.get(uid, (None, None))  # a later read may have ended before this one
             if began == asked_at:
                 del self._confirming[uid]
-            self._touch()
+            self._mark_stale()
 
-    async def _ask(self, suspect: Suspect) -> None:
+    async def _read_suspect(self, suspect: SuspectLease) -> None:
         """Read the Lease of a suspect, with retries until an answer arrives."""
         try:
             while True:
@@ -194,15 +194,15 @@ class Observer:
                     )
                     await asyncio.sleep(RETRY_S)
                     continue
-                self._checked(suspect, lease, asked_at)
+                self._record_check(suspect, lease, asked_at)
                 return
         finally:
-            del self._asking[suspect.uid]
-            self._touch()
+            del self._reading[suspect.uid]
+            self._mark_stale()
 
-    def _checked(self, suspect: Suspect, lease: Lease | None, asked_at: float) -> None:
-        for oddity in self._membership.checked(suspect, lease, asked_at, self._now()):
-            self._tell(oddity)
+    def _record_check(self, suspect: SuspectLease, lease: Lease | None, asked_at: float) -> None:
+        for oddity in self._membership.record_check(suspect, lease, asked_at, self._now()):
+            self._log_once(oddity)
         known = self._gone_at.get(suspect.uid, -inf)
         self._gone_at[suspect.uid] = max(known, asked_at)  # has no effect unless the executor is removed
 
@@ -217,7 +217,7 @@ class Observer:
                 f"Lease {namespace}/{name}: no answer within {READ_S:g} s", outcome_unknown=True
             ) from error
 
-    def _only_renewed(self, uid: str, old: Lease | None, new: Lease) -> bool:
+    def _is_renewal_only(self, uid: str, old: Lease | None, new: Lease) -> bool:
         """Return whether the change is only the renewal of a live Lease."""
         executor = self._members.living.get(uid)
         if old is None or executor is None or self._now() >= executor.expires_at:
@@ -227,7 +227,7 @@ class Observer:
             return False
         return msgspec.structs.replace(old.spec, renew_time=new.spec.renew_time) == new.spec
 
-    def _touch(self) -> None:
+    def _mark_stale(self) -> None:
         self._stale = True
         self._woken.set()
 
@@ -237,7 +237,7 @@ class Observer:
         self._members, self._due = after, after.next_expiry
         for uid, each in after.removed.items():
             self.removed_at.setdefault(uid, now)
-            if uid not in before.removed and each.ending is not Ending.EXPIRED:
+            if uid not in before.removed and each.ending is not EndReason.EXPIRED:
                 self._gone_at[uid] = now
         for uid in before.removed.keys() - after.removed.keys():
             self._gone_at.pop(uid, None)
@@ -246,27 +246,27 @@ class Observer:
                 self._where.pop(uid, None)
         self._changed(before, after, _difference(before, after))
 
-    def _tell(self, oddity: str) -> None:
+    def _log_once(self, oddity: str) -> None:
         """Log an oddity of a Lease once."""
-        if oddity not in self._told:
-            if len(self._told) >= 1000:
-                self._told.clear()
-            self._told[oddity] = None
+        if oddity not in self._logged:
+            if len(self._logged) >= 1000:
+                self._logged.clear()
+            self._logged[oddity] = None
             self._log.warning("unusable value in an executor's Lease", error=oddity)
 
 
-def _difference(before: Members, after: Members) -> MembersChanged | None:
-    old, new = _standings(before), _standings(after)
+def _difference(before: Members, after: Members) -> MembersChange | None:
+    old, new = _statuses(before), _statuses(after)
     changed = {uid: None for uid in (*old, *new) if old.get(uid) != new.get(uid)}
     if before.synced_at != after.synced_at:
-        return MembersChanged((*changed, ""), room_only=False)
+        return MembersChange((*changed, ""), capacity_only=False)
     if not changed:
         return None
-    room_only = all(old.get(uid) in _ROOM and new.get(uid) in _ROOM for uid in changed)
-    return MembersChanged(tuple(changed), room_only)
+    room_only = all(old.get(uid) in _HEALTHY_OR_FULL and new.get(uid) in _HEALTHY_OR_FULL for uid in changed)
+    return MembersChange(tuple(changed), room_only)
 
 
-def _standings(members: Members) -> dict[str, ExecutorStatus | None]:
+def _statuses(members: Members) -> dict[str, ExecutorStatus | None]:
     """Return the statuses by UID; None: removed."""
     statuses: dict[str, ExecutorStatus | None] = {uid: each.status for uid, each in members.living.items()}
     statuses.update(dict.fromkeys(members.removed))

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 
-from situate.sharding.assignment.archive_steps import ranks
+from situate.sharding.assignment.archive_steps import completion_ranks
 from situate.sharding.executor.controller.objects import Request
 from situate.sharding.model.object_view import ObjectView
 
-NOBODYS = ""
+NO_HOLDER = ""
 """The key, in place of a holder's UID, of open objects without a holder."""
 _NO_GROUP: dict[Request, None] = {}
 
 
-class Listing:
-    """The index of objects. `saw` records each change; other methods query it, or count decisions."""
+class ObjectIndex:
+    """The index of objects. `update` records each change; other methods query it, or count decisions."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class Listing:
         self.since: dict[Request, float] = {}
         """When each object was first seen with its present holder and epoch, on the monotonic clock."""
         self._weight_of = weight_of
-        self._tell_counted = counted
-        self._promised: dict[Request, str] = {}
-        self._asked: set[Request] = set()
+        self._report_weight = counted
+        self._assumed: dict[Request, str] = {}
+        self._drain_requests: set[Request] = set()
         self._held: dict[str, dict[Request, None]] = {}
         self._group: dict[Request, str] = {}
         self._counted: dict[Request, tuple[str, int]] = {}
@@ -53,7 +53,7 @@ class Listing:
         self._ranks: dict[str, dict[str, int]] = {}
         """Cached ranks by UID of the owner; dropped when its objects change."""
 
-    def saw(self, request: Request, view: ObjectView | None, now: float) -> ObjectView | None:
+    def update(self, request: Request, view: ObjectView | None, now: float) -> ObjectView | None:
         """Record the present state of an object, None if it is gone; return the state before."""
         before = self.views.get(request)
         if view is None:
@@ -61,48 +61,48 @@ class Listing:
         elif before is None or (view.uid, view.holder, view.epoch) != (before.uid, before.holder, before.epoch):
             self.since[request] = now
         if before is not None and (view is None or view.uid != before.uid):
-            self._promised.pop(request, None)
-            self._asked.discard(request)
+            self._assumed.pop(request, None)
+            self._drain_requests.discard(request)
             self.requests.pop(before.uid, None)
         if view is None:
             self.views.pop(request, None)
         else:
             self.views[request] = view
             self.requests[view.uid] = request
-        self._reown(request, before, view)
-        if _ranking(before) != _ranking(view):
-            for owner in (_ranking(before)[0], _ranking(view)[0]):
+        self._update_owner(request, before, view)
+        if _rank_fields(before) != _rank_fields(view):
+            for owner in (_rank_fields(before)[0], _rank_fields(view)[0]):
                 self._ranks.pop(owner, None)
-        self._regroup(request, view)
-        self._count(request, view)
-        self._note_drain(request, view)
+        self._update_group(request, view)
+        self._update_weight(request, view)
+        self._update_drain(request, view)
         return before
 
-    def promise(self, request: Request, uid: str) -> None:
+    def assume_assignment(self, request: Request, uid: str) -> None:
         """Count an assignment that is being sent: to the executor with this UID."""
-        self._promised[request] = uid
-        self._count(request, self.views.get(request))
+        self._assumed[request] = uid
+        self._update_weight(request, self.views.get(request))
 
-    def ask(self, request: Request) -> None:
+    def count_drain_request(self, request: Request) -> None:
         """Count a drain request that is being sent."""
-        self._asked.add(request)
-        self._note_drain(request, self.views.get(request))
+        self._drain_requests.add(request)
+        self._update_drain(request, self.views.get(request))
 
-    def settle(self, request: Request) -> None:
+    def finish_write(self, request: Request) -> None:
         """Count only the seen state of the object: no write is in progress any more."""
-        self._promised.pop(request, None)
-        self._asked.discard(request)
-        self._count(request, self.views.get(request))
-        self._note_drain(request, self.views.get(request))
+        self._assumed.pop(request, None)
+        self._drain_requests.discard(request)
+        self._update_weight(request, self.views.get(request))
+        self._update_drain(request, self.views.get(request))
 
-    def is_promised(self, request: Request) -> bool:
-        return request in self._promised
+    def is_assumed(self, request: Request) -> bool:
+        return request in self._assumed
 
-    def held_by(self, uid: str) -> Collection[Request]:
-        """Return the open objects of one executor; for `NOBODYS`, those without a holder."""
+    def objects_of_holder(self, uid: str) -> Collection[Request]:
+        """Return the open objects of one executor; for `NO_HOLDER`, those without a holder."""
         return self._held.get(uid, _NO_GROUP)
 
-    def of_owner(self, uid: str) -> Collection[Request]:
+    def objects_of_owner(self, uid: str) -> Collection[Request]:
         """Return the objects that this owner controls."""
         return self._owned.get(uid, _NO_GROUP)
 
@@ -112,7 +112,7 @@ class Listing:
 
     def dependents(self, view: ObjectView) -> Iterator[ObjectView]:
         """Yield the objects that this object controls, except its own owner: two objects may own each other."""
-        for request in self.of_owner(view.uid):
+        for request in self.objects_of_owner(view.uid):
             if self.views[request].uid != view.owner_uid:
                 yield self.views[request]
 
@@ -122,10 +122,10 @@ class Listing:
         if not self._ranked or not owner or not view.completed:
             return None
         if owner not in self._ranks:
-            self._ranks[owner] = ranks(self.views[each] for each in self.of_owner(owner))
+            self._ranks[owner] = completion_ranks(self.views[each] for each in self.objects_of_owner(owner))
         return self._ranks[owner].get(view.uid)
 
-    def _regroup(self, request: Request, view: ObjectView | None) -> None:
+    def _update_group(self, request: Request, view: ObjectView | None) -> None:
         """Group the object by its holder; completed objects belong to no group."""
         group = None if view is None or view.completed else view.executor_uid
         before = self._group.get(request)
@@ -141,35 +141,35 @@ class Listing:
             self._group[request] = group
             self._held.setdefault(group, {})[request] = None
 
-    def _count(self, request: Request, view: ObjectView | None) -> None:
+    def _update_weight(self, request: Request, view: ObjectView | None) -> None:
         after: tuple[str, int] | None = None
-        if view is not None and not view.completed and (uid := self._promised.get(request) or view.executor_uid):
+        if view is not None and not view.completed and (uid := self._assumed.get(request) or view.executor_uid):
             after = uid, 1 if self._weight_of is None else max(1, self._weight_of(view))
         before = self._counted.get(request)
         if before == after:
             return
         if before is not None:
             del self._counted[request]
-            self._add(before[0], -before[1])
+            self._add_weight(before[0], -before[1])
         if after is not None:
             self._counted[request] = after
-            self._add(*after)
+            self._add_weight(*after)
 
-    def _add(self, uid: str, weight: int) -> None:
+    def _add_weight(self, uid: str, weight: int) -> None:
         before = self.open.get(uid, 0)
         self.open[uid] = before + weight
         if not self.open[uid]:
             del self.open[uid]
-        self._tell_counted(uid, before, before + weight)
+        self._report_weight(uid, before, before + weight)
 
-    def _note_drain(self, request: Request, view: ObjectView | None) -> None:
+    def _update_drain(self, request: Request, view: ObjectView | None) -> None:
         draining = view is not None and view.drain is not None and view.holder is not None and not view.completed
-        if draining or request in self._asked:
+        if draining or request in self._drain_requests:
             self.drains.add(request)
         else:
             self.drains.discard(request)
 
-    def _reown(self, request: Request, before: ObjectView | None, view: ObjectView | None) -> None:
+    def _update_owner(self, request: Request, before: ObjectView | None, view: ObjectView | None) -> None:
         old, new = (each.owner_uid if each is not None else "" for each in (before, view))
         if old == new:
             return
@@ -182,6 +182,6 @@ class Listing:
             self._owned.setdefault(new, {})[request] = None
 
 
-def _ranking(view: ObjectView | None) -> tuple[str, str, datetime | None]:
+def _rank_fields(view: ObjectView | None) -> tuple[str, str, datetime | None]:
     """Return the fields on which the ranks of an owner's objects depend, the owner first."""
     return ("", "", None) if view is None else (view.owner_uid, view.uid, view.completed_at)

@@ -20,7 +20,7 @@ RETRY_S: Final = 1.0
 
 
 class ObjectsWatch:
-    """A service: `run` until cancelled. It waits for the first call of `choose`."""
+    """A service: `run` until cancelled. It waits for the first call of `select_shard`."""
 
     def __init__(self, reflector: Reflector[Unstructured]) -> None:
         self.reflector = reflector
@@ -31,14 +31,14 @@ class ObjectsWatch:
         self._one_listing = asyncio.Lock()
         self._log = structlog.get_logger().bind(resource=reflector.scope.resource.group_resource)
 
-    def choose(self, shard_selector: str) -> None:
+    def select_shard(self, shard_selector: str) -> None:
         """Watch these objects from now on; empty: all. They are listed again, and the watch restarts."""
         self.reflector.scope = replace(self.reflector.scope, shard_selector=shard_selector)
         self._choice += 1
         self._listed.clear()
         self._chosen.set()
 
-    async def listed(self) -> None:
+    async def wait_listed(self) -> None:
         """Wait until the objects of the last choice have been listed."""
         await self._listed.wait()
 
@@ -77,7 +77,7 @@ class ObjectsWatch:
                     await asyncio.wait(tasks)
 
     async def _list(self, begun: bool) -> None:
-        """List the objects of the choice, with retries, and then set `listed`.
+        """List the objects of the choice, with retries, and then set `wait_listed`.
 
         `begun`: the store has the objects of an earlier choice, and the watch continues from there, so they must be
         listed again. Otherwise the watch itself starts with a list.

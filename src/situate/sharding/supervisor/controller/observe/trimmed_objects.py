@@ -19,7 +19,7 @@ _NOTHING: Final = b"{}"
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-class KeptObjects(Store[Unstructured]):
+class TrimmedObjects(Store[Unstructured]):
     """A store whose objects have no more metadata than name, namespace, UID and resourceVersion."""
 
     def __init__(self, name: str, keyspace: Keyspace | None = None) -> None:
@@ -32,9 +32,9 @@ class KeptObjects(Store[Unstructured]):
         foreign = self._keyspace is not None and not self._keyspace.holds(new.metadata)
         if not foreign and new.raw == _NOTHING:
             return  # from before the object was ours, through a list in progress at that time
-        super().put(Unstructured(_identity(new.metadata), _NOTHING) if foreign else kept(new))
+        super().put(Unstructured(_identity(new.metadata), _NOTHING) if foreign else trim_object(new))
 
-    def confine(self, keyspace: Keyspace) -> None:
+    def restrict_to(self, keyspace: Keyspace) -> None:
         """Keep the JSON of the objects in this keyspace from now on.
 
         Objects in it of which only the identity is stored are removed: they must be listed again.
@@ -48,16 +48,16 @@ class KeptObjects(Store[Unstructured]):
                 self.put(each)
 
 
-def kept(found: Unstructured) -> Unstructured:
+def trim_object(found: Unstructured) -> Unstructured:
     """Return the object without the data that is not needed."""
-    return Unstructured(_identity(found.metadata), _without_managed_fields(found.raw))
+    return Unstructured(_identity(found.metadata), _remove_managed_fields(found.raw))
 
 
 def _identity(meta: ObjectMeta) -> ObjectMeta:
     return ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid, resource_version=meta.resource_version)
 
 
-def _without_managed_fields(raw: bytes) -> bytes:
+def _remove_managed_fields(raw: bytes) -> bytes:
     """Remove the managed fields, half the size of most objects; the other fields are copied without parsing."""
     if b'"managedFields"' not in raw:
         return raw

@@ -15,21 +15,21 @@ from situate.objects.kinds.pods import Pod
 from situate.objects.resources import CONFIGMAPS, LEASES, NODES, PODS
 from situate.sharding.model.names import POOL
 from situate.sharding.supervisor.controller.observe.objects_watch import ObjectsWatch
-from situate.sharding.supervisor.controller.observe.trimmed_objects import KeptObjects
+from situate.sharding.supervisor.controller.observe.trimmed_objects import TrimmedObjects
 from situate.sharding.supervisor.scope import Scope
 
-Kept: TypeAlias = Reflector[Any] | ObjectsWatch
+StoreUpdater: TypeAlias = Reflector[Any] | ObjectsWatch
 """A service that keeps a store current."""
 
 
-class Watches:
+class SupervisorStores:
     """The stores of a supervisor; the result of `reflectors` keeps them current."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         fixed = not scope.partition_table
-        self.objects = KeptObjects(
-            scope.resource.group_resource, scope.keyspace if fixed and not scope.keyspace.whole else None
+        self.objects = TrimmedObjects(
+            scope.resource.group_resource, scope.keyspace if fixed and not scope.keyspace.covers_everything else None
         )
         """All objects, also those of other partitions unless the server leaves them out."""
         self.leases: Store[Lease] = Store("leases of executors")
@@ -38,7 +38,7 @@ class Watches:
         self.own_lease: Store[Lease] = Store("lease of supervisors")
         self.table: Store[ConfigMap] = Store("table of partitions")
 
-    def reflectors(self, client: Client, rng: random.Random) -> tuple[list[Kept], list[Reflector[Any]]]:
+    def reflectors(self, client: Client, rng: random.Random) -> tuple[list[StoreUpdater], list[Reflector[Any]]]:
         """Return the reflectors that every decision needs, with that of the objects first; then the others."""
         scope = self._scope
         where, own = scope.executors.namespace, scope.lease_namespace
@@ -47,7 +47,7 @@ class Watches:
         objects = Reflector(
             client, scope.resource, self.objects, rng=rng, namespace=scope.namespace, shard_selector=shard
         )
-        needed: list[Kept] = [
+        needed: list[StoreUpdater] = [
             ObjectsWatch(objects) if scope.partition_table else objects,
             Reflector(client, LEASES, self.leases, rng=rng, namespace=where, label_selector=pool),
             Reflector(client, PODS, self.pods, rng=rng, namespace=where, label_selector=selector),

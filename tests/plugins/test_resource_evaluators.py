@@ -9,7 +9,7 @@ import pytest
 from situate.framework.engine.engine import Engine
 from situate.framework.pod.pods import PodInfo
 from situate.framework.results.status import Code
-from situate.framework.snapshot.derived_columns import NO_SAY
+from situate.framework.snapshot.derived_columns import SKIPPED_EVALUATOR
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.kinds.nodes import Node, NodeStatus
@@ -78,22 +78,22 @@ def test_columns_that_follow_pods_say_what_the_plugins_say(seed: int) -> None:
         pod = a_pod(engine, number, rng)
         passes = FIT.filter(None, pod, snapshot).passes
         columns = [column for column, _ in pod.template.columns]
-        gauge = FIT.filter_gauge(pod.template, snapshot.nodes)
-        assert (gauge is None) == (max(columns, default=0) > 1)
-        if gauge is not None:
-            assert gauge.read(snapshot.derived(gauge.derived)).tolist() == passes.tolist()
+        evaluator = FIT.filter_evaluator(pod.template, snapshot.nodes)
+        assert (evaluator is None) == (max(columns, default=0) > 1)
+        if evaluator is not None:
+            assert evaluator.read(snapshot.derived_columns(evaluator.derived)).tolist() == passes.tolist()
         where = np.flatnonzero(passes)
         for plugin in (FIT, WEIGHTED, BALANCED):
-            gauge = plugin.score_gauge(pod.template, snapshot.nodes)
-            assert gauge is not None
-            expected = scores(plugin, pod, snapshot.at(where))
-            if gauge is NO_SAY:
+            evaluator = plugin.score_evaluator(pod.template, snapshot.nodes)
+            assert evaluator is not None
+            expected = scores(plugin, pod, snapshot.select_nodes(where))
+            if evaluator is SKIPPED_EVALUATOR:
                 assert expected is None
                 continue
-            known = snapshot.derived(gauge.derived)
-            assert gauge.read(known).take(where).tolist() == expected
-            assert gauge.read(known.take(where, axis=1)).tolist() == expected
-            afresh = snapshot.branch().derived(gauge.derived)
+            known = snapshot.derived_columns(evaluator.derived)
+            assert evaluator.read(known).take(where).tolist() == expected
+            assert evaluator.read(known.take(where, axis=1)).tolist() == expected
+            afresh = snapshot.branch().derived_columns(evaluator.derived)
             assert known.tolist() == afresh.tolist()
             read += len(where)
         for _ in range(rng.choice((1, 1, 30))):  # few are followed one by one, many together
@@ -110,10 +110,10 @@ def test_what_floats_or_small_numbers_cannot_tell_is_left_to_the_plugins() -> No
     engine, rng = a_cluster(1)
     pod = a_pod(engine, 1, rng)
     nodes = engine.cache.snapshot().nodes
-    assert FIT.score_gauge(pod.template, nodes) is not None
+    assert FIT.score_evaluator(pod.template, nodes) is not None
     for room in ({"cpu": "1m", "memory": "1Gi"}, {"cpu": "1"}, {"cpu": "1", "memory": "1Pi"}):
         status = NodeStatus(allocatable={name: parse_quantity(value) for name, value in room.items()})
         engine.cache.set_node(Node(ObjectMeta(name="odd"), status=status))
         nodes = engine.cache.snapshot().nodes
-        assert FIT.score_gauge(pod.template, nodes) is None
-        assert BALANCED.score_gauge(pod.template, nodes) is None
+        assert FIT.score_evaluator(pod.template, nodes) is None
+        assert BALANCED.score_evaluator(pod.template, nodes) is None

@@ -1,4 +1,4 @@
-"""Gauges of the resource plugins over derived columns (`situate.framework.snapshot.derived_columns`).
+"""Evaluators of the resource plugins over derived columns (`situate.framework.snapshot.derived_columns`).
 
 They give the results of the plugins' `filter` and `score`, with the same arithmetic on the same numbers:
 
@@ -26,24 +26,24 @@ from numpy.typing import NDArray
 
 from situate.framework.plugin_api.plugin import HIGHEST
 from situate.framework.results.verdict import Mask
-from situate.framework.snapshot.derived_columns import Derived, Gauge, Load, Numbers
+from situate.framework.snapshot.derived_columns import ColumnDefinition, ColumnEvaluator, Load, Numbers
 from situate.framework.snapshot.node_load import SCORED
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
 
-Small: TypeAlias = NDArray[np.int16]
+SmallScores: TypeAlias = NDArray[np.int16]
 """(nodes,): scores."""
 
 _EXACT: Final = 2**53 // HIGHEST
 _CPU, _MEMORY, _PLACES = range(3)
-"""The first columns of `room_left`."""
+"""The first columns of `free_columns`."""
 _LEFT: Final = 3
 _PAIR: Final = 2
 _EQUAL: Final = (1, 1)
 """Weights of two resources."""
 _EVENNESS: Final = 2
 _ROOM: Final = 3
-"""Columns of `evenness_now`."""
+"""Columns of `evenness_columns`."""
 _WIDEST: Final = 250
 """Maximum ratio of a request to a node's capacity. Beyond it, percentages would come near 2^15."""
 _ONE: Final = np.float64(1.0)
@@ -56,16 +56,16 @@ _NEUTRAL: Final = 150
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bounds:
-    """The largest requests for which gauges can score, on one table of nodes."""
+    """The largest requests for which evaluators can score, on one table of nodes."""
 
     most: tuple[int, ...]
-    """By resource; negative if gauges cannot score on these nodes."""
-    zeros: Small
+    """By resource; negative if evaluators cannot score on these nodes."""
+    zeros: SmallScores
     """(resources, nodes)"""
     same: Numbers | None
     """(resources, 1): the common capacity, if all nodes have the same, so that it need not be read per node."""
 
-    def hold(self, asked: Sequence[int]) -> bool:
+    def allow_requests(self, asked: Sequence[int]) -> bool:
         return not any(map(gt, asked, self.most))
 
 
@@ -79,7 +79,7 @@ def bounds_of(nodes: NodeTable, columns: Sequence[int]) -> Bounds:
     return Bounds(most, np.zeros((len(columns), len(nodes)), dtype=np.int16), same)
 
 
-def room_left(columns: tuple[int, ...]) -> Derived:
+def free_columns(columns: tuple[int, ...]) -> ColumnDefinition:
     """Define the columns of free amounts.
 
     They are free cpu, free memory and free allowed Pods. For each scored resource, with the defaults of scores, 100
@@ -112,10 +112,10 @@ def room_left(columns: tuple[int, ...]) -> Derived:
             numbers.append(max(there - used, -there) * HIGHEST)
         return numbers
 
-    return Derived(("NodeResourcesFit", columns), of, of_row)
+    return ColumnDefinition(("NodeResourcesFit", columns), of, of_row)
 
 
-def fit_gauge(derived: Derived, amounts: tuple[tuple[int, int], ...]) -> Gauge | None:
+def fit_evaluator(derived: ColumnDefinition, amounts: tuple[tuple[int, int], ...]) -> ColumnEvaluator | None:
     """Check for a free Pod slot and for these amounts by column; None for resources other than cpu and memory."""
     if any(column > _MEMORY for column, _ in amounts):
         return None
@@ -127,32 +127,34 @@ def fit_gauge(derived: Derived, amounts: tuple[tuple[int, int], ...]) -> Gauge |
             passes &= numbers[column] >= amount
         return passes
 
-    return Gauge(derived, read)
+    return ColumnEvaluator(derived, read)
 
 
-def least_allocated_gauge(derived: Derived, bounds: Bounds, asked: Sequence[int], weights: tuple[int, ...]) -> Gauge:
+def least_allocated_evaluator(
+    derived: ColumnDefinition, bounds: Bounds, asked: Sequence[int], weights: tuple[int, ...]
+) -> ColumnEvaluator:
     """Score the weighted mean of `(room - used - asked) * 100 // room`, 0 if the request exceeds the capacity."""
     count, zeros, same = len(asked), bounds.zeros, bounds.same
     hundredfold = np.array([(amount * HIGHEST,) for amount in asked], dtype=np.float64)
 
-    def read(numbers: Numbers) -> Small:
+    def read(numbers: Numbers) -> SmallScores:
         shares = numbers[_LEFT : _LEFT + count] - hundredfold
         shares /= numbers[_LEFT + count :] if same is None else same
         whole = shares.astype(np.int16)
         np.maximum(whole, zeros[:, : whole.shape[1]], out=whole)  # two arrays take a third of the time
         if weights == _EQUAL:
-            first: Small = whole[0]
+            first: SmallScores = whole[0]
             first += whole[1]
             first >>= _SHIFT
             return first
         each = np.array(weights, dtype=np.int32).reshape(-1, 1)
-        scores: Small = ((whole * each).sum(axis=0) // sum(weights)).astype(np.int16)
+        scores: SmallScores = ((whole * each).sum(axis=0) // sum(weights)).astype(np.int16)
         return scores
 
-    return Gauge(derived, read)
+    return ColumnEvaluator(derived, read)
 
 
-def evenness_now(one: int, other: int) -> Derived:
+def evenness_columns(one: int, other: int) -> ColumnDefinition:
     """Define the columns of use: the used amounts up to the capacities, evenness minus 150, and the capacities."""
 
     def of(snapshot: Snapshot) -> Numbers:
@@ -171,15 +173,15 @@ def evenness_now(one: int, other: int) -> Derived:
         difference = abs(used / room - other_used / other_room)
         return used, other_used, int((2.0 - difference) * 50.0) - _NEUTRAL
 
-    return Derived(("NodeResourcesBalancedAllocation", one, other), of, of_row)
+    return ColumnDefinition(("NodeResourcesBalancedAllocation", one, other), of, of_row)
 
 
-def balanced_gauge(derived: Derived, bounds: Bounds, one: int, other: int) -> Gauge:
+def balanced_allocation_evaluator(derived: ColumnDefinition, bounds: Bounds, one: int, other: int) -> ColumnEvaluator:
     """Score `(evenness with the pod - evenness now + 150) >> 1`."""
     same = bounds.same
     amounts = np.array(((one,), (other,)), dtype=np.float64)
 
-    def read(numbers: Numbers) -> Small:
+    def read(numbers: Numbers) -> SmallScores:
         shares = numbers[:_PAIR] + amounts
         shares /= numbers[_ROOM:] if same is None else same
         scores = _evenness(shares)
@@ -187,10 +189,10 @@ def balanced_gauge(derived: Derived, bounds: Bounds, one: int, other: int) -> Ga
         scores >>= _SHIFT
         return scores
 
-    return Gauge(derived, read, where_it_fits=True)
+    return ColumnEvaluator(derived, read, where_it_fits=True)
 
 
-def _evenness(shares: Numbers) -> Small:
+def _evenness(shares: Numbers) -> SmallScores:
     """Return `trunc((1 - |difference| / 2) * 100)`, computed as twice the half, which is exact; overwrites `shares`."""
     difference: NDArray[np.float64] = shares[0]
     difference -= shares[1]

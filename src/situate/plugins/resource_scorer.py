@@ -1,6 +1,6 @@
-"""Combined meter of NodeResourcesFit and NodeResourcesBalancedAllocation.
+"""Combined scorer of NodeResourcesFit and NodeResourcesBalancedAllocation.
 
-See `situate.framework.class_cache.resource_scorers`. The meter supports the default configuration: LeastAllocated of
+See `situate.framework.class_cache.resource_scorers`. The scorer supports the default configuration: LeastAllocated of
 cpu and memory with equal weights, and the balance of these two. It uses four shares: for each resource the free and the
 used share after placement. They are rows of one array. Many templates on a node, or many nodes for a template,
 therefore cost only a few operations.
@@ -27,17 +27,17 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.class_cache.resource_scorers import NO_ROOM, Narrow
+from situate.framework.class_cache.resource_scorers import NO_CAPACITY, NarrowScores
 from situate.framework.plugin_api.plugin import HIGHEST
 from situate.framework.pod.pods import PodTemplate
 from situate.framework.results.verdict import Indices, Mask
-from situate.framework.snapshot.derived_columns import Derived, Load, Numbers
+from situate.framework.snapshot.derived_columns import ColumnDefinition, Load, Numbers
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.plugins.resource_gauges import bounds_of
+from situate.plugins.resource_evaluators import bounds_of
 
-Wide = NDArray[np.float64]
-Short = NDArray[np.float32]
+WideFloats = NDArray[np.float64]
+ShortFloats = NDArray[np.float32]
 
 _CPU, _MEMORY = range(2)
 CPU_AND_MEMORY: Final = (_CPU, _MEMORY)
@@ -63,7 +63,7 @@ _WIDTH: Final = 8
 """
 
 
-class Asked(msgspec.Struct, frozen=True, gc=False):
+class CpuMemoryRequests(msgspec.Struct, frozen=True, gc=False):
     """A template's requests of cpu and memory."""
 
     least: tuple[float, float]
@@ -73,28 +73,28 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     real: tuple[int, int]
 
     @property
-    def heard(self) -> bool:
+    def balance_is_scored(self) -> bool:
         """Whether NodeResourcesBalancedAllocation scores the Pod."""
         return self.real != (0, 0)
 
 
-class ResourceMeter:
-    """The meter for one table of nodes and these weights of the two plugins."""
+class CpuMemoryScorer:
+    """The scorer for one table of nodes and these weights of the two plugins."""
 
     def __init__(self, nodes: NodeTable, fit: int, balanced: int) -> None:
         self._nodes = nodes
         self._bounds = nodes.plan(("ResourceMeter",), lambda: bounds_of(nodes, CPU_AND_MEMORY))
         self._fit, self._balanced = fit, balanced
-        self.derived = Derived(("ResourceMeter",), _columns, _row)
+        self.derived = ColumnDefinition(("ResourceMeter",), _compute_columns, _compute_row)
         self._same: tuple[float, float] | None = None
         if self._bounds.same is not None:
             self._same = self._bounds.same.item(_CPU, 0), self._bounds.same.item(_MEMORY, 0)
         count = len(nodes)
         shares, whole = np.empty((3, count), np.float32), np.empty((3, count), np.int16)
-        self._shares: tuple[Short, Short, Short] = shares, shares[:2], shares[2]
-        self._whole: tuple[Narrow, ...] = whole, whole[:2], *whole
+        self._shares: tuple[ShortFloats, ShortFloats, ShortFloats] = shares, shares[:2], shares[2]
+        self._whole: tuple[NarrowScores, ...] = whole, whole[:2], *whole
         self._given = np.empty((3, 1), np.float32)
-        self._asked_shares = np.empty((2, 0 if self._same else count), np.float32)
+        self._requested_shares = np.empty((2, 0 if self._same else count), np.float32)
         self._zeros = np.zeros((2, count), np.int16)
         self._ones = np.ones(count, np.int16)
         self._refused = np.empty((2, count), np.bool_)
@@ -104,7 +104,7 @@ class ResourceMeter:
         """Whether no amount of these nodes is missing or too large."""
         return min(self._bounds.most) >= 0
 
-    def asked(self, template: PodTemplate) -> Asked | None:
+    def requests_of(self, template: PodTemplate) -> CpuMemoryRequests | None:
         """Return the template's requests; None if it requests other resources, or too much."""
         request = template.request
         most_cpu, most_memory = self._bounds.most
@@ -121,14 +121,14 @@ class ResourceMeter:
         if cpu > most_cpu or memory > most_memory:
             return None
         scored = request.scored_cpu, request.scored_memory
-        return Asked((cpu or _NOTHING, memory or _NOTHING), scored, (cpu, memory))
+        return CpuMemoryRequests((cpu or _NOTHING, memory or _NOTHING), scored, (cpu, memory))
 
-    def bounds(self, numbers: Numbers, asked: Asked, settled: Narrow) -> Narrow:
-        """Return (nodes,): see `Meter`."""
+    def upper_bounds(self, numbers: Numbers, asked: CpuMemoryRequests, settled: NarrowScores) -> NarrowScores:
+        """Return (nodes,): see `ResourceScorer`."""
         shares, left, lean = self._shares
         whole, pair, total, other, even = self._whole
-        self._share_out(numbers, asked)
-        if asked.heard:
+        self._compute_shares(numbers, asked)
+        if asked.balance_is_scored:
             np.abs(lean, out=lean)
             np.subtract(numbers[_EVEN], lean, out=lean)
             np.copyto(whole, shares, casting="unsafe")
@@ -139,14 +139,14 @@ class ResourceMeter:
         np.right_shift(total, self._ones, out=total)
         if self._fit != 1:
             total *= np.int16(self._fit)
-        if asked.heard:
+        if asked.balance_is_scored:
             if self._balanced != 1:
                 even *= np.int16(self._balanced)
             np.add(total, even, out=total)
         np.add(total, settled, out=total)
         return total
 
-    def _share_out(self, numbers: Numbers, asked: Asked) -> None:
+    def _compute_shares(self, numbers: Numbers, asked: CpuMemoryRequests) -> None:
         """Compute the free shares of both, and the excess of the cpu share over the memory share, into `_shares`."""
         given = self._given
         if self._same is not None:
@@ -157,7 +157,7 @@ class ResourceMeter:
             np.subtract(numbers[_LEFT_AND_LEAN], given, out=self._shares[0])
             return
         _, left, lean = self._shares
-        some, of_node = self._asked_shares, given[:2]
+        some, of_node = self._requested_shares, given[:2]
         given[0], given[1] = asked.scored
         np.multiply(numbers[_ROOM], of_node, out=some)
         np.subtract(numbers[_LEFT], some, out=left)
@@ -166,8 +166,8 @@ class ResourceMeter:
         np.add(numbers[_LEAN], some[_CPU], out=lean)
         np.subtract(lean, some[_MEMORY], out=lean)
 
-    def refuse(self, numbers: Numbers, asked: Asked, bounds: Narrow) -> None:
-        """Implement `Meter.refuse`."""
+    def lower_refused_bounds(self, numbers: Numbers, asked: CpuMemoryRequests, bounds: NarrowScores) -> None:
+        """Implement `ResourceScorer.lower_refused_bounds`."""
         refused, memory = self._refused
         free = numbers[_FREE]
         np.less(free[_CPU], np.float32(max(asked.least[_CPU], _LOWEST)), out=refused)
@@ -175,8 +175,8 @@ class ResourceMeter:
         np.bitwise_or(refused, memory, out=refused)
         np.bitwise_or(bounds, np.negative(refused.view(np.int8), dtype=np.int16), out=bounds)  # -1 where true
 
-    def has_room(self, load: Load, row: int, asked: Asked) -> bool:
-        """Implement `Meter.has_room`."""
+    def has_capacity(self, load: Load, row: int, asked: CpuMemoryRequests) -> bool:
+        """Implement `ResourceScorer.has_capacity`."""
         room, requested = self._nodes.allocatable, load.requested
         return bool(
             load.pod_count.item(row) < self._nodes.allowed_pods.item(row)
@@ -184,8 +184,8 @@ class ResourceMeter:
             and room.item(_MEMORY, row) - requested.item(_MEMORY, row) >= asked.least[_MEMORY]
         )
 
-    def total(self, load: Load, row: int, asked: Asked) -> int:
-        """Implement `Meter.total`."""
+    def total(self, load: Load, row: int, asked: CpuMemoryRequests) -> int:
+        """Implement `ResourceScorer.total`."""
         nodes = self._nodes
         room, requested, scored = nodes.allocatable, load.requested, load.scored
         cpu, memory = room.item(_CPU, row), room.item(_MEMORY, row)
@@ -195,28 +195,28 @@ class ResourceMeter:
             or cpu - cpu_used < asked.least[_CPU]
             or memory - memory_used < asked.least[_MEMORY]
         ):
-            return NO_ROOM
+            return NO_CAPACITY
         left = (
             max(cpu - scored.item(_CPU, row) - asked.scored[_CPU], 0) * HIGHEST // cpu
             + max(memory - scored.item(_MEMORY, row) - asked.scored[_MEMORY], 0) * HIGHEST // memory
         )
         total = self._fit * (left >> 1)
-        if asked.heard:
+        if asked.balance_is_scored:
             cpu_used, memory_used = min(cpu_used, cpu), min(memory_used, memory)
             even = _evenness((cpu_used + asked.real[_CPU]) / cpu, (memory_used + asked.real[_MEMORY]) / memory)
             now = _evenness(cpu_used / cpu, memory_used / memory)
             total += self._balanced * ((even - now + _NEUTRAL) >> 1)
         return total
 
-    def readings(self, asked: Sequence[Asked]) -> ResourceReadings:
-        """Implement `Meter.readings`."""
-        return ResourceReadings(self._nodes, self._fit, self._balanced, asked)
+    def scorer_for_templates(self, asked: Sequence[CpuMemoryRequests]) -> CpuMemoryTemplatesScorer:
+        """Implement `ResourceScorer.scorer_for_templates`."""
+        return CpuMemoryTemplatesScorer(self._nodes, self._fit, self._balanced, asked)
 
 
-class ResourceReadings:
+class CpuMemoryTemplatesScorer:
     """The readings of these templates, on any rows."""
 
-    def __init__(self, nodes: NodeTable, fit: int, balanced: int, asked: Sequence[Asked]) -> None:
+    def __init__(self, nodes: NodeTable, fit: int, balanced: int, asked: Sequence[CpuMemoryRequests]) -> None:
         self._nodes = nodes
         self._fit, self._balanced = fit, balanced
         count = len(asked)
@@ -225,10 +225,10 @@ class ResourceReadings:
         scored = np.array([each.scored for each in asked], np.float64).T
         self._most_scored = (scored.max(axis=1) * HIGHEST).tolist()
         real = np.array([each.real for each in asked], np.float64).T
-        self._asked = np.concatenate((scored * -HIGHEST, real)).reshape(4, count, 1)
-        self._heard = None
-        if not all(each.heard for each in asked):
-            self._heard = np.array([each.heard for each in asked], np.int16).reshape(count, 1)
+        self._requests = np.concatenate((scored * -HIGHEST, real)).reshape(4, count, 1)
+        self._balance_is_scored = None
+        if not all(each.balance_is_scored for each in asked):
+            self._balance_is_scored = np.array([each.balance_is_scored for each in asked], np.int16).reshape(count, 1)
         self._one = _Scratch(count, 1)
         # full arrays, because NumPy takes three times as long to broadcast a number over templates
         self._of_node, self._there = np.empty((4, count, 1)), np.empty((4, count, 1))
@@ -237,13 +237,13 @@ class ResourceReadings:
         self._room = (0, 0)
         """The capacities that `_there` holds."""
 
-    def at(self, load: Load, rows: Sequence[int] | Indices) -> tuple[Narrow, Mask | None]:
+    def scores_at(self, load: Load, rows: Sequence[int] | Indices) -> tuple[NarrowScores, Mask | None]:
         """Implement `Readings.at`."""
         if len(rows) == 1:
-            return self._at_one(load, int(rows[0]))
-        return self._at_many(load, np.asarray(rows, dtype=np.intp))
+            return self._score_row(load, int(rows[0]))
+        return self._score_rows(load, np.asarray(rows, dtype=np.intp))
 
-    def _at_one(self, load: Load, row: int) -> tuple[Narrow, Mask | None]:
+    def _score_row(self, load: Load, row: int) -> tuple[NarrowScores, Mask | None]:
         """Compute one row, with Python numbers for the node: a NumPy call costs more than a few of these."""
         nodes = self._nodes
         room, requested, scored = nodes.allocatable, load.requested, load.scored
@@ -268,7 +268,7 @@ class ResourceReadings:
             return total, np.zeros(total.shape, np.bool_)
         return total, (self._least[_CPU] <= cpu_free) & (self._least[_MEMORY] <= memory_free)
 
-    def _at_many(self, load: Load, rows: Indices) -> tuple[Narrow, Mask | None]:
+    def _score_rows(self, load: Load, rows: Indices) -> tuple[NarrowScores, Mask | None]:
         nodes = self._nodes
         room = nodes.allocatable[:2, rows]
         used = load.requested[:2, rows]
@@ -278,18 +278,20 @@ class ResourceReadings:
         there = np.concatenate((room, room)).astype(np.float64).reshape(4, 1, len(rows))
         shares = of_node[2:, 0] / there[2:, 0]
         now = ((2.0 - np.abs(shares[0] - shares[1])) * (HIGHEST / 2)).astype(np.int16) - np.int16(_NEUTRAL)
-        scratch = _Scratch(len(self._asked[0]), len(rows))
+        scratch = _Scratch(len(self._requests[0]), len(rows))
         total = self._totals(scratch, of_node, there, now, above=False)
         free = room - used
         passes: Mask = (self._least[_CPU] <= free[_CPU]) & (self._least[_MEMORY] <= free[_MEMORY])
         passes &= nodes.allowed_pods[rows] > load.pod_count[rows]
         return total, None if passes.all() else passes
 
-    def _totals(self, scratch: _Scratch, of_node: Wide, there: Wide, now: Narrow, *, above: bool) -> Narrow:
+    def _totals(
+        self, scratch: _Scratch, of_node: WideFloats, there: WideFloats, now: NarrowScores, *, above: bool
+    ) -> NarrowScores:
         """Compute the totals. With `above`, no free share falls below zero."""
         shares, even, other, whole, pair, left, both, evenness = scratch.parts
-        total: Narrow = whole[0]
-        np.add(self._asked, of_node, out=shares)
+        total: NarrowScores = whole[0]
+        np.add(self._requests, of_node, out=shares)
         np.divide(shares, there, out=shares)
         np.subtract(even, other, out=even)
         np.abs(even, out=even)
@@ -301,8 +303,8 @@ class ResourceReadings:
         np.add(left, total, out=left)
         np.subtract(evenness, now, out=evenness)
         np.right_shift(both, scratch.ones, out=both)
-        if self._heard is not None:
-            np.multiply(evenness, self._heard, out=evenness)
+        if self._balance_is_scored is not None:
+            np.multiply(evenness, self._balance_is_scored, out=evenness)
         if self._fit != 1:
             left *= np.int16(self._fit)
         if self._balanced != 1:
@@ -325,7 +327,7 @@ class _Scratch:
         self.ones = np.ones((2, templates, rows), np.int16)
 
 
-def _columns(snapshot: Snapshot) -> Short:
+def _compute_columns(snapshot: Snapshot) -> ShortFloats:
     numbers = np.empty((_WIDTH, snapshot.count), np.float32)
     room = np.stack([snapshot.allocatable(column) for column in CPU_AND_MEMORY])
     used = np.stack([snapshot.requested(column) for column in CPU_AND_MEMORY])
@@ -340,7 +342,7 @@ def _columns(snapshot: Snapshot) -> Short:
     return numbers
 
 
-def _row(nodes: NodeTable, load: Load, row: int) -> tuple[float, ...]:
+def _compute_row(nodes: NodeTable, load: Load, row: int) -> tuple[float, ...]:
     room, requested, scored = nodes.allocatable, load.requested, load.scored
     cpu, memory = room.item(_CPU, row), room.item(_MEMORY, row)
     cpu_used, memory_used = requested.item(_CPU, row), requested.item(_MEMORY, row)
