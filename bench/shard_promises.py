@@ -10,7 +10,9 @@ from random import Random
 from statistics import median
 from typing import Any, Final
 
+from tests.sharding.archive_outage import TTL_S, play_outage
 from tests.sharding.herd import peak_to_mean
+from tests.sharding.split_caches import measure_split_caches
 
 from bench.shard_place import Bench
 from bench.shard_placing import percentile
@@ -22,9 +24,7 @@ from situate.sharding.model.field_paths import Content
 from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.sharding.partitions.hash_ring import HashRing, ring_key
 from situate.sharding.strategies import ObjectFacts, RoundRobin
-from situate.testing.sharding.world.caches import measure_split_caches
 from situate.testing.sharding.world.executor_world import ExecutorProcess
-from situate.testing.sharding.world.outage import TTL_S, play_outage
 from situate.testing.sharding.world.supervisor_world import SupervisorWorld
 from situate.testing.virtual_time.isolation import disable_collector, suppress_logs
 

@@ -14,11 +14,11 @@ from situate.archive.records.query import Query
 from situate.archive.records.record import ByName, ByUid
 from situate.sharding.assignment.archive_steps import Retry
 from situate.sharding.model.names import EPOCH, FINALIZER
-from situate.testing.sharding.world.outage import play_outage
 from tests.conformance.ksched_archive_play import KIND, MARKS, NAME, Play
 from tests.conformance.ksched_world import ADAPTER
 from tests.conformance.outcome import UnknownOperationError, UnknownPhraseError
 from tests.sharding import builders
+from tests.sharding.archive_outage import play_outage
 
 _outage: Final = cache(play_outage)
 _ABSENT: Final = frozenset({"not found", "notexist", "notexist error", "none", "absent"})

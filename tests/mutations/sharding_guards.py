@@ -6,7 +6,7 @@ from tests.mutations.patch import Mutation
 
 _ASSIGNMENT, _LEASES = "tests/sharding/model/test_object_view.py", "tests/sharding/leases/test_membership.py"
 _DECIDING, _DRAINING = "tests/sharding/assignment/test_decide.py", "tests/sharding/assignment/test_drain.py"
-_EXPLORING = "tests/testing/sharding/test_exploring.py"
+_EXPLORATION = "tests/testing/sharding/test_exploration.py"
 _LOSSES, _ARCHIVING = (
     "tests/sharding/assignment/test_lost_holders.py",
     "tests/sharding/assignment/test_archive_steps.py",
@@ -68,7 +68,7 @@ SHARDING_GUARDS = (
         "sharding/assignment/drain.py",
         "            if memory.drain_due is not None and situation.now >= memory.drain_due:",
         "            if memory.drain_due is not None:",
-        (_DRAINING, f"{_EXPLORING}::test_every_order_of_events[hand-over: messages under way]"),
+        (_DRAINING, f"{_EXPLORATION}::test_every_order_of_events[hand-over: messages under way]"),
     ),
     Mutation(
         "sharding-asked-first",
@@ -118,7 +118,7 @@ SHARDING_GUARDS = (
         "        renewed = seen.claim.renewed if seen.claim is not None else None\n"
         "        said = (renewed - datetime(2026, 1, 1, tzinfo=UTC)).total_seconds() if renewed is not None else now\n"
         "        return now - said >= self._lease_s(seen)\n",
-        (_LEASES, f"{_EXPLORING}::test_every_order_of_events[hand-over: one pause]"),
+        (_LEASES, f"{_EXPLORATION}::test_every_order_of_events[hand-over: one pause]"),
     ),
     Mutation(
         "sharding-suspects",

@@ -1,18 +1,18 @@
-"""When objects are archived, and every step, failure and crash on the way."""
+"""When objects are archived, and every step and failure on the way.
+
+Every order of steps, failures, crashes and edits: tests/testing/sharding/test_exploration.py.
+"""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.archive.records.canonical_json import canonical_json, digest
 from situate.archive.records.equality import content_digest
 from situate.cluster.patch.patches import json_patch
 from situate.sharding.assignment.archive_steps import (
@@ -45,7 +45,7 @@ from situate.sharding.assignment.archive_steps import (
 from situate.sharding.model.names import ARCHIVE_HOLD, ARCHIVED
 from situate.sharding.model.object_view import ObjectView, view_of
 from situate.sharding.model.supervisor_config import ArchiveTtl, OnUnavailable, SupervisorConfig
-from tests.sharding.builders import report, wall
+from tests.sharding.builders import wall
 from tests.sharding.deciding import ADAPTER, T, held, view
 
 CONFIG = SupervisorConfig(archive_ttl=300)
@@ -253,119 +253,6 @@ def _patched(seen: ObjectView, write: Any) -> ObjectView:
     done = json_patch(dict(seen.content), [dict(each) for each in write.operations])
     assert isinstance(done, dict)
     return view_of(done, ADAPTER)
-
-
-@dataclass(frozen=True)
-class State:
-    """All of a small world: the object as the API has it, the archive's record of it, and one supervisor."""
-
-    stored: str | None
-    """The object: a text, so that states can be told apart; None: deleted."""
-    record: tuple[str, str] | None
-    """Digest and resourceVersion."""
-    progress: ArchiveProgress | None
-    """None: the supervisor has not begun, or has crashed."""
-    faults: int
-    """How many things may still go wrong."""
-    finished: bool = False
-
-
-def _content(state: State) -> dict[str, Any]:
-    assert state.stored is not None
-    content: dict[str, Any] = json.loads(state.stored)
-    return content
-
-
-def _stored(content: dict[str, Any], version: int) -> str:
-    return json.dumps({**content, "metadata": {**content["metadata"], "resourceVersion": str(version)}})
-
-
-def _next(state: State) -> Iterator[State]:
-    """Every state that one step, one failure, one crash or one edit leads to."""
-    progress = state.progress or ArchiveProgress("o1", delete=True)
-    if not state.finished:
-        yield from _performed(state, progress)
-    if state.faults and state.stored is not None:
-        fewer = replace(state, faults=state.faults - 1)
-        content = _content(state)
-        version = int(content["metadata"]["resourceVersion"])
-        if not state.finished:
-            yield replace(fewer, progress=None)
-            broken = next_progress(
-                progress, Unavailable("", archive=progress.step in (ArchiveStep.PUT, ArchiveStep.VERIFY)), MOMENT
-            )
-            assert isinstance(broken, Retry)
-            yield replace(fewer, progress=broken.progress)
-            for done in _performed(state, progress):  # it was carried out, and the answer was lost
-                yield replace(fewer, stored=done.stored, record=done.record, progress=broken.progress)
-        edited = {**content, "spec": {"pages": content["spec"]["pages"] + 1}}
-        yield replace(fewer, stored=_stored(edited, version + 1), finished=False)
-
-
-def _performed(state: State, progress: ArchiveProgress) -> Iterator[State]:
-    """The step is carried out, and answered. The invariants are looked at where something goes."""
-    if state.stored is None:
-        yield replace(state, progress=None, finished=True)
-        return
-    content = _content(state)
-    now = view_of(content, ADAPTER)
-    outcome: StepOutcome
-    record = state.record
-    stored: str | None = state.stored
-    seen = progress.view
-    match progress.step:
-        case ArchiveStep.READ:
-            outcome = Read(now)
-        case ArchiveStep.PUT:
-            assert seen is not None
-            record = (digest(canonical_json(seen.content)), seen.resource_version)
-            outcome = Stored(record[0])
-        case ArchiveStep.VERIFY:
-            outcome = RecordMissing() if record is None else ReadBack(*record)
-        case ArchiveStep.RELEASE:
-            assert seen is not None
-            if seen.resource_version != now.resource_version:
-                outcome = Superseded()
-            else:
-                assert record == (digest(canonical_json(content)), now.resource_version), "S7: not what was read back"
-                after = _patched(now, finalizer_removal_write(seen, CONFIG, 3, archived=True))
-                stored = _stored(dict(after.content), int(now.resource_version) + 1)
-                outcome = Released(view_of(json.loads(stored), ADAPTER))
-        case ArchiveStep.DELETE:
-            assert seen is not None
-            if seen.resource_version != now.resource_version:
-                outcome = Superseded()
-            else:
-                assert record is not None, "S9: deleted without a record"
-                assert now.archived == content_digest(content, marks_of(CONFIG)), "S9: deleted as it was not archived"
-                stored, outcome = None, Deleted()
-    after_step = next_progress(progress, outcome, MOMENT)
-    if isinstance(after_step, Finished):
-        yield replace(state, stored=stored, record=record, progress=None, finished=True)
-    elif isinstance(after_step, Retry):
-        yield replace(state, stored=stored, record=record, progress=after_step.progress)
-    else:
-        yield replace(state, stored=stored, record=record, progress=after_step)
-
-
-@pytest.mark.rule("sharding:B12", "sharding:S7", "sharding:S8", "sharding:S9", "sharding:L4")
-def test_every_order_of_failures_crashes_and_edits() -> None:
-    """All histories with three things going wrong: the invariants hold in each state, and each comes to its end."""
-    first = State(_stored(report(completed=0, ours=True), 7), None, None, faults=3)
-    seen, todo = {first}, [first]
-    while todo:
-        for state in _next(todo.pop()):
-            if state not in seen:
-                seen.add(state)
-                todo.append(state)
-    assert len(seen) > 300, "the world has shrunk"
-    for state in seen:
-        calm = replace(state, faults=0)
-        for _ in range(12):
-            calm = next(iter(_next(calm)), calm)
-        assert calm.finished, state
-        assert calm.stored is None or _content(calm)["metadata"].get("finalizers") is None, state
-        assert calm.record is not None
 
 
 @given(

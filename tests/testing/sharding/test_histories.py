@@ -85,7 +85,7 @@ def test_writes_that_arrive_long_after_their_executors_were_stopped_are_kept_out
 _STORY = """
 from situate.testing.sharding.history import generate
 from situate.testing.sharding.run import play
-print(play(generate(1, 6)).story)
+print(play(generate(1, 6)).digest)
 """
 
 

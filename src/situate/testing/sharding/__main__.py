@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from situate.testing.histories.play import command_line
-from situate.testing.sharding.exploring.worlds import LARGE, QUICK
+from situate.testing.sharding.exploration.worlds import LARGE, QUICK
 from situate.testing.sharding.soak import PRODUCT
 
 app = command_line(PRODUCT)
@@ -24,7 +24,7 @@ def explore_worlds(
     for world in (*QUICK, *(LARGE if large else ())):
         began = time.process_time()
         found = world.explore(frozenset())
-        said = found.breach or world.unfinished_work(found.ends)
+        said = found.breach or world.unfinished_work(found)
         spent_s = time.process_time() - began
         typer.echo(f"{world.name}: {found.states} states, {found.moves} moves, {spent_s:.1f} s: {said or 'no breach'}")
         if said:

@@ -25,7 +25,6 @@ from situate.sharding.model.supervisor_config import OrphanPolicy, SupervisorCon
 from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.testing.sharding import steps
 from situate.testing.sharding.history import EXECUTORS, FASTEST, OBJECTS, ShardingHistorySettings
-from situate.testing.sharding.world.archive_faults import ArchiveFault
 from situate.testing.sharding.world.executor_world import NAMESPACE, ExecutorProcess
 from situate.testing.sharding.world.reports import PATHS, REPORTS
 from situate.testing.sharding.world.sharding_world import ShardingWorld
@@ -129,7 +128,7 @@ class ShardingPerformer:
             case steps.Storm(kind=kind):
                 stage.network.faults = _STORM_FAULTS[kind]
             case steps.Calm():
-                stage.network.faults, stage.archive_fault = NO_FAULTS, ArchiveFault.NONE
+                stage.network.faults, stage.archive_fault = NO_FAULTS, ""
             case steps.CutWatches():
                 stage.cut_watches()
             case steps.Partition():
@@ -157,11 +156,11 @@ class ShardingPerformer:
                 for place, member in enumerate(self._living_members()[:EXECUTORS]):
                     later(1.0 * place, partial(self._end, member))
             case steps.ArchiveTrouble(kind=trouble):
-                stage.archive_fault = ArchiveFault(trouble)
+                stage.archive_fault = trouble
             case steps.ArchiveRefuses():
-                stage.archive_fault = ArchiveFault.REFUSED
+                stage.archive_fault = "too large"
             case steps.ArchiveDown(seconds=seconds):
-                stage.archive_fault = ArchiveFault.DOWN
+                stage.archive_fault = "outage"
                 later(seconds, self._restore_archive)
             case steps.Complete(object=number):
                 self._act_on_object(number, self._finishing.add)
@@ -185,7 +184,7 @@ class ShardingPerformer:
         """End every fault, and restart all missing processes."""
         stage = self.world
         self._healing = True
-        stage.network.faults, stage.archive_fault = NO_FAULTS, ArchiveFault.NONE
+        stage.network.faults, stage.archive_fault = NO_FAULTS, ""
         stage.planned_kills.clear()
         for leader in self._living_supervisors():
             leader.wall_s = 0.0
@@ -418,8 +417,8 @@ class ShardingPerformer:
                 self._start_executor(member.pod)
 
     def _restore_archive(self) -> None:
-        if self.world.archive_fault is ArchiveFault.DOWN:
-            self.world.archive_fault = ArchiveFault.NONE
+        if self.world.archive_fault == "outage":
+            self.world.archive_fault = ""
 
     def _delete(self, name: str) -> None:
         self.world.call("DELETE", REPORTS.path(NAMESPACE, name))

@@ -21,7 +21,7 @@ CHECK_S = 1.0
 _CHECKED_ELSEWHERE = frozenset({"S4", "L1", "L2"})
 """Invariants not checked on the log: a supervisor's knowledge is as late as the weather makes it.
 
-`Town` and `promptness` check them while it is calm.
+`SupervisorWorld` and `Promptness` check them while it is calm.
 """
 
 

@@ -213,7 +213,7 @@ def test_the_thread_looks_by_itself() -> None:
         def __init__(self) -> None:
             self.woken = asyncio.Event()
 
-        def look(self) -> None:
+        def check_now(self) -> None:
             self.woken.set()
 
         async def run(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.testing.sharding.world.caches import measure_split_caches
+from tests.sharding.split_caches import measure_split_caches
 
 
 @pytest.mark.rule("sharding:B8")

@@ -111,13 +111,13 @@ def pause(story: Story, leader: SupervisorProcess) -> None:
 def pause_with_a_write_under_way(story: Story, leader: SupervisorProcess) -> None:
     """The write arrives when another one leads."""
     story.town.network.faults = replace(NO_FAULTS, latency_s=(30.0, 30.0))
-    story.town.world.timeline.call_after(0, lambda: setattr(story.town.network, "weather", NO_FAULTS))
+    story.town.world.timeline.call_after(0, lambda: setattr(story.town.network, "faults", NO_FAULTS))
     pause(story, leader)
 
 
 def lose_the_answer(story: Story, _: SupervisorProcess) -> None:
     story.town.network.faults = replace(NO_FAULTS, lose_answer=1.0)
-    story.town.world.timeline.call_after(0, lambda: setattr(story.town.network, "weather", NO_FAULTS))
+    story.town.world.timeline.call_after(0, lambda: setattr(story.town.network, "faults", NO_FAULTS))
 
 
 FAULTS = {

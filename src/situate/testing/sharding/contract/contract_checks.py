@@ -15,20 +15,13 @@ from itertools import pairwise
 from typing import Any, Final
 
 from situate.sharding.leases.executor_report import report_of
-from situate.sharding.model.names import EXECUTOR, EXECUTOR_UID, POOL, STATUS, Cause
-from situate.sharding.model.object_view import (
-    DrainRequest,
-    Holder,
-    Placement,
-    assigned_content,
-    drain_requested_content,
-    revoked_content,
-    view_of,
-)
+from situate.sharding.model.names import EXECUTOR, EXECUTOR_UID, POOL, STATUS
+from situate.sharding.model.object_view import Holder
 from situate.sharding.model.patches import Operations, guarded_patch
 from situate.testing.sharding.contract import contract_environment as places
-from situate.testing.sharding.contract.contract_environment import PATHS, POD, UNITS, ContractEnvironment
+from situate.testing.sharding.contract.contract_environment import POD, UNITS, ContractEnvironment
 from situate.testing.sharding.contract.rules import Finding
+from situate.testing.sharding.world.reports import PATHS, assignment_patch, drain_patch, revocation_patch
 
 TIME_LIMIT_S: Final = 60.0
 """Time limit for steps without a deadline of their own: a process on a busy machine starts slowly."""
@@ -100,10 +93,10 @@ async def _check_work(place: ContractEnvironment) -> AsyncIterator[Finding]:
     }
     for name, holder in strangers.items():
         _create_object(place, name)
-        _patch_object(place, name, _assignment_patch(place, name, holder))
+        _assign_object(place, name, holder)
     _create_object(place, "done")
     _patch_object(place, "done", guarded_patch(place.get("done"), _completion_patch(place, "done")), "/status")
-    _patch_object(place, "done", _assignment_patch(place, "done", Holder(POD, place.uid)))
+    _assign_object(place, "done", Holder(POD, place.uid))
     begun = await _begins_work(place, "own")
     yield Finding("claim", begun, "" if begun else f"the executor did not start the object within {TIME_LIMIT_S:g} s")
     if not begun:
@@ -116,9 +109,7 @@ async def _check_work(place: ContractEnvironment) -> AsyncIterator[Finding]:
 async def _check_drain(place: ContractEnvironment) -> AsyncIterator[Finding]:
     epoch = place.view("own").epoch
     deadline = place.wall() + timedelta(seconds=TIME_LIMIT_S)
-    content = place.get("own")
-    request = DrainRequest(epoch, deadline, Cause.DRAIN)
-    _patch_object(place, "own", guarded_patch(content, drain_requested_content(view_of(content, PATHS), request)))
+    _patch_object(place, "own", drain_patch(place.get("own"), deadline))
     await place.wait_until(lambda: place.view("own").holder is None, TIME_LIMIT_S)
     view, said = place.view("own"), ""
     if view.holder is not None:
@@ -146,7 +137,7 @@ async def _check_late_write(place: ContractEnvironment) -> AsyncIterator[Finding
     place.delay("late", WRITE_DELAY_S)
     await place.wait_until(place.delayed_write_arrived, TIME_LIMIT_S)
     _revoke_object(place, "late")
-    _patch_object(place, "late", _assignment_patch(place, "late", Holder("executor-1", "another")))
+    _assign_object(place, "late", Holder("executor-1", "another"))
     at = place.now()
     await asyncio.sleep(WRITE_DELAY_S + place.timing.cancel_grace_s)
     place.clear_faults()
@@ -227,7 +218,7 @@ async def _begins_work(place: ContractEnvironment, name: str, **spec: Any) -> bo
     def look() -> bool:
         view = place.view(name)
         if view.holder is None and not view.completed:
-            _patch_object(place, name, _assignment_patch(place, name, Holder(POD, place.uid)))
+            _assign_object(place, name, Holder(POD, place.uid))
         return place.has_ended or place.worker_of(name) == place.uid
 
     return await place.wait_until(look, TIME_LIMIT_S) and not place.has_ended
@@ -238,10 +229,8 @@ def _create_object(place: ContractEnvironment, name: str, **spec: Any) -> None:
     place.call("POST", UNITS, unit)
 
 
-def _assignment_patch(place: ContractEnvironment, name: str, holder: Holder) -> Operations:
-    content = place.get(name)
-    placement = Placement(holder, 1, place.wall(), Cause.NEW, None)
-    return guarded_patch(content, assigned_content(view_of(content, PATHS), PATHS, placement))
+def _assign_object(place: ContractEnvironment, name: str, holder: Holder) -> None:
+    _patch_object(place, name, assignment_patch(place.get(name), holder, place.wall()))
 
 
 def _revoke_object(place: ContractEnvironment, name: str) -> None:
@@ -249,8 +238,7 @@ def _revoke_object(place: ContractEnvironment, name: str) -> None:
 
     Reading and writing happen at once on the server's own loop, so no other write comes between.
     """
-    content = place.get(name)
-    _patch_object(place, name, guarded_patch(content, revoked_content(view_of(content, PATHS), PATHS, 1, Cause.DRAIN)))
+    _patch_object(place, name, revocation_patch(place.get(name)))
 
 
 def _completion_patch(place: ContractEnvironment, name: str) -> Any:

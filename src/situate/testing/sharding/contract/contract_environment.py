@@ -23,9 +23,9 @@ from situate.objects.messages import Request, Response
 from situate.sharding.fencing import admit as admitting
 from situate.sharding.fencing.admit import Fence, Refusal, Role, Writer, admit
 from situate.sharding.leases.membership import lease_name
-from situate.sharding.model.field_paths import FieldPaths
 from situate.sharding.model.object_view import ObjectView, view_of
 from situate.testing.sharding.contract.rules import Timing
+from situate.testing.sharding.world.reports import CRDS, PATHS, definition
 
 GROUP: Final = "contract.situate.dev"
 NAMESPACE: Final = "contract"
@@ -33,31 +33,10 @@ POD: Final = "executor-0"
 POOL: Final = "default"
 UNITS: Final = f"/apis/{GROUP}/v1/namespaces/{NAMESPACE}/units"
 LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
-PATHS: Final = FieldPaths()
 _USER: Final = "executor-under-test"
 _POLL_S: Final = 0.02
 _PATCH: Final = {"accept": "application/json", "content-type": "application/json-patch+json"}
 _JSON: Final = {"accept": "application/json", "content-type": "application/json"}
-_ANY: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-_DEFINITION: Final = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": f"units.{GROUP}"},
-    "spec": {
-        "group": GROUP,
-        "scope": "Namespaced",
-        "names": {"plural": "units", "singular": "unit", "kind": "Unit"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": _ANY, "status": _ANY}}},
-            }
-        ],
-    },
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +72,7 @@ class ContractEnvironment:
 
     async def start(self) -> None:
         await self._server.start()
-        self.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", _DEFINITION)
+        self.call("POST", CRDS, definition(group=GROUP, kind="Unit"))
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         self._server.api.store.subscribe(self._record_change)
         container = {"name": "executor", "image": "executor"}

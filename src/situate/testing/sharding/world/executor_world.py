@@ -291,7 +291,7 @@ class ExecutorWorld:
     def epoch_of(self, request: Request) -> int:
         """Return the epoch of an executor's write that was just carried out or refused. 0: the write has none."""
         tests = {each["path"]: each["value"] for each in msgspec.json.decode(request.body) if each["op"] == "test"}
-        return int(tests.get(_json_pointer(EPOCH), 0))
+        return int(tests.get(annotation_path(EPOCH), 0))
 
     def _patch(self, name: str, operations: Sequence[Any]) -> dict[str, Any]:
         return self.call("PATCH", REPORTS.path(NAMESPACE, name), [*operations])
@@ -320,5 +320,5 @@ def name_in(path: str) -> str:
     return path.split("/reports/")[1].split("/")[0]
 
 
-def _json_pointer(annotation: str) -> str:
+def annotation_path(annotation: str) -> str:
     return f"/metadata/annotations/{annotation.replace('/', '~1')}"

@@ -26,7 +26,11 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ANY = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def definition(*, status_subresource: bool = True, selectable: bool = False, group: str = GROUP) -> dict[str, Any]:
+def definition(
+    *, status_subresource: bool = True, selectable: bool = False, group: str = GROUP, kind: str = "Report"
+) -> dict[str, Any]:
+    """Build the CustomResourceDefinition of a kind whose spec and status may have any fields."""
+    singular = kind.lower()
     version: dict[str, Any] = {
         "name": "v1",
         "served": True,
@@ -43,11 +47,11 @@ def definition(*, status_subresource: bool = True, selectable: bool = False, gro
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"reports.{group}"},
+        "metadata": {"name": f"{singular}s.{group}"},
         "spec": {
             "group": group,
             "scope": "Namespaced",
-            "names": {"plural": "reports", "singular": "report", "kind": "Report"},
+            "names": {"plural": f"{singular}s", "singular": singular, "kind": kind},
             "versions": [version],
         },
     }

@@ -30,8 +30,7 @@ from situate.testing.builders.archive import Call, Fault, FaultyArchiver, Forwar
 from situate.testing.sharding import events
 from situate.testing.sharding.history import FASTEST, LEASE_S, ShardingHistorySettings
 from situate.testing.sharding.steps import ExecutorCall, SupervisorCall
-from situate.testing.sharding.world.archive_faults import ArchiveFault
-from situate.testing.sharding.world.executor_world import TABLE, ExecutorProcess
+from situate.testing.sharding.world.executor_world import TABLE, ExecutorProcess, annotation_path
 from situate.testing.sharding.world.promptness import CHECK_S, Promptness
 from situate.testing.sharding.world.reports import PATHS
 from situate.testing.sharding.world.supervisor_world import LoggedArchiver, SupervisorProcess, SupervisorWorld
@@ -52,18 +51,17 @@ _REFUSALS: Final = {403: "FORBIDDEN", 409: "CONFLICT", 422: "INVALID"}
 _EXECUTOR_PATHS: Final = ("/status", "/spec/assignedTo", "sharding.situate.dev")
 _WHOLE_PATHS: Final = ("/metadata/labels", "/metadata/annotations")
 """Paths of the removal of the last label or annotation."""
-_PUT: Final = {
-    ArchiveFault.ERROR: Fault.ERROR,
-    ArchiveFault.UNKNOWN: Fault.LOST,
-    ArchiveFault.REFUSED: Fault.TOO_LARGE,
-    ArchiveFault.DOWN: Fault.ERROR,
+ARCHIVE_FAULTS: Final[dict[str, tuple[Fault | None, Fault | None]]] = {
+    "": (None, None),
+    "error": (Fault.ERROR, None),  # also a full disk, a torn hidden file, an abandoned upload
+    "stored but timed out": (Fault.LOST, None),  # also a commit with an unknown result
+    "read missing": (None, Fault.MISSING),
+    "read corrupt": (None, Fault.CORRUPT),
+    "read back another digest": (None, Fault.OTHER),
+    "too large": (Fault.TOO_LARGE, None),
+    "outage": (Fault.ERROR, Fault.ERROR),
 }
-_GET: Final = {
-    ArchiveFault.MISSING: Fault.MISSING,
-    ArchiveFault.CORRUPT: Fault.CORRUPT,
-    ArchiveFault.OTHER: Fault.OTHER,
-    ArchiveFault.DOWN: Fault.ERROR,
-}
+"""The archive's row of the fault table. By name: the fault of a put, and the fault of a get."""
 
 
 class ShardingWorld(SupervisorWorld):
@@ -72,8 +70,8 @@ class ShardingWorld(SupervisorWorld):
     def __init__(self, seed: int, settings: ShardingHistorySettings, config: SupervisorConfig) -> None:
         fastest = FASTEST if settings.drifting else 1.0
         super().__init__(config, archive=True, seed=seed, lease_s=LEASE_S / fastest)
-        self.archive_fault = ArchiveFault.NONE
-        """The present fault of the archive."""
+        self.archive_fault = ""
+        """The present fault of the archive, a name in `ARCHIVE_FAULTS`."""
         self.writes = 0
         self.ended_leaders: list[SupervisorProcess] = []
         """Supervisors that have ended."""
@@ -261,9 +259,10 @@ class ShardingWorld(SupervisorWorld):
                 self._term = term
 
     def _draw_archive_fault(self, call: Call, _: int) -> Fault | None:
-        fault = {"put": _PUT, "get": _GET}.get(call.method, {}).get(self.archive_fault)
+        put, get = ARCHIVE_FAULTS[self.archive_fault]
+        fault = {"put": put, "get": get}.get(call.method)
         if fault is not None:
-            self.happened[f"archive: {self.archive_fault.value}"] += 1
+            self.happened[f"archive: {self.archive_fault}"] += 1
         return fault
 
 
@@ -309,9 +308,9 @@ def _call_kind(request: Request, *, executes: bool) -> str:
     done = {each["path"]: each["op"] for each in msgspec.json.decode(request.body)}
     if "/spec/assignedTo" in done:
         return "revoke" if done["/spec/assignedTo"] == "remove" else "assign"
-    if _json_pointer(DRAIN) in done:
+    if annotation_path(DRAIN) in done:
         return "requestdrain"
-    return "finalizer" if _json_pointer(ARCHIVED) in done else ""
+    return "finalizer" if annotation_path(ARCHIVED) in done else ""
 
 
 def _without_preconditions(request: Request) -> Request:
@@ -327,7 +326,3 @@ def _without_preconditions(request: Request) -> Request:
         if each["path"] in _WHOLE_PATHS or any(part in each["path"] for part in _EXECUTOR_PATHS)
     ]
     return msgspec.structs.replace(request, body=msgspec.json.encode(kept))
-
-
-def _json_pointer(annotation: str) -> str:
-    return f"/metadata/annotations/{annotation.replace('/', '~1')}"

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from random import Random
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from situate.archive.protocol import Archiver, NotArchived
-from situate.archive.records.record import ByName, ByUid, Record
+from situate.archive.records.record import ByName, ByUid, GroupKind, Record
 from situate.archive.stores.memory import MemoryArchiver
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
@@ -39,7 +38,6 @@ from situate.sharding.supervisor.scope import Scope
 from situate.testing.builders.archive import ForwardingArchiver
 from situate.testing.sharding import events
 from situate.testing.sharding.invariants import Limits, breaches
-from situate.testing.sharding.world.archive_faults import KIND, run_to_completion
 from situate.testing.sharding.world.executor_world import (
     NAMESPACE,
     TABLE,
@@ -51,10 +49,11 @@ from situate.testing.sharding.world.executor_world import (
     run_forever,
 )
 from situate.testing.sharding.world.holder_history import EligibilityHistory
-from situate.testing.sharding.world.reports import PATHS, REPORTS
+from situate.testing.sharding.world.reports import GROUP, PATHS, REPORTS
 from situate.testing.virtual_time.network import Wire
 from situate.testing.virtual_time.processes import Process
 
+KIND: Final = GroupKind(GROUP, "Report")
 LEASE_S = 15.0
 CONFIG = SupervisorConfig()
 LABELS = {"app": "reports"}
@@ -62,6 +61,7 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 S4_SLACK_S = 1.5
 """Seconds in which a supervisor on a calm network learns that an executor is no longer eligible."""
+_T = TypeVar("_T")
 _INVALID = Response(422, b'{"kind":"Status","reason":"Invalid","code":422,"message":"no"}', {})
 
 
@@ -130,17 +130,6 @@ class SupervisorProcess:
         return Client(wire)
 
 
-@dataclass
-class _Lease:
-    """The server's state of an executor's Lease."""
-
-    pod: str
-    spec: Any
-    changed_at: float
-    held: bool = True
-    lost: bool = False
-
-
 class LoggedArchiver(ForwardingArchiver):
     """An archive that logs each copy, even if the put returns no answer."""
 
@@ -193,7 +182,8 @@ class SupervisorWorld(ExecutorWorld):
         """By pod: its own node."""
         self._pods = 0
         self._lease_s = lease_s
-        self._leases: dict[str, _Lease] = {}
+        self._live_leases: dict[str, str] = {}
+        """By UID of the executor: its pod. Without expired and released Leases, and those of ended pods."""
         self.eligibility = EligibilityHistory(LABELS, lease_s)
         self.api.store.subscribe(lambda event: self.eligibility.record_change(event, self.world.now))
         self.late_assignments: list[str] = []
@@ -266,8 +256,8 @@ class SupervisorWorld(ExecutorWorld):
         pod = self.call("GET", f"{PODS}/{name}")
         self.call("PUT", f"{PODS}/{name}/status", pod | {"status": status})
         uid = pod["metadata"]["uid"]
-        if terminated and uid in self._leases:
-            self._expire_lease(uid)
+        if terminated:
+            self._lose_lease(uid)
 
     def create_executor(
         self, name: str, script: Script = run_forever, *, labels: Mapping[str, str] = NO_LABELS, **config: Any
@@ -314,6 +304,8 @@ class SupervisorWorld(ExecutorWorld):
         supervises = identity.user.startswith("supervisor")
         if supervises and self.silent_listings and request.path.endswith(self.silent_listings):
             return None
+        if "/leases" in request.path:
+            self.log_expired_leases()  # a Lease that has expired was lost, also if it is renewed now
         carry_out = self.execute if supervises else super().answer
         answer = carry_out(request, now, identity)
         if not isinstance(answer, Response) or answer.status >= 300 or request.method == "GET":
@@ -350,16 +342,15 @@ class SupervisorWorld(ExecutorWorld):
 
     def log_expired_leases(self) -> None:
         """Log the Leases that have expired by now."""
-        for uid, lease in self._leases.items():
-            if not lease.lost and self.world.now - lease.changed_at >= self._lease_s:
-                self._expire_lease(uid)
+        for uid in tuple(self._live_leases):
+            if self.world.now - self.eligibility.states[uid].renewed_at >= self._lease_s:
+                self._lose_lease(uid)
 
-    def _expire_lease(self, uid: str) -> None:
-        lease = self._leases[uid]
-        if not lease.lost:
-            lease.lost = True
+    def _lose_lease(self, uid: str) -> None:
+        pod = self._live_leases.pop(uid, None)
+        if pod is not None:
             self.happened["lease lost"] += 1
-            self.log_event(events.LeaseLost(self.world.now, lease.pod, uid))
+            self.log_event(events.LeaseLost(self.world.now, pod, uid))
 
     def audit(self, request: Request, stored: Content, answer: Response, role: Role, uid: str) -> None:
         """Check a write by the policy, except for the leader's term, which a server without the policy cannot know."""
@@ -386,23 +377,14 @@ class SupervisorWorld(ExecutorWorld):
 
     def _on_lease_write(self, answer: Response) -> None:
         content = msgspec.json.decode(answer.body)
-        annotations = content["metadata"].get("annotations", {})
-        uid = annotations[EXECUTOR_UID]
+        uid = content["metadata"].get("annotations", {})[EXECUTOR_UID]
         member = next(each for each in self.members if each.uid == uid)
-        pod = member.pod
-        spec = content["spec"]
-        self.log_expired_leases()
-        lease = self._leases.get(uid)
-        if lease is None:
-            lease = self._leases[uid] = _Lease(pod, spec, self.world.now, lost=True)
-        if spec != lease.spec or lease.lost:
-            lease.spec, lease.changed_at = spec, self.world.now
-        if not spec.get("holderIdentity"):
+        if not content["spec"].get("holderIdentity"):
             self.happened["lease released"] += 1
-            self._expire_lease(uid)
-        elif lease.lost and member.process.is_alive:  # otherwise it was sent before the end
-            lease.lost = False
-            self.log_event(events.Eligible(self.world.now, pod, uid))
+            self._lose_lease(uid)
+        elif uid not in self._live_leases and member.process.is_alive:  # otherwise it was sent before the end
+            self._live_leases[uid] = member.pod
+            self.log_event(events.Eligible(self.world.now, member.pod, uid))
 
     def stored_object(self, request: Request) -> dict[str, Any] | None:
         """Return the present object of a request, or None."""
@@ -435,3 +417,13 @@ class SupervisorWorld(ExecutorWorld):
         if removed or after.archived != before.archived:
             self.happened["finalizer removed"] += 1
             self.log_event(events.FinalizerRemoved(now, before.uid, before.resource_version))
+
+
+def run_to_completion(call: Coroutine[Any, Any, _T]) -> _T:
+    """Return the result of a coroutine that never waits, as those of the archive in memory."""
+    try:
+        call.send(None)
+    except StopIteration as done:
+        result: _T = done.value
+        return result
+    raise AssertionError("the in-memory archive has waited")

@@ -17,9 +17,9 @@ from situate.sharding.model.names import ARCHIVE_HOLD
 from situate.sharding.model.supervisor_config import ArchiveTtl, OnUnavailable
 from situate.testing.builders.archive import Call, Fault, FaultyArchiver, ForwardingArchiver
 from situate.testing.sharding.world.executor_world import NAMESPACE, ExecutorProcess
-from situate.testing.sharding.world.outage import EVERY_S, OBJECTS_BEFORE, play_outage
 from situate.testing.sharding.world.reports import GROUP, REPORTS, report
 from situate.testing.sharding.world.supervisor_world import LoggedArchiver, SupervisorWorld
+from tests.sharding.archive_outage import EVERY_S, OBJECTS_BEFORE, play_outage
 
 TTL_S = 10.0
 Towns = Callable[..., SupervisorWorld]

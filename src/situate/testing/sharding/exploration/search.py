@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
@@ -32,7 +32,8 @@ class InvariantBroken(Exception):
 class SearchResult(Generic[S]):
     """The result of a search."""
 
-    states: int
+    reached: Collection[S]
+    """All visited states."""
     moves: int
     ends: tuple[S, ...]
     """States after which nothing can happen, and states for which `is_end` is true."""
@@ -40,6 +41,10 @@ class SearchResult(Generic[S]):
     """The first breach by the number of moves. Empty: none."""
     path: tuple[str, ...] = ()
     """The moves that lead to the breach."""
+
+    @property
+    def states(self) -> int:
+        return len(self.reached)
 
 
 def explore(
@@ -61,12 +66,12 @@ def explore(
                     parents[after] = (state, name)
                     todo.append(after)
         except InvariantBroken as breach:
-            return SearchResult(len(parents), moved, tuple(ends), str(breach), _path(parents, state))
+            return SearchResult(parents.keys(), moved, tuple(ends), str(breach), _path(parents, state))
         if moved == at:
             ends.append(state)
         if most is not None and len(parents) > most:
             raise MemoryError(f"more than {most} states: the world has grown")
-    return SearchResult(len(parents), moved, tuple(ends))
+    return SearchResult(parents.keys(), moved, tuple(ends))
 
 
 def _path(parents: dict[S, tuple[S, str] | None], state: S) -> tuple[str, ...]:

@@ -16,9 +16,8 @@ from situate.sharding.executor.next_step import Outcome
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.testing.builders.archive import Call, Fault, FaultyArchiver
-from situate.testing.sharding.world.archive_faults import run_to_completion
 from situate.testing.sharding.world.executor_world import ExecutorProcess
-from situate.testing.sharding.world.supervisor_world import LoggedArchiver, SupervisorWorld
+from situate.testing.sharding.world.supervisor_world import LoggedArchiver, SupervisorWorld, run_to_completion
 from situate.testing.virtual_time.isolation import disable_collector, suppress_logs
 
 TTL_S: Final = 10.0

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from situate.testing.sharding.exploring import archive, hand_over
-from situate.testing.sharding.exploring.hand_over import HandOverRules
-from situate.testing.sharding.exploring.search import SafetyGuard, SearchResult, explore
+from situate.testing.sharding.exploration import archive, hand_over
+from situate.testing.sharding.exploration.hand_over import HandOverRules
+from situate.testing.sharding.exploration.search import SafetyGuard, SearchResult, explore
 
 _SAMPLE: Final = 300
-"""Number of end states of a world that are played on to a settled state."""
+"""Number of states of a world that are played on to a settled state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,16 @@ class Explorable:
     explore: Callable[[frozenset[SafetyGuard]], SearchResult[Any]]
     """Explore the world without these guards."""
     open_problem: Callable[[Any], str]
-    """Return the unfinished work long after an end state. Empty: none."""
+    """Return the unfinished work long after a state. Empty: none."""
 
-    def unfinished_work(self, ends: tuple[Any, ...]) -> str:
-        """Return the first unfinished work in an even sample of these states. Empty: none."""
-        chosen = sorted(ends, key=repr)[:: max(1, len(ends) // _SAMPLE)]
-        return next((said for end in chosen if (said := self.open_problem(end))), "")
+    def unfinished_work(self, found: SearchResult[Any]) -> str:
+        """Return the first unfinished work long after an even sample of the end states. Empty: none.
+
+        In a world without an end, the sample is one of all states: its supervisors always read again.
+        """
+        states = found.ends or found.reached
+        chosen = sorted(states, key=repr)[:: max(1, len(states) // _SAMPLE)]
+        return next((said for state in chosen if (said := self.open_problem(state))), "")
 
 
 def _hand_over_world(name: str, rules: HandOverRules, **faults: int) -> Explorable:
@@ -59,6 +63,7 @@ QUICK: Final = (
     _hand_over_world("the same name again", HandOverRules(same_name=True), pauses=1),
     _archive_world("by age", archive.first_world()),
     _archive_world("deleted by a user", archive.first_world(deleting=True)._replace(deletes=0)),
+    _archive_world("edited again", archive.first_world()._replace(edits=3, lost=0, bad=0, deletes=0)),
 )
 """These worlds take some seconds."""
 LARGE: Final = (

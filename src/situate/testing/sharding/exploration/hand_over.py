@@ -37,8 +37,8 @@ from situate.sharding.model.object_view import (
 )
 from situate.sharding.model.patches import fenced_patch
 from situate.sharding.model.supervisor_config import SupervisorConfig
-from situate.testing.sharding.exploring.pods import NAMESPACE, POOL_NAME, SELECTOR, lease_of, pod_of
-from situate.testing.sharding.exploring.search import InvariantBroken, SafetyGuard
+from situate.testing.sharding.exploration.pods import NAMESPACE, POOL_NAME, SELECTOR, lease_of, pod_of
+from situate.testing.sharding.exploration.search import InvariantBroken, SafetyGuard
 
 STEP_S: Final = 5.0
 LEASE: Final = 3

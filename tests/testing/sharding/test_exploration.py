@@ -6,11 +6,14 @@ Larger worlds: `make soak-shard`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
-from situate.testing.sharding.exploring.search import InvariantBroken, SafetyGuard, explore
-from situate.testing.sharding.exploring.worlds import QUICK, Explorable
+from situate.testing.sharding import __main__ as command_line
+from situate.testing.sharding.exploration.search import InvariantBroken, SafetyGuard, explore
+from situate.testing.sharding.exploration.worlds import QUICK, Explorable
 
 WORLDS = {world.name: world for world in QUICK}
 LONGER = {"hand-over: messages under way", "hand-over: one pause", "hand-over: another leader"}
@@ -28,7 +31,7 @@ def test_every_order_of_events(world: Explorable) -> None:
     found = world.explore(frozenset())
     assert (found.breach, found.path) == ("", ())
     assert found.states > ENOUGH.get(world.name, 500)
-    assert world.unfinished_work(found.ends) == ""
+    assert world.unfinished_work(found) == ""
 
 
 @pytest.mark.rule("sharding:B12")
@@ -67,3 +70,13 @@ def test_a_search_finds_all_states_once_and_the_shortest_way_to_a_breach() -> No
     assert explore(12, moves, is_end=lambda number: number <= 6).ends == (6, 5, 4, 3)
     with pytest.raises(MemoryError, match="more than 5 states"):
         explore(12, moves, most=5)
+
+
+def test_the_command_names_what_stays_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = WORLDS["hand-over: the policy alone"]
+    monkeypatch.setattr(command_line, "QUICK", (world,))
+    whole = CliRunner().invoke(command_line.app, ["explore"])
+    assert (whole.exit_code, whole.output.endswith("no breach\n")) == (0, True)
+    monkeypatch.setattr(command_line, "QUICK", (replace(world, open_problem=lambda _: "L3: it stays"),))
+    undone = CliRunner().invoke(command_line.app, ["explore"])
+    assert (undone.exit_code, undone.output.endswith("L3: it stays\n")) == (1, True)

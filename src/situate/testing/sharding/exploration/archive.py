@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from situate.archive.records.equality import content_digest
 from situate.archive.records.record import Record, record_of
 from situate.cluster.patch.patches import json_patch
 from situate.sharding.assignment.archive_steps import (
@@ -32,13 +33,14 @@ from situate.sharding.assignment.archive_steps import (
     Superseded,
     Unavailable,
     finalizer_removal_write,
+    marks_of,
     next_progress,
 )
 from situate.sharding.model.field_paths import FieldPaths
 from situate.sharding.model.names import FINALIZER
 from situate.sharding.model.object_view import ObjectView, view_of
 from situate.sharding.model.supervisor_config import SupervisorConfig
-from situate.testing.sharding.exploring.search import InvariantBroken, SafetyGuard
+from situate.testing.sharding.exploration.search import InvariantBroken, SafetyGuard
 
 UID: Final = "first"
 PATHS: Final = FieldPaths()
@@ -243,6 +245,8 @@ def _deletion_worlds(
         return
     if stored.uid != UID or not world.released:
         raise InvariantBroken(f"S9: {stored.uid} is deleted, but not archived")
+    if stored.archived != _content_digest(world.stored):
+        raise InvariantBroken(f"S9: version {stored.resource_version} is deleted, but another content is archived")
     after = world if stored.finalizers else world._replace(stored="")
     yield "", Deleted(), after
     if world.lost:
@@ -291,6 +295,11 @@ def _record_of(text: str) -> Record:
         archived_at=_NOW,
         term=1,
     )
+
+
+@cache
+def _content_digest(text: str) -> str:
+    return content_digest(json.loads(text), marks_of(_CONFIG))
 
 
 def _encode_content(content: Any) -> str:
