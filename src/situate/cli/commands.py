@@ -116,7 +116,7 @@ def simulate(
 
     Page: docs/guides/vpod/simulate.md
     """
-    from situate.cli.simulate.vpod import show
+    from situate.cli.simulate.command import show
 
     show(scenario, variant or [], runs, seed, plot, output)
 

@@ -10,13 +10,14 @@ from rich.console import Console
 from rich.live import Live
 
 from situate.cli.demo.demo_processes import hints
+from situate.cli.demo.plain_pods import DemoPlainPod
 from situate.cli.demo.sharding.scene import DemoExecutor, DemoRender, ShardScene
 from situate.cli.demo.spot.objects import NEW_SPOT_NODES, ON_DEMAND_NODES, SPOT_NODES
 from situate.cli.demo.spot.scene import Replica, SpotNode, SpotScene
 from situate.cli.demo.vm import objects
-from situate.cli.demo.vm.scene import DemoMachine, DemoMigration, DemoPlainPod, VmScene
+from situate.cli.demo.vm.scene import DemoMachine, DemoMigration, VmScene
 from situate.cli.demo.vpod.picture import AnyScene, Picture
-from situate.cli.demo.vpod.scene import DemoPod, DemoSource, DemoTask, VpodScene
+from situate.cli.demo.vpod.scene import DemoPod, DemoSource, VpodScene
 from situate.cli.demo.vpod.story import STORY
 
 WHY = (
@@ -30,7 +31,7 @@ SIZES = [(80, 24), (100, 32), (160, 50)]
 def placements() -> VpodScene:
     pods = tuple(DemoPod(f"demo-dispatcher-{number}", number, "demo-a", "Running") for number in range(4))
     sources = tuple(DemoSource(name, 6, {pods[0].name: 2}) for name in ("orders", "payments", "clicks"))
-    tasks = (*(DemoTask(f"task-{number}", "demo-a", "") for number in range(40)), DemoTask("report", "", WHY))
+    tasks = (*(DemoPlainPod(f"task-{number}", "demo-a", "") for number in range(40)), DemoPlainPod("report", "", WHY))
     return VpodScene(4, pods, sources, tasks, ("demo-a", "demo-b", "demo-c"), "scheduler-1", 8)
 
 
@@ -55,7 +56,7 @@ def vm() -> VmScene:
         for name, cpus in objects.INITIAL_CPUS.items()
     )
     moves = (DemoMigration(objects.LEAVES, *objects.NODES, "Running", 0.4, objects.GROWS, 4000, False),)
-    pods = (DemoPlainPod("backup", objects.NODES[0], "", 1000), DemoPlainPod("batch", "", WHY, 1000))
+    pods = (DemoPlainPod("backup", objects.NODES[0], ""), DemoPlainPod("batch", "", WHY))
     return VmScene(objects.NODES, machines, moves, pods)
 
 

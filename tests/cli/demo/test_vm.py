@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console, Group
 
+from situate.cli.demo.plain_pods import DemoPlainPod
 from situate.cli.demo.vm.objects import (
     CPUS,
     INITIAL_CPUS,
@@ -22,7 +23,7 @@ from situate.cli.demo.vm.objects import (
     pod,
 )
 from situate.cli.demo.vm.picture import draw_scene
-from situate.cli.demo.vm.scene import DemoMachine, DemoMigration, DemoPlainPod, VmScene
+from situate.cli.demo.vm.scene import DemoMachine, DemoMigration, VmScene
 from situate.cli.demo.vm.story import has_grown_early
 from situate.cli.input.agent_file import agent_settings
 from situate.cli.input.configuration import SECTIONS, vm_settings
@@ -30,7 +31,7 @@ from situate.runtime.configuration.file import parse_configuration
 from situate.vm.agent.decide.scaling import Scaling
 
 HOME, OTHER = NODES
-BACKUP = DemoPlainPod("backup", HOME, "", 1000)
+BACKUP = DemoPlainPod("backup", HOME, "")
 
 
 def running(name: str, cpus: int, *, node: str = HOME, asks: int = 0, phase: str = "Running") -> DemoMachine:
@@ -87,7 +88,7 @@ def test_all_run_only_if_there_are_any() -> None:
 
 
 def test_bars_are_as_long_as_nodes_are_large_and_say_who_leaves_for_whom() -> None:
-    waiting = DemoPlainPod("batch", "", "0/2 nodes are available: 1 too small. preemption: none", 1000)
+    waiting = DemoPlainPod("batch", "", "0/2 nodes are available: 1 too small. preemption: none")
     lines = shown(scene(leaving(), pods=(BACKUP, waiting)))
     first, second = (line.partition(" ")[2] for line in lines[1:3])
     assert first == "▏shop 2       ▏mail 4 leaves, then shop's ▏docs 1▏backup▏"

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from situate.objects.settings.section import parse_section
 from situate.sim.spot.cluster.delays import LogNormalTime, NormalTime
 from situate.sim.spot.policies import POLICIES
-from situate.sim.spot.scenarios import App, RollOut, Scale, Wave
-from situate.sim.spot.settings import RUNS, parse_plan
+from situate.sim.spot.settings import RUNS, SpotEventSettings, SpotScenarioSettings, WaveSettings, WorkloadSettings
 
 
 def document(**changed: Any) -> dict[str, Any]:
@@ -15,14 +15,15 @@ def document(**changed: Any) -> dict[str, Any]:
 
 
 def test_what_is_left_out_has_its_default() -> None:
-    plan, mistakes = parse_plan(document())
-    assert plan is not None, mistakes
-    assert (plan.runs, plan.seed, plan.title, list(plan.policies)) == (RUNS, 0, "spot", list(POLICIES))
-    scenario = plan.scenario
-    assert scenario.apps == (App("web", floor=None),)
-    assert (scenario.room, scenario.autoscaling, scenario.slots, scenario.grace_s) == (True, True, 4, 30.0)
-    assert scenario.delays.start == LogNormalTime(25.0, 60.0)
-    assert (scenario.delays.stop_s, scenario.delays.end_s) == (2.0, 5.0)
+    scenario, mistakes = parse_section(document(), SpotScenarioSettings)
+    assert scenario is not None, mistakes
+    assert (scenario.runs, scenario.seed, scenario.name) == (RUNS, 0, "spot")
+    assert scenario.spot.chosen_policies() == list(POLICIES)
+    assert scenario.workloads == (WorkloadSettings(name="web", replicas=10, floor=None),)
+    cluster, delays = scenario.cluster, scenario.cluster.delays()
+    assert (cluster.on_demand_room, cluster.autoscaling, cluster.pods_per_node, cluster.grace) == (True, True, 4, 30.0)
+    assert delays.start == LogNormalTime(25.0, 60.0)
+    assert (delays.stop_s, delays.end_s) == (2.0, 5.0)
 
 
 def test_every_key_reaches_the_scenario() -> None:
@@ -46,7 +47,7 @@ def test_every_key_reaches_the_scenario() -> None:
         {"at": "2m", "scale": 1.5},
         {"at": "3m", "rollOut": True},
     ]
-    plan, mistakes = parse_plan(
+    scenario, mistakes = parse_section(
         document(
             title="mine",
             seed=3,
@@ -55,17 +56,22 @@ def test_every_key_reaches_the_scenario() -> None:
             spot={"policies": ["floor-return", "all-spot"], "discount": 0.6, "start": "40s"},
             workloads=[{"name": "db", "kind": "StatefulSet", "replicas": 5, "floor": "40%"}],
             events=events,
-        )
+        ),
+        SpotScenarioSettings,
     )
-    assert plan is not None, mistakes
-    scenario, delays = plan.scenario, plan.scenario.delays
-    assert (plan.title, plan.seed, plan.runs) == ("mine", 3, 7)
-    assert [each.name for each in plan.policies] == ["floor-return", "all-spot"]
-    assert scenario.apps == (App("db", "StatefulSet", 5, "40%"),)
-    assert scenario.events == (Wave(60.0, 0.5, None, True, 300.0), Scale(120.0, 1.5), RollOut(180.0))
-    assert (scenario.slots, scenario.spot_places, scenario.grown_slots, scenario.discount) == (8, 2.0, 3, 0.6)
-    assert (scenario.room, scenario.autoscaling, scenario.grace_s) == (False, False, 10.0)
-    assert scenario.told_start_s == 40.0
+    assert scenario is not None, mistakes
+    built, delays = scenario.cluster, scenario.cluster.delays()
+    assert (scenario.name, scenario.seed, scenario.runs) == ("mine", 3, 7)
+    assert [each.name for each in scenario.spot.chosen_policies()] == ["floor-return", "all-spot"]
+    assert scenario.workloads == (WorkloadSettings(name="db", kind="StatefulSet", replicas=5, floor="40%"),)
+    assert scenario.events == (
+        SpotEventSettings(at=60.0, wave=WaveSettings(share=0.5, notice=None, silent=True, back_after=300.0)),
+        SpotEventSettings(at=120.0, scale=1.5),
+        SpotEventSettings(at=180.0, roll_out=True),
+    )
+    assert (built.pods_per_node, built.spot_places, built.pods_per_new_node) == (8, 2.0, 3)
+    assert (built.on_demand_room, built.autoscaling, built.grace) == (False, False, 10.0)
+    assert (scenario.spot.discount, scenario.spot.start) == (0.6, 40.0)
     assert (delays.start, delays.node_start) == (LogNormalTime(10.0, 20.0), NormalTime(60.0, 5.0))
     assert (delays.detection_s, delays.silent_s, delays.stop_s, delays.end_s) == (50.0, 40.0, 0.5, 0.5)
 
@@ -87,6 +93,6 @@ def test_every_key_reaches_the_scenario() -> None:
     ],
 )
 def test_mistakes_name_their_place(changed: dict[str, Any], expected: str) -> None:
-    plan, mistakes = parse_plan(document(**changed))
-    assert plan is None
+    scenario, mistakes = parse_section(document(**changed), SpotScenarioSettings)
+    assert scenario is None
     assert expected in "\n".join(map(str, mistakes))

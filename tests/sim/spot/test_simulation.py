@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
-from situate.sim.spot.cluster.delays import LogNormalTime
 from situate.sim.spot.policies import BY_NAME, POLICIES, Policy
 from situate.sim.spot.results.account import EndCause, RunResult
 from situate.sim.spot.scenarios import BY_NAME as SCENARIO
-from situate.sim.spot.scenarios import SCENARIOS, SpotScenario, Wave
+from situate.sim.spot.scenarios import SCENARIOS
+from situate.sim.spot.settings import SpotEventSettings, SpotScenarioSettings, WaveSettings
 from situate.sim.spot.simulation import SpotSimulation
 
 PODS = 13
@@ -28,14 +28,14 @@ FLOORS = {
     "floor-return": 4,
     "floor-headroom": 4,
 }
-SURE = LogNormalTime(25.0, 45.0)
-"""Starts that a notice of two minutes always leaves time for."""
+SURE_P95_S = 45.0
+"""95th percentile of starts that a notice of two minutes always leaves time for."""
 MINUTES = [60.0 * number for number in range(121)]
 
 
-def played(scenario: str | SpotScenario, policy: str, runs: int = 2) -> list[RunResult]:
+def played(scenario: str | SpotScenarioSettings, policy: str, runs: int = 2) -> list[RunResult]:
     found = SCENARIO[scenario] if isinstance(scenario, str) else scenario
-    simulation = SpotSimulation(found, BY_NAME[policy], [each for each in MINUTES if each <= found.duration_s])
+    simulation = SpotSimulation(found, BY_NAME[policy], [each for each in MINUTES if each <= found.duration])
     return [simulation.play(Random(f"test/{number}")) for number in range(runs)]
 
 
@@ -55,7 +55,7 @@ def test_a_steady_cluster_holds_the_floor_and_nothing_moves(policy: Policy) -> N
 @pytest.mark.parametrize("name", ["full-wave", "wave-in-rollout", "flapping"])
 def test_equal_chances_give_equal_runs_whatever_was_played_before(name: str) -> None:
     policy = BY_NAME["floor-return"]
-    scenario = replace(SCENARIO[name], duration_s=1800.0)
+    scenario = replace(SCENARIO[name], duration=1800.0)
     once, again = SpotSimulation(scenario, policy, MINUTES[:31]), SpotSimulation(scenario, policy, MINUTES[:31])
     first = once.play(Random("a"))
     other = once.play(Random("b"))
@@ -66,7 +66,7 @@ def test_equal_chances_give_equal_runs_whatever_was_played_before(name: str) -> 
 @pytest.mark.rule("spot:B33", "spot:B16")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 @pytest.mark.parametrize("policy", ["note-default", "floor-return"])
-def test_every_pod_serves_in_the_end(scenario: SpotScenario, policy: str) -> None:
+def test_every_pod_serves_in_the_end(scenario: SpotScenarioSettings, policy: str) -> None:
     (run,) = played(scenario, policy, runs=1)
     wanted = sum(each.replicas for each in run.outcomes.values())
     assert run.ready[-1] == wanted
@@ -74,8 +74,8 @@ def test_every_pod_serves_in_the_end(scenario: SpotScenario, policy: str) -> Non
 
 @pytest.mark.rule("spot:B20", "spot:S8")
 def test_make_before_break_loses_no_pod_where_there_is_time_and_room() -> None:
-    scenario = replace(SCENARIO["full-wave"], duration_s=900.0)
-    scenario = replace(scenario, delays=replace(scenario.delays, start=SURE))
+    scenario = replace(SCENARIO["full-wave"], duration=900.0)
+    scenario = replace(scenario, cluster=replace(scenario.cluster, start_p95=SURE_P95_S))
     for run in played(scenario, "floor-release", runs=8):
         assert (run.outcomes["web"].pod_s_short, run.outcomes["web"].least_ready) == (0.0, 10)
         assert run.outcomes["db"].half_s == 0.0
@@ -85,8 +85,8 @@ def test_make_before_break_loses_no_pod_where_there_is_time_and_room() -> None:
 @pytest.mark.rule("spot:I2", "spot:I3")
 @pytest.mark.parametrize("silent", [False, True])
 def test_without_a_notice_the_floor_stays(silent: bool) -> None:
-    wave = Wave(60.0, notice_s=None, silent=silent, back_after_s=600.0)
-    scenario = replace(SCENARIO["no-notice"], duration_s=1500.0, events=(wave,))
+    wave = WaveSettings(notice=None, silent=silent, back_after=600.0)
+    scenario = replace(SCENARIO["no-notice"], duration=1500.0, events=(SpotEventSettings(at=60.0, wave=wave),))
     for run in played(scenario, "floor-release", runs=4):
         assert run.outcomes["web"].least_ready == 2
         assert (run.outcomes["db"].least_ready, run.outcomes["db"].half_s) == (2, 0.0)
@@ -95,8 +95,8 @@ def test_without_a_notice_the_floor_stays(silent: bool) -> None:
 
 @pytest.mark.rule("spot:B25", "spot:K7")
 def test_a_silent_wave_lasts_minutes_less_where_the_controller_sees_to_it() -> None:
-    wave = Wave(60.0, notice_s=None, silent=True)
-    scenario = replace(SCENARIO["no-notice"], duration_s=900.0, events=(wave,))
+    wave = WaveSettings(notice=None, silent=True)
+    scenario = replace(SCENARIO["no-notice"], duration=900.0, events=(SpotEventSettings(at=60.0, wave=wave),))
     (theirs,), (ours,) = played(scenario, "note-default", runs=1), played(scenario, "floor-release", runs=1)
     assert theirs.outcomes["web"].half_s > 345
     assert ours.outcomes["web"].half_s < 110

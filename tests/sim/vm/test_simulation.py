@@ -79,7 +79,7 @@ def test_who_is_granted_nothing_with_either_bears_no_bound_on_its_time() -> None
 
 
 def outcome(*waits: Wait) -> RunOutcome:
-    return RunOutcome({("a", float(at)): each for at, each in enumerate(waits)}, 0, (), 0, 0, 0.0, 0.0, 0.0, 0)
+    return RunOutcome({("a", float(at)): each for at, each in enumerate(waits)})
 
 
 @pytest.mark.rule("vm:B42", "vm:I10")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from situate.cli.demo.vpod.demo_client import DemoClient
+from situate.cli.demo.wait import holds_in_time
 
 S = TypeVar("S")
 
@@ -32,15 +33,11 @@ class Chapter:
 
 
 async def wait_until(
-    look: Callable[[], Awaitable[S]],
-    what: str,
-    holds: Callable[[S], bool],
-    described: Callable[[S], str],
-    within_s: float = TIME_LIMIT_S,
+    look: Callable[[], Awaitable[S]], what: str, holds: Callable[[S], bool], within_s: float = TIME_LIMIT_S
 ) -> S:
     """Return the first scene in which `holds`. Every scene that is read is shown, so the picture follows the story.
 
-    Raises `ChapterFailed` after `within_s` seconds.
+    Raises `ChapterFailed` after `within_s` seconds, with the last scene as text.
     """
     clock = asyncio.get_running_loop().time
     deadline = clock() + within_s
@@ -49,5 +46,11 @@ async def wait_until(
         if holds(scene):
             return scene
         if clock() > deadline:
-            raise ChapterFailed(f"timed out after {within_s:g} s waiting until {what}. Found: {described(scene)}")
+            raise ChapterFailed(f"timed out after {within_s:g} s waiting until {what}. Found: {scene}")
         await asyncio.sleep(POLL_S)
+
+
+async def wait_for(holds: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Wait until the condition holds. Raises `ChapterFailed` if it does not hold in time."""
+    if not await holds_in_time(holds, TIME_LIMIT_S, POLL_S):
+        raise ChapterFailed(f"timed out after {TIME_LIMIT_S:g} s waiting until {what}. Found: still false")

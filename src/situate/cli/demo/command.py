@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.live import Live
 
 from situate.cli.demo.chapters import Chapter, ChapterFailed
+from situate.cli.demo.demo_objects import DemoObjects
 from situate.cli.demo.demo_processes import DemoProcesses, ProcessNotRunning, hints, start_demo_processes
 from situate.cli.demo.products import Products
 from situate.cli.demo.service_accounts import Accounts
@@ -71,15 +72,16 @@ async def play(folder: Path, kubeconfig: Path | None, *, once: bool, screen: Scr
         async with start_demo_processes(folder, kubeconfig) as built:
             connection = find_connection(built.kubeconfig)
             client = connect(connection, random.Random(), qps=None)
+            objects = DemoObjects(client)
             try:
                 async with AsyncExitStack() as stack:
                     teller = stack.enter_context(_story_printer(hints(built.kubeconfig), screen, quiet=once))
                     port = stack.enter_context(reserve_port())
-                    products = Products(built, Accounts(client, connection, folder))
-                    spot = SpotDemoClient(client, connection.server, port, products, teller.show)
-                    shard = await stack.enter_async_context(shard_demo_client(client, products, teller.show))
-                    vm = VmDemoClient(client, products, stack.enter_context(reserve_port()), teller.show)
-                    cast = DemoClient(client, _lease_name(), built.kill, built.explain, teller.show, spot, shard, vm)
+                    products = Products(built, Accounts(objects, connection, folder))
+                    spot = SpotDemoClient(objects, connection.server, port, products, teller.show)
+                    shard = await stack.enter_async_context(shard_demo_client(objects, products, teller.show))
+                    vm = VmDemoClient(objects, products, stack.enter_context(reserve_port()), teller.show)
+                    cast = DemoClient(objects, _lease_name(), built, teller.show, spot, shard, vm)
                     try:
                         await cast.create_objects()
                         await products.start_schedulers()

@@ -12,13 +12,14 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from situate.cli.demo.vpod.objects import SYSTEM
+from situate.cli.demo.wait import holds_in_time
 from situate.cli.terminal.failures import ExitCode
 
 _READY_S: Final = 120.0
@@ -42,13 +43,8 @@ class DemoProcesses:
     async def start(self, name: str, *arguments: str, namespace: str = SYSTEM) -> None:
         """Start `situate ARGUMENTS` as in a Pod of that namespace, with its output in its own log file."""
         with self.log_of(name).open("ab") as log:
-            self.processes[name] = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "situate", *arguments),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, "SITUATE_NAMESPACE": namespace},
-            )
+            environment = {**os.environ, "SITUATE_NAMESPACE": namespace}
+            self.processes[name] = await _start_process(arguments, stdout=log, stderr=log, env=environment)
 
     async def kill(self, name: str) -> None:
         """Kill a process with SIGKILL: it cleans up nothing, and its Lease remains unchanged."""
@@ -65,26 +61,22 @@ class DemoProcesses:
     async def call(self, name: str, *arguments: str) -> str:
         """Return the output of `situate ARGUMENTS`. Its standard error is in the log of that name."""
         with self.log_of(name).open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "situate", *arguments),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=log,
-            )
+            process = await _start_process(arguments, stdout=asyncio.subprocess.PIPE, stderr=log)
             told, _ = await process.communicate()
         if process.returncode not in (ExitCode.DONE, ExitCode.NO):
-            raise ProcessNotRunning(
-                f"process {name} ended with exit code {process.returncode}: {self.last_log_line(name)}"
-            )
+            raise self._has_ended(name, process)
         return told.decode()
 
     def check(self) -> None:
         """Raise `ProcessNotRunning` if a process has ended by itself."""
         for name, process in self.processes.items():
             if process.returncode is not None:
-                raise ProcessNotRunning(
-                    f"process {name} ended with exit code {process.returncode}: {self.last_log_line(name)}"
-                )
+                raise self._has_ended(name, process)
+
+    def _has_ended(self, name: str, process: asyncio.subprocess.Process) -> ProcessNotRunning:
+        return ProcessNotRunning(
+            f"process {name} ended with exit code {process.returncode}: {self.last_log_line(name)}"
+        )
 
     def permission_errors(self) -> list[str]:
         """Return the refusals for a missing permission, from the logs of processes and Pods."""
@@ -114,6 +106,11 @@ class DemoProcesses:
                     await process.wait()
 
 
+async def _start_process(arguments: Sequence[str], **streams: Any) -> asyncio.subprocess.Process:
+    command = (sys.executable, "-m", "situate", *arguments)
+    return await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.DEVNULL, **streams)
+
+
 @asynccontextmanager
 async def start_demo_processes(folder: Path, kubeconfig: Path | None) -> AsyncIterator[DemoProcesses]:
     """Start the embedded server, unless a kubeconfig names a cluster. Schedulers are started later."""
@@ -129,15 +126,15 @@ async def start_demo_processes(folder: Path, kubeconfig: Path | None) -> AsyncIt
 
 async def _wait_for_kubeconfig(built: DemoProcesses) -> None:
     """Wait for the kubeconfig, which the server writes when it answers."""
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + _READY_S
-    while not built.kubeconfig.exists():
+
+    async def is_written() -> bool:
+        if built.kubeconfig.exists():
+            return True
         built.check()
-        if clock() > deadline:
-            raise ProcessNotRunning(
-                f"the API server was not ready after {_READY_S:g} s: {built.last_log_line('embedded')}"
-            )
-        await asyncio.sleep(0.05)
+        return False
+
+    if not await holds_in_time(is_written, _READY_S, 0.05):
+        raise ProcessNotRunning(f"the API server was not ready after {_READY_S:g} s: {built.last_log_line('embedded')}")
 
 
 def hints(kubeconfig: Path) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,19 +15,16 @@ from typing import Any, Final
 
 import msgspec
 
+from situate.cli.demo.demo_objects import DemoObjects
 from situate.cli.demo.wait import wait_until_usable
 from situate.embedded.kubeconfig import write_kubeconfig
-from situate.kube.client import Client
-from situate.kube.errors import NotFound
 from situate.kube.login.connection import Connection
-from situate.kube.patches import ApplyPatch
 from situate.kube.queries.reviews import review_access
 from situate.objects.messages import Request
 from situate.objects.resources import SERVICEACCOUNTS, ResourceType, unstructured
 from situate.objects.reviews.authentication import UserInfo
 from situate.objects.reviews.authorization import ResourceAttributes
 
-_MANAGER: Final = "situate-demo"
 _DAY_S: Final = 86_400
 _RBAC: Final = "rbac.authorization.k8s.io"
 _KINDS: Final[Mapping[str, ResourceType[Any]]] = {
@@ -53,9 +49,9 @@ class Account:
 class Accounts:
     """Creates accounts, and records the created objects for their removal."""
 
-    def __init__(self, client: Client, connection: Connection, folder: Path) -> None:
+    def __init__(self, objects: DemoObjects, connection: Connection, folder: Path) -> None:
         """`connection` is the client's; `folder` is for the accounts' kubeconfigs."""
-        self._client = client
+        self._objects = objects
         self._connection = connection
         self._folder = folder
         self._created_objects: list[tuple[ResourceType[Any], str, str | None]] = []
@@ -74,7 +70,7 @@ class Accounts:
             resource, metadata = _KINDS[each["kind"]], each["metadata"]
             name, namespace = metadata["name"], metadata.get("namespace")
             self._created_objects.append((resource, name, namespace))
-            await self._client.patch(resource, name, ApplyPatch(each), namespace, field_manager=_MANAGER, force=True)
+            await self._objects.apply(resource, each, namespace)
         for user, action in granted_actions(objects):
             await wait_until_usable(
                 partial(self._is_allowed, user, action),
@@ -85,12 +81,10 @@ class Accounts:
     async def remove(self) -> None:
         """Delete all created objects, in every namespace."""
         while self._created_objects:
-            resource, name, namespace = self._created_objects.pop()
-            with suppress(NotFound):
-                await self._client.delete(resource, name, namespace)
+            await self._objects.delete(*self._created_objects.pop())
 
     async def _is_allowed(self, user: str, action: ResourceAttributes) -> bool:
-        return (await review_access(self._client, UserInfo(username=user), action)).allowed
+        return (await review_access(self._objects.client, UserInfo(username=user), action)).allowed
 
     async def _create_account(self, metadata: Mapping[str, Any]) -> Account:
         namespace, name = metadata["namespace"], metadata["name"]
@@ -104,7 +98,7 @@ class Accounts:
         body = msgspec.json.encode({**asked, "spec": {"expirationSeconds": _DAY_S}})
         headers = {"content-type": "application/json", "accept": "application/json"}
         path = SERVICEACCOUNTS.path(namespace, name, "token")
-        made = await self._client.raw(Request("POST", path, (), headers, body))
+        made = await self._objects.client.raw(Request("POST", path, (), headers, body))
         return str(msgspec.json.decode(made.body)["status"]["token"])
 
 

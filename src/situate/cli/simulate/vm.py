@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from situate.cli.input.file_kinds import TRACE, wrong_kind_of_text
+from situate.cli.simulate.comparison import number_columns, print_results, select_variants
 from situate.cli.terminal.failures import WrongInput
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.output import Column
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import print_line
-from situate.objects.settings.section import spelling_hint
 from situate.objects.values.durations import format_duration
 from situate.runtime.configuration.file import BadConfiguration
 from situate.sim.vm.account import RunOutcome
@@ -21,7 +20,6 @@ from situate.sim.vm.comparison import VARIANTS
 from situate.sim.vm.scenarios import SCENARIOS, RandomSource
 from situate.sim.vm.simulation import VMSimulation
 from situate.sim.vm.trace import Trace, read_trace
-from situate.vm.model.policy import Rules
 
 SUFFIX: Final = ".jsonl"
 """Suffix of files with a trace."""
@@ -32,17 +30,8 @@ BUILT_IN: Final[Mapping[str, Callable[[RandomSource, int], Trace]]] = {
 NODES: Final = 6
 _COLUMNS: Final = (
     Column("variant"),
-    Column("requests", right=True),
-    Column("granted", right=True),
-    Column("p50 s", right=True),
-    Column("p99 s", right=True),
-    Column("moves", right=True),
-    Column("frozen-s", right=True),
-    Column("short-s", right=True),
-    Column("denied", wide=True, right=True),
-    Column("GiB moved", wide=True, right=True),
-    Column("overcommitted-s", wide=True, right=True),
-    Column("broken-claims", wide=True, right=True),
+    *number_columns("requests", "granted", "p50 s", "p99 s", "moves", "frozen-s", "short-s"),
+    *number_columns("denied", "GiB moved", "overcommitted-s", "broken-claims", wide=True),
 )
 _FIGURES: Final = (
     "wishes",
@@ -86,7 +75,7 @@ def load_trace(file: Path) -> Trace:
 
 def simulate(trace: Trace, variants: Sequence[str], output: Format) -> None:
     """Play the trace with each of the variants (all if none is named), and show the results."""
-    chosen = _select_variants(variants)
+    chosen = {name: VARIANTS[name] for name in select_variants(variants, VARIANTS)}
     found: dict[str, RunOutcome] = {}
     with progress("simulating", len(chosen) * trace.duration_s) as bar:
         for number, (name, rules) in enumerate(chosen.items()):
@@ -96,16 +85,5 @@ def simulate(trace: Trace, variants: Sequence[str], output: Format) -> None:
 
             found[name] = VMSimulation(trace, rules, tell=tell).play()
     data = [{"variant": name, **outcome.as_data()} for name, outcome in found.items()]
-    if output in (Format.JSON, Format.YAML):
-        print_data(data, output)
-        return
-    print_line(f"{trace.name}: {format_duration(trace.duration_s)}")
-    print_table(_COLUMNS, [(each["variant"], *(each[key] for key in _FIGURES)) for each in data], output)
-
-
-def _select_variants(names: Sequence[str]) -> Mapping[str, Rules]:
-    for name in names:
-        if name not in VARIANTS:
-            hint = spelling_hint(name, VARIANTS)
-            raise WrongInput(f"--variant: found {name}, allowed: {', '.join(VARIANTS)}{'; ' + hint if hint else ''}")
-    return {name: rules for name, rules in VARIANTS.items() if not names or name in names}
+    rows = [(each["variant"], *(each[key] for key in _FIGURES)) for each in data]
+    print_results(f"{trace.name}: {format_duration(trace.duration_s)}", _COLUMNS, rows, data, output)

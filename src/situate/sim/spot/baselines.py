@@ -6,15 +6,22 @@ compare them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Final
+from typing import Final, Literal
 
 from situate.sim.spot.cluster.delays import BASELINE, Delays, GaussianSources
 from situate.sim.spot.policies import Policy, Reaction
 from situate.sim.spot.results.account import RunResult
-from situate.sim.spot.scenarios import App, SpotScenario, Wave
+from situate.sim.spot.settings import (
+    SpotClusterSettings,
+    SpotEventSettings,
+    SpotScenarioSettings,
+    SpotSection,
+    WaveSettings,
+    WorkloadSettings,
+)
 from situate.sim.spot.simulation import SpotSimulation
 from situate.spot.nodes.savings import DEFAULT_DISCOUNT, cost_share
 
@@ -70,59 +77,22 @@ def _baseline(name: str, case: Case, *figures: float) -> Baseline:
     return Baseline(name, case, WaveFigures(*figures))
 
 
-_MAKE_BEFORE_BREAK: Final = Reaction.RELEASE
-_NO_CAPACITY: Final = Case(room=False)
+def _release(notice_s: float, on_demand: int = 0, *, room: bool = True) -> Case:
+    """Build a wave whose pods are replaced before they end."""
+    return Case(on_demand, notice_s=notice_s, room=room, reaction=Reaction.RELEASE)
+
+
 BASELINES: Final[Sequence[Baseline]] = (
     _baseline("M=0, no notice, Node deleted, free capacity", Case(), 0.30, 66, 82, 840, 0),
     _baseline("M=0, no notice, silent, free capacity", Case(silent=True), 0.30, 356, 372, 3742, 0),
     _baseline("M=0, evicted at 120 s notice, free capacity", Case(notice_s=120), 0.30, 11, 27, 292, 0),
     _baseline("M=0, evicted at 120 s notice, no capacity", Case(notice_s=120, room=False), 0.30, 74, 105, 1042, 0),
-    _baseline(
-        "M=0, make-before-break 120 s, free capacity",
-        Case(notice_s=120, reaction=_MAKE_BEFORE_BREAK),
-        0.30,
-        0,
-        0,
-        0,
-        10.0,
-    ),
-    _baseline(
-        "M=0, make-before-break 120 s, no capacity",
-        replace(_NO_CAPACITY, notice_s=120, reaction=_MAKE_BEFORE_BREAK),
-        0.30,
-        0,
-        0.3,
-        41,
-        7.6,
-    ),
-    _baseline(
-        "M=0, make-before-break 30 s, free capacity",
-        Case(notice_s=30, reaction=_MAKE_BEFORE_BREAK),
-        0.30,
-        0,
-        2,
-        68,
-        5.8,
-    ),
-    _baseline(
-        "M=0, make-before-break 30 s, no capacity",
-        replace(_NO_CAPACITY, notice_s=30, reaction=_MAKE_BEFORE_BREAK),
-        0.30,
-        46,
-        77,
-        762,
-        0,
-    ),
+    _baseline("M=0, make-before-break 120 s, free capacity", _release(120), 0.30, 0, 0, 0, 10.0),
+    _baseline("M=0, make-before-break 120 s, no capacity", _release(120, room=False), 0.30, 0, 0.3, 41, 7.6),
+    _baseline("M=0, make-before-break 30 s, free capacity", _release(30), 0.30, 0, 2, 68, 5.8),
+    _baseline("M=0, make-before-break 30 s, no capacity", _release(30, room=False), 0.30, 46, 77, 762, 0),
     _baseline("M=2, no notice, Node deleted, free capacity", Case(2), 0.44, 0, 79, 672, 2),
-    _baseline(
-        "M=2, make-before-break 120 s, free capacity",
-        Case(2, notice_s=120, reaction=_MAKE_BEFORE_BREAK),
-        0.44,
-        0,
-        0,
-        0,
-        10.0,
-    ),
+    _baseline("M=2, make-before-break 120 s, free capacity", _release(120, 2), 0.44, 0, 0, 0, 10.0),
     _baseline("M=6, no notice, Node deleted, free capacity", Case(6), 0.72, 0, 0, 337, 6),
 )
 
@@ -140,20 +110,17 @@ def simulate_case(
 
     `tell` is called with the number of finished runs.
     """
-    app = App(APP, "StatefulSet" if case.stateful else "Deployment", case.replicas, str(case.on_demand))
-    wave = Wave(0.0, notice_s=case.notice_s, silent=case.silent)
-    scenario = SpotScenario(
-        "wave",
-        _DURATION_S,
-        (wave,),
-        (app,),
-        room=case.room,
-        grace_s=case.grace_s,
-        told_start_s=case.told_start_s,
-        delays=delays,
-        until_whole=True,
+    kind: Literal["Deployment", "StatefulSet"] = "StatefulSet" if case.stateful else "Deployment"
+    app = WorkloadSettings(name=APP, kind=kind, replicas=case.replicas, floor=str(case.on_demand))
+    scenario = SpotScenarioSettings(
+        duration=_DURATION_S,
+        cluster=SpotClusterSettings(on_demand_room=case.room, grace=case.grace_s),
+        spot=SpotSection(start=case.told_start_s),
+        workloads=(app,),
+        events=(SpotEventSettings(at=0.0, wave=WaveSettings(notice=case.notice_s, silent=case.silent)),),
     )
-    simulation = SpotSimulation(scenario, Policy("wave", app.floor, reaction=case.reaction))
+    policy = Policy("wave", app.floor, reaction=case.reaction)
+    simulation = SpotSimulation(scenario, policy, delays=delays, until_whole=True)
     played = []
     for number in range(runs):
         played.append(simulation.play(chances(f"{seed}/{number}")))
@@ -167,13 +134,6 @@ def simulate_case(
         fmean(each.least_ready for each in found),
     )
     return figures, played
-
-
-def simulate_baselines(
-    chances: GaussianSources, *, runs: int = RUNS, seed: int = 1, delays: Delays = BASELINE
-) -> Mapping[str, WaveFigures]:
-    """Return every line of the table by its name, as `make bench-spot` prints it under `wave`."""
-    return {each.name: simulate_case(each.case, chances, delays=delays, runs=runs, seed=seed)[0] for each in BASELINES}
 
 
 def deviating_figures(figures: WaveFigures, reference: WaveFigures) -> list[str]:

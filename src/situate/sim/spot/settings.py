@@ -1,4 +1,4 @@
-"""The keys of a scenario file with a `spot` section, and the resulting scenario.
+"""The keys of a scenario file with a `spot` section. The built-in `scenarios` have the same form.
 
 Times are seconds since the start. The command reads the file. `policies` defines the policies.
 """
@@ -6,7 +6,6 @@ Times are seconds since the start. The command reads the file. `policies` define
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
@@ -17,18 +16,18 @@ from situate.objects.settings.section import (
     ObjectName,
     PositiveDuration,
     format_value,
-    parse_section,
     spelling_hint,
 )
 from situate.sim.spot.cluster.delays import BASELINE, Delays, LogNormalTime, NormalTime
 from situate.sim.spot.policies import BY_NAME, POLICIES, Policy
-from situate.sim.spot.scenarios import NOTICE_S, App, Event, RollOut, Scale, SpotScenario, Wave
 from situate.spot.nodes.savings import DEFAULT_DISCOUNT
 from situate.spot.workloads.on_demand_policy import BadPolicy, parse_policy
 
 MOST_PODS = 500
 RUNS = 20
 """Default number of runs."""
+NOTICE_S = 120.0
+"""Seconds of notice, by S5."""
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Places = Annotated[float, msgspec.Meta(ge=1, le=10)]
 Discount = Annotated[float, msgspec.Meta(ge=0, lt=1)]
@@ -102,8 +101,14 @@ class SpotSection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                     spelling_hint(name, BY_NAME),
                 )
 
+    def chosen_policies(self) -> Sequence[Policy]:
+        """Return the named policies, or all of them."""
+        return [BY_NAME[name] for name in self.policies] or list(POLICIES)
+
 
 class WorkloadSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A workload."""
+
     name: ObjectName
     kind: Literal["Deployment", "StatefulSet"] = "Deployment"
     replicas: Replicas = 10
@@ -155,11 +160,11 @@ class SpotEventSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     def _given_events(self) -> Sequence[tuple[str, object]]:
         return ("wave", self.wave), ("scale", self.scale), ("rollOut", self.roll_out)
 
-    def event(self) -> Event:
-        if self.wave is not None:
-            wave = self.wave
-            return Wave(self.at, wave.share, wave.notice, wave.silent, wave.back_after)
-        return Scale(self.at, self.scale) if self.scale is not None else RollOut(self.at)
+    @property
+    def nodes_end_at(self) -> float:
+        """Return when the nodes of a wave end: after its notice, if there is one."""
+        notice = self.wave.notice if self.wave is not None else None
+        return self.at + (notice or 0.0)
 
 
 class SpotScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -177,6 +182,10 @@ class SpotScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     workloads: Annotated[tuple[WorkloadSettings, ...], msgspec.Meta(min_length=1)]
     events: tuple[SpotEventSettings, ...] = ()
 
+    @property
+    def name(self) -> str:
+        return self.title or "spot"
+
     def mistakes(self) -> Iterable[Mistake]:
         names = [each.name for each in self.workloads]
         twice = next((name for name in names if names.count(name) > 1), None)
@@ -189,39 +198,3 @@ class SpotScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="ca
             if event.at > self.duration:
                 allowed = f"at most the duration, which is {self.duration:g} s"
                 yield Mistake(f"events[{number}].at", f"{event.at:g}", allowed)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A scenario with the policies and runs to simulate."""
-
-    title: str
-    scenario: SpotScenario
-    policies: Sequence[Policy]
-    runs: int = RUNS
-    seed: int = 0
-
-
-def parse_plan(data: object) -> tuple[Plan | None, tuple[Mistake, ...]]:
-    """Return the plan of a document, or None and all its mistakes."""
-    settings, mistakes = parse_section(data, SpotScenarioSettings)
-    if settings is None:
-        return None, mistakes
-    cluster = settings.cluster
-    scenario = SpotScenario(
-        settings.title or "spot",
-        settings.duration,
-        tuple(each.event() for each in settings.events),
-        tuple(App(each.name, each.kind, each.replicas, each.floor) for each in settings.workloads),
-        room=cluster.on_demand_room,
-        autoscaling=cluster.autoscaling,
-        slots=cluster.pods_per_node,
-        grown_slots=cluster.pods_per_new_node,
-        spot_places=cluster.spot_places,
-        grace_s=cluster.grace,
-        told_start_s=settings.spot.start,
-        discount=settings.spot.discount,
-        delays=cluster.delays(),
-    )
-    policies = [BY_NAME[name] for name in settings.spot.policies] or list(POLICIES)
-    return Plan(scenario.name, scenario, policies, settings.runs, settings.seed), ()

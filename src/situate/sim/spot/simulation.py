@@ -9,14 +9,14 @@ from functools import partial
 from typing import Any, Final
 
 from situate.sim.spot.cluster.controllers import Controllers, Template
-from situate.sim.spot.cluster.delays import GaussianSource, LogNormalTime, NormalTime
+from situate.sim.spot.cluster.delays import Delays, GaussianSource, LogNormalTime, NormalTime
 from situate.sim.spot.cluster.scheduler import Scheduler
 from situate.sim.spot.cluster.shapes import NodeKind, Shapes
 from situate.sim.spot.cluster.spot_processes import SimulatedSpot, settings_of
 from situate.sim.spot.cluster.world import SpotWorld
 from situate.sim.spot.policies import FLOOR, Placement, Policy
 from situate.sim.spot.results.account import EndCause, RunResult, SpotAccount
-from situate.sim.spot.scenarios import App, RollOut, Scale, SpotScenario, Wave
+from situate.sim.spot.settings import SpotEventSettings, SpotScenarioSettings, WaveSettings, WorkloadSettings
 from situate.sim.timeline import Timeline
 from situate.spot.capacity.headroom import displaced_pods, wave_capacity
 from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, Capacity
@@ -40,68 +40,79 @@ class _MedianSource:
 class SpotSimulation:
     """Settles a cluster once. `play` gives one run. Equal scenarios, policies and chances give equal runs."""
 
-    def __init__(self, scenario: SpotScenario, policy: Policy, samples: Sequence[float] = ()) -> None:
-        """`samples` are the seconds at which the number of serving pods is recorded."""
+    def __init__(
+        self,
+        scenario: SpotScenarioSettings,
+        policy: Policy,
+        samples: Sequence[float] = (),
+        *,
+        delays: Delays | None = None,
+        until_whole: bool = False,
+    ) -> None:
+        """`samples` are the seconds at which the number of serving pods is recorded.
+
+        `delays` replace those of the scenario. With `until_whole`, a run ends once every pod serves on a node that
+        stays. The cost is then meaningless.
+        """
         self.scenario, self.policy = scenario, policy
-        self._samples = samples
+        self._samples, self._until_whole = samples, until_whole
+        delays = delays or scenario.cluster.delays()
         timeline = Timeline(_EPOCH)
-        quick = replace(scenario.delays, start=LogNormalTime(1.0, 1.0), node_start=NormalTime(1.0))
+        quick = replace(delays, start=LogNormalTime(1.0, 1.0), node_start=NormalTime(1.0))
         self._kinds: dict[tuple[Capacity, str, int], NodeKind] = {}
         world = SpotWorld(
-            timeline, SpotAccount(_EPOCH, scenario.discount), _MedianSource(), quick, Scheduler(), Shapes()
+            timeline, SpotAccount(_EPOCH, scenario.spot.discount), _MedianSource(), quick, Scheduler(), Shapes()
         )
         self._controllers = Controllers(world)
         self._spot: SimulatedSpot | None = None
         if policy.placement is Placement.WEBHOOK:
-            told = scenario.delays.start.median_s if scenario.told_start_s is None else scenario.told_start_s
-            settings = settings_of(policy, autoscaling=scenario.autoscaling, start_s=told)
+            start_s = delays.start.median_s if scenario.spot.start is None else scenario.spot.start
+            settings = settings_of(policy, autoscaling=scenario.cluster.autoscaling, start_s=start_s)
             self._spot = SimulatedSpot.install(world, settings, policy.reacts)
         self._world = world
-        self._spot_nodes = 0
         self._add_nodes()
-        for app in scenario.apps:
+        for app in scenario.workloads:
             self._add_app(app)
         while timeline.advance(_EPOCH + _SETTLING_S):
             pass
         self._add_headroom()
-        world.delays = scenario.delays
+        world.delays = delays
 
     def _node_kind(self, capacity: Capacity, zone: str, slots: int) -> NodeKind:
         key = capacity, zone, slots
         return self._kinds.setdefault(key, NodeKind(len(self._kinds), capacity, zone, slots))
 
     def _add_nodes(self) -> None:
-        """Add the nodes: spot for all pods and more, on demand for the floor, or for all pods with `room`."""
-        scenario, world = self.scenario, self._world
-        pods = sum(app.replicas for app in scenario.apps)
-        self._spot_nodes = math.ceil(scenario.spot_places * pods / scenario.slots)
-        for number in range(self._spot_nodes):
-            world.add_node(self._node_kind(Capacity.SPOT, _ZONES[number % 2], scenario.slots), _OLD_S)
-        places = pods if scenario.room else sum(self._required_on_demand(app) for app in scenario.apps)
+        """Add the nodes: spot for all pods and more, on demand for the floor, or for all pods with `onDemandRoom`."""
+        cluster, workloads, world = self.scenario.cluster, self.scenario.workloads, self._world
+        pods = sum(app.replicas for app in workloads)
+        for number in range(math.ceil(cluster.spot_places * pods / cluster.pods_per_node)):
+            world.add_node(self._node_kind(Capacity.SPOT, _ZONES[number % 2], cluster.pods_per_node), _OLD_S)
+        places = pods if cluster.on_demand_room else sum(self._required_on_demand(app) for app in workloads)
         self._add_on_demand(places)
-        if scenario.autoscaling:
-            world.grown = self._node_kind(Capacity.ON_DEMAND, _ZONES[0], scenario.grown_slots)
+        if cluster.autoscaling:
+            world.grown = self._node_kind(Capacity.ON_DEMAND, _ZONES[0], cluster.pods_per_new_node)
 
     def _add_on_demand(self, places: int) -> None:
         """Add exactly this many on-demand places. The last node may be smaller."""
         number = 0
         while places > 0:
-            slots = min(places, self.scenario.slots)
+            slots = min(places, self.scenario.cluster.pods_per_node)
             self._world.add_node(self._node_kind(Capacity.ON_DEMAND, _ZONES[number % 2], slots), _OLD_S)
             places -= slots
             number += 1
 
-    def _required_on_demand(self, app: App) -> int:
+    def _required_on_demand(self, app: WorkloadSettings) -> int:
         """Return the number of pods of a workload that must be on demand."""
         said = self._on_demand_annotation(app)
         policy = parse_policy(said) if said is not None else Default()
         return on_demand_target(policy, app.replicas, stateful=app.kind == "StatefulSet")
 
-    def _on_demand_annotation(self, app: App) -> str | None:
+    def _on_demand_annotation(self, app: WorkloadSettings) -> str | None:
         """Return the workload's annotation under this policy."""
         return app.floor if self.policy.on_demand == FLOOR else self.policy.on_demand
 
-    def _add_app(self, app: App) -> None:
+    def _add_app(self, app: WorkloadSettings) -> None:
         match self.policy.placement:
             case Placement.WEBHOOK:
                 self._create_workload(app, app.name, app.replicas, {}, self._on_demand_annotation(app))
@@ -122,10 +133,10 @@ class SpotSimulation:
                 self._create_workload(app, app.name, app.replicas, spec)
 
     def _create_workload(
-        self, app: App, name: str, replicas: int, spec: dict[str, Any], on_demand: str | None = None
+        self, app: WorkloadSettings, name: str, replicas: int, spec: dict[str, Any], on_demand: str | None = None
     ) -> None:
         quarter = math.ceil(replicas / 4)
-        template = Template(app.name, spec, self.scenario.grace_s, quarter, replicas // 4)
+        template = Template(app.name, spec, self.scenario.cluster.grace, quarter, replicas // 4)
         self._controllers.add(app.kind, name, replicas, on_demand, template)
 
     def _add_headroom(self) -> None:
@@ -156,11 +167,11 @@ class SpotSimulation:
             self._spot.fork(world).wake()
         future = _RunEvents(self, world, controllers)
         for event in scenario.events:
-            timeline.call_at(began + event.at_s, partial(future.handle, event))
-        end = began + scenario.duration_s
-        last = max((event.at_s for event in scenario.events), default=0.0)
+            timeline.call_at(began + event.at, partial(future.handle, event))
+        end = began + scenario.duration
+        last = max((event.at for event in scenario.events), default=0.0)
         while timeline.advance(end):
-            if scenario.until_whole and timeline.now > began + last and world.is_complete:
+            if self._until_whole and timeline.now > began + last and world.is_complete:
                 break
         return world.account.close(end, self._samples)
 
@@ -171,44 +182,43 @@ class _RunEvents:
     def __init__(self, simulation: SpotSimulation, world: SpotWorld, controllers: Controllers) -> None:
         self._simulation, self._world, self._controllers = simulation, world, controllers
 
-    def handle(self, event: Wave | Scale | RollOut) -> None:
-        match event:
-            case Wave():
-                self._start_wave(event)
-            case Scale(factor=factor):
-                for owner in list(self._world.owners.values()):
-                    if owner.kind == "Deployment":
-                        self._controllers.scale(owner.uid, round(owner.replicas * factor))
-            case RollOut():
-                for uid in list(self._world.owners):
-                    self._controllers.roll_out(uid)
+    def handle(self, event: SpotEventSettings) -> None:
+        if event.wave is not None:
+            self._start_wave(event.wave)
+        elif event.scale is not None:
+            for owner in list(self._world.owners.values()):
+                if owner.kind == "Deployment":
+                    self._controllers.scale(owner.uid, round(owner.replicas * event.scale))
+        else:
+            for uid in list(self._world.owners):
+                self._controllers.roll_out(uid)
 
-    def _start_wave(self, wave: Wave) -> None:
+    def _start_wave(self, wave: WaveSettings) -> None:
         world = self._world
         spot = [
             name for name, node in world.nodes.items() if node.kind.capacity is Capacity.SPOT and not node.facts.ending
         ]
         struck = spot[: math.ceil(wave.share * len(spot))]
-        if wave.notice_s is None:
+        if wave.notice is None:
             self._end_nodes(wave, struck)
             return
         for name in struck:
-            world.announce_end(name, wave.notice_s)
+            world.announce_end(name, wave.notice)
         if not self._simulation.policy.reacts:
             world.timeline.call_after(world.delays.react_s, partial(self._drain_nodes, struck))
-        world.timeline.call_after(wave.notice_s, partial(self._end_nodes, wave, struck))
+        world.timeline.call_after(wave.notice, partial(self._end_nodes, wave, struck))
 
     def _drain_nodes(self, struck: Sequence[str]) -> None:
         for name in struck:
             for uid in list(self._world.nodes[name].pods):
                 self._world.delete(uid, EndCause.DRAINED)
 
-    def _end_nodes(self, wave: Wave, struck: Sequence[str]) -> None:
+    def _end_nodes(self, wave: WaveSettings, struck: Sequence[str]) -> None:
         kinds = [self._world.nodes[name].kind for name in struck]
         for name in struck:
             self._world.end_node(name, silent=wave.silent)
-        if wave.back_after_s is not None:
-            self._world.timeline.call_after(wave.back_after_s, partial(self._return_nodes, kinds, struck))
+        if wave.back_after is not None:
+            self._world.timeline.call_after(wave.back_after, partial(self._return_nodes, kinds, struck))
 
     def _return_nodes(self, kinds: Sequence[NodeKind], struck: Sequence[str]) -> None:
         """Add new machines, and remove the Nodes of silent ones."""
@@ -238,7 +248,7 @@ def _expression(capacity: Capacity) -> dict[str, Any]:
     return {"key": CAPACITY_LABEL, "operator": "In", "values": [str(capacity)]}
 
 
-def _spread_constraint(app: App, must: int) -> dict[str, Any]:
+def _spread_constraint(app: WorkloadSettings, must: int) -> dict[str, Any]:
     """Build a spread constraint with at least `must` pods on demand, by the largest possible skew.
 
     In the design goal's example, 10 replicas with 2 on demand have a skew of 6 (S18).

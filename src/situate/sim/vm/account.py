@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
 
 RequestKey: TypeAlias = tuple[str, float]
 """VM and time of a request for more. Equal in every run of a trace."""
+_SUMS: Final = ("denied", "completed", "bytes_moved", "frozen_s", "short_s", "overcommitted_s", "claims_broken")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,25 +19,25 @@ class Wait:
     granted: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunOutcome:
-    """The result of one run."""
+    """The result of one run, or of several runs together."""
 
-    waits: dict[RequestKey, Wait]
-    denied: int
+    waits: dict[RequestKey, Wait] = field(default_factory=dict)
+    denied: int = 0
     """Number of answers to agents below the request."""
-    moves: tuple[float, ...]
+    moves: list[float] = field(default_factory=list)
     """Start times of the migrations."""
-    completed: int
+    completed: int = 0
     """Number of completed migrations."""
-    bytes_moved: int
-    frozen_s: float
+    bytes_moved: int = 0
+    frozen_s: float = 0.0
     """VM-seconds in which a migration blocked a resize."""
-    short_s: float
+    short_s: float = 0.0
     """VM-seconds with less than requested, or not running."""
-    overcommitted_s: float
+    overcommitted_s: float = 0.0
     """Node-seconds with more reserved than Total."""
-    claims_broken: int
+    claims_broken: int = 0
 
     def wait_times(self, of: Collection[RequestKey] | None = None) -> list[float]:
         """Return the waiting times of these requests, or of all, ascending."""
@@ -82,20 +83,18 @@ def rank(share: float, count: int) -> int:
 
 
 class VMAccount:
-    """The mutable account of one run."""
+    """The account of one run. `result` is complete once the account is closed."""
 
     def __init__(self) -> None:
-        self.denied = self.completed = self.bytes_moved = self.claims_broken = 0
-        self.moves: list[float] = []
-        self._waits: dict[RequestKey, Wait] = {}
+        self.result = RunOutcome()
         self._open: dict[str, RequestKey] = {}
-        self._frozen_s = self._short_s = self._over_s = 0.0
 
     def pass_time(self, seconds: float, frozen: int, short: int, over: int) -> None:
         """Add a period with these numbers of frozen VMs, short VMs and overcommitted nodes."""
-        self._frozen_s += frozen * seconds
-        self._short_s += short * seconds
-        self._over_s += over * seconds
+        result = self.result
+        result.frozen_s += frozen * seconds
+        result.short_s += short * seconds
+        result.overcommitted_s += over * seconds
 
     def record_request(self, who: str, now: float, *, more: bool) -> None:
         """Record a request, which ends the previous one. A request for no more has no wait."""
@@ -109,36 +108,18 @@ class VMAccount:
     def _end_request(self, who: str, now: float, *, granted: bool) -> None:
         key = self._open.pop(who, None)
         if key is not None:
-            self._waits[key] = Wait(now - key[1], granted)
+            self.result.waits[key] = Wait(now - key[1], granted)
 
-    def outcome(self, now: float) -> RunOutcome:
+    def close(self, now: float) -> RunOutcome:
         for who in list(self._open):
             self._end_request(who, now, granted=False)
-        return RunOutcome(
-            self._waits,
-            self.denied,
-            tuple(self.moves),
-            self.completed,
-            self.bytes_moved,
-            self._frozen_s,
-            self._short_s,
-            self._over_s,
-            self.claims_broken,
-        )
+        return self.result
 
 
 def combine_outcomes(outcomes: Iterable[RunOutcome]) -> RunOutcome:
     """Combine several runs into one: sums, and all requests."""
     found = list(outcomes)
     waits = {(f"{number}/{who}", at): each for number, one in enumerate(found) for (who, at), each in one.waits.items()}
-    return RunOutcome(
-        waits,
-        sum(each.denied for each in found),
-        tuple(at for each in found for at in each.moves),
-        sum(each.completed for each in found),
-        sum(each.bytes_moved for each in found),
-        sum(each.frozen_s for each in found),
-        sum(each.short_s for each in found),
-        sum(each.overcommitted_s for each in found),
-        sum(each.claims_broken for each in found),
-    )
+    moves = [at for each in found for at in each.moves]
+    sums: dict[str, Any] = {name: sum(getattr(each, name) for each in found) for name in _SUMS}
+    return RunOutcome(waits, moves=moves, **sums)

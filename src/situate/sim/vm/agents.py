@@ -5,7 +5,6 @@ Ours and upstream's differ by D24: ours lower their own permit when they send a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -81,9 +80,6 @@ class Agents:
         if agent is not None and agent.next is not None:
             agent.next.cancel()
 
-    def all_agents(self) -> Iterable[Agent]:
-        return self._agents.values()
-
     def _schedule_request(self, agent: Agent, seconds: float) -> None:
         if agent.next is not None:
             agent.next.cancel()
@@ -158,7 +154,7 @@ class Agents:
         agent.permit = permit
         self._timeline.call_after(USE_S, lambda: self._resize_machine(agent))
         denied = asked.requested.exceeds(permit)
-        self._account.denied += denied
+        self._account.result.denied += denied
         self._finish_request(agent, AFTER_DENIAL_S if denied else self._tick_s)
 
     def _finish_request(self, agent: Agent, again_s: float) -> None:

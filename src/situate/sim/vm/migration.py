@@ -87,7 +87,7 @@ class MigrationController:
         now, found = self._timeline.now, self._progress(move)
         self._copied_bytes[move.uid] = found.transferred
         if found.status == "completed":
-            self._account.completed += 1
+            self._account.result.completed += 1
             self._scheduler.deliver_events(self._world.succeed(move.name))
             wait_s = self._pace.handover_s if move.claim is not None else STOP_S
             self._timeline.call_after(wait_s, lambda: self._delete_source(move.source))

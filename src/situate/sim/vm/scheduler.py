@@ -71,7 +71,7 @@ class SchedulerProcess:
         now = self._timeline.now
         decision = step(self.state, event, now, self._rules, self._planner)
         before, self.state = self.state, decision.state
-        self._account.claims_broken += sum(
+        self._account.result.claims_broken += sum(
             claim.broken and not (key in before.claims and before.claims[key].broken)
             for key, claim in self.state.claims.items()
         )
@@ -93,7 +93,7 @@ class SchedulerProcess:
         events = self._world.perform(action, now)
         self.deliver_events(events or ())
         if isinstance(action, StartMove) and action.move.name in self._world.migrations.keys() - known:
-            self._account.moves.append(now)
+            self._account.result.moves.append(now)
             self.migration_made(action.move.name)
         outcome = "refused" if events is None else "ok"
         self._timeline.call_after(WATCH_S, lambda: self.apply_event(WriteResult(action, outcome)))

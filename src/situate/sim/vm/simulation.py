@@ -1,6 +1,6 @@
 """A trace played on virtual time: the shipped decisions, emulated migrations, agents, and the resulting cost.
 
-    outcome = Simulation(steady(Random(1)), Rules()).play()
+    outcome = VMSimulation(steady(Random(1)), Rules()).play()
 
 Equal traces and rules give equal outcomes, because nothing is random. When a node is lost, its VMs restart elsewhere
 once their pods are evicted, by the tolerations of NeonVM's runners (C33). If the node returns before, they stay.
@@ -42,7 +42,7 @@ class VMSimulation:
     ) -> None:
         """`tick_s` is the time between two requests of an agent whose request is granted.
 
-        `deliver_events` is called with the elapsed seconds.
+        `tell` is called with the elapsed seconds.
         """
         self._trace, self._rules, self._told = trace, rules, tell
         self._timeline, self._world, self._account = Timeline(), VMWorld(sign=CREATED_UID_MARK), VMAccount()
@@ -67,8 +67,8 @@ class VMSimulation:
             self._pass_time(min(end, end if due is None else due))
             if not self._timeline.advance(end):
                 break
-        self._account.bytes_moved = self._migrations.bytes_moved
-        return self._account.outcome(end)
+        self._account.result.bytes_moved = self._migrations.bytes_moved
+        return self._account.close(end)
 
     def _pass_time(self, until: float) -> None:
         """Account for the time until the next event, in which nothing changes."""

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 
+from situate.sim.svg import LEFT, RIGHT, WIDTH, Axes, document, style, time_marks
 from situate.sim.vpod.ledger import Series
 from situate.sim.vpod.report import VariantReport, time_text
 from situate.sim.vpod.scenario import VPodScenario
 from situate.sim.vpod.settings import VPodEventSettings
 
-_WIDTH, _LEFT, _RIGHT = 1120, 62, 26
 _HEAD, _LOAD, _PODS, _GAP = 58, 170, 62, 34  # heights: a panel's title, its two charts, the space below
 _LABEL_ROW = 16
 _TICKS_S = (60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000)
 _MOST_TICKS = 13
 
-_STYLE = """
-text { font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif; font-size: 12px; fill: #4b5563; }
-.title { font-size: 20px; font-weight: 600; fill: #111827; }
-.variant { font-size: 15px; font-weight: 600; fill: #111827; }
-.small { font-size: 11px; fill: #6b7280; }
-.grid { stroke: #e5e7eb; stroke-width: 1; }
-.axis { stroke: #9ca3af; stroke-width: 1; }
-.band { fill: #f59e0b; opacity: 0.13; }
+_STYLE = style(
+    "variant",
+    """.band { fill: #f59e0b; opacity: 0.13; }
 .moment { stroke: #b45309; stroke-width: 1; stroke-dasharray: 3 3; opacity: 0.7; }
 .event { font-size: 11px; fill: #b45309; }
 .running { fill: #93c5fd; fill-opacity: 0.6; }
@@ -33,63 +27,39 @@ text { font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif; font-size:
 .pods { fill: #6ee7b7; fill-opacity: 0.6; }
 .pending { fill: #7c3aed; }
 .edge { fill: none; stroke: #047857; stroke-width: 1.2; }
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """Maps seconds to x, and values to y of a chart."""
-
-    duration: float
-    top: float = 0.0
-    height: float = 1.0
-    most: float = 1.0
-
-    def x(self, seconds: float) -> float:
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * seconds / self.duration
-
-    def y(self, value: float) -> float:
-        return self.top + self.height * (1 - value / self.most)
+""",
+)
 
 
 def render_picture(scenario: VPodScenario, reports: Sequence[VariantReport]) -> str:
     """Return one SVG document. Panels share the axes, so that variants can be compared by eye."""
     settings = scenario.settings
-    axis = _Axis(settings.duration)
+    axis = Axes(0.0, settings.duration)
     rows = _label_rows(axis, settings.events)
     top = 64 + _LABEL_ROW * (1 + max(rows, default=-1)) + 8
     panel = _HEAD + _LOAD + _PODS + _GAP
     height = top + panel * len(reports) + 16
-    title = escape(settings.title or "vpod on a simulated cluster")
+    title = settings.title or "vpod on a simulated cluster"
     sources, nodes = sum(each.count for each in settings.sources), sum(settings.cluster.zones.values())
     zones = len(settings.cluster.zones)
     subtitle = f"{time_text(settings.duration)} · sources: {sources} · nodes: {nodes} · zones: {zones}"
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
-        f'viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{title}">',
-        f"<style>{_STYLE}</style>",
-        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
-        f'<text class="title" x="{_LEFT}" y="32">{title}</text>',
-        f'<text class="small" x="{_LEFT}" y="52">{escape(subtitle)}</text>',
-        *_legend(),
-        *_labels(axis, settings.events, rows, 76),
-    ]
+    lines = [*_legend(), *_labels(axis, settings.events, rows, 76)]
     most = _axis_end(max((max(each.series.wanted, default=0) for each in reports), default=0))
     most_pods = _axis_end(max((max(_existing_pod_counts(each.series), default=0) for each in reports), default=0))
     for number, each in enumerate(reports):
         lines += _events(axis, settings.events, top + number * panel + _HEAD)
         lines += _panel(axis, each, top + number * panel, most, most_pods)
-    middle = (_LEFT + _WIDTH - _RIGHT) / 2
+    middle = (LEFT + WIDTH - RIGHT) / 2
     lines.append(f'<text x="{middle}" y="{height - 10}" text-anchor="middle">time since the start</text>')
-    return "\n".join([*lines, "</svg>"]) + "\n"
+    return document(title, subtitle, height, _STYLE, lines)
 
 
-def _panel(axis: _Axis, report: VariantReport, top: float, most: float, most_pods: float) -> Iterator[str]:
+def _panel(axis: Axes, report: VariantReport, top: float, most: float, most_pods: float) -> Iterator[str]:
     series = report.series
-    yield f'<text class="variant" x="{_LEFT}" y="{top + 20}">{escape(report.variant)}</text>'
-    yield f'<text x="{_LEFT}" y="{top + 40}">{escape(report_headline(report))}</text>'
-    load = _Axis(axis.duration, top + _HEAD, _LOAD, most)
-    pods = _Axis(axis.duration, top + _HEAD + _LOAD + 12, _PODS - 12, most_pods)
+    yield f'<text class="variant" x="{LEFT}" y="{top + 20}">{escape(report.variant)}</text>'
+    yield f'<text x="{LEFT}" y="{top + 40}">{escape(report_headline(report))}</text>'
+    load = Axes(0.0, axis.end, top + _HEAD, _LOAD, most)
+    pods = Axes(0.0, axis.end, top + _HEAD + _LOAD + 12, _PODS - 12, most_pods)
     yield from _grid(load, 4, "vreplicas")
     ran = [max(0, wanted - worst) for wanted, worst in zip(series.wanted, series.worst, strict=True)]
     yield f'<path class="running" d="{_area(load, series.time, ran)}"/>'
@@ -100,7 +70,8 @@ def _panel(axis: _Axis, report: VariantReport, top: float, most: float, most_pod
     yield f'<path class="pods" d="{_area(pods, series.time, series.pods)}"/>'
     yield f'<path class="pending" d="{_area(pods, series.time, existing, series.pods)}"/>'
     yield f'<path class="edge" d="{_line(pods, series.time, existing)}"/>'
-    yield from _ticks(pods)
+    step = next((each for each in _TICKS_S if axis.end / each <= _MOST_TICKS), axis.end)
+    yield from time_marks(pods, step, time_text, 17)
 
 
 def _existing_pod_counts(series: Series) -> list[int]:
@@ -119,7 +90,7 @@ def report_headline(report: VariantReport) -> str:
 
 
 def _legend() -> Iterator[str]:
-    x = _WIDTH - _RIGHT - 392
+    x = WIDTH - RIGHT - 392
     for name, kind, width in (
         ("wanted", "wanted", 88),
         ("ran", "running", 52),
@@ -135,34 +106,34 @@ def _legend() -> Iterator[str]:
         x += width + 5
 
 
-def _labels(axis: _Axis, events: Sequence[VPodEventSettings], rows: Sequence[int], top: float) -> Iterator[str]:
+def _labels(axis: Axes, events: Sequence[VPodEventSettings], rows: Sequence[int], top: float) -> Iterator[str]:
     for event, row in zip(events, rows, strict=True):
-        if event.at <= axis.duration:
+        if event.at <= axis.end:
             anchor = ' text-anchor="end"' if _is_right_aligned(axis, event) else ""
             where = f'x="{axis.x(event.at):.1f}" y="{top + row * _LABEL_ROW}"'
             yield f'<text class="event" {where}{anchor}>{escape(_event_text(event))}</text>'
 
 
-def _events(axis: _Axis, events: Sequence[VPodEventSettings], top: float) -> Iterator[str]:
+def _events(axis: Axes, events: Sequence[VPodEventSettings], top: float) -> Iterator[str]:
     """Yield the events behind the charts of one panel."""
     height = _LOAD + _PODS
     for event in events:
-        if event.at > axis.duration:
+        if event.at > axis.end:
             continue
         x = axis.x(event.at)
         if event.lasts is not None:
-            width = max(1.5, axis.x(min(event.at + event.lasts, axis.duration)) - x)
+            width = max(1.5, axis.x(min(event.at + event.lasts, axis.end)) - x)
             yield f'<rect class="band" x="{x:.1f}" y="{top}" width="{width:.1f}" height="{height}"/>'
         yield f'<path class="moment" d="M{x:.1f} {top}v{height}"/>'
 
 
-def _label_rows(axis: _Axis, events: Sequence[VPodEventSettings]) -> list[int]:
+def _label_rows(axis: Axes, events: Sequence[VPodEventSettings]) -> list[int]:
     """Return a row for each label: the first one in which it covers no other label."""
     taken: list[list[tuple[float, float]]] = []
     rows = []
     for event in events:
         width = 6.4 * len(_event_text(event)) + 10
-        x = axis.x(min(event.at, axis.duration))
+        x = axis.x(min(event.at, axis.end))
         span = (x - width, x) if _is_right_aligned(axis, event) else (x, x + width)
         row = next((i for i, spans in enumerate(taken) if all(span[1] < a or b < span[0] for a, b in spans)), None)
         if row is None:
@@ -173,8 +144,8 @@ def _label_rows(axis: _Axis, events: Sequence[VPodEventSettings]) -> list[int]:
     return rows
 
 
-def _is_right_aligned(axis: _Axis, event: VPodEventSettings) -> bool:
-    return event.at > 0.8 * axis.duration
+def _is_right_aligned(axis: Axes, event: VPodEventSettings) -> bool:
+    return event.at > 0.8 * axis.end
 
 
 def _event_text(event: VPodEventSettings) -> str:
@@ -183,32 +154,21 @@ def _event_text(event: VPodEventSettings) -> str:
     return words if value is True else f"{words} {value}"
 
 
-def _grid(axis: _Axis, lines: int, unit: str) -> Iterator[str]:
+def _grid(axis: Axes, lines: int, unit: str) -> Iterator[str]:
     for number in range(lines + 1):
         value = axis.most * number / lines
         y = axis.y(value)
         kind = "grid" if number else "axis"
-        yield f'<path class="{kind}" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>'
-        yield f'<text class="small" x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>'
+        yield f'<path class="{kind}" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>'
+        yield f'<text class="small" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>'
     middle = axis.top + axis.height / 2
     yield (
-        f'<text class="small" text-anchor="middle" transform="translate({_LEFT - 46} {middle:.1f}) rotate(-90)">'
+        f'<text class="small" text-anchor="middle" transform="translate({LEFT - 46} {middle:.1f}) rotate(-90)">'
         f"{unit}</text>"
     )
 
 
-def _ticks(axis: _Axis) -> Iterator[str]:
-    step = next((each for each in _TICKS_S if axis.duration / each <= _MOST_TICKS), axis.duration)
-    bottom = axis.top + axis.height
-    when = 0.0
-    while when <= axis.duration:
-        x = axis.x(when)
-        yield f'<path class="axis" d="M{x:.1f} {bottom:.1f}v4"/>'
-        yield f'<text class="small" x="{x:.1f}" y="{bottom + 17:.1f}" text-anchor="middle">{time_text(when)}</text>'
-        when += step
-
-
-def _line(axis: _Axis, times: Sequence[float], values: Sequence[float]) -> str:
+def _line(axis: Axes, times: Sequence[float], values: Sequence[float]) -> str:
     """Return a step line, in which each value holds since the sample before.
 
     Points at which nothing changes are left out.
@@ -222,7 +182,7 @@ def _line(axis: _Axis, times: Sequence[float], values: Sequence[float]) -> str:
     return "".join(path)
 
 
-def _area(axis: _Axis, times: Sequence[float], upper: Sequence[float], lower: Sequence[float] | None = None) -> str:
+def _area(axis: Axes, times: Sequence[float], upper: Sequence[float], lower: Sequence[float] | None = None) -> str:
     """Return the area between two lines, or above the axis, without empty runs."""
     below = lower if lower is not None else [0] * len(upper)
     path = []

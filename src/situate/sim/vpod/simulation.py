@@ -32,9 +32,9 @@ class VPodSimulation:
             for when, wanted in demand.changes:
                 self._timeline.call_at(when, partial(self._set_wanted, demand, wanted))
         for event in scenario.settings.events:
-            self._timeline.call_at(event.at, partial(self._begin_event, event))
+            self._timeline.call_at(event.at, partial(self._apply_event, event, True))
             if event.lasts is not None:
-                self._timeline.call_at(event.at + event.lasts, partial(self._end_event, event))
+                self._timeline.call_at(event.at + event.lasts, partial(self._apply_event, event, False))
 
     def advance(self, until: float) -> None:
         """Simulate until this time and sample there."""
@@ -63,47 +63,29 @@ class VPodSimulation:
         else:
             self._loop.set_wanted(demand.key, wanted, demand.weight, demand.priority)
 
-    def _begin_event(self, event: VPodEventSettings) -> None:
+    def _apply_event(self, event: VPodEventSettings, begins: bool) -> None:
+        """Begin an event, or end one that lasts."""
+        fleet, own = self._fleet, self._variant.options.capacity
+        change_node = fleet.lose_node if begins else fleet.return_node
         match event.key_and_value():
-            case "losePod", ordinal:
-                self._fleet.lose_pod(ordinal)
             case "loseNode", node:
-                self._fleet.lose_node(node)
+                change_node(node)
             case "loseZone", zone:
-                for name in self._nodes_in_zone(zone):
-                    self._fleet.lose_node(name)
+                for name in [node.name for node in fleet.nodes.values() if node.zone == zone]:
+                    change_node(name)
             case "cordon", node:
-                self._fleet.cordon(node, True)
+                fleet.cordon(node, begins)
             case "markUnschedulable", ordinal:
-                self._fleet.set_unschedulable(ordinal, True)
+                fleet.set_unschedulable(ordinal, begins)
             case "podCapacity", capacity:
-                self._loop.reconfigure(replace(self._loop.state.options, capacity=capacity))
+                self._loop.reconfigure(replace(self._loop.state.options, capacity=capacity if begins else own))
             case "clusterFull", _:
-                self._fleet.set_full(True)
-            case "resetReplicas", replicas:
+                fleet.set_full(begins)
+            case "losePod", ordinal if begins:
+                fleet.lose_pod(ordinal)
+            case "resetReplicas", replicas if begins:
                 self._loop.reset_replicas(replicas)
-            case "failOver", _:
+            case "failOver", _ if begins:
                 self._loop.fail_over()
             case other:
-                raise AssertionError(f"no such event: {other}")
-
-    def _end_event(self, event: VPodEventSettings) -> None:
-        match event.key_and_value():
-            case "loseNode", node:
-                self._fleet.return_node(node)
-            case "loseZone", zone:
-                for name in self._nodes_in_zone(zone):
-                    self._fleet.return_node(name)
-            case "cordon", node:
-                self._fleet.cordon(node, False)
-            case "markUnschedulable", ordinal:
-                self._fleet.set_unschedulable(ordinal, False)
-            case "podCapacity", _:
-                self._loop.reconfigure(replace(self._loop.state.options, capacity=self._variant.options.capacity))
-            case "clusterFull", _:
-                self._fleet.set_full(False)
-            case other:
-                raise AssertionError(f"this event does not last: {other}")
-
-    def _nodes_in_zone(self, zone: str) -> list[str]:
-        return [node.name for node in self._fleet.nodes.values() if node.zone == zone]
+                raise AssertionError(f"no such event, or one that does not last: {other}")

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
+from situate.cli.demo.demo_objects import MANAGER, DemoObjects
 from situate.cli.demo.demo_processes import ProcessNotRunning
 from situate.cli.demo.products import Products
 from situate.cli.demo.sharding import objects as shard_objects
@@ -21,15 +22,11 @@ from situate.cli.demo.sharding.scene import DemoExecutor, DemoRender, ShardScene
 from situate.cli.demo.vpod import objects
 from situate.cli.input.products import Product
 from situate.embedded.pods.processes import PodEnded, PodProcesses, pod_processes
-from situate.kube.client import Client
-from situate.kube.errors import AlreadyExists, NotFound
-from situate.kube.patches import MergePatch
 from situate.objects.kinds.pods import Pod
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, LEASES, PODS, unstructured
 from situate.sharding.model.names import CORDON, POOL
 
 _DEPLOYMENTS: Final = unstructured("apps", "v1", "Deployment", "deployments")
-_MANAGER: Final = "situate-demo"
 _HASH: Final = "pod-template-hash"
 
 
@@ -37,10 +34,11 @@ class ShardDemoClient:
     """Client for these actions. It records the created renders and the killed executors."""
 
     def __init__(
-        self, client: Client, products: Products, show: Callable[[ShardScene], None], stack: AsyncExitStack
+        self, cluster: DemoObjects, products: Products, show: Callable[[ShardScene], None], stack: AsyncExitStack
     ) -> None:
         """`stack` ends the executors' processes."""
-        self._client = client
+        self._objects = cluster
+        self._client = cluster.client
         self._products = products
         self._show = show
         self._stack = stack
@@ -48,7 +46,7 @@ class ShardDemoClient:
         self._archive = self._folder / "archive"
         self._log = self._folder / "runs.log"
         self._processes = PodProcesses(
-            client,
+            cluster.client,
             objects.SYSTEM,
             f"app={shard_objects.EXECUTORS}",
             self._folder,
@@ -61,18 +59,14 @@ class ShardDemoClient:
         """Create the kind, start the supervisor, then start the executors. Their account must exist first."""
         self._archive.mkdir()
         self._log.touch()
-        with suppress(AlreadyExists):
-            await self._client.create(CUSTOMRESOURCEDEFINITIONS, shard_objects.definition())
+        await self._objects.create(CUSTOMRESOURCEDEFINITIONS, shard_objects.definition())
         await self._products.start("sharding", shard_objects.configuration(self._archive), Product.SHARDING)
-        await self._client.create(_DEPLOYMENTS, shard_objects.deployment(), objects.SYSTEM, field_manager=_MANAGER)
+        await self._client.create(_DEPLOYMENTS, shard_objects.deployment(), objects.SYSTEM, field_manager=MANAGER)
         await self._stack.enter_async_context(pod_processes(self._processes))
 
     async def is_served(self) -> bool:
-        """Return whether the definition is served, which takes some moments after its creation."""
-        with suppress(NotFound):
-            await self._client.list_all(RENDERS, objects.TENANT)
-            return True
-        return False
+        """Return whether the API server serves renders."""
+        return await self._objects.are_served(objects.TENANT, RENDERS)
 
     async def all_leases_held(self) -> bool:
         """Return whether every executor holds its Lease, and so may be assigned objects."""
@@ -84,15 +78,14 @@ class ShardDemoClient:
         for _ in range(count):
             name = f"render-{len(self.created_names) + 1:02}"
             made = shard_objects.render(name, frames, held=held)
-            await self._client.create(RENDERS, made, objects.TENANT, field_manager=_MANAGER)
+            await self._client.create(RENDERS, made, objects.TENANT, field_manager=MANAGER)
             self.created_names.append(name)
 
     async def release_renders(self) -> None:
         """Let all held renders end."""
         for each in (await self._client.list_all(RENDERS, objects.TENANT)).items:
             if each.content["spec"].get("held"):
-                patch = MergePatch({"spec": {"held": False}})
-                await self._client.patch(RENDERS, each.metadata.name, patch, objects.TENANT, field_manager=_MANAGER)
+                await self._objects.merge(RENDERS, each.metadata.name, {"spec": {"held": False}}, objects.TENANT)
 
     async def kill(self, executor: str) -> None:
         """Kill an executor with SIGKILL: it cleans up nothing, and its Lease and its Pod remain unchanged."""
@@ -101,14 +94,13 @@ class ShardDemoClient:
 
     async def drain(self, executor: str) -> None:
         """Cordon an executor: it is assigned nothing more, and gives back its renders."""
-        patch = MergePatch({"metadata": {"annotations": {CORDON: "true"}}})
-        await self._client.patch(PODS, executor, patch, objects.SYSTEM, field_manager=_MANAGER)
+        await self._objects.merge(PODS, executor, {"metadata": {"annotations": {CORDON: "true"}}}, objects.SYSTEM)
 
     async def roll(self) -> None:
         """Replace every executor, one after the other."""
         template = {"metadata": {"annotations": {shard_objects.ROLLED_ANNOTATION: "true"}}}
-        patch = MergePatch({"spec": {"template": template}})
-        await self._client.patch(_DEPLOYMENTS, shard_objects.EXECUTORS, patch, objects.SYSTEM, field_manager=_MANAGER)
+        changes = {"spec": {"template": template}}
+        await self._objects.merge(_DEPLOYMENTS, shard_objects.EXECUTORS, changes, objects.SYSTEM)
 
     def processes_ended(self) -> bool:
         """Return whether the processes of all deleted Pods have ended."""
@@ -146,15 +138,6 @@ class ShardDemoClient:
         """End the executors' processes."""
         await self._stack.aclose()
 
-    async def remove_finalizers(self) -> None:
-        """Remove the finalizers that would block the namespace's deletion, because the supervisor has ended."""
-        with suppress(NotFound):
-            for each in (await self._client.list_all(RENDERS, objects.TENANT)).items:
-                with suppress(NotFound):
-                    await self._client.delete(RENDERS, each.metadata.name, objects.TENANT)
-                    nothing = MergePatch({"metadata": {"finalizers": None}})
-                    await self._client.patch(RENDERS, each.metadata.name, nothing, objects.TENANT)
-
     def _to_demo_executor(self, pod: Pod) -> DemoExecutor:
         name = pod.metadata.name
         if name in self._killed_executors:
@@ -170,11 +153,11 @@ class ShardDemoClient:
 
 @asynccontextmanager
 async def shard_demo_client(
-    client: Client, products: Products, show: Callable[[ShardScene], None]
+    cluster: DemoObjects, products: Products, show: Callable[[ShardScene], None]
 ) -> AsyncIterator[ShardDemoClient]:
     """Create the actions, and end all executors' processes at the end."""
     async with AsyncExitStack() as stack:
-        yield ShardDemoClient(client, products, show, stack)
+        yield ShardDemoClient(cluster, products, show, stack)
 
 
 def _parse_render(content: Mapping[str, Any]) -> DemoRender:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from situate.cli.demo.kube_objects import build_workload
 from situate.cli.demo.sharding.kind import RENDERS
-from situate.cli.demo.vpod.objects import CONFIGURATION, SYSTEM, TENANT
+from situate.cli.demo.vpod.objects import CONFIGURATION, NODE_LABELS, SYSTEM, TENANT
 
 EXECUTORS: Final = "demo-executors"
 """Name of the Deployment, and label of its Pods."""
@@ -44,7 +45,6 @@ def definition() -> dict[str, Any]:
 
 def deployment() -> dict[str, Any]:
     """Return the executors' Deployment, whose Pods are processes on this machine. A rollout surges by one Pod."""
-    labels = {"app": EXECUTORS}
     field = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_UID": "metadata.uid"}
     container = {
         "name": "executor",
@@ -55,22 +55,12 @@ def deployment() -> dict[str, Any]:
     }
     pod = {
         "serviceAccountName": ACCOUNT,
-        "nodeSelector": {"situate-demo": "true"},
+        "nodeSelector": NODE_LABELS,
         "terminationGracePeriodSeconds": 30,
         "containers": [container],
     }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": EXECUTORS, "namespace": SYSTEM},
-        "spec": {
-            "replicas": EXECUTOR_COUNT,
-            "minReadySeconds": 2,
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    }
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    return build_workload("Deployment", EXECUTORS, pod, replicas=EXECUTOR_COUNT, minReadySeconds=2, strategy=strategy)
 
 
 def render(name: str, frames: int, *, held: bool) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from situate.cli.demo.drawing import plain_table
 from situate.cli.demo.sharding.scene import DemoRender, ShardScene
 
 _STATE_STYLES: Final = {"starts": "dim", "runs": "green", "drains": "yellow", "ends": "yellow", "killed": "bold red"}
@@ -16,9 +16,7 @@ _STATE_STYLES: Final = {"starts": "dim", "runs": "green", "drains": "yellow", "e
 
 def draw_scene(scene: ShardScene) -> list[RenderableType]:
     """Draw a line for each executor, a block for each render, and a legend."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("executor", "revision", "state", "renders"):
-        table.add_column(column, header_style="dim")
+    table = plain_table("executor", "revision", "state", "renders")
     for each in scene.executors:
         state = Text(each.state, style=_STATE_STYLES.get(each.state, ""))
         table.add_row(each.name, each.revision, state, _blocks(scene.renders_on(each.name)))

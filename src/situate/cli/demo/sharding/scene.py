@@ -62,6 +62,14 @@ class ShardScene:
         running = {each.name for each in self.executors if each.state == "runs"} - {without}
         return all(each.in_progress and each.executor in running for each in self.held_renders)
 
+    def __str__(self) -> str:
+        """Describe the scene in one line, for errors."""
+        executors = ", ".join(
+            f"{each.name} ({each.state}) {len(self.renders_on(each.name))}" for each in self.executors
+        )
+        idle = [f"{each.name} of {each.executor or 'no executor'}" for each in self.renders if not each.in_progress]
+        return f"{executors or 'no executors'}; {len(self.renders)} renders, not running: {', '.join(idle) or 'none'}"
+
 
 def log_errors(log: Iterable[str]) -> list[str]:
     """Return errors in the work's own log.

@@ -7,11 +7,8 @@ are always objects to move. Short renders are created throughout.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
-from situate.cli.demo import chapters
-from situate.cli.demo.chapters import Chapter, ChapterFailed
-from situate.cli.demo.sharding.demo_client import ShardDemoClient
+from situate.cli.demo.chapters import Chapter, ChapterFailed, wait_for, wait_until
 from situate.cli.demo.sharding.objects import EXECUTOR_COUNT
 from situate.cli.demo.sharding.scene import ShardScene, log_errors, run_count
 from situate.cli.demo.vpod.demo_client import DemoClient
@@ -22,13 +19,15 @@ _HELD, _SHORT, _FRAMES = 6, 6, 4
 async def kill_executor(cast: DemoClient) -> str:
     shard = cast.shard
     await shard.install()
-    await _wait_for(shard.is_served, "the API server serves Renders")
-    await wait_until(shard, f"{EXECUTOR_COUNT} executors run", lambda scene: _running_count(scene) == EXECUTOR_COUNT)
-    await _wait_for(shard.all_leases_held, f"{EXECUTOR_COUNT} executors hold a Lease")
+    await wait_for(shard.is_served, "the API server serves Renders")
+    await wait_until(
+        shard.read_scene, f"{EXECUTOR_COUNT} executors run", lambda scene: _running_count(scene) == EXECUTOR_COUNT
+    )
+    await wait_for(shard.all_leases_held, f"{EXECUTOR_COUNT} executors hold a Lease")
     await shard.add_renders(_HELD, _FRAMES, held=True)
     await shard.add_renders(_SHORT, _FRAMES)
     before = await wait_until(
-        shard,
+        shard.read_scene,
         "all long renders run and have a checkpoint",
         lambda scene: (
             len(scene.held_renders) == _HELD
@@ -42,12 +41,14 @@ async def kill_executor(cast: DemoClient) -> str:
     await shard.kill(victim)
     await shard.add_renders(_SHORT, _FRAMES)
     after = await wait_until(
-        shard, f"other executors run the renders of {victim}", lambda scene: scene.all_held_in_progress(without=victim)
+        shard.read_scene,
+        f"other executors run the renders of {victim}",
+        lambda scene: scene.all_held_in_progress(without=victim),
     )
     took_s = asyncio.get_running_loop().time() - killed_at
     kept = {each.name: each.checkpoint_frame for each in before.held_renders}
     if forgot := [each.name for each in after.held_renders if each.began_at < kept[each.name] and each.name in lost]:
-        raise ChapterFailed(f"{forgot} started again before their last checkpoints: {_describe(after)}")
+        raise ChapterFailed(f"{forgot} started again before their last checkpoints: {after}")
     return (
         f"{victim} was killed while it ran {len(lost)} renders; {took_s:.1f} s later, after its Lease had expired, "
         "other executors ran them from their last checkpoints"
@@ -56,13 +57,13 @@ async def kill_executor(cast: DemoClient) -> str:
 
 async def drain_and_roll_executors(cast: DemoClient) -> str:
     shard = cast.shard
-    before = await wait_until(shard, "all long renders run", lambda scene: scene.all_held_in_progress())
+    before = await wait_until(shard.read_scene, "all long renders run", lambda scene: scene.all_held_in_progress())
     drained = max(before.executors, key=lambda each: len(_held_render_names(before, each.name))).name
     held = len(_held_render_names(before, drained))
     await shard.drain(drained)
     await shard.add_renders(_SHORT, _FRAMES)
     await wait_until(
-        shard,
+        shard.read_scene,
         f"{drained} has no renders, and other executors run them",
         lambda scene: not scene.renders_on(drained) and scene.all_held_in_progress(without=drained),
     )
@@ -70,7 +71,7 @@ async def drain_and_roll_executors(cast: DemoClient) -> str:
     await shard.roll()
     await shard.add_renders(_SHORT, _FRAMES)
     after = await wait_until(
-        shard,
+        shard.read_scene,
         "all executors are new, and all long renders run",
         lambda scene: (
             len(scene.executors) == EXECUTOR_COUNT
@@ -90,7 +91,7 @@ async def drain_and_roll_executors(cast: DemoClient) -> str:
 async def archive_completed_renders(cast: DemoClient) -> str:
     shard = cast.shard
     await shard.release_renders()
-    await wait_until(shard, "no render is left in the cluster", lambda scene: not scene.renders)
+    await wait_until(shard.read_scene, "no render is left in the cluster", lambda scene: not scene.renders)
     archived = await shard.archived_outcomes()
     failed = sorted(name for name, successful in archived.items() if not successful)
     missing = sorted(set(shard.created_names) - archived.keys())
@@ -108,15 +109,6 @@ async def archive_completed_renders(cast: DemoClient) -> str:
     )
 
 
-async def wait_until(shard: ShardDemoClient, what: str, holds: Callable[[ShardScene], bool]) -> ShardScene:
-    """Return the first scene in which `holds`. Raises `ChapterFailed` if there is none in time."""
-    return await chapters.wait_until(shard.read_scene, what, holds, _describe)
-
-
-async def _wait_for(holds: Callable[[], Awaitable[bool]], what: str) -> None:
-    await chapters.wait_until(holds, what, bool, lambda _: "still false")
-
-
 def _held_render_names(scene: ShardScene, executor: str) -> list[str]:
     """Return the names of the held renders on an executor."""
     return [each.name for each in scene.renders_on(executor) if each.held]
@@ -124,12 +116,6 @@ def _held_render_names(scene: ShardScene, executor: str) -> list[str]:
 
 def _running_count(scene: ShardScene) -> int:
     return sum(each.state == "runs" for each in scene.executors)
-
-
-def _describe(scene: ShardScene) -> str:
-    executors = ", ".join(f"{each.name} ({each.state}) {len(scene.renders_on(each.name))}" for each in scene.executors)
-    idle = [f"{each.name} of {each.executor or 'no executor'}" for each in scene.renders if not each.in_progress]
-    return f"{executors or 'no executors'}; {len(scene.renders)} renders, not running: {', '.join(idle) or 'none'}"
 
 
 SHARD_STORY = (

@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from situate.cli.demo.demo_objects import DemoObjects
 from situate.cli.demo.products import Products
 from situate.cli.demo.spot import objects as spot_objects
 from situate.cli.demo.spot.scene import Replica, SpotNode, SpotScene
 from situate.cli.demo.vpod import objects
 from situate.cli.input.products import Product
-from situate.kube.client import Client
-from situate.kube.errors import AlreadyExists, NotFound
-from situate.kube.patches import MergePatch
 from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import Pod
 from situate.objects.resources import CONFIGMAPS, LEASES, NODES, PODS, REPLICASETS, SECRETS, ResourceType, unstructured
@@ -39,7 +37,6 @@ _KINDS: Mapping[str, ResourceType[Any]] = {
     "Lease": LEASES,
     **_CLUSTER_SCOPED,
 }
-_MANAGER = "situate-demo"
 
 
 class SpotDemoClient:
@@ -47,14 +44,15 @@ class SpotDemoClient:
 
     def __init__(
         self,
-        client: Client,
+        cluster: DemoObjects,
         server: str,
         port: int,
         products: Products,
         show: Callable[[SpotScene], None],
     ) -> None:
         """`server` is the address of the API server; `port` is for the webhook."""
-        self._client = client
+        self._objects = cluster
+        self._client = cluster.client
         self._server = server
         self._port = port
         self._products = products
@@ -77,7 +75,7 @@ class SpotDemoClient:
             _DEPLOYMENTS, spot_objects.deployment(spot_objects.PROBE_DEPLOYMENT, 0), objects.TENANT
         )
         for name in spot_objects.ON_DEMAND_NODES:
-            await self._create_or_patch(NODES, spot_objects.node(name), None)
+            await self._create_or_patch(NODES, spot_objects.node(name))
         await self._products.start("spot", spot_objects.configuration(self._port), Product.SPOT)
 
     async def is_admission_ready(self) -> bool:
@@ -93,7 +91,7 @@ class SpotDemoClient:
     async def add_spot_nodes(self, *names: str) -> None:
         """Create the chapter's spot nodes."""
         for name in names:
-            await self._create_or_patch(NODES, spot_objects.node(name), None)
+            await self._create_or_patch(NODES, spot_objects.node(name))
         self._spot_nodes = names
 
     async def create_scouts(self, name: str) -> None:
@@ -120,17 +118,14 @@ class SpotDemoClient:
 
     async def taint_spot_nodes(self, taint: Mapping[str, str], what: str) -> None:
         """Taint all spot nodes at once."""
-        patch = MergePatch({"spec": {"taints": [dict(taint)]}})
-        await asyncio.gather(
-            *(self._client.patch(NODES, name, patch, field_manager=_MANAGER) for name in self._spot_nodes)
-        )
+        changes = {"spec": {"taints": [dict(taint)]}}
+        await asyncio.gather(*(self._objects.merge(NODES, name, changes) for name in self._spot_nodes))
         self._add_mark(what)
 
     async def delete_spot_nodes(self, what: str) -> None:
         """Delete the spot nodes for good."""
         for name in self._spot_nodes:
-            with suppress(NotFound):
-                await self._client.delete(NODES, name)
+            await self._objects.delete(NODES, name)
         self._add_mark(what)
 
     async def read_scene(self, name: str) -> SpotScene:
@@ -158,8 +153,7 @@ class SpotDemoClient:
         own = ((resource, (configuration_name(objects.SYSTEM),)) for resource in _CLUSTER_SCOPED.values())
         for resource, listed in ((NODES, names), *own):
             for name in listed:
-                with suppress(NotFound):
-                    await self._client.delete(resource, name)
+                await self._objects.delete(resource, name)
 
     @property
     def _node_names(self) -> tuple[str, ...]:
@@ -170,15 +164,12 @@ class SpotDemoClient:
             self._scene = self._scene.with_mark(what)
 
     async def _create_or_patch(
-        self, resource: ResourceType[Any], content: Mapping[str, Any], namespace: str | None
+        self, resource: ResourceType[Any], content: Mapping[str, Any], namespace: str | None = None
     ) -> None:
         """Create an object, or overwrite the one that an earlier demo has left."""
-        name = content["metadata"]["name"]
-        try:
-            await self._client.create(resource, content, namespace, field_manager=_MANAGER)
-        except AlreadyExists:
-            patch = MergePatch({key: value for key, value in content.items() if key in ("spec", "webhooks")})
-            await self._client.patch(resource, name, patch, namespace, field_manager=_MANAGER)
+        if not await self._objects.create(resource, content, namespace):
+            changes = {key: value for key, value in content.items() if key in ("spec", "webhooks")}
+            await self._objects.merge(resource, content["metadata"]["name"], changes, namespace)
 
 
 @contextmanager

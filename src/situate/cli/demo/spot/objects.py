@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from situate.cli.demo.kube_objects import build_node, build_pod, build_pod_spec, build_workload
 from situate.cli.demo.vpod.objects import CONFIGURATION, SYSTEM, ZONES
 from situate.cli.manifests.spot import admission_objects
 from situate.objects.kinds.meta import ObjectMeta
@@ -68,22 +69,14 @@ def capacity(node: str) -> str:
 
 def node(name: str) -> dict[str, Any]:
     zone = ZONES[(int(name[-1]) - 1) % len(ZONES)]
-    labels = {"kubernetes.io/hostname": name, ZONE_LABEL: zone, CAPACITY_LABEL: capacity(name), **_DEMO_LABELS}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+    labels = {ZONE_LABEL: zone, CAPACITY_LABEL: capacity(name), **_DEMO_LABELS}
+    return build_node(name, labels)
 
 
 def scout(name: str, node: str) -> dict[str, Any]:
     """Return a Pod of no workload for one node, created before those of the workload."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"{name}-scout-{node}", "labels": {"app": f"{name}-scout"}},
-        "spec": {
-            "nodeSelector": {"kubernetes.io/hostname": node},
-            "terminationGracePeriodSeconds": 1,
-            "containers": [{"name": "main", "image": "example.com/web:1"}],
-        },
-    }
+    spec = build_pod_spec({"kubernetes.io/hostname": node}, "main", "example.com/web:1")
+    return build_pod(f"{name}-scout-{node}", {"app": f"{name}-scout"}, spec)
 
 
 def probe_pod(replica_set: ObjectMeta) -> dict[str, Any]:
@@ -99,22 +92,8 @@ def probe_pod(replica_set: ObjectMeta) -> dict[str, Any]:
 
 def deployment(name: str, replicas: int = REPLICAS) -> dict[str, Any]:
     """Return a Deployment with two of its replicas on demand."""
-    labels = {"app": name}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "annotations": {ON_DEMAND: str(FLOOR)}},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": _pod_spec()},
-        },
-    }
+    return build_workload("Deployment", name, _pod_spec(), {ON_DEMAND: str(FLOOR)}, replicas=replicas)
 
 
 def _pod_spec() -> dict[str, Any]:
-    return {
-        "nodeSelector": dict(_DEMO_LABELS),
-        "terminationGracePeriodSeconds": 1,
-        "containers": [{"name": "main", "image": "example.com/web:1", "resources": {"requests": {"cpu": "100m"}}}],
-    }
+    return build_pod_spec(_DEMO_LABELS, "main", "example.com/web:1", {"cpu": "100m"})

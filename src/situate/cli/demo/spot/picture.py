@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from situate.cli.demo.drawing import plain_table
 from situate.cli.demo.spot.scene import Replica, SpotScene
 
 _COLUMN_S: Final = 0.5
@@ -29,9 +30,7 @@ def draw_scene(scene: SpotScene) -> list[RenderableType]:
 
 
 def _nodes(scene: SpotScene) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("node", "capacity", "state", f"Pods of {scene.workload}"):
-        table.add_column(column, header_style="dim")
+    table = plain_table("node", "capacity", "state", f"Pods of {scene.workload}")
     for node in scene.nodes:
         state = Text(node.state, style=_STATE_STYLES.get(node.state, ""))
         table.add_row(node.name, node.capacity, state, _blocks(scene.replicas_on(node.name)))

@@ -69,3 +69,8 @@ class SpotScene:
 
     def with_mark(self, what: str) -> SpotScene:
         return replace(self, marks=(*self.marks, (self.at, what)))
+
+    def __str__(self) -> str:
+        """Describe the scene in one line, for errors."""
+        nodes = ", ".join(f"{node.name} ({node.state}) {len(self.replicas_on(node.name))}" for node in self.nodes)
+        return f"{self.ready_count} of {len(self.replicas)} Pods ready; {nodes}; {len(self.replicas_on(''))} waiting"

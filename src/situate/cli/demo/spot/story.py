@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -20,6 +19,7 @@ from situate.cli.demo.spot.objects import (
 )
 from situate.cli.demo.spot.scene import SpotScene
 from situate.cli.demo.vpod.demo_client import DemoClient
+from situate.cli.demo.wait import holds_in_time
 
 _SKIPPED = "skipped: the API server is on another machine and cannot reach a webhook here"
 _LINGER_S = 1.5
@@ -33,7 +33,7 @@ async def wait_until(
 
     Raises `ChapterFailed` after `within_s` seconds.
     """
-    return await chapters.wait_until(lambda: cast.read_scene(name), what, holds, _describe, within_s)
+    return await chapters.wait_until(partial(cast.read_scene, name), what, holds, within_s)
 
 
 async def end_nodes_with_notice(cast: DemoClient) -> str:
@@ -58,7 +58,7 @@ async def end_nodes_with_notice(cast: DemoClient) -> str:
     after = await _read_scenes_longer(spot, _WARNED)
     least = after.least_ready_since(settled.at)
     if least < REPLICAS:
-        raise ChapterFailed(f"only {least} of {REPLICAS} Pods were ready at one time: {_describe(after)}")
+        raise ChapterFailed(f"only {least} of {REPLICAS} Pods were ready at one time: {after}")
     return (
         f"{leaving} of {REPLICAS} Pods left {len(SPOT_NODES)} spot nodes within {took_s:.1f} s of the notice, each "
         f"when its replacement was ready; {least} of {REPLICAS} were ready at every check"
@@ -84,7 +84,7 @@ async def end_nodes_without_notice(cast: DemoClient) -> str:
     after = await _read_scenes_longer(spot, _UNWARNED)
     least = after.least_ready_since(settled.at)
     if least < FLOOR:
-        raise ChapterFailed(f"only {least} Pods were ready at one time, and the floor is {FLOOR}: {_describe(after)}")
+        raise ChapterFailed(f"only {least} Pods were ready at one time, and the floor is {FLOOR}: {after}")
     return (
         f"{lost} of {REPLICAS} Pods were lost at once, and the floor of {FLOOR} on demand stayed ready; "
         f"{REPLICAS} were ready again after {whole.at - settled.at:.1f} s"
@@ -98,12 +98,8 @@ async def _read_scenes_longer(spot: SpotDemoClient, name: str) -> SpotScene:
 
 
 async def _wait_for(holds: Callable[[], Awaitable[bool]], otherwise: str) -> None:
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + TIME_LIMIT_S
-    while not await holds():
-        if clock() > deadline:
-            raise ChapterFailed(f"after {TIME_LIMIT_S:g} s {otherwise}")
-        await asyncio.sleep(POLL_S)
+    if not await holds_in_time(holds, TIME_LIMIT_S, POLL_S):
+        raise ChapterFailed(f"after {TIME_LIMIT_S:g} s {otherwise}")
 
 
 async def _deploy_and_settle(spot: SpotDemoClient, name: str) -> SpotScene:
@@ -124,11 +120,6 @@ async def _deploy_and_settle(spot: SpotDemoClient, name: str) -> SpotScene:
             and REPLICAS // 2 <= scene.spot_replica_count() <= REPLICAS - FLOOR
         ),
     )
-
-
-def _describe(scene: SpotScene) -> str:
-    nodes = ", ".join(f"{node.name} ({node.state}) {len(scene.replicas_on(node.name))}" for node in scene.nodes)
-    return f"{scene.ready_count} of {len(scene.replicas)} Pods ready; {nodes}; {len(scene.replicas_on(''))} waiting"
 
 
 SPOT_STORY = (

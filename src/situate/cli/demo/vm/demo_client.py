@@ -9,21 +9,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from situate.cli.demo.demo_objects import DemoObjects
+from situate.cli.demo.plain_pods import DemoPlainPod
 from situate.cli.demo.products import Products
 from situate.cli.demo.spot.demo_client import node_state
 from situate.cli.demo.vm import objects as vm_objects
-from situate.cli.demo.vm.scene import DemoMachine, DemoMigration, DemoPlainPod, VmScene
+from situate.cli.demo.vm.scene import DemoMachine, DemoMigration, VmScene
 from situate.cli.demo.vpod import objects
 from situate.cli.input.products import Product
-from situate.kube.client import Client
-from situate.kube.errors import AlreadyExists, NotFound
-from situate.kube.patches import MergePatch
-from situate.objects.kinds.pods import Pod
-from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES, PODS, ResourceType
+from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES, PODS
 from situate.objects.values.quantity import Quantity, decode_quantity
 from situate.runtime.serving.certificates.issue import create_generation
 from situate.vm.api.well_known import APPROVED, AUTO_MIGRATION_LABEL, CLAIM, LOAD, REQUESTED, TARGET_NODE
@@ -31,16 +28,16 @@ from situate.vm.backends.neonvm import MACHINES, MIGRATIONS
 from situate.vm.emulator.crds import definitions
 from situate.vm.emulator.hypervisor import HYPERVISOR
 
-_MANAGER: Final = "situate-demo"
 _DAY_S: Final = 86_400.0
 
 
 class VmDemoClient:
     """Client for these actions, all in the tenant's namespace."""
 
-    def __init__(self, client: Client, products: Products, port: int, show: Callable[[VmScene], None]) -> None:
+    def __init__(self, cluster: DemoObjects, products: Products, port: int, show: Callable[[VmScene], None]) -> None:
         """`port` is for permits."""
-        self._client = client
+        self._objects = cluster
+        self._client = cluster.client
         self._products = products
         self._port = port
         self._show = show
@@ -48,7 +45,7 @@ class VmDemoClient:
     async def install(self) -> None:
         """Create the definitions and the first node, and start the processes."""
         for definition in definitions():
-            await self._create_if_absent(CUSTOMRESOURCEDEFINITIONS, definition)
+            await self._objects.create(CUSTOMRESOURCEDEFINITIONS, definition)
         await self.add_node(vm_objects.NODES[0])
         products = self._products
         folder = products.processes.folder
@@ -67,12 +64,8 @@ class VmDemoClient:
         await products.processes.start("vm-agent", "vm", "agent", "--all-nodes", *asked)
 
     async def is_served(self) -> bool:
-        """Return whether the definitions are served, which takes some moments after their creation."""
-        with suppress(NotFound):
-            for resource in (MACHINES, MIGRATIONS):
-                await self._client.list_all(resource, objects.TENANT)
-            return True
-        return False
+        """Return whether the API server serves VMs and migrations."""
+        return await self._objects.are_served(objects.TENANT, MACHINES, MIGRATIONS)
 
     async def are_nodes_usable(self) -> bool:
         """Return whether Pods can be bound to every node of these chapters."""
@@ -81,13 +74,13 @@ class VmDemoClient:
         return all(node_state(each) == "runs" for each in ours)
 
     async def add_node(self, name: str) -> None:
-        await self._create_if_absent(NODES, vm_objects.node(name))
+        await self._objects.create(NODES, vm_objects.node(name))
 
     async def add_machine(self, name: str) -> None:
-        await self._create_if_absent(MACHINES, vm_objects.machine(name), objects.TENANT)
+        await self._objects.create(MACHINES, vm_objects.machine(name), objects.TENANT)
 
     async def add_pod(self, name: str) -> None:
-        await self._create_if_absent(PODS, vm_objects.pod(name), objects.TENANT)
+        await self._objects.create(PODS, vm_objects.pod(name), objects.TENANT)
 
     async def delete_pod(self, name: str) -> None:
         await self._client.delete(PODS, name, objects.TENANT)
@@ -101,8 +94,8 @@ class VmDemoClient:
         await self._annotate(name, HYPERVISOR, vm_objects.behaviour(stalls=False))
 
     async def allow_migration(self, name: str) -> None:
-        patch = MergePatch({"metadata": {"labels": {AUTO_MIGRATION_LABEL: "true"}}})
-        await self._client.patch(MACHINES, name, patch, objects.TENANT, field_manager=_MANAGER)
+        labels = {AUTO_MIGRATION_LABEL: "true"}
+        await self._objects.merge(MACHINES, name, {"metadata": {"labels": labels}}, objects.TENANT)
 
     async def read_scene(self) -> VmScene:
         """Read the cluster, show the scene and return it."""
@@ -123,34 +116,19 @@ class VmDemoClient:
             tuple(name for name in vm_objects.NODES if name in there),
             seen,
             tuple(_parse_migration(each.content, names) for each in moves.items),
-            tuple(sorted((_parse_plain_pod(each) for each in pods.items), key=lambda each: each.name)),
+            tuple(sorted((DemoPlainPod.from_pod(each) for each in pods.items), key=lambda each: each.name)),
         )
         self._show(scene)
         return scene
 
     async def delete_leftovers(self) -> None:
         """Delete objects outside the demo's namespaces, and objects whose finalizers block a namespace's deletion."""
-        for resource in (MIGRATIONS, MACHINES):
-            with suppress(NotFound):
-                for each in (await self._client.list_all(resource, objects.TENANT)).items:
-                    with suppress(NotFound):
-                        await self._client.delete(resource, each.metadata.name, objects.TENANT)
-                        nothing = MergePatch({"metadata": {"finalizers": None}})
-                        await self._client.patch(resource, each.metadata.name, nothing, objects.TENANT)
+        await self._objects.delete_without_finalizers(objects.TENANT, MIGRATIONS, MACHINES)
         for name in vm_objects.NODES:
-            with suppress(NotFound):
-                await self._client.delete(NODES, name)
+            await self._objects.delete(NODES, name)
 
     async def _annotate(self, name: str, key: str, value: str) -> None:
-        patch = MergePatch({"metadata": {"annotations": {key: value}}})
-        await self._client.patch(MACHINES, name, patch, objects.TENANT, field_manager=_MANAGER)
-
-    async def _create_if_absent(
-        self, resource: ResourceType[Any], content: Mapping[str, Any], namespace: str | None = None
-    ) -> None:
-        """Create an object, or use the one that an earlier demo has left."""
-        with suppress(AlreadyExists):
-            await self._client.create(resource, content, namespace, field_manager=_MANAGER)
+        await self._objects.merge(MACHINES, name, {"metadata": {"annotations": {key: value}}}, objects.TENANT)
 
 
 def _parse_machine(content: Mapping[str, Any]) -> DemoMachine:
@@ -185,11 +163,6 @@ def _parse_migration(content: Mapping[str, Any], machines: Mapping[str, str]) ->
         _to_milli(claim["amount"]["cpu"]) if claim else 0,
         "deletionTimestamp" in metadata or phase in ("Succeeded", "Failed"),
     )
-
-
-def _parse_plain_pod(pod: Pod) -> DemoPlainPod:
-    why = next((each.message for each in pod.status.conditions if each.type == "PodScheduled"), "")
-    return DemoPlainPod(pod.metadata.name, pod.spec.node_name, "" if pod.spec.node_name else why, 1000)
 
 
 def _parse_cpus(text: str | None, otherwise: int) -> int:

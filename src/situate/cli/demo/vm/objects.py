@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from situate.cli.demo.vpod.objects import CONFIGURATION, TENANT
+from situate.cli.demo.kube_objects import build_node, build_pod, build_pod_spec
+from situate.cli.demo.vpod.objects import CONFIGURATION
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, ENABLED_LABEL, LOAD
 from situate.vm.backends.neonvm import MACHINES
 from situate.vm.emulator.hypervisor import HYPERVISOR
@@ -19,6 +20,8 @@ GROWS, LEAVES, ASKS = "shop", "mail", "docs"
 """VMs: one grows, its neighbour moves away for it, and a third one requests CPUs as well."""
 PLAIN, WAITS = "backup", "batch"
 """Plain Pods: one on the first node, and one that waits for space there."""
+PLAIN_MILLI: Final = 1000
+"""Thousandths of a CPU that a plain Pod requests."""
 INITIAL_CPUS: Final = {GROWS: 2, LEAVES: 4, ASKS: 1}
 """CPUs at the start. With `PLAIN` the first node is full."""
 STALL_PERCENT: Final = 40
@@ -68,9 +71,7 @@ def agent_configuration(port: int, folder: Path) -> dict[str, Any]:
 
 def node(name: str) -> dict[str, Any]:
     room = {"cpu": str(CPUS), "memory": memory(CPUS), "pods": "110"}
-    labels = {"kubernetes.io/hostname": name, **_DEMO_LABELS}
-    status = {"capacity": room, "allocatable": room}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+    return build_node(name, _DEMO_LABELS, status={"capacity": room, "allocatable": room})
 
 
 def machine(name: str) -> dict[str, Any]:
@@ -103,18 +104,9 @@ def behaviour(*, stalls: bool = True) -> str:
 
 def pod(name: str) -> dict[str, Any]:
     """Return a plain Pod of 1 CPU for the first node."""
-    requests = {"cpu": "1", "memory": memory(1)}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": TENANT, "labels": _DEMO_LABELS},
-        "spec": {
-            "schedulerName": SCHEDULER,
-            "nodeSelector": {"kubernetes.io/hostname": NODES[0]},
-            "terminationGracePeriodSeconds": 1,
-            "containers": [{"name": "main", "image": "example.com/batch:1", "resources": {"requests": requests}}],
-        },
-    }
+    selector, requests = {"kubernetes.io/hostname": NODES[0]}, {"cpu": "1", "memory": memory(1)}
+    spec = build_pod_spec(selector, "main", "example.com/batch:1", requests, schedulerName=SCHEDULER)
+    return build_pod(name, _DEMO_LABELS, spec)
 
 
 def memory(cpus: int) -> str:

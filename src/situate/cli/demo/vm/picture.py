@@ -9,7 +9,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from situate.cli.demo.vm.objects import ASKS, CPUS, GROWS, LEAVES
+from situate.cli.demo.drawing import plain_table
+from situate.cli.demo.vm.objects import ASKS, CPUS, GROWS, LEAVES, PLAIN_MILLI
 from situate.cli.demo.vm.scene import DemoMachine, VmScene
 
 _CELLS: Final = 7
@@ -21,9 +22,7 @@ _PHASES: Final = {"": "created", "Pending": "target Pod starts", "Running": "cop
 
 def draw_scene(scene: VmScene) -> list[RenderableType]:
     """Draw a bar for each node, a line for each migration, and the CPUs that each VM uses, may use and requests."""
-    bars = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for column in ("node", f"{CPUS} CPUs"):
-        bars.add_column(column, header_style="dim", no_wrap=True)
+    bars = plain_table("node", f"{CPUS} CPUs", gap=1, no_wrap=True)
     for name in scene.nodes:
         bars.add_row(name, _bar(scene, name))
     return [bars, Text(), *_migration_lines(scene), _requests_table(scene)]
@@ -43,7 +42,7 @@ def _parts(scene: VmScene, node: str) -> Iterator[tuple[str, int, str]]:
             yield _label(each, scene), max(each.allowed_cpus, each.used_cpus), f"black on {_COLOURS[each.name]}"
     for pod in scene.pods:
         if pod.node == node:
-            yield pod.name, pod.requests, _PLAIN
+            yield pod.name, PLAIN_MILLI, _PLAIN
     for each in scene.arriving_on(node):
         yield f"→ {each.name}: reserved", max(each.allowed_cpus, each.used_cpus), _COLOURS[each.name]
     free = scene.free_on(node)
@@ -71,11 +70,9 @@ def _migration_lines(scene: VmScene) -> Iterator[Text]:
 
 
 def _requests_table(scene: VmScene) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("", header_style="dim")
-    for column in ("uses", "may use", "requests"):
-        table.add_column(column, header_style="dim", justify="right")
-    table.add_column("", header_style="dim")
+    table = plain_table("", "uses", "may use", "requests", "")
+    for column in table.columns[1:4]:
+        column.justify = "right"
     for each in scene.machines:
         short = each.requested_cpus > each.allowed_cpus
         told = Text("short", style="bold red") if short else Text("")
@@ -88,7 +85,7 @@ def _requests_table(scene: VmScene) -> Table:
                 pod.name,
                 "0",
                 "0",
-                _cpu_text(pod.requests),
+                _cpu_text(PLAIN_MILLI),
                 Text(f"waits: {_short_reason(pod.reason)}" if pod.reason else "waits"),
             )
     return table

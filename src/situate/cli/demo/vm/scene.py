@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from situate.cli.demo.vm.objects import CPUS, NODES
+from situate.cli.demo.plain_pods import DemoPlainPod
+from situate.cli.demo.vm.objects import CPUS, NODES, PLAIN_MILLI
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +42,6 @@ class DemoMigration:
 
 
 @dataclass(frozen=True, slots=True)
-class DemoPlainPod:
-    name: str
-    node: str
-    reason: str
-    """Reason while it has no node."""
-    requests: int
-
-
-@dataclass(frozen=True, slots=True)
 class VmScene:
     """State of the cluster at one moment."""
 
@@ -79,7 +71,7 @@ class VmScene:
     def reserved_on(self, node: str) -> int:
         """Return the CPUs reserved by VMs and Pods on the node, without arriving VMs."""
         machines = sum(max(each.allowed_cpus, each.used_cpus) for each in self.machines if each.node == node)
-        return machines + sum(each.requests for each in self.pods if each.node == node)
+        return machines + sum(PLAIN_MILLI for each in self.pods if each.node == node)
 
     def free_on(self, node: str) -> int:
         coming = sum(max(each.allowed_cpus, each.used_cpus) for each in self.machines if self._is_arriving(each, node))
@@ -92,3 +84,17 @@ class VmScene:
     def _is_arriving(self, machine: DemoMachine, node: str) -> bool:
         move = self.move_of(machine.name)
         return move is not None and move.target == node != machine.node and not move.is_over
+
+    def __str__(self) -> str:
+        """Describe the scene in one line, for errors."""
+        machines = ", ".join(
+            f"{each.name} ({each.phase or 'new'}) on {each.node or 'none'} uses {each.used_cpus}m of "
+            f"{each.allowed_cpus}m, requests {each.requested_cpus}m"
+            for each in self.machines
+        )
+        moves = ", ".join(
+            f"{each.machine} to {each.target} ({each.phase}, {each.copied}) for {each.beneficiary}"
+            for each in self.moves
+        )
+        pods = ", ".join(f"{each.name} on {each.node or 'none'} {each.reason}" for each in self.pods)
+        return f"VMs: {machines or 'none'}; migrations: {moves or 'none'}; pods: {pods or 'none'}"

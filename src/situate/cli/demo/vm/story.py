@@ -8,10 +8,9 @@ load.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
-from situate.cli.demo import chapters
-from situate.cli.demo.chapters import Chapter, ChapterFailed
+from situate.cli.demo.chapters import Chapter, ChapterFailed, wait_for, wait_until
 from situate.cli.demo.vm.demo_client import VmDemoClient
 from situate.cli.demo.vm.objects import ASKS, CPUS, GROWS, INITIAL_CPUS, LEAVES, NODES, PLAIN, STALL_PERCENT, WAITS
 from situate.cli.demo.vm.scene import DemoMigration, VmScene
@@ -26,29 +25,31 @@ _HOME, _OTHER = NODES
 async def grow_machine(cast: DemoClient) -> str:
     vm = cast.vm
     await vm.install()
-    await _wait_for(vm.is_served, "the API server serves VirtualMachines")
-    await _wait_for(vm.are_nodes_usable, f"node {_HOME} is usable")
+    await wait_for(vm.is_served, "the API server serves VirtualMachines")
+    await wait_for(vm.are_nodes_usable, f"node {_HOME} is usable")
     for name in INITIAL_CPUS:
         await vm.add_machine(name)
     await vm.add_pod(PLAIN)
     await wait_until(
-        vm,
+        vm.read_scene,
         f"node {_HOME} is full",
         lambda scene: scene.all_running_on() and not scene.free_on(_HOME) and _is_placed(scene, PLAIN),
     )
     await vm.add_node(_OTHER)
     await vm.set_load(GROWS, _WANTED_CPUS)
     copying = await wait_until(
-        vm, f"a migration of {LEAVES} for {GROWS} is copying", lambda scene: _has_stalled(scene.move_of(LEAVES))
+        vm.read_scene,
+        f"a migration of {LEAVES} for {GROWS} is copying",
+        lambda scene: _has_stalled(scene.move_of(LEAVES)),
     )
     move = copying.move_of(LEAVES)
     assert move is not None
     if (move.beneficiary, move.claimed_cpus) != (GROWS, INITIAL_CPUS[LEAVES] * _CPU):
-        raise ChapterFailed(f"the capacity of {LEAVES} is not reserved for {GROWS}: {_describe(copying)}")
+        raise ChapterFailed(f"the capacity of {LEAVES} is not reserved for {GROWS}: {copying}")
     await vm.set_load(ASKS, INITIAL_CPUS[ASKS] + 1)
     await vm.add_pod(WAITS)
     await wait_until(
-        vm,
+        vm.read_scene,
         f"{ASKS} and {WAITS} have requested capacity, too",
         lambda scene: _requested_cpus(scene, ASKS) > INITIAL_CPUS[ASKS] * _CPU and _is_refused(scene, WAITS),
     )
@@ -57,7 +58,7 @@ async def grow_machine(cast: DemoClient) -> str:
 
     def seen(scene: VmScene) -> bool:
         got.extend(_takers_of_reserved_capacity(scene))
-        early.extend([_describe(scene)] if has_grown_early(scene) else [])
+        early.extend([str(scene)] if has_grown_early(scene) else [])
         return True
 
     def done(scene: VmScene) -> bool:
@@ -71,9 +72,9 @@ async def grow_machine(cast: DemoClient) -> str:
 
     await _read_scenes_longer(vm, seen)
     await vm.finish_migration(LEAVES)
-    after = await wait_until(vm, f"{GROWS} has grown and {LEAVES} runs on {_OTHER}", done)
+    after = await wait_until(vm.read_scene, f"{GROWS} has grown and {LEAVES} runs on {_OTHER}", done)
     if got:
-        raise ChapterFailed(f"{got[0]} got some of the capacity of {LEAVES}: {_describe(after)}")
+        raise ChapterFailed(f"{got[0]} got some of the capacity of {LEAVES}: {after}")
     if early:
         raise ChapterFailed(f"{GROWS} grew while {LEAVES} was on its node: {early[0]}")
     return (
@@ -88,14 +89,14 @@ async def grow_into_freed_capacity(cast: DemoClient) -> str:
     await vm.delete_pod(WAITS)
     await vm.set_load(ASKS, INITIAL_CPUS[ASKS])
     await wait_until(
-        vm,
+        vm.read_scene,
         f"{ASKS} requests its old size and {WAITS} is gone",
         lambda scene: _requested_cpus(scene, ASKS) == INITIAL_CPUS[ASKS] * _CPU and scene.pod(WAITS) is None,
     )
     await vm.allow_migration(ASKS)
     await vm.set_load(GROWS, _WANTED_CPUS + 1)
     before = await wait_until(
-        vm, f"a migration of {ASKS} for {GROWS} is copying", lambda scene: _has_stalled(scene.move_of(ASKS))
+        vm.read_scene, f"a migration of {ASKS} for {GROWS} is copying", lambda scene: _has_stalled(scene.move_of(ASKS))
     )
     held = before.machine(ASKS)
     assert held is not None
@@ -111,21 +112,16 @@ async def grow_into_freed_capacity(cast: DemoClient) -> str:
             and not scene.moves
         )
 
-    after = await wait_until(vm, f"{GROWS} has grown and no migration is left", done)
+    after = await wait_until(vm.read_scene, f"{GROWS} has grown and no migration is left", done)
     took_s = asyncio.get_running_loop().time() - freed_at
     stayed = after.machine(ASKS)
     assert stayed is not None
     if (stayed.node, stayed.pod) != (_HOME, held.pod):
-        raise ChapterFailed(f"{ASKS} has moved nevertheless: {_describe(after)}")
+        raise ChapterFailed(f"{ASKS} has moved nevertheless: {after}")
     return (
         f"the migration of {ASKS} was {STALL_PERCENT}% done when {PLAIN} ended; {took_s:.1f} s later {GROWS} had "
         f"{_WANTED_CPUS + 1} CPUs, and {ASKS} still ran in its old Pod"
     )
-
-
-async def wait_until(vm: VmDemoClient, what: str, holds: Callable[[VmScene], bool]) -> VmScene:
-    """Return the first scene in which `holds`. Raises `ChapterFailed` if there is none in time."""
-    return await chapters.wait_until(vm.read_scene, what, holds, _describe)
 
 
 async def _read_scenes_longer(vm: VmDemoClient, seen: Callable[[VmScene], object]) -> None:
@@ -137,11 +133,7 @@ async def _read_scenes_longer(vm: VmDemoClient, seen: Callable[[VmScene], object
         seen(scene)
         return clock() >= over
 
-    await wait_until(vm, f"{_WHILE_S:g} s have passed", passed)
-
-
-async def _wait_for(holds: Callable[[], Awaitable[bool]], what: str) -> None:
-    await chapters.wait_until(holds, what, bool, lambda _: "still false")
+    await wait_until(vm.read_scene, f"{_WHILE_S:g} s have passed", passed)
 
 
 def _has_stalled(move: DemoMigration | None) -> bool:
@@ -174,20 +166,6 @@ def has_grown_early(scene: VmScene) -> bool:
     """Return whether the VM grew before its neighbour left."""
     leaves = scene.machine(LEAVES)
     return leaves is not None and leaves.node == _HOME and scene.granted_cpus(GROWS) > INITIAL_CPUS[GROWS] * _CPU
-
-
-def _describe(scene: VmScene) -> str:
-    machines = ", ".join(
-        f"{each.name} ({each.phase or 'new'}) on {each.node or 'none'} uses {each.used_cpus}m of {each.allowed_cpus}m, "
-        "requests "
-        f"{each.requested_cpus}m"
-        for each in scene.machines
-    )
-    moves = ", ".join(
-        f"{each.machine} to {each.target} ({each.phase}, {each.copied}) for {each.beneficiary}" for each in scene.moves
-    )
-    pods = ", ".join(f"{each.name} on {each.node or 'none'} {each.reason}" for each in scene.pods)
-    return f"VMs: {machines or 'none'}; migrations: {moves or 'none'}; pods: {pods or 'none'}"
 
 
 VM_STORY = (

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
+from situate.cli.demo.demo_objects import DemoObjects
+from situate.cli.demo.demo_processes import DemoProcesses
+from situate.cli.demo.plain_pods import DemoPlainPod
 from situate.cli.demo.sharding.demo_client import ShardDemoClient
+from situate.cli.demo.sharding.kind import RENDERS
 from situate.cli.demo.spot.demo_client import SpotDemoClient
 from situate.cli.demo.vm.demo_client import VmDemoClient
 from situate.cli.demo.vpod import objects
-from situate.cli.demo.vpod.scene import DemoPod, DemoSource, DemoTask, VpodScene
-from situate.cli.demo.wait import SETUP_LIMIT_S, wait_until_usable
+from situate.cli.demo.vpod.scene import DemoPod, DemoSource, VpodScene
+from situate.cli.demo.wait import SETUP_LIMIT_S, holds_in_time, wait_until_usable
 from situate.cli.terminal.failures import WrongInput
-from situate.kube.client import Client
-from situate.kube.errors import AlreadyExists, NotFound
-from situate.kube.patches import ApplyPatch, MergePatch
+from situate.kube.errors import NotFound
 from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import Pod
 from situate.objects.resources import (
@@ -32,7 +34,6 @@ from situate.objects.resources import (
 from situate.vpod.sources.crds import INTERNAL_GROUP, definitions
 
 CONSUMER_GROUPS = unstructured(INTERNAL_GROUP, "v1alpha1", "ConsumerGroup", "consumergroups")
-_MANAGER = "situate-demo"
 
 
 class DemoClient:
@@ -40,25 +41,20 @@ class DemoClient:
 
     def __init__(
         self,
-        client: Client,
+        cluster: DemoObjects,
         lease: str,
-        kill: Callable[[str], Awaitable[None]],
-        explain: Callable[[str, str], Awaitable[Mapping[str, Any]]],
+        processes: DemoProcesses,
         show: Callable[[VpodScene], None],
         spot: SpotDemoClient,
         shard: ShardDemoClient,
         vm: VmDemoClient,
     ) -> None:
-        """Store the callbacks and the parts of the other products.
-
-        `kill` ends the scheduler of that identity with SIGKILL. `explain` returns why a Pod of a namespace is placed
-        where it is. `show` receives every scene. `spot`, `shard` and `vm` act in the chapters on these products.
-        """
-        self._client = client
+        """`show` receives every scene. `spot`, `shard` and `vm` act in the chapters on these products."""
+        self._objects = cluster
+        self._client = cluster.client
         self._lease = lease
-        self._explain = explain
+        self._processes = processes
         self._show = show
-        self.kill = kill
         self.spot = spot
         self.shard = shard
         self.vm = vm
@@ -72,30 +68,28 @@ class DemoClient:
         for name, zone in zip(objects.NODES, objects.ZONES, strict=True):
             await self._create_or_label(NODES, objects.node(name, zone))
         await self._create_or_label(STATEFULSETS, objects.dispatcher(), objects.SYSTEM)
-        await wait_until_usable(self._is_source_kind_served, "the API server still does not serve ConsumerGroups")
+        await wait_until_usable(
+            partial(self._objects.are_served, objects.TENANT, CONSUMER_GROUPS),
+            "the API server still does not serve ConsumerGroups",
+        )
         for name in objects.NODES:
             await self._wait_for_node(name)
 
     async def delete_objects(self) -> None:
         """Delete the objects of `create_objects` and of the story, except the definitions, which others may use."""
         await self.spot.delete_cluster_objects()
-        await self.shard.remove_finalizers()
+        await self._objects.delete_without_finalizers(objects.TENANT, RENDERS)
         await self.vm.delete_leftovers()
         for resource, names in (
             (NAMESPACES, (objects.TENANT, objects.MACHINES_NAMESPACE, objects.SYSTEM)),
             (NODES, objects.NODES),
         ):
             for name in names:
-                try:
-                    await self._client.delete(resource, name)
-                except NotFound:
-                    continue
+                await self._objects.delete(resource, name)
 
     async def set_source(self, name: str, wanted: int) -> None:
         """Set the number of vreplicas that a source wants."""
-        body = objects.consumer_group(name, wanted)
-        patch = ApplyPatch(body)
-        await self._client.patch(CONSUMER_GROUPS, name, patch, objects.TENANT, field_manager=_MANAGER, force=True)
+        await self._objects.apply(CONSUMER_GROUPS, objects.consumer_group(name, wanted), objects.TENANT)
 
     async def lose_node(self, name: str) -> None:
         """Delete a node for good, as after a spot interruption."""
@@ -107,12 +101,12 @@ class DemoClient:
 
     async def reserve_for_team(self, node: str) -> None:
         """Give the node the only SSD, and a taint that reserves it for a team."""
-        patch = MergePatch({"metadata": {"labels": {"disk": "ssd"}}, "spec": {"taints": [objects.TAINT]}})
-        await self._client.patch(NODES, node, patch, field_manager=_MANAGER)
+        changes = {"metadata": {"labels": {"disk": "ssd"}}, "spec": {"taints": [objects.TAINT]}}
+        await self._objects.merge(NODES, node, changes)
 
     async def remove_taint(self, node: str) -> None:
         """Remove the taint."""
-        await self._client.patch(NODES, node, MergePatch({"spec": {"taints": None}}), field_manager=_MANAGER)
+        await self._objects.merge(NODES, node, {"spec": {"taints": None}})
 
     async def add_report(self) -> None:
         """Create a Pod that needs an SSD."""
@@ -125,7 +119,11 @@ class DemoClient:
 
     async def explain(self, task: str) -> Mapping[str, Any]:
         """Return the answer of `situate scheduler explain` for a Pod."""
-        return await self._explain(objects.TENANT, task)
+        return await self._processes.explain(objects.TENANT, task)
+
+    async def kill(self, name: str) -> None:
+        """End the scheduler of that identity with SIGKILL."""
+        await self._processes.kill(name)
 
     async def read_scene(self) -> VpodScene:
         """Read the cluster, show the scene and return it."""
@@ -138,7 +136,7 @@ class DemoClient:
             replicas=statefulset.spec.replicas,
             pods=tuple(sorted((_to_demo_pod(pod, nodes) for pod in pods), key=lambda pod: pod.ordinal)),
             sources=tuple(sorted((_parse_source(group.content) for group in groups), key=lambda source: source.name)),
-            tasks=tuple(_to_demo_task(pod) for pod in tasks),
+            tasks=tuple(DemoPlainPod.from_pod(pod) for pod in tasks),
             nodes=tuple(name for name in objects.NODES if name in nodes),
             leader=await self._leader_identity(),
             capacity=objects.CAPACITY,
@@ -166,34 +164,30 @@ class DemoClient:
             f"namespace {name} is still being deleted; for the cause run kubectl get namespace {name} -o yaml",
         )
 
-    async def _is_source_kind_served(self) -> bool:
-        """Return whether the definition is served, which takes some moments after its creation."""
-        with suppress(NotFound):
-            await self._client.list_all(CONSUMER_GROUPS, objects.TENANT)
-            return True
-        return False
-
     async def _wait_for_node(self, name: str) -> None:
         """Wait for a node. Raises `WrongInput` with the node's state if it is not usable in time."""
-        clock = asyncio.get_running_loop().time
-        deadline = clock() + SETUP_LIMIT_S
-        while not (node := await self._client.get(NODES, name)).ready or node.spec.taints:
-            if clock() > deadline:
-                taints = ", ".join(taint.key for taint in node.spec.taints) or "none"
-                raise WrongInput(
-                    f"after {SETUP_LIMIT_S:g} s node {name} is {'Ready' if node.ready else 'not Ready'}, with taints "
-                    f"{taints}; a kubelet or kwok must run it. For its state run kubectl get node {name} -o yaml"
-                )
-            await asyncio.sleep(0.2)
+        node = Node()
+
+        async def is_usable() -> bool:
+            nonlocal node
+            node = await self._client.get(NODES, name)
+            return node.ready and not node.spec.taints
+
+        if not await holds_in_time(is_usable):
+            taints = ", ".join(taint.key for taint in node.spec.taints) or "none"
+            raise WrongInput(
+                f"after {SETUP_LIMIT_S:g} s node {name} is {'Ready' if node.ready else 'not Ready'}, with taints "
+                f"{taints}; a kubelet or kwok must run it. For its state run kubectl get node {name} -o yaml"
+            )
 
     async def _create_or_label(
         self, resource: ResourceType[Any], content: Mapping[str, Any], namespace: str | None = None
     ) -> None:
-        try:
-            await self._client.create(resource, content, namespace, field_manager=_MANAGER)
-        except AlreadyExists:
-            merge = MergePatch({"metadata": {"labels": content["metadata"].get("labels") or {}}})
-            await self._client.patch(resource, content["metadata"]["name"], merge, namespace, field_manager=_MANAGER)
+        if not await self._objects.create(resource, content, namespace):
+            labels = content["metadata"].get("labels") or {}
+            await self._objects.merge(
+                resource, content["metadata"]["name"], {"metadata": {"labels": labels}}, namespace
+            )
 
 
 def _to_demo_pod(pod: Pod, nodes: Mapping[str, Node]) -> DemoPod:
@@ -205,11 +199,6 @@ def _to_demo_pod(pod: Pod, nodes: Mapping[str, Node]) -> DemoPod:
     else:
         state = pod.status.phase if node else "Pending"
     return DemoPod(pod.metadata.name, int(pod.metadata.name.rpartition("-")[2]), node, state)
-
-
-def _to_demo_task(pod: Pod) -> DemoTask:
-    why = next((each.message for each in pod.status.conditions if each.type == "PodScheduled"), "")
-    return DemoTask(pod.metadata.name, pod.spec.node_name, why)
 
 
 def _parse_source(content: Mapping[str, Any]) -> DemoSource:

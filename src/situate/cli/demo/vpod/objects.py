@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from situate.cli.demo.kube_objects import build_node, build_pod, build_pod_spec, build_workload
 from situate.scheduler.config.settings import SCHEDULER_NAME
 
 SYSTEM = "situate-demo"
@@ -17,6 +18,8 @@ SOURCE_KIND = "demo"
 CAPACITY = 8
 """Vreplicas that a Pod holds."""
 NODES = ("demo-a", "demo-b", "demo-c")
+NODE_LABELS = {"situate-demo": "true"}
+"""Labels of these nodes."""
 ZONES = ("north", "south", "west")
 TASKS = "demo-tasks"
 """Label of the plain Pods."""
@@ -48,14 +51,7 @@ CONFIGURATION = {
 
 
 def node(name: str, zone: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {
-            "name": name,
-            "labels": {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone, "situate-demo": "true"},
-        },
-    }
+    return build_node(name, {"topology.kubernetes.io/zone": zone, **NODE_LABELS})
 
 
 def namespace(name: str) -> dict[str, Any]:
@@ -64,46 +60,25 @@ def namespace(name: str) -> dict[str, Any]:
 
 def dispatcher() -> dict[str, Any]:
     """Return the StatefulSet. Its Pods run nothing; they are spread over the demo's nodes and hold vreplicas."""
-    labels = {"app": DISPATCHER}
     spread = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
         "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": labels},
+        "labelSelector": {"matchLabels": {"app": DISPATCHER}},
     }
-    pod = {
-        "nodeSelector": {"situate-demo": "true"},
-        "topologySpreadConstraints": [spread],
-        "terminationGracePeriodSeconds": 1,
-        "containers": [{"name": "worker", "image": "example.com/worker:1", "resources": {"requests": {"cpu": "1"}}}],
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
-        "metadata": {"name": DISPATCHER, "namespace": SYSTEM},
-        "spec": {
-            "replicas": 0,
-            "serviceName": DISPATCHER,
-            "podManagementPolicy": "Parallel",
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    }
+    pod = build_pod_spec(
+        NODE_LABELS, "worker", "example.com/worker:1", {"cpu": "1"}, topologySpreadConstraints=[spread]
+    )
+    return build_workload(
+        "StatefulSet", DISPATCHER, pod, replicas=0, serviceName=DISPATCHER, podManagementPolicy="Parallel"
+    )
 
 
 def task(name: str, **selector: str) -> dict[str, Any]:
     """Return a Pod with small requests, for the demo's nodes with the given labels."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": TASKS}},
-        "spec": {
-            "schedulerName": SCHEDULER_NAME,
-            "nodeSelector": {"situate-demo": "true", **selector},
-            "terminationGracePeriodSeconds": 1,
-            "containers": [{"name": "task", "image": "example.com/task:1", "resources": {"requests": {"cpu": "10m"}}}],
-        },
-    }
+    nodes = {**NODE_LABELS, **selector}
+    spec = build_pod_spec(nodes, "task", "example.com/task:1", {"cpu": "10m"}, schedulerName=SCHEDULER_NAME)
+    return build_pod(name, {"app": TASKS}, spec)
 
 
 def consumer_group(name: str, replicas: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from rich.segment import Segment, SegmentLines
 from rich.table import Table
 from rich.text import Text
 
+from situate.cli.demo.drawing import plain_table
 from situate.cli.demo.sharding import picture as shard_picture
 from situate.cli.demo.sharding.scene import ShardScene
 from situate.cli.demo.spot import picture as spot_picture
@@ -114,9 +115,7 @@ def _draw_placements(scene: VpodScene) -> list[RenderableType]:
 
 
 def _pods_table(scene: VpodScene, colours: dict[str, str]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("pod", "node", "state", f"vreplicas (of {scene.capacity})"):
-        table.add_column(column, header_style="dim")
+    table = plain_table("pod", "node", "state", f"vreplicas (of {scene.capacity})")
     for pod in scene.pods:
         style = _STATE_STYLES.get(pod.state, "")
         table.add_row(pod.name, pod.node or "-", Text(pod.state, style=style), _blocks(scene, pod, colours))
@@ -136,9 +135,7 @@ def _blocks(scene: VpodScene, pod: DemoPod, colours: dict[str, str]) -> Text:
 
 def _tasks_table(scene: VpodScene) -> Table:
     """Draw plain Pods: a block each on its node, and the reason of those that wait."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("node", "pods"):
-        table.add_column(column, header_style="dim")
+    table = plain_table("node", "pods")
     placed = scene.tasks_by_node
     for node in scene.nodes:
         table.add_row(node, Text.assemble(f"{placed.get(node, 0):>4} ", (_FULL * placed.get(node, 0), "blue")))

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from situate.cli.demo.plain_pods import DemoPlainPod
+
 
 @dataclass(frozen=True, slots=True)
 class DemoPod:
@@ -34,17 +36,6 @@ class DemoSource:
 
 
 @dataclass(frozen=True, slots=True)
-class DemoTask:
-    """Plain Pod."""
-
-    name: str
-    node: str
-    """Empty while it waits."""
-    reason: str
-    """Message of the PodScheduled condition while the Pod waits."""
-
-
-@dataclass(frozen=True, slots=True)
 class VpodScene:
     """State of the cluster at one moment."""
 
@@ -54,7 +45,7 @@ class VpodScene:
     """By ordinal."""
     sources: tuple[DemoSource, ...]
     """By name."""
-    tasks: tuple[DemoTask, ...]
+    tasks: tuple[DemoPlainPod, ...]
     nodes: tuple[str, ...]
     """Names of existing nodes."""
     leader: str
@@ -102,5 +93,16 @@ class VpodScene:
         """Number of plain Pods on each node that has any, by the node's name."""
         return dict(sorted(Counter(task.node for task in self.tasks if task.node).items()))
 
-    def task(self, name: str) -> DemoTask | None:
+    def task(self, name: str) -> DemoPlainPod | None:
         return next((task for task in self.tasks if task.name == name), None)
+
+    def __str__(self) -> str:
+        """Describe the scene in one line, for errors."""
+        sources = ", ".join(f"{s.name} {s.placed_count}/{s.wanted} on {dict(s.placements)}" for s in self.sources)
+        pods = ", ".join(f"{pod.name} {pod.state}" for pod in self.pods)
+        waiting = [task for task in self.tasks if not task.node]
+        tasks = f"{self.tasks_by_node}, {len(waiting)} waiting {[task.reason for task in waiting[:3]]}"
+        return (
+            f"replicas {self.replicas}; pods: {pods or 'none'}; sources: {sources or 'none'}; tasks: {tasks}; "
+            f"leader: {self.leader}"
+        )

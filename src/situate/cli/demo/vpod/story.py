@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from situate.cli.demo import chapters
-from situate.cli.demo.chapters import Chapter, ChapterFailed
+from situate.cli.demo.chapters import Chapter, ChapterFailed, wait_until
 from situate.cli.demo.sharding.story import SHARD_STORY
 from situate.cli.demo.spot.story import SPOT_STORY
 from situate.cli.demo.vm.story import VM_STORY
@@ -16,16 +13,11 @@ from situate.cli.demo.vpod.scene import VpodScene
 _TASKS = 100
 
 
-async def wait_until(cast: DemoClient, what: str, holds: Callable[[VpodScene], bool]) -> VpodScene:
-    """Return the first scene in which `holds`. Raises `ChapterFailed` if there is none in time."""
-    return await chapters.wait_until(cast.read_scene, what, holds, _describe)
-
-
 async def place_sources(cast: DemoClient) -> str:
     for name, wanted in (("orders", 6), ("payments", 4), ("clicks", 2)):
         await cast.set_source(name, wanted)
     scene = await wait_until(
-        cast, "every source is placed", lambda scene: len(scene.sources) == 3 and scene.is_satisfied
+        cast.read_scene, "every source is placed", lambda scene: len(scene.sources) == 3 and scene.is_satisfied
     )
     _expect(scene.is_within_capacity, "a Pod has more vreplicas than its capacity", scene)
     return f"12 vreplicas of 3 sources run on {len(scene.pods)} Pods"
@@ -35,7 +27,7 @@ async def exceed_capacity(cast: DemoClient) -> str:
     before = (await cast.read_scene()).replicas
     await cast.set_source("clicks", 20)
     scene = await wait_until(
-        cast, "the StatefulSet has grown", lambda scene: scene.replicas > before and scene.is_satisfied
+        cast.read_scene, "the StatefulSet has grown", lambda scene: scene.replicas > before and scene.is_satisfied
     )
     _expect(scene.is_within_capacity, "a Pod has more vreplicas than its capacity", scene)
     return f"the StatefulSet grew from {before} to {scene.replicas} Pods, no more than needed"
@@ -53,25 +45,25 @@ async def shrink_source(cast: DemoClient) -> str:
         return scene.replicas < before and scene.is_satisfied and scene.is_compact
 
     await cast.set_source("clicks", 4)
-    scene = await wait_until(cast, "the StatefulSet is smaller and every source is placed", watched)
+    scene = await wait_until(cast.read_scene, "the StatefulSet is smaller and every source is placed", watched)
     _expect(not gone_with_work, f"Pods were removed while vreplicas of {gone_with_work} ran on them", scene)
     return f"vreplicas moved first, then the StatefulSet shrank from {before} to {scene.replicas} Pods"
 
 
 async def lose_node(cast: DemoClient) -> str:
     await cast.set_source("orders", 10)
-    scene = await wait_until(cast, "every source is placed", lambda scene: scene.is_satisfied)
+    scene = await wait_until(cast.read_scene, "every source is placed", lambda scene: scene.is_satisfied)
     victim = next(pod for pod in reversed(scene.pods) if scene.vreplicas_on(pod.name))
     lost = sum(scene.vreplicas_on(victim.name).values())
     await cast.lose_node(victim.node)
     await wait_until(
-        cast,
+        cast.read_scene,
         f"the vreplicas of {victim.name} run on other Pods",
         lambda scene: scene.is_satisfied,
     )
     await cast.restore_node(victim.node)
     scene = await wait_until(
-        cast,
+        cast.read_scene,
         f"{victim.name} has vreplicas again",
         lambda scene: scene.is_satisfied and bool(scene.vreplicas_on(victim.name)),
     )
@@ -87,13 +79,13 @@ async def place_hundred_pods(cast: DemoClient) -> str:
     # A scheduler with this reason has seen the taint. Nodes and Pods have separate watches, and Pods could arrive
     # first.
     await wait_until(
-        cast,
+        cast.read_scene,
         f"Pod {REPORT} waits because of the taint",
         lambda scene: "untolerated taint" in _unscheduled_reason(scene),
     )
     await cast.add_tasks(_TASKS)
     scene = await wait_until(
-        cast,
+        cast.read_scene,
         f"{_TASKS} Pods have a node, and Pod {REPORT} waits because of the taint",
         lambda scene: sum(scene.tasks_by_node.values()) == _TASKS and "untolerated taint" in _unscheduled_reason(scene),
     )
@@ -103,7 +95,7 @@ async def place_hundred_pods(cast: DemoClient) -> str:
     _expect(bool(changes), f"explain names no change that would help Pod {REPORT}", scene)
     await cast.remove_taint(kept)
     await wait_until(
-        cast,
+        cast.read_scene,
         f"Pod {REPORT} is on {kept}, which has no taint now",
         lambda scene: (report := scene.task(REPORT)) is not None and report.node == kept,
     )
@@ -117,19 +109,21 @@ async def place_hundred_pods(cast: DemoClient) -> str:
 
 async def kill_leader(cast: DemoClient) -> str:
     before = await wait_until(
-        cast,
+        cast.read_scene,
         "a process leads, and no Pod is left to remove or to even out",
         lambda scene: bool(scene.leader) and scene.is_satisfied and scene.is_compact and scene.is_even,
     )
     await cast.kill(before.leader)
-    after = await wait_until(cast, "another process leads", lambda scene: scene.leader not in ("", before.leader))
+    after = await wait_until(
+        cast.read_scene, "another process leads", lambda scene: scene.leader not in ("", before.leader)
+    )
     _expect(
         {s.name: dict(s.placements) for s in after.sources} == {s.name: dict(s.placements) for s in before.sources},
         "placements changed with the leader",
         after,
     )
     await cast.set_source("payments", 6)
-    await wait_until(cast, "the new leader places vreplicas", lambda scene: scene.is_satisfied)
+    await wait_until(cast.read_scene, "the new leader places vreplicas", lambda scene: scene.is_satisfied)
     return f"{after.leader} took over from {before.leader}; no vreplica moved, and new ones are placed"
 
 
@@ -158,24 +152,13 @@ STORY = (
 
 def _expect(holds: bool, otherwise: str, scene: VpodScene) -> None:
     if not holds:
-        raise ChapterFailed(f"{otherwise}: {_describe(scene)}")
+        raise ChapterFailed(f"{otherwise}: {scene}")
 
 
 def _unscheduled_reason(scene: VpodScene) -> str:
     """Return why the plain Pod that needs an SSD has no node; empty while there is no reason."""
     report = scene.task(REPORT)
     return report.reason if report is not None and not report.node else ""
-
-
-def _describe(scene: VpodScene) -> str:
-    sources = ", ".join(f"{s.name} {s.placed_count}/{s.wanted} on {dict(s.placements)}" for s in scene.sources)
-    pods = ", ".join(f"{pod.name} {pod.state}" for pod in scene.pods)
-    waiting = [task for task in scene.tasks if not task.node]
-    tasks = f"{scene.tasks_by_node}, {len(waiting)} waiting {[task.reason for task in waiting[:3]]}"
-    return (
-        f"replicas {scene.replicas}; pods: {pods or 'none'}; sources: {sources or 'none'}; tasks: {tasks}; "
-        f"leader: {scene.leader}"
-    )
 
 
 def _ordinal(pod: str) -> int:

@@ -62,6 +62,18 @@ class RunResult:
     """Minimum number of serving pods of all workloads."""
 
     @property
+    def together(self) -> ServiceOutcome:
+        """Return the sums over the workloads, and the minimum of all their serving pods."""
+        found = self.outcomes.values()
+        return ServiceOutcome(
+            sum(each.replicas for each in found),
+            sum(each.outage_s for each in found),
+            sum(each.half_s for each in found),
+            sum(each.pod_s_short for each in found),
+            self.least_ready,
+        )
+
+    @property
     def restarts(self) -> int:
         return sum(count for cause, count in self.endings.items() if cause in RESTARTS)
 

@@ -6,7 +6,6 @@ The band contains nine of ten runs, and the line is the median.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -14,9 +13,10 @@ from html import escape
 from situate.objects.values.counts import format_count
 from situate.objects.values.durations import format_duration
 from situate.sim.spot.results.report import Band, PolicyReport
-from situate.sim.spot.scenarios import SpotScenario, Wave
+from situate.sim.spot.settings import SpotEventSettings, SpotScenarioSettings
+from situate.sim.svg import LEFT, RIGHT, WIDTH, Axes, document, style, time_marks
 
-_WIDTH, _LEFT, _RIGHT, _BETWEEN = 1120, 62, 26, 34
+_BETWEEN = 34
 _WAVE_WIDTHS = (430, 290)
 """Widths of the waves' columns: with one such column, and with two."""
 _BEFORE_S, _AFTER_S = 20.0, 150.0
@@ -27,14 +27,9 @@ _TICK_PX = 70
 _TIME, _PODS = "time since the start", "pods"
 _SAMPLES = 240
 
-_STYLE = """
-text { font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif; font-size: 12px; fill: #4b5563; }
-.title { font-size: 20px; font-weight: 600; fill: #111827; }
-.policy { font-size: 15px; font-weight: 600; fill: #111827; }
-.small { font-size: 11px; fill: #6b7280; }
-.grid { stroke: #e5e7eb; stroke-width: 1; }
-.axis { stroke: #9ca3af; stroke-width: 1; }
-.wanted { stroke: #6b7280; stroke-width: 1; stroke-dasharray: 5 4; }
+_STYLE = style(
+    "policy",
+    """.wanted { stroke: #6b7280; stroke-width: 1; stroke-dasharray: 5 4; }
 .half { fill: #dc2626; opacity: 0.06; }
 .notice { fill: #f59e0b; opacity: 0.3; }
 .gone { fill: #6366f1; opacity: 0.12; }
@@ -43,7 +38,8 @@ text { font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif; font-size:
 .band { fill: #93c5fd; fill-opacity: 0.65; }
 .ready { fill: none; stroke: #1e3a8a; stroke-width: 1.6; stroke-linejoin: round; }
 .on-demand { fill: none; stroke: #047857; stroke-width: 1.3; stroke-dasharray: 2 2; }
-"""
+""",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,43 +53,24 @@ class Column:
     """Letter that marks this period in the chart of the whole time. Empty: the whole time itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Axes:
-    """Maps seconds to x, and pods to y of a chart."""
-
-    left: float
-    right: float
-    begin: float
-    end: float
-    most: float
-    top: float
-
-    def x(self, seconds: float) -> float:
-        within = min(max(seconds, self.begin), self.end)
-        return self.left + (self.right - self.left) * (within - self.begin) / (self.end - self.begin)
-
-    def y(self, pods: float) -> float:
-        return self.top + _CHART * (1 - pods / self.most)
-
-
-def columns(scenario: SpotScenario) -> list[Column]:
+def columns(scenario: SpotScenarioSettings) -> list[Column]:
     """Return the periods: the first wave, the last one if it is separate, and the whole time.
 
     If a wave takes most of the time, return the whole time only.
     """
-    waves = sorted((event for event in scenario.events if isinstance(event, Wave)), key=lambda wave: wave.at_s)
+    waves = sorted((event for event in scenario.events if event.wave is not None), key=lambda event: event.at)
     found: list[Column] = []
-    for place, wave in (("first", waves[0]), ("last", waves[-1])) if waves else ():
-        begin = max(0.0, wave.at_s - _BEFORE_S)
-        end = min(scenario.duration_s, wave.at_s + (wave.notice_s or 0.0) + _AFTER_S)
-        if end - begin < scenario.duration_s / 2 and (not found or begin > found[-1].end):
+    for place, event in (("first", waves[0]), ("last", waves[-1])) if waves else ():
+        begin = max(0.0, event.at - _BEFORE_S)
+        end = min(scenario.duration, event.nodes_end_at + _AFTER_S)
+        if end - begin < scenario.duration / 2 and (not found or begin > found[-1].end):
             mark = "ab"[len(found)]
             which = "the wave" if len(waves) == 1 else f"the {place} of {len(waves)} waves"
             found.append(Column(f"{mark}: {which}", begin, end, mark))
-    return [*found, Column("the whole time", 0.0, scenario.duration_s)]
+    return [*found, Column("the whole time", 0.0, scenario.duration)]
 
 
-def sample_times(scenario: SpotScenario) -> list[float]:
+def sample_times(scenario: SpotScenarioSettings) -> list[float]:
     """Return the sample times of a picture, ascending. They are closer within the column of a wave."""
     found: set[float] = set()
     for each in columns(scenario):
@@ -101,25 +78,17 @@ def sample_times(scenario: SpotScenario) -> list[float]:
     return sorted(found)
 
 
-def render_picture(title: str, scenario: SpotScenario, reports: Sequence[PolicyReport]) -> str:
+def render_picture(scenario: SpotScenarioSettings, reports: Sequence[PolicyReport]) -> str:
     """Return one SVG document."""
-    wanted = sum(app.replicas for app in scenario.apps)
+    wanted = sum(app.replicas for app in scenario.workloads)
     highest = max((max(each.ready.high, default=0) for each in reports), default=0)
     most = max(wanted, highest) * 1.1
     panel = _HEAD + _CHART + _BELOW
     height = _TOP + panel * len(reports) + _FOOT
-    pods = ", ".join(f"{app.kind} of {app.replicas}" for app in scenario.apps)
+    pods = ", ".join(f"{app.kind} of {app.replicas}" for app in scenario.workloads)
     runs = reports[0].runs if reports else 0
-    about = f"{pods} · {format_duration(scenario.duration_s)} · {format_count(runs, 'run')} of each policy"
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
-        f'viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}">',
-        f"<style>{_STYLE}</style>",
-        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
-        f'<text class="title" x="{_LEFT}" y="32">{escape(title)}</text>',
-        f'<text class="small" x="{_LEFT}" y="52">{escape(about)}</text>',
-        *_legend(),
-    ]
+    about = f"{pods} · {format_duration(scenario.duration)} · {format_count(runs, 'run')} of each policy"
+    lines = [*_legend()]
     shown = columns(scenario)
     for column, axes in zip(shown, _charts(shown, most, _TOP), strict=True):
         lines.append(f'<text class="column" x="{axes.left}" y="{_TOP - 12}">{escape(column.title)}</text>')
@@ -127,16 +96,16 @@ def render_picture(title: str, scenario: SpotScenario, reports: Sequence[PolicyR
         lines.append(f'<text x="{middle:.1f}" y="{height - 10}" text-anchor="middle">{_TIME}</text>')
     for number, each in enumerate(reports):
         top = _TOP + number * panel
-        lines.append(f'<text class="policy" x="{_LEFT}" y="{top + 18}">{escape(each.policy)}</text>')
-        lines.append(f'<text x="{_LEFT}" y="{top + 35}">{escape(report_headline(each))}</text>')
+        lines.append(f'<text class="policy" x="{LEFT}" y="{top + 18}">{escape(each.policy)}</text>')
+        lines.append(f'<text x="{LEFT}" y="{top + 35}">{escape(report_headline(each))}</text>')
         middle = top + _HEAD + _CHART / 2
-        turned = f'transform="translate({_LEFT - 40} {middle:.1f}) rotate(-90)"'
+        turned = f'transform="translate({LEFT - 40} {middle:.1f}) rotate(-90)"'
         lines.append(f'<text class="small" text-anchor="middle" {turned}>{_PODS}</text>')
         for column, axes in zip(shown, _charts(shown, most, top + _HEAD), strict=True):
             lines += _chart(axes, scenario, each, wanted)
             if not column.mark:
                 lines += _brackets(axes, shown)
-    return "\n".join([*lines, "</svg>"]) + "\n"
+    return document(scenario.name, about, height, _STYLE, lines)
 
 
 def report_headline(report: PolicyReport) -> str:
@@ -150,7 +119,7 @@ def report_headline(report: PolicyReport) -> str:
 
 
 def _legend() -> Iterator[str]:
-    x = _LEFT
+    x = LEFT
     for name, kind, width in (
         ("ready, median run", "ready", 136),
         ("ready, nine runs of ten", "band", 160),
@@ -169,15 +138,15 @@ def _legend() -> Iterator[str]:
         x += width + 22
 
 
-def _charts(shown: Sequence[Column], most: float, top: float) -> Iterator[_Axes]:
-    left = float(_LEFT)
+def _charts(shown: Sequence[Column], most: float, top: float) -> Iterator[Axes]:
+    left = float(LEFT)
     for column in shown:
-        width = _WAVE_WIDTHS[len(shown) - 2] if column.mark else _WIDTH - _RIGHT - left
-        yield _Axes(left, left + width, column.begin, column.end, most, top)
+        width = _WAVE_WIDTHS[len(shown) - 2] if column.mark else WIDTH - RIGHT - left
+        yield Axes(column.begin, column.end, top, _CHART, most, left, left + width)
         left += width + _BETWEEN
 
 
-def _brackets(axes: _Axes, shown: Sequence[Column]) -> Iterator[str]:
+def _brackets(axes: Axes, shown: Sequence[Column]) -> Iterator[str]:
     """Yield marks of the other columns above the chart of the whole time."""
     for each in shown:
         if each.mark:
@@ -187,13 +156,12 @@ def _brackets(axes: _Axes, shown: Sequence[Column]) -> Iterator[str]:
             yield f'<text class="small" {where}>{each.mark}</text>'
 
 
-def _chart(axes: _Axes, scenario: SpotScenario, report: PolicyReport, wanted: int) -> Iterator[str]:
+def _chart(axes: Axes, scenario: SpotScenarioSettings, report: PolicyReport, wanted: int) -> Iterator[str]:
     left, right, bottom = axes.left, axes.right, axes.y(0)
     half = axes.y(wanted / 2)
     yield f'<rect class="half" x="{left}" y="{half:.1f}" width="{right - left}" height="{bottom - half:.1f}"/>'
     for event in scenario.events:
-        if isinstance(event, Wave):
-            yield from _wave(axes, event)
+        yield from _wave(axes, event)
     for pods in sorted({0.0, wanted / 2, float(wanted)}):
         kind = "axis" if not pods else "grid"
         yield f'<path class="{kind}" d="M{left} {axes.y(pods):.1f}H{right}"/>'
@@ -205,30 +173,25 @@ def _chart(axes: _Axes, scenario: SpotScenario, report: PolicyReport, wanted: in
     yield from _ticks(axes)
 
 
-def _wave(axes: _Axes, wave: Wave) -> Iterator[str]:
+def _wave(axes: Axes, event: SpotEventSettings) -> Iterator[str]:
     """Yield the background of a wave: the notice, and the time without its nodes."""
-    ends = wave.at_s + (wave.notice_s or 0.0)
-    back = axes.end if wave.back_after_s is None else ends + wave.back_after_s
-    for kind, begin, end in (("notice", wave.at_s, ends), ("gone", ends, back)):
+    if event.wave is None:
+        return
+    ends = event.nodes_end_at
+    back = axes.end if event.wave.back_after is None else ends + event.wave.back_after
+    for kind, begin, end in (("notice", event.at, ends), ("gone", ends, back)):
         x, width = axes.x(begin), axes.x(end) - axes.x(begin)
         if width > 0:
             yield f'<rect class="{kind}" x="{x:.1f}" y="{axes.top}" width="{width:.1f}" height="{_CHART}"/>'
 
 
-def _ticks(axes: _Axes) -> Iterator[str]:
+def _ticks(axes: Axes) -> Iterator[str]:
     lasting, most = axes.end - axes.begin, (axes.right - axes.left) / _TICK_PX
     step = next((each for each in _TICKS_S if lasting / each <= most), lasting)
-    bottom = axes.top + _CHART
-    when = math.ceil(axes.begin / step) * step
-    while when <= axes.end:
-        x = axes.x(when)
-        yield f'<path class="axis" d="M{x:.1f} {bottom:.1f}v4"/>'
-        where = f'x="{x:.1f}" y="{bottom + 16:.1f}" text-anchor="middle"'
-        yield f'<text class="small" {where}>{format_duration(when)}</text>'
-        when += step
+    return time_marks(axes, step, format_duration, 16)
 
 
-def _steps(axes: _Axes, times: Sequence[float], values: Sequence[int]) -> Iterator[tuple[float, float]]:
+def _steps(axes: Axes, times: Sequence[float], values: Sequence[int]) -> Iterator[tuple[float, float]]:
     """Yield the corners of a step line, from left to right, without points at which nothing changes."""
     last: int | None = None
     for when, value in zip(times, values, strict=True):
@@ -243,11 +206,11 @@ def _steps(axes: _Axes, times: Sequence[float], values: Sequence[int]) -> Iterat
         yield axes.right, axes.y(last)
 
 
-def _line(axes: _Axes, times: Sequence[float], values: Sequence[int]) -> str:
+def _line(axes: Axes, times: Sequence[float], values: Sequence[int]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in _steps(axes, times, values)) if times else ""
 
 
-def _area(axes: _Axes, times: Sequence[float], band: Band) -> str:
+def _area(axes: Axes, times: Sequence[float], band: Band) -> str:
     if not times:
         return ""
     there = list(_steps(axes, times, band.high))

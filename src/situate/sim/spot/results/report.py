@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil
 from statistics import fmean
-from typing import Any
+from typing import Any, Final
 
-from situate.sim.spot.results.account import RunResult
+from situate.sim.spot.results.account import RunResult, ServiceOutcome
+
+_FIGURES: Final = ("outage_s", "half_s", "pod_s_short", "least_ready")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,10 @@ class Service:
     """Seconds with at most half of the replicas serving."""
     pod_s_short: Distribution
     least_ready: Distribution
+
+    @classmethod
+    def from_outcomes(cls, outcomes: Sequence[ServiceOutcome]) -> Service:
+        return cls(*(Distribution.from_values(getattr(each, name) for each in outcomes) for name in _FIGURES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,6 @@ class PolicyReport:
 
 def build_report(policy: str, played: Sequence[RunResult], samples: Sequence[float]) -> PolicyReport:
     """Build the report of a policy from at least one run."""
-    names = list(played[0].outcomes)
     endings: Counter[str] = Counter()
     for run in played:
         endings.update({str(cause): count for cause, count in run.endings.items()})
@@ -103,21 +108,8 @@ def build_report(policy: str, played: Sequence[RunResult], samples: Sequence[flo
         len(played),
         Distribution.from_values(run.cost for run in played),
         Distribution.from_values(run.restarts for run in played),
-        Service(
-            Distribution.from_values(sum(each.outage_s for each in run.outcomes.values()) for run in played),
-            Distribution.from_values(sum(each.half_s for each in run.outcomes.values()) for run in played),
-            Distribution.from_values(sum(each.pod_s_short for each in run.outcomes.values()) for run in played),
-            Distribution.from_values(run.least_ready for run in played),
-        ),
-        {
-            name: Service(
-                Distribution.from_values(run.outcomes[name].outage_s for run in played),
-                Distribution.from_values(run.outcomes[name].half_s for run in played),
-                Distribution.from_values(run.outcomes[name].pod_s_short for run in played),
-                Distribution.from_values(run.outcomes[name].least_ready for run in played),
-            )
-            for name in names
-        },
+        Service.from_outcomes([run.together for run in played]),
+        {name: Service.from_outcomes([run.outcomes[name] for run in played]) for name in played[0].outcomes},
         {cause: count / len(played) for cause, count in sorted(endings.items())},
         samples,
         Band.from_runs([run.ready for run in played]),
