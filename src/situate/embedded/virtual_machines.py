@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
-from situate.cluster.controllers.machinery.actions import Action, ReconcileResult, Refusal, sequential_writes
+from situate.cluster.controllers.machinery.actions import Action, ReconcileResult, sequential_writes
 from situate.cluster.controllers.machinery.actions import Create as CreateAction
 from situate.cluster.controllers.machinery.actions import Delete as DeleteAction
 from situate.cluster.controllers.machinery.actions import EventTemplate as Told
 from situate.cluster.controllers.machinery.actions import Patch as PatchAction
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import ControllerContext
+from situate.cluster.controllers.machinery.controllers import Controller, ControllerContext
 from situate.cluster.controllers.machinery.tables import PODS, Key, Obj
 from situate.cluster.storage.stored_object import StoredObject
 from situate.vm import emulator
@@ -30,7 +30,7 @@ _RESOURCES = {
 _KINDS = {resource: kind for kind, resource in _RESOURCES.items()}
 
 
-class VirtualMachineController:
+class VirtualMachineController(Controller):
     """Controller of virtual machines and migrations.
 
     A key is `kind/namespace` and name, because a machine and a migration may have the same name.
@@ -74,9 +74,6 @@ class VirtualMachineController:
         if again_at is not None and again_at <= now:
             again_at = None  # the write triggers the next reconcile
         return sequential_writes([] if looked.write is None else [_action(looked.write)], again_at)
-
-    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
-        """Do nothing: the next reconcile repeats the action."""
 
     def get(self, kind: Kind, namespace: str, name: str) -> Obj | None:
         """Return an object for `machines.Objects`. It must not be changed."""

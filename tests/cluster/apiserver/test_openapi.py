@@ -9,6 +9,8 @@ import pytest
 
 from situate.cluster.apiserver import openapi
 from situate.cluster.kinds.schemas.catalog import published_data
+from situate.objects.messages import Response
+from tests.cluster.asking import Cluster
 from tests.cluster.kinds.structural.test_schema import definition
 
 
@@ -29,9 +31,14 @@ def test_every_reference_of_a_document_leads_somewhere(path: str) -> None:
     assert references(document) <= known
 
 
-def test_every_reference_of_the_old_document_leads_somewhere() -> None:
-    document = openapi.swagger([definition()])
-    assert references(document) <= {f"#/definitions/{name}" for name in document["definitions"]}
+def test_the_old_document_is_empty_and_refused_in_json() -> None:
+    cluster = Cluster()
+    protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    empty = cluster.api.answer(cluster.request("GET", "/openapi/v2", headers={"accept": protobuf}), cluster.now)
+    assert isinstance(empty, Response)
+    assert (empty.status, empty.body) == (200, openapi.EMPTY_SWAGGER)
+    refused = cluster.get("/openapi/v2", accept="application/json").ok(406)
+    assert "use /openapi/v3" in refused["message"]
 
 
 @pytest.mark.parametrize(

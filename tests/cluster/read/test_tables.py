@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from situate.cluster.errors.json_paths import values_at
-from situate.cluster.read.table_cells import CELLS
+from situate.cluster.read.table_cells import COLUMNS
 from situate.cluster.read.table_pods import pod_cells
 from situate.objects.values.durations import human_duration
 
@@ -90,7 +90,13 @@ def test_rows_of_nodes() -> None:
         "spec": {"unschedulable": True},
         "status": {"conditions": [{"type": "Ready", "status": "False"}], "nodeInfo": {"kubeletVersion": "v1"}},
     }
-    assert CELLS["nodes"](node, 0.0)[:5] == ["n", "NotReady,SchedulingDisabled", "control-plane", "<unknown>", "v1"]
+    assert COLUMNS["nodes"].cells(node, 0.0)[:5] == [
+        "n",
+        "NotReady,SchedulingDisabled",
+        "control-plane",
+        "<unknown>",
+        "v1",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from situate.cluster.admission.attributes import Attributes
+
+_OMITTED_IF_EMPTY: Final = frozenset({"subResource", "requestSubResource", "name", "namespace"})
 
 
 def build_review(uid: str, attributes: Attributes) -> dict[str, Any]:
@@ -19,21 +21,21 @@ def review_request(uid: str, attributes: Attributes) -> dict[str, Any]:
     resource = attributes.resource
     asked = {"group": group, "version": version, "kind": kind}
     place = {"group": resource.group, "version": resource.version, "resource": resource.plural}
-    request: dict[str, Any] = {"uid": uid, "kind": asked, "resource": place}
-    if attributes.subresource:
-        request["subResource"] = attributes.subresource
-    request["requestKind"] = asked
-    request["requestResource"] = place
-    if attributes.subresource:
-        request["requestSubResource"] = attributes.subresource
-    if attributes.name:
-        request["name"] = attributes.name
-    if attributes.namespace:
-        request["namespace"] = attributes.namespace
-    request["operation"] = attributes.operation
-    request["userInfo"] = attributes.identity.user_info()
-    request["object"] = attributes.object
-    request["oldObject"] = attributes.old
-    request["dryRun"] = attributes.dry_run
-    request["options"] = attributes.options
-    return request
+    request = {
+        "uid": uid,
+        "kind": asked,
+        "resource": place,
+        "subResource": attributes.subresource,
+        "requestKind": asked,
+        "requestResource": place,
+        "requestSubResource": attributes.subresource,
+        "name": attributes.name,
+        "namespace": attributes.namespace,
+        "operation": attributes.operation,
+        "userInfo": attributes.identity.user_info(),
+        "object": attributes.object,
+        "oldObject": attributes.old,
+        "dryRun": attributes.dry_run,
+        "options": attributes.options,
+    }
+    return {key: value for key, value in request.items() if value or key not in _OMITTED_IF_EMPTY}

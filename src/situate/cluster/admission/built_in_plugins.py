@@ -69,43 +69,28 @@ class InTreePlugins:
     def _set_priority(self, resource: Resource, pod: dict[str, Any]) -> None:
         spec = pod["spec"]
         name = spec.get("priorityClassName", "")
-        value, policy = 0, "PreemptLowerPriority"
         if name:
             found = self._store.get("priorityclasses.scheduling.k8s.io", "", name)
             if found is None:
-                raise RequestRefused(
-                    forbidden(resource, pod["metadata"].get("name", ""), f"no PriorityClass with name {name} was found")
-                )
+                raise _refusal(resource, pod, f"no PriorityClass with name {name} was found")
             priority_class = found.object()
-            value = priority_class["value"]
-            policy = priority_class.get("preemptionPolicy", policy)
         else:
-            default = self._default_class()
-            if default is not None:
-                spec["priorityClassName"] = default["metadata"]["name"]
-                value = default["value"]
-                policy = default.get("preemptionPolicy", policy)
+            priority_class = self._default_class() or {}
+            if priority_class:
+                spec["priorityClassName"] = priority_class["metadata"]["name"]
+        value = priority_class.get("value", 0)
+        policy = priority_class.get("preemptionPolicy", "PreemptLowerPriority")
         given = spec.get("priority")
         if given is not None and given != value:
-            raise RequestRefused(
-                forbidden(
-                    resource,
-                    pod["metadata"].get("name", ""),
-                    f"the integer value of priority ({given}) must not be provided in pod spec; priority admission "
-                    f"controller computed {value} from the given PriorityClass name",
-                )
-            )
+            why = f"the integer value of priority ({given}) must not be provided in pod spec; priority admission "
+            why += f"controller computed {value} from the given PriorityClass name"
+            raise _refusal(resource, pod, why)
         spec["priority"] = value
         chosen = spec.get("preemptionPolicy")
         if chosen is not None and chosen != policy:
-            raise RequestRefused(
-                forbidden(
-                    resource,
-                    pod["metadata"].get("name", ""),
-                    f"the string value of PreemptionPolicy ({chosen}) must not be provided in pod spec; priority "
-                    f"admission controller computed {policy} from the given PriorityClass name",
-                )
-            )
+            why = f"the string value of PreemptionPolicy ({chosen}) must not be provided in pod spec; priority "
+            why += f"admission controller computed {policy} from the given PriorityClass name"
+            raise _refusal(resource, pod, why)
         spec["preemptionPolicy"] = policy
 
     def _keep_priority(self, pod: dict[str, Any], old: dict[str, Any] | None) -> None:
@@ -132,15 +117,14 @@ class InTreePlugins:
         if obj is None or not obj.get("globalDefault"):
             return
         default = self._default_class()
-        if default is not None and default["metadata"]["name"] != obj["metadata"].get("name"):
-            raise RequestRefused(
-                forbidden(
-                    attributes.resource,
-                    obj["metadata"].get("name", ""),
-                    f"PriorityClass {default['metadata']['name']} is already marked as default. Only one default can "
-                    "exist",
-                )
-            )
+        name = None if default is None else default["metadata"]["name"]
+        if name not in (None, obj["metadata"].get("name")):
+            why = f"PriorityClass {name} is already marked as default. Only one default can exist"
+            raise _refusal(attributes.resource, obj, why)
+
+
+def _refusal(resource: Resource, obj: dict[str, Any], why: str) -> RequestRefused:
+    return RequestRefused(forbidden(resource, obj["metadata"].get("name", ""), why))
 
 
 def _tolerate_lost_nodes(spec: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from situate.cluster.admission.attributes import Attributes
-from situate.cluster.cel.programs import CelError, Program, compile_accepted
+from situate.cluster.cel.programs import Program, compile_accepted, conditions_met
 from situate.cluster.errors.refusals import RequestRefused, forbidden
 
 
@@ -33,16 +33,9 @@ class MatchConditions:
         `request` is that of the AdmissionReview. Raises `RequestRefused` (403) for an error that refuses the write.
         """
         variables = {"object": attributes.object, "oldObject": attributes.old, "request": request}
-        errors: list[str] = []
-        for program in self.programs:
-            value = program.holds(variables)
-            if isinstance(value, CelError):
-                errors.append(f"expression '{program.expression}' resulted in error: {value.message}")
-            elif not value:
-                return False
-        if not errors:
-            return True
+        met = conditions_met(self.programs, variables)
+        if isinstance(met, bool):
+            return met
         if self.fails_closed:
-            text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
-            raise RequestRefused(forbidden(attributes.resource, attributes.name, text))
+            raise RequestRefused(forbidden(attributes.resource, attributes.name, met.message))
         return False

@@ -18,7 +18,7 @@ from situate.cluster.apiserver import discovery, protobuf
 from situate.cluster.apiserver.api_documents import Documents
 from situate.cluster.apiserver.reviews import review
 from situate.cluster.apiserver.tokens import Tokens
-from situate.cluster.errors.field_errors import Refused, bad_request
+from situate.cluster.errors.field_errors import Refused
 from situate.cluster.errors.refusals import (
     RequestRefused,
     method_not_allowed,
@@ -28,7 +28,7 @@ from situate.cluster.errors.refusals import (
 )
 from situate.cluster.kinds.custom_resources import CustomResources
 from situate.cluster.kinds.rules import Obj
-from situate.cluster.kinds.schemas.bodies import decode
+from situate.cluster.kinds.schemas.bodies import decode_posted
 from situate.cluster.kinds.semantics import Semantics, built_in_semantics, custom_semantics, semantics_of_kind
 from situate.cluster.read.list_and_watch import ObjectReader, json_response
 from situate.cluster.read.negotiation import JSON, Form, decode_whole, encode_whole, negotiate
@@ -226,11 +226,7 @@ class ApiServer:
     def _handle_delete(
         self, request: Request, resource: Resource, wanted: Target, now: float, identity: Identity
     ) -> Handling:
-        body: Any = None
-        if request.body:
-            body = raise_if_refused(decode(request.body))
-            if not isinstance(body, dict) or body.get("kind", "DeleteOptions") != "DeleteOptions":
-                raise RequestRefused(bad_request("the body is not a DeleteOptions"))
+        body = raise_if_refused(decode_posted(request.body, "DeleteOptions")) if request.body else None
         options = delete_options(request, body)
         warnings: list[str] = []
         if wanted.name:

@@ -8,6 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from situate.cluster.apiserver import discovery, openapi
+from situate.cluster.errors.field_errors import Refused
+from situate.cluster.errors.refusals import RequestRefused
 from situate.cluster.kinds.custom_resources import CustomResources
 from situate.cluster.read.list_and_watch import json_response
 from situate.cluster.storage.resources import Catalog
@@ -31,8 +33,8 @@ class Documents:
         if self._generation != self._catalog.generation:
             self._cache.clear()
             self._generation = self._catalog.generation
-        if path == "/openapi/v2" and accept.startswith(_PROTOBUF):
-            return Response(200, openapi.EMPTY_SWAGGER, {"content-type": f"{_PROTOBUF}.spec.v2.v1.0+protobuf"})
+        if path == "/openapi/v2":
+            return _empty_swagger(accept)
         key = (path, path in ("/api", "/apis") and discovery.wants_aggregated(accept))
         if key not in self._cache:
             self._cache[key] = self._build_response(*key)
@@ -62,11 +64,17 @@ class Documents:
                 return discovery.group_document(catalog, group)
             case ["apis", group, version]:
                 return discovery.resource_list(catalog, group, version)
-            case ["openapi", "v2"]:
-                return openapi.swagger(self._custom.definitions)
             case ["openapi", "v3"]:
                 return openapi.discovery(self._custom.definitions)
             case ["openapi", "v3", *rest]:
                 return openapi.document("/".join(rest), self._custom.definitions)
             case _:
                 return None
+
+
+def _empty_swagger(accept: str) -> Response:
+    """Return the document of version 2, which has no content. Raises `RequestRefused` (406) if JSON is requested."""
+    if not accept.startswith(_PROTOBUF):
+        text = "situate's embedded API server writes /openapi/v2 only in protobuf, and empty; use /openapi/v3"
+        raise RequestRefused(Refused(406, "NotAcceptable", text))
+    return Response(200, openapi.EMPTY_SWAGGER, {"content-type": f"{_PROTOBUF}.spec.v2.v1.0+protobuf"})

@@ -71,14 +71,15 @@ def resource_list(catalog: Catalog, group_name: str, version: str) -> Obj | None
             "kind": row.kind,
             "verbs": list(row.verbs),
         }
-        if row.short_names:
-            entry["shortNames"] = list(row.short_names)
-        if row.categories:
-            entry["categories"] = list(row.categories)
-        listed.append(entry)
+        listed.append({**entry, **_aliases(row)})
         listed.extend(_subresource_entry(row, sub) for sub in row.subresources)
     shown = f"{group_name}/{version}" if group_name else version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": shown, "resources": listed}
+
+
+def _aliases(row: Resource) -> Obj:
+    found = {"shortNames": list(row.short_names), "categories": list(row.categories)}
+    return {key: names for key, names in found.items() if names}
 
 
 def _subresource_entry(row: Resource, sub: Subresource) -> Obj:
@@ -119,10 +120,7 @@ def _aggregated_resource(row: Resource) -> Obj:
         "singularResource": row.singular,
         "verbs": list(row.verbs),
     }
-    if row.short_names:
-        entry["shortNames"] = list(row.short_names)
-    if row.categories:
-        entry["categories"] = list(row.categories)
+    entry |= _aliases(row)
     if row.subresources:
         entry["subresources"] = [
             {

@@ -1,13 +1,14 @@
-"""Build OpenAPI documents, which kubectl uses to validate, merge and explain: version 3 by group, version 2 as a whole.
+"""Build OpenAPI documents of version 3, which kubectl uses to validate, merge and explain: one for each group.
 
 Built-in kinds come from `schemas.catalog`, custom kinds from their definitions. The documents list the parameters that
-clients look for (`fieldValidation`). Responses only refer to the kind, and the rest of each operation is left out.
+clients look for (`fieldValidation`). Responses only refer to the kind, and the rest of each operation is left out. Of
+version 2 there is only an empty document.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -72,21 +73,6 @@ def document(path: str, definitions: Iterable[_Map]) -> dict[str, Any] | None:
     return None if versions is None else _custom_document(versions)
 
 
-def swagger(definitions: Sequence[_Map]) -> dict[str, Any]:
-    """Return `/openapi/v2`: all kinds at once, for clients without version 3."""
-    schemas = {name: _convert_to_v2(schema) for name, schema in published_data()["schemas"].items()}
-    paths: dict[str, Any] = {}
-    for group in published_data()["paths"].values():
-        paths.update({path: _path_item(operations, _v2_operation) for path, operations in group.items()})
-    for versions in _custom_versions(definitions).values():
-        for definition, version in versions:
-            own = _custom_schemas(definition, version)
-            schemas.update({name: _convert_to_v2(_with_short_references(schema)) for name, schema in own.items()})
-            table = _custom_paths(definition, version)
-            paths.update({path: _path_item(operations, _v2_operation) for path, operations in table.items()})
-    return {"swagger": "2.0", "info": _info(), "paths": paths, "definitions": schemas}
-
-
 def _info() -> dict[str, str]:
     major, minor, *_ = published_data()["version"].removeprefix("v").split(".")
     return {"title": "Kubernetes", "version": f"{major}.{minor}"}
@@ -108,7 +94,7 @@ def _built_in_document(path: str) -> dict[str, Any]:
     return {
         "openapi": "3.0.0",
         "info": _info(),
-        "paths": {each: _path_item(operations, _v3_operation) for each, operations in table.items()},
+        "paths": {each: _path_item(operations) for each, operations in table.items()},
         "components": {"schemas": schemas},
     }
 
@@ -150,34 +136,8 @@ def _with_full_references(schema: Any) -> Any:
     return out
 
 
-def _with_short_references(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [_with_short_references(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    out = {key: _with_short_references(value) for key, value in schema.items()}
-    if isinstance(out.get("$ref"), str):
-        out["$ref"] = out["$ref"].removeprefix(_PREFIX)
-    return out
-
-
-def _convert_to_v2(schema: Any) -> Any:
-    """Convert a schema to version 2, which has no alternatives and no null, and another path for definitions."""
-    if isinstance(schema, list):
-        return [_convert_to_v2(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    left_out = ("oneOf", "anyOf", "not", "nullable")
-    out = {key: _convert_to_v2(value) for key, value in schema.items() if key not in left_out}
-    if "allOf" in out and len(out["allOf"]) == 1 and "$ref" in out["allOf"][0]:
-        out.update(out.pop("allOf")[0])
-    if isinstance(out.get("$ref"), str) and not out["$ref"].startswith("#"):
-        out["$ref"] = f"#/definitions/{out['$ref']}"
-    return out
-
-
-def _path_item(operations: Mapping[str, Sequence[str]], render: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    return {method: render(method, *operation) for method, operation in operations.items()}
+def _path_item(operations: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    return {method: _operation(method, *operation) for method, operation in operations.items()}
 
 
 def _query_parameter(name: str, kind: str) -> dict[str, Any]:
@@ -191,7 +151,7 @@ def _parameters(method: str) -> list[dict[str, Any]]:
     return [*found, _query_parameter("force", "boolean")] if method == "patch" else found
 
 
-def _v3_operation(method: str, action: str, group: str, version: str, kind: str) -> dict[str, Any]:
+def _operation(method: str, action: str, group: str, version: str, kind: str) -> dict[str, Any]:
     operation: dict[str, Any] = {}
     if kind:
         operation["x-kubernetes-group-version-kind"] = {"group": group, "version": version, "kind": kind}
@@ -203,14 +163,6 @@ def _v3_operation(method: str, action: str, group: str, version: str, kind: str)
         types = _PATCH_TYPES if method == "patch" else ("application/json",)
         operation["requestBody"] = {"content": {each: {} for each in types}}
     operation["responses"] = {"200": {"description": "OK"}}
-    return operation
-
-
-def _v2_operation(method: str, action: str, group: str, version: str, kind: str) -> dict[str, Any]:
-    operation = _v3_operation(method, action, group, version, kind)
-    operation.pop("requestBody", None)
-    for parameter in operation.get("parameters", ()):
-        parameter.update(parameter.pop("schema"))
     return operation
 
 
@@ -231,7 +183,7 @@ def _custom_document(versions: Sequence[tuple[_Map, _Map]]) -> dict[str, Any]:
     for definition, version in versions:
         schemas.update(_custom_schemas(definition, version))
         table = _custom_paths(definition, version)
-        paths.update({path: _path_item(operations, _v3_operation) for path, operations in table.items()})
+        paths.update({path: _path_item(operations) for path, operations in table.items()})
     scale = component_names()[("autoscaling/v1", "Scale")]
     built_in = _reachable_components([OBJECT_META, _LIST_META, scale])
     schemas.update({name: _with_full_references(published_data()["schemas"][name]) for name in sorted(built_in)})

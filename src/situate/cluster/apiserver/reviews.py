@@ -5,14 +5,14 @@ The server has no authorization, and the answers say so: every user is allowed t
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from situate.cluster.apiserver.tokens import Tokens
-from situate.cluster.errors.field_errors import Refused, bad_request
+from situate.cluster.errors.field_errors import Refused
 from situate.cluster.errors.refusals import no_such_path
 from situate.cluster.errors.times import timestamp
 from situate.cluster.kinds.rules import Obj
-from situate.cluster.kinds.schemas.bodies import decode
+from situate.cluster.kinds.schemas.bodies import decode_posted
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.resources import Resource
 
@@ -26,11 +26,9 @@ _RULES: Final[Obj] = {
 
 def review(resource: Resource, body: bytes, identity: Identity, now: float, tokens: Tokens) -> Obj | Refused:
     """Return the review with its status."""
-    asked: Any = decode(body)
+    asked = decode_posted(body, resource.kind)
     if isinstance(asked, Refused):
         return asked
-    if not isinstance(asked, dict) or asked.get("kind", resource.kind) != resource.kind:
-        return bad_request(f"the body is not a {resource.kind}")
     answer: Obj = {
         "kind": resource.kind,
         "apiVersion": resource.api_version,

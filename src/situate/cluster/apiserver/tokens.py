@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from situate.cluster.errors.field_errors import Refused, bad_request, invalid, invalid_object
 from situate.cluster.errors.go_text import quote
 from situate.cluster.errors.refusals import conflict, not_found
 from situate.cluster.errors.times import parse_seconds, timestamp
 from situate.cluster.kinds.rules import Obj
-from situate.cluster.kinds.schemas.bodies import decode
+from situate.cluster.kinds.schemas.bodies import decode_posted
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.names import NameGenerator
 from situate.cluster.storage.resources import Catalog, Resource
@@ -82,11 +82,9 @@ class Tokens:
 
     def issue(self, resource: Resource, namespace: str, name: str, body: bytes, now: float) -> Obj | Refused:
         """Return the TokenRequest with its status."""
-        asked: Any = decode(body)
+        asked = decode_posted(body, _KIND)
         if isinstance(asked, Refused):
             return asked
-        if not isinstance(asked, dict) or asked.get("kind", _KIND) != _KIND:
-            return bad_request(f"the body is not a {_KIND}")
         account = self._store.get(resource.table, namespace, name)
         if account is None:
             return not_found(resource, name)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from situate.cluster.cel.programs import CelError, compile_accepted
+from situate.cluster.cel.programs import CelError, compile_accepted, conditions_met
 
 _Map = Mapping[str, Any]
 _REASONS: Final = {"Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413}
@@ -56,17 +56,12 @@ def evaluate_policy(policy: _Map, binding: str, variables: Mapping[str, Any]) ->
         return Violation(name, binding, message, reason)
 
     scope = dict(variables)
-    unknown: list[str] = []
-    for condition in spec.get("matchConditions", ()):
-        expression = condition["expression"].strip()
-        holds = compile_accepted(expression).holds(scope)
-        if isinstance(holds, CelError):
-            unknown.append(f"expression '{expression}' resulted in error: {holds.message}")
-        elif not holds:
-            return []
-    if unknown:
-        text = unknown[0] if len(unknown) == 1 else f"[{', '.join(unknown)}]"
-        return [violation(text)] if strict else []
+    conditions = (compile_accepted(condition["expression"]) for condition in spec.get("matchConditions", ()))
+    met = conditions_met(conditions, scope)
+    if isinstance(met, CelError):
+        return [violation(met.message)] if strict else []
+    if not met:
+        return []
     failures = _define_variables(spec.get("variables", ()), scope)
     found: list[Violation] = []
     for validation in spec.get("validations", ()):

@@ -7,7 +7,7 @@ is created, never when it is used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -78,6 +78,20 @@ def type_problem(found: Type, *wanted: str) -> str:
         return ""
     shown = wanted[0] if len(wanted) == 1 else f"one of [{' '.join(wanted)}]"
     return f"must evaluate to {shown} but got {found.result}"
+
+
+def conditions_met(programs: Iterable[Program], variables: Mapping[str, Any]) -> bool | CelError:
+    """Return whether all conditions are true. One false condition decides, even if others fail."""
+    errors: list[str] = []
+    for program in programs:
+        holds = program.holds(variables)
+        if isinstance(holds, CelError):
+            errors.append(f"expression '{program.expression}' resulted in error: {holds.message}")
+        elif not holds:
+            return False
+    if not errors:
+        return True
+    return CelError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
 
 
 def compile_accepted(expression: str) -> Program:

@@ -7,8 +7,11 @@ call's opening parenthesis, a selection's dot, the operator itself.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
+
+_Key = TypeVar("_Key")
 
 _TOKEN: Final = re.compile(
     r"""(?P<text>[rRbB]{0,2}(?:'''(?:\\.|.)*?'''|\"\"\"(?:\\.|.)*?\"\"\"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"))"""
@@ -25,6 +28,13 @@ _OPERATORS_BY_PRECEDENCE: Final = (
     ("*", "/", "%"),
 )
 """Binary operators by increasing precedence. All of them are left-associative."""
+RESERVED_WORDS: Final = frozenset(
+    {
+        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
+        *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
+    }
+)
+"""Words that cannot be names."""
 _LITERAL_WORDS: Final = {"true": "bool", "false": "bool", "null": "null"}
 
 
@@ -163,7 +173,7 @@ class _Parser:
                 found = FunctionCall("_[_]", None, (found, index), at)
             elif self._next.text == "{":
                 self._take()
-                found = ObjectLiteral(_dotted_name(found), self._parse_fields(), at)
+                found = ObjectLiteral(_dotted_name(found), self._parse_pairs(lambda: self._take().text), at)
             else:
                 break
         return found
@@ -188,7 +198,7 @@ class _Parser:
         if token.text == "[":
             return ListLiteral(self._parse_list_until("]"), token.at)
         if token.text == "{":
-            return MapLiteral(self._parse_entries(), token.at)
+            return MapLiteral(self._parse_pairs(self.parse_conditional), token.at)
         # A leading dot: the name belongs to the outermost scope.
         return self._parse_primary()
 
@@ -202,23 +212,13 @@ class _Parser:
         self._take()
         return tuple(found)
 
-    def _parse_entries(self) -> tuple[tuple[Expression, Expression], ...]:
-        found: list[tuple[Expression, Expression]] = []
+    def _parse_pairs(self, parse_key: Callable[[], _Key]) -> tuple[tuple[_Key, Expression], ...]:
+        """Parse the entries of a map, or the fields of an object, up to the closing brace."""
+        found: list[tuple[_Key, Expression]] = []
         while self._next.text != "}":
-            key = self.parse_conditional()
+            key = parse_key()
             self._take()
             found.append((key, self.parse_conditional()))
-            if self._next.text == ",":
-                self._take()
-        self._take()
-        return tuple(found)
-
-    def _parse_fields(self) -> tuple[tuple[str, Expression], ...]:
-        found: list[tuple[str, Expression]] = []
-        while self._next.text != "}":
-            name = self._take().text
-            self._take()
-            found.append((name, self.parse_conditional()))
             if self._next.text == ",":
                 self._take()
         self._take()

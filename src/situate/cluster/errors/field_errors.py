@@ -27,8 +27,6 @@ class ErrorKind(Enum):
     FORBIDDEN = "FieldValueForbidden"
     TOO_LONG = "FieldValueTooLong"
     TOO_MANY = "FieldValueTooMany"
-    TOO_FEW = "FieldValueTooFew"
-    TOO_SHORT = "FieldValueTooShort"
     INTERNAL = "InternalError"
     TYPE_INVALID = "FieldValueTypeInvalid"
 
@@ -42,8 +40,6 @@ _TITLES: Final = {
     ErrorKind.FORBIDDEN: "Forbidden",
     ErrorKind.TOO_LONG: "Too long",
     ErrorKind.TOO_MANY: "Too many",
-    ErrorKind.TOO_FEW: "Too few",
-    ErrorKind.TOO_SHORT: "Too short",
     ErrorKind.INTERNAL: "Internal error",
     ErrorKind.TYPE_INVALID: "Invalid value",
 }
@@ -142,12 +138,6 @@ def too_many(path: str, actual: int, maximum: int) -> FieldError:
     """Build the error for a list with `actual` items where at most `maximum` are allowed."""
     items = "item" if maximum == 1 else "items"
     return _build_error(ErrorKind.TOO_MANY, path, f"must have at most {maximum} {items}", actual)
-
-
-def too_few(path: str, actual: int, minimum: int) -> FieldError:
-    """Build the error for a list with `actual` items where at least `minimum` are required."""
-    items = "item" if minimum == 1 else "items"
-    return _build_error(ErrorKind.TOO_FEW, path, f"must have at least {minimum} {items}", actual)
 
 
 def internal(path: str, detail: str) -> FieldError:

@@ -29,6 +29,15 @@ def format_go_value(value: Any) -> str:
             return str(value)
 
 
+def json_type(value: Any) -> str:
+    """Return the name of a value's JSON type as Go's decoder prints it."""
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool):
+        return "bool"
+    return "number" if isinstance(value, (int, float)) else "array" if isinstance(value, list) else "object"
+
+
 def _escape_char(char: str) -> str:
     code = ord(char)
     if code in _ESCAPES:

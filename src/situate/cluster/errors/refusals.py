@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from situate.cluster.errors.field_errors import FieldError, Refused, bad_request, join_errors
+from situate.cluster.errors.field_errors import FieldError, Refused, join_errors
 from situate.cluster.errors.go_text import quote
 from situate.cluster.storage.resources import Resource
 
@@ -35,19 +35,14 @@ def raise_if_refused(value: Any) -> Any:
     return value
 
 
-def _status_details(resource: Resource, name: str, **more: Any) -> dict[str, Any]:
-    details: dict[str, Any] = {}
-    if name:
-        details["name"] = name
-    if resource.group:
-        details["group"] = resource.group
-    details["kind"] = resource.plural
-    details.update(more)
-    return details
+def status_details(resource: Resource, name: str, **more: Any) -> dict[str, Any]:
+    """Return the details of a Status about an object."""
+    details = {"name": name, "group": resource.group, "kind": resource.plural}
+    return {**{key: text for key, text in details.items() if text}, **more}
 
 
 def not_found(resource: Resource, name: str) -> Refused:
-    return Refused(404, "NotFound", f"{resource.id} {quote(name)} not found", _status_details(resource, name))
+    return Refused(404, "NotFound", f"{resource.id} {quote(name)} not found", status_details(resource, name))
 
 
 def no_such_path(why: str = "") -> Refused:
@@ -57,21 +52,31 @@ def no_such_path(why: str = "") -> Refused:
 
 
 def already_exists(resource: Resource, name: str) -> Refused:
-    return Refused(409, "AlreadyExists", f"{resource.id} {quote(name)} already exists", _status_details(resource, name))
+    return Refused(409, "AlreadyExists", f"{resource.id} {quote(name)} already exists", status_details(resource, name))
 
 
 def conflict(resource: Resource, name: str, why: str, kind: str = "") -> Refused:
     """Build the 409. `kind` replaces the resource's id where upstream uses another word."""
     shown = kind or resource.id
-    details = _status_details(resource, name)
+    details = status_details(resource, name)
     if kind:
         details["kind"] = kind
     return Refused(409, "Conflict", f"Operation cannot be fulfilled on {shown} {quote(name)}: {why}", details)
 
 
+def storage_conflict(resource: Resource, namespace: str, name: str, field: str, asked: str, found: str) -> Refused:
+    """Build the 409 for a UID or ResourceVersion that the store finds to be another one."""
+    place = f"{namespace}/" if namespace else ""
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{resource.plural}/{place}{name}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: {field} in precondition: {asked}, {field} in object meta: {found}"
+    )
+    return conflict(resource, name, why)
+
+
 def forbidden(resource: Resource, name: str, why: str) -> Refused:
     shown = f"{resource.id} {quote(name)} is forbidden" if name else f"{resource.id} is forbidden"
-    return Refused(403, "Forbidden", f"{shown}: {why}", _status_details(resource, name))
+    return Refused(403, "Forbidden", f"{shown}: {why}", status_details(resource, name))
 
 
 def method_not_allowed() -> Refused:
@@ -134,10 +139,5 @@ def invalid_options(kind: str, errors: Sequence[FieldError]) -> Refused:
 
 def invalid_resource(resource: Resource, name: str, errors: Sequence[FieldError]) -> Refused:
     """Build the 422 that names the resource; that of validation names the kind (registry store's Update)."""
-    details = {**_status_details(resource, name), "causes": [error.cause() for error in errors]}
+    details = {**status_details(resource, name), "causes": [error.cause() for error in errors]}
     return Refused(422, "Invalid", f"{resource.id} {quote(name)} is invalid: {join_errors(errors)}", details)
-
-
-def refuse_feature(feature: str) -> Refused:
-    """Build the 400 for a feature of Kubernetes that this server does not support."""
-    return bad_request(f"situate's embedded API server does not support {feature}")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from situate.cluster.errors.times import timestamp
+from situate.cluster.kinds.conditions import set_condition
 from situate.cluster.kinds.rules import Obj
 from situate.cluster.read.negotiation import decode_whole
 from situate.cluster.storage.resources import ALL_VERBS, Catalog, Origin, Resource, Subresource
@@ -145,36 +146,18 @@ def _update_status(crd: Obj, conflict: str, now: float) -> None:
     kept = [name for name in status.get("storedVersions") or () if any(v["name"] == name for v in versions)]
     storage = next(version["name"] for version in versions if version["storage"])
     status["storedVersions"] = kept if storage in kept else [*kept, storage]
-    if not isinstance(status.get("conditions"), list):
-        status["conditions"] = []
     if conflict:
-        _set_condition(status, "NamesAccepted", "False", "PluralConflict", f'"{conflict}" is already in use', now)
+        found = [("NamesAccepted", "False", "PluralConflict", f'"{conflict}" is already in use')]
         if not _is_true(crd, "Established"):
-            _set_condition(status, "Established", "False", "NotAccepted", "not all names are accepted", now)
-        return
-    status["acceptedNames"] = dict(crd["spec"]["names"])
-    _set_condition(status, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now)
-    if not _is_true(crd, "Established"):
-        _set_condition(
-            status, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted", now
-        )
-
-
-def _set_condition(status: Obj, kind: str, value: str, reason: str, message: str, now: float) -> None:
-    condition = {
-        "type": kind,
-        "status": value,
-        "lastTransitionTime": timestamp(now),
-        "reason": reason,
-        "message": message,
-    }
-    for index, present in enumerate(status["conditions"]):
-        if present["type"] == kind:
-            if present["status"] == value:
-                condition["lastTransitionTime"] = present["lastTransitionTime"]
-            status["conditions"][index] = condition
-            return
-    status["conditions"].append(condition)
+            found.append(("Established", "False", "NotAccepted", "not all names are accepted"))
+    else:
+        status["acceptedNames"] = dict(crd["spec"]["names"])
+        found = [("NamesAccepted", "True", "NoConflicts", "no conflicts found")]
+        if not _is_true(crd, "Established"):
+            found.append(("Established", "True", "InitialNamesAccepted", "the initial names have been accepted"))
+    for kind, value, reason, message in found:
+        condition = {"type": kind, "status": value, "lastTransitionTime": "", "reason": reason, "message": message}
+        set_condition(status, condition, now)
 
 
 def _is_true(crd: Obj, kind: str) -> bool:

@@ -8,9 +8,10 @@ unchanged. `structural` sets the defaults of custom resources.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
-from situate.cluster.kinds.defaults_pods import default_pod, default_pod_spec, qos_class
+from situate.cluster.kinds.defaults_pods import default_pod, default_pod_spec, qos_class, set_absent, set_empty
 
 __all__ = ["apply_defaults", "qos_class"]
 
@@ -34,27 +35,20 @@ def _template(obj: _Object) -> None:
 def _deployment(obj: _Object) -> None:
     spec = obj.setdefault("spec", {})
     spec.setdefault("replicas", 1)
-    strategy = spec.setdefault("strategy", {})
-    if not strategy.get("type"):
-        strategy["type"] = "RollingUpdate"
-    if strategy["type"] == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", "25%")
-        rolling.setdefault("maxSurge", "25%")
-    spec.setdefault("revisionHistoryLimit", 10)
-    spec.setdefault("progressDeadlineSeconds", 600)
+    _rolling_update(spec.setdefault("strategy", {}), maxUnavailable="25%", maxSurge="25%")
+    set_absent(spec, revisionHistoryLimit=10, progressDeadlineSeconds=600)
     _template(obj)
+
+
+def _rolling_update(strategy: _Object, **values: Any) -> None:
+    set_empty(strategy, type="RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        set_absent(strategy.setdefault("rollingUpdate", {}), **values)
 
 
 def _daemon_set(obj: _Object) -> None:
     spec = obj.setdefault("spec", {})
-    strategy = spec.setdefault("updateStrategy", {})
-    if not strategy.get("type"):
-        strategy["type"] = "RollingUpdate"
-    if strategy["type"] == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", 1)
-        rolling.setdefault("maxSurge", 0)
+    _rolling_update(spec.setdefault("updateStrategy", {}), maxUnavailable=1, maxSurge=0)
     spec.setdefault("revisionHistoryLimit", 10)
     # v1 carries the internal field templateGeneration as an annotation.
     obj["metadata"].setdefault("annotations", {}).setdefault("deprecated.daemonset.template.generation", "1")
@@ -63,25 +57,19 @@ def _daemon_set(obj: _Object) -> None:
 
 def _stateful_set(obj: _Object) -> None:
     spec = obj.setdefault("spec", {})
-    if not spec.get("podManagementPolicy"):
-        spec["podManagementPolicy"] = "OrderedReady"
+    set_empty(spec, podManagementPolicy="OrderedReady")
     strategy = spec.setdefault("updateStrategy", {})
     if not strategy.get("type"):
         strategy["type"] = "RollingUpdate"
         strategy.setdefault("rollingUpdate", {})
     if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
         strategy["rollingUpdate"].setdefault("partition", 0)
-    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
-    for name in ("whenDeleted", "whenScaled"):
-        if not retention.get(name):
-            retention[name] = "Retain"
-    spec.setdefault("replicas", 1)
-    spec.setdefault("revisionHistoryLimit", 10)
+    set_empty(spec.setdefault("persistentVolumeClaimRetentionPolicy", {}), whenDeleted="Retain", whenScaled="Retain")
+    set_absent(spec, replicas=1, revisionHistoryLimit=10)
     _template(obj)
     for claim in spec.get("volumeClaimTemplates", ()):
         # The template of a claim is a whole object, so it also has apiVersion and kind.
-        claim.setdefault("apiVersion", "v1")
-        claim.setdefault("kind", "PersistentVolumeClaim")
+        set_absent(claim, apiVersion="v1", kind="PersistentVolumeClaim")
         _persistent_volume_claim(claim)
 
 
@@ -105,12 +93,15 @@ def _replication_controller(obj: _Object) -> None:
 def _job_spec(spec: _Object) -> None:
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
-    spec.setdefault("parallelism", 1)
-    spec.setdefault("backoffLimit", 2147483647 if "backoffLimitPerIndex" in spec else 6)
-    spec.setdefault("completionMode", "NonIndexed")
-    spec.setdefault("suspend", False)
-    spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
-    spec.setdefault("manualSelector", False)
+    set_absent(
+        spec,
+        parallelism=1,
+        backoffLimit=2147483647 if "backoffLimitPerIndex" in spec else 6,
+        completionMode="NonIndexed",
+        suspend=False,
+        podReplacementPolicy="Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed",
+        manualSelector=False,
+    )
 
 
 def _job(obj: _Object) -> None:
@@ -124,10 +115,7 @@ def _job(obj: _Object) -> None:
 
 def _cron_job(obj: _Object) -> None:
     spec = obj.setdefault("spec", {})
-    spec.setdefault("concurrencyPolicy", "Allow")
-    spec.setdefault("suspend", False)
-    spec.setdefault("successfulJobsHistoryLimit", 3)
-    spec.setdefault("failedJobsHistoryLimit", 1)
+    set_absent(spec, concurrencyPolicy="Allow", suspend=False, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1)
     template = spec.get("jobTemplate", {}).get("spec")
     if template is not None:
         _template({"spec": template})
@@ -140,39 +128,29 @@ def _pod_template(obj: _Object) -> None:
 
 def _service(obj: _Object) -> None:
     spec = obj.setdefault("spec", {})
-    if not spec.get("sessionAffinity"):
-        spec["sessionAffinity"] = "None"
+    set_empty(spec, sessionAffinity="None")
     if spec["sessionAffinity"] == "None":
         spec.pop("sessionAffinityConfig", None)
     elif "timeoutSeconds" not in spec.get("sessionAffinityConfig", {}).get("clientIP", {}):
         spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
-    if not spec.get("type"):
-        spec["type"] = "ClusterIP"
+    set_empty(spec, type="ClusterIP")
     for port in spec.get("ports", ()):
-        if not port.get("protocol"):
-            port["protocol"] = "TCP"
+        set_empty(port, protocol="TCP")
         if port.get("targetPort") in (None, 0, ""):
             port["targetPort"] = port.get("port", 0)
     external = spec["type"] in ("NodePort", "LoadBalancer") or (spec["type"] == "ClusterIP" and spec.get("externalIPs"))
-    if external and not spec.get("externalTrafficPolicy"):
-        spec["externalTrafficPolicy"] = "Cluster"
+    if external:
+        set_empty(spec, externalTrafficPolicy="Cluster")
     if spec["type"] in ("NodePort", "LoadBalancer", "ClusterIP"):
         spec.setdefault("internalTrafficPolicy", "Cluster")
     if spec["type"] == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
 
 
-def _secret(obj: _Object) -> None:
-    if not obj.get("type"):
-        obj["type"] = "Opaque"
-
-
 def _persistent_volume(obj: _Object) -> None:
-    if not obj.setdefault("status", {}).get("phase"):
-        obj["status"]["phase"] = "Pending"
+    set_empty(obj.setdefault("status", {}), phase="Pending")
     spec = obj.setdefault("spec", {})
-    if not spec.get("persistentVolumeReclaimPolicy"):
-        spec["persistentVolumeReclaimPolicy"] = "Retain"
+    set_empty(spec, persistentVolumeReclaimPolicy="Retain")
     spec.setdefault("volumeMode", "Filesystem")
     if "hostPath" in spec:
         spec["hostPath"].setdefault("type", "")
@@ -184,35 +162,30 @@ def _network_policy(obj: _Object) -> None:
         for rule in spec.get(direction, ()):
             for port in rule.get("ports", ()):
                 port.setdefault("protocol", "TCP")
-    if not spec.get("policyTypes"):
-        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+    set_empty(spec, policyTypes=["Ingress", "Egress"] if spec.get("egress") else ["Ingress"])
 
 
 def _persistent_volume_claim(obj: _Object) -> None:
-    if not obj.setdefault("status", {}).get("phase"):
-        obj["status"]["phase"] = "Pending"
+    set_empty(obj.setdefault("status", {}), phase="Pending")
     obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
 
 def _endpoints(obj: _Object) -> None:
     for subset in obj.get("subsets", ()):
         for port in subset.get("ports", ()):
-            if not port.get("protocol"):
-                port["protocol"] = "TCP"
+            set_empty(port, protocol="TCP")
 
 
 def _endpoint_slice(obj: _Object) -> None:
     for port in obj.get("ports") or ():
-        port.setdefault("name", "")
-        port.setdefault("protocol", "TCP")
+        set_absent(port, name="", protocol="TCP")
 
 
 def _namespace(obj: _Object) -> None:
     name = obj["metadata"].get("name")
     if name:
         obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
-    if not obj.setdefault("status", {}).get("phase"):
-        obj["status"]["phase"] = "Active"
+    set_empty(obj.setdefault("status", {}), phase="Active")
 
 
 def _node(obj: _Object) -> None:
@@ -230,39 +203,22 @@ def _limit_range(obj: _Object) -> None:
 
 
 def _binding_of_role(obj: _Object) -> None:
-    reference = obj.setdefault("roleRef", {})
-    if not reference.get("apiGroup"):
-        reference["apiGroup"] = _RBAC
+    set_empty(obj.setdefault("roleRef", {}), apiGroup=_RBAC)
     for subject in obj.get("subjects", ()):
-        if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
-            subject["apiGroup"] = _RBAC
-
-
-def _priority_class(obj: _Object) -> None:
-    obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
-
-
-def _storage_class(obj: _Object) -> None:
-    obj.setdefault("reclaimPolicy", "Delete")
-    obj.setdefault("volumeBindingMode", "Immediate")
+        if subject.get("kind") in ("User", "Group"):
+            set_empty(subject, apiGroup=_RBAC)
 
 
 def _csi_driver(obj: _Object) -> None:
     spec = obj.setdefault("spec", {})
-    spec.setdefault("attachRequired", True)
-    for name in ("podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"):
-        spec.setdefault(name, False)
-    spec.setdefault("fsGroupPolicy", "ReadWriteOnceWithFSType")
-    if not spec.get("volumeLifecycleModes"):
-        spec["volumeLifecycleModes"] = ["Persistent"]
+    set_absent(spec, attachRequired=True, podInfoOnMount=False, storageCapacity=False, requiresRepublish=False)
+    set_absent(spec, seLinuxMount=False, fsGroupPolicy="ReadWriteOnceWithFSType")
+    set_empty(spec, volumeLifecycleModes=["Persistent"])
 
 
 def _webhooks(obj: _Object) -> None:
     for webhook in obj.get("webhooks", ()):
-        webhook.setdefault("failurePolicy", "Fail")
-        webhook.setdefault("matchPolicy", "Equivalent")
-        webhook.setdefault("namespaceSelector", {})
-        webhook.setdefault("objectSelector", {})
+        set_absent(webhook, failurePolicy="Fail", matchPolicy="Equivalent", namespaceSelector={}, objectSelector={})
         webhook.setdefault("timeoutSeconds", 10)
         if obj["kind"] == "MutatingWebhookConfiguration":
             webhook.setdefault("reinvocationPolicy", "Never")
@@ -275,9 +231,7 @@ def _webhooks(obj: _Object) -> None:
 
 def _match_resources(match: _Object | None) -> None:
     if match is not None:
-        match.setdefault("matchPolicy", "Equivalent")
-        match.setdefault("namespaceSelector", {})
-        match.setdefault("objectSelector", {})
+        set_absent(match, matchPolicy="Equivalent", namespaceSelector={}, objectSelector={})
         for name in ("resourceRules", "excludeResourceRules"):
             for rule in match.get(name, ()):
                 rule.setdefault("scope", "*")
@@ -298,7 +252,7 @@ _DEFAULTS: Final[dict[tuple[str, str], Callable[[_Object], None]]] = {
     ("v1", "PodTemplate"): _pod_template,
     ("v1", "ReplicationController"): _replication_controller,
     ("v1", "Service"): _service,
-    ("v1", "Secret"): _secret,
+    ("v1", "Secret"): partial(set_empty, type="Opaque"),
     ("v1", "PersistentVolume"): _persistent_volume,
     ("v1", "PersistentVolumeClaim"): _persistent_volume_claim,
     ("v1", "Endpoints"): _endpoints,
@@ -315,8 +269,8 @@ _DEFAULTS: Final[dict[tuple[str, str], Callable[[_Object], None]]] = {
     ("networking.k8s.io/v1", "NetworkPolicy"): _network_policy,
     (f"{_RBAC}/v1", "RoleBinding"): _binding_of_role,
     (f"{_RBAC}/v1", "ClusterRoleBinding"): _binding_of_role,
-    ("scheduling.k8s.io/v1", "PriorityClass"): _priority_class,
-    ("storage.k8s.io/v1", "StorageClass"): _storage_class,
+    ("scheduling.k8s.io/v1", "PriorityClass"): partial(set_absent, preemptionPolicy="PreemptLowerPriority"),
+    ("storage.k8s.io/v1", "StorageClass"): partial(set_absent, reclaimPolicy="Delete", volumeBindingMode="Immediate"),
     ("storage.k8s.io/v1", "CSIDriver"): _csi_driver,
     ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"): _webhooks,
     ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"): _webhooks,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 from situate.cluster.errors.quantity_text import canonical_quantity, parse_amount
@@ -15,6 +16,19 @@ from situate.cluster.errors.quantity_text import canonical_quantity, parse_amoun
 _Object = dict[str, Any]
 _CONTAINER_LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+
+
+def set_absent(obj: _Object, **values: Any) -> None:
+    """Set the fields that are absent."""
+    for name, value in values.items():
+        obj.setdefault(name, value)
+
+
+def set_empty(obj: _Object, **values: Any) -> None:
+    """Set the fields that are absent, zero or empty."""
+    for name, value in values.items():
+        if not obj.get(name):
+            obj[name] = value
 
 
 def default_pod(pod: _Object) -> None:
@@ -73,16 +87,9 @@ def _milli_text(value: Fraction) -> str:
 
 def default_pod_spec(spec: _Object) -> None:
     """Set the defaults of the spec of a pod or template."""
-    if not spec.get("dnsPolicy"):
-        spec["dnsPolicy"] = "ClusterFirst"
-    if not spec.get("restartPolicy"):
-        spec["restartPolicy"] = "Always"
-    if "securityContext" not in spec:
-        spec["securityContext"] = {}
-    if "terminationGracePeriodSeconds" not in spec:
-        spec["terminationGracePeriodSeconds"] = 30
-    if not spec.get("schedulerName"):
-        spec["schedulerName"] = "default-scheduler"
+    set_empty(spec, dnsPolicy="ClusterFirst", restartPolicy="Always")
+    set_absent(spec, securityContext={}, terminationGracePeriodSeconds=30)
+    set_empty(spec, schedulerName="default-scheduler")
     # kubectl and old clients read the deprecated field serviceAccount.
     if "serviceAccountName" in spec:
         spec["serviceAccount"] = spec["serviceAccountName"]
@@ -103,13 +110,9 @@ def default_container(container: _Object) -> None:
     if not container.get("imagePullPolicy"):
         latest = _image_tag(container.get("image", "")) == "latest"
         container["imagePullPolicy"] = "Always" if latest else "IfNotPresent"
-    if not container.get("terminationMessagePath"):
-        container["terminationMessagePath"] = "/dev/termination-log"
-    if not container.get("terminationMessagePolicy"):
-        container["terminationMessagePolicy"] = "File"
+    set_empty(container, terminationMessagePath="/dev/termination-log", terminationMessagePolicy="File")
     for port in container.get("ports", ()):
-        if not port.get("protocol"):
-            port["protocol"] = "TCP"
+        set_empty(port, protocol="TCP")
     for variable in container.get("env", ()):
         source = variable.get("valueFrom")
         if source:
@@ -148,14 +151,12 @@ def _image_tag(image: str) -> str:
 
 def _default_field_reference(holder: _Object) -> None:
     reference = holder.get("fieldRef")
-    if reference is not None and not reference.get("apiVersion"):
-        reference["apiVersion"] = "v1"
+    if reference is not None:
+        set_empty(reference, apiVersion="v1")
 
 
 def _default_probe(probe: _Object) -> None:
-    for name, value in (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)):
-        if not probe.get(name):
-            probe[name] = value
+    set_empty(probe, timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3)
     _default_http(probe.get("httpGet"))
     if "grpc" in probe:
         probe["grpc"].setdefault("service", "")
@@ -163,10 +164,7 @@ def _default_probe(probe: _Object) -> None:
 
 def _default_http(action: _Object | None) -> None:
     if action is not None:
-        if not action.get("path"):
-            action["path"] = "/"
-        if not action.get("scheme"):
-            action["scheme"] = "HTTP"
+        set_empty(action, path="/", scheme="HTTP")
 
 
 def _default_volume(volume: _Object) -> None:
@@ -179,7 +177,7 @@ def _default_volume(volume: _Object) -> None:
 
 
 def _default_mode(source: _Object) -> None:
-    source.setdefault("defaultMode", 0o644)
+    set_absent(source, defaultMode=0o644)
 
 
 def _default_downward_api(source: _Object) -> None:
@@ -197,10 +195,6 @@ def _default_projected(source: _Object) -> None:
             projection["serviceAccountToken"].setdefault("expirationSeconds", 3600)
 
 
-def _default_host_path(source: _Object) -> None:
-    source.setdefault("type", "")
-
-
 def _default_image(source: _Object) -> None:
     if not source.get("pullPolicy"):
         source["pullPolicy"] = "Always" if _image_tag(source.get("reference", "")) == "latest" else "IfNotPresent"
@@ -216,7 +210,7 @@ _VOLUME_SOURCES: Final[dict[str, Callable[[_Object], None]]] = {
     "configMap": _default_mode,
     "downwardAPI": _default_downward_api,
     "projected": _default_projected,
-    "hostPath": _default_host_path,
+    "hostPath": partial(set_absent, type=""),
     "image": _default_image,
     "ephemeral": _default_ephemeral,
 }

@@ -23,18 +23,10 @@ Obj: TypeAlias = dict[str, Any]
 
 _GENERATION_FIELDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "pods": ("spec",),
-        "replicationcontrollers": ("spec",),
-        "deployments.apps": ("spec",),
-        "replicasets.apps": ("spec",),
-        "statefulsets.apps": ("spec",),
-        "daemonsets.apps": ("spec",),
-        "jobs.batch": ("spec",),
-        "cronjobs.batch": ("spec",),
+        **dict.fromkeys(("pods", "replicationcontrollers", "jobs.batch", "cronjobs.batch"), ("spec",)),
+        **{f"{plural}.apps": ("spec",) for plural in ("deployments", "replicasets", "statefulsets", "daemonsets")},
+        **{f"{plural}.networking.k8s.io": ("spec",) for plural in ("networkpolicies", "ingresses", "ingressclasses")},
         "poddisruptionbudgets.policy": ("spec",),
-        "networkpolicies.networking.k8s.io": ("spec",),
-        "ingresses.networking.k8s.io": ("spec",),
-        "ingressclasses.networking.k8s.io": ("spec",),
         "customresourcedefinitions.apiextensions.k8s.io": ("spec",),
         "mutatingwebhookconfigurations.admissionregistration.k8s.io": ("webhooks",),
         "validatingwebhookconfigurations.admissionregistration.k8s.io": ("webhooks",),
@@ -134,7 +126,7 @@ class ResourceRules:
         """Prepare the new version in place: status stays, and generation counts."""
         _restore_system_fields(new, old)
         if self.has_status:
-            _restore_field(new, old, "status")
+            restore_field(new, old, "status")
         if self.on_update is not None:
             self.on_update(new, old)
         if self._generation_changes(new, old):
@@ -144,12 +136,9 @@ class ResourceRules:
         """Prepare the new version in place: only status changes, and for built-in kinds also metadata."""
         _restore_system_fields(new, old)
         if self.custom:
-            metadata = {**old["metadata"]}
-            if "managedFields" in new["metadata"]:
-                metadata["managedFields"] = new["metadata"]["managedFields"]
-            new["metadata"] = metadata
+            restore_metadata(new, old)
         for field in {*new, *old} - {"apiVersion", "kind", "metadata", "status"}:
-            _restore_field(new, old, field)
+            restore_field(new, old, field)
         if self.on_status is not None:
             self.on_status(new, old)
 
@@ -160,7 +149,16 @@ class ResourceRules:
         return any(new.get(field) != old.get(field) for field in {*new, *old} - left_out)
 
 
-def _restore_field(new: Obj, old: Obj, field: str) -> None:
+def restore_metadata(new: Obj, old: Obj) -> None:
+    """Give an object the metadata of its old version, except for the managedFields."""
+    managed = new["metadata"].get("managedFields")
+    new["metadata"] = {**old["metadata"]}
+    if managed is not None:
+        new["metadata"]["managedFields"] = managed
+
+
+def restore_field(new: Obj, old: Obj, field: str) -> None:
+    """Give an object a field of its old version, or none if that version has none."""
     if field in old:
         new[field] = old[field]
     else:
@@ -171,13 +169,10 @@ def _restore_system_fields(new: Obj, old: Obj) -> None:
     """Restore the fields that no update may change (registry/rest/update.go, BeforeUpdate)."""
     fresh, was = new["metadata"], old["metadata"]
     for field in ("generation", "creationTimestamp", "selfLink"):
-        _restore_field(fresh, was, field)
+        restore_field(fresh, was, field)
     if not fresh.get("uid"):
         fresh["uid"] = was["uid"]
-    if "deletionTimestamp" in was:
-        fresh["deletionTimestamp"] = was["deletionTimestamp"]
-    else:
-        fresh.pop("deletionTimestamp", None)
+    restore_field(fresh, was, "deletionTimestamp")
     if "deletionGracePeriodSeconds" in was:
         fresh.setdefault("deletionGracePeriodSeconds", was["deletionGracePeriodSeconds"])
 
@@ -201,7 +196,7 @@ def _new_pod(pod: Obj, now: float) -> None:
 
 def _pod_status(new: Obj, old: Obj) -> None:
     new["metadata"].pop("ownerReferences", None)
-    _restore_field(new["metadata"], old["metadata"], "ownerReferences")
+    restore_field(new["metadata"], old["metadata"], "ownerReferences")
     status, was = new.setdefault("status", {}), old.get("status", {})
     if not status.get("qosClass") and "qosClass" in was:
         status["qosClass"] = was["qosClass"]
@@ -238,7 +233,7 @@ def _deployment(new: Obj, old: Obj) -> None:
 
 
 def _deployment_status(new: Obj, old: Obj) -> None:
-    _restore_field(new["metadata"], old["metadata"], "labels")
+    restore_field(new["metadata"], old["metadata"], "labels")
 
 
 def read_string_data(secret: Obj) -> None:

@@ -17,7 +17,7 @@ from situate.cluster.errors.field_errors import Refused, bad_request
 from situate.cluster.errors.go_text import quote
 from situate.cluster.kinds.schemas.nodes import Schema
 from situate.cluster.patch.fieldmanager_check import wrong_fields
-from situate.cluster.patch.fieldmanager_creation import created_fields
+from situate.cluster.patch.fieldmanager_creation import UNOWNED_METADATA, created_fields
 from situate.cluster.patch.fieldmanager_paths import (
     EMPTY,
     NotAssociativeError,
@@ -37,21 +37,7 @@ MAX_UPDATERS: Final = 10
 """Update entries above this number are merged into `ancient-changes`."""
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _NEVER_OWNED: Final[Paths] = frozenset(
-    {("f:apiVersion",), ("f:kind",), ("f:metadata",)}
-    | {
-        ("f:metadata", f"f:{name}")
-        for name in (
-            "name",
-            "namespace",
-            "creationTimestamp",
-            "selfLink",
-            "uid",
-            "clusterName",
-            "generation",
-            "managedFields",
-            "resourceVersion",
-        )
-    }
+    {("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in UNOWNED_METADATA)}
 )
 
 

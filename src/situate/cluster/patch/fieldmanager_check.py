@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from situate.cluster.errors.go_text import quote
+from situate.cluster.errors.go_text import format_go_value, quote
 from situate.cluster.kinds.schemas.nodes import UNTYPED, Schema
 from situate.cluster.patch.fieldmanager_paths import NotAssociativeError, Path, format_path, item_element
 from situate.cluster.patch.fieldmanager_values import child_schema
@@ -37,12 +37,12 @@ def _check(value: Any, schema: Schema, path: Path, found: list[str]) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             found.append(f"{format_path(path)}: expected numeric (int or float), got {_go_type(value)}")
     elif schema.type == "boolean" and not isinstance(value, bool):
-        found.append(f"{format_path(path)}: expected boolean, got &{{{_format_plain(value)}}}")
+        found.append(f"{format_path(path)}: expected boolean, got &{{{format_go_value(value)}}}")
 
 
 def _check_map(value: Any, schema: Schema, path: Path, found: list[str]) -> None:
     if not isinstance(value, dict):
-        found.append(f"{format_path(path)}: expected map, got &{{{_format_plain(value)}}}")
+        found.append(f"{format_path(path)}: expected map, got &{{{format_go_value(value)}}}")
         return
     open_ = schema.additional is not None or schema.preserve_unknown or not schema.properties
     for key, item in sorted(value.items()):
@@ -55,7 +55,7 @@ def _check_map(value: Any, schema: Schema, path: Path, found: list[str]) -> None
 
 def _check_list(value: Any, schema: Schema, path: Path, found: list[str]) -> None:
     if not isinstance(value, list):
-        found.append(f"{format_path(path)}: expected list, got &{{{_format_plain(value)}}}")
+        found.append(f"{format_path(path)}: expected list, got &{{{format_go_value(value)}}}")
         return
     seen: set[str] = set()
     for index, item in enumerate(value):
@@ -99,14 +99,3 @@ def _format_typed(value: Any) -> str:
     if isinstance(value, list):
         return "[]interface {}{" + ", ".join(map(_format_typed, value)) + "}"
     return "interface {}(nil)" if value is None else str(value)
-
-
-def _format_plain(value: Any) -> str:
-    """Return the value as Go prints it without types."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return "map[" + " ".join(f"{key}:{_format_plain(value[key])}" for key in sorted(value)) + "]"
-    if isinstance(value, list):
-        return "[" + " ".join(map(_format_plain, value)) + "]"
-    return "<nil>" if value is None else str(value)

@@ -12,19 +12,13 @@ from situate.cluster.kinds.schemas.nodes import UNTYPED, Schema
 from situate.cluster.patch.fieldmanager_paths import Paths, item_element
 
 _Fields = dict[str, Any]
-_UNOWNED_METADATA: Final = frozenset(
+UNOWNED_METADATA: Final = frozenset(
     {
-        "name",
-        "namespace",
-        "creationTimestamp",
-        "selfLink",
-        "uid",
-        "clusterName",
-        "generation",
-        "managedFields",
+        *("name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields"),
         "resourceVersion",
     }
 )
+"""Fields of the metadata that no manager owns."""
 
 
 def created_fields(obj: dict[str, Any], empty: dict[str, Any], schema: Schema, reset: Paths) -> _Fields:
@@ -40,7 +34,7 @@ def created_fields(obj: dict[str, Any], empty: dict[str, Any], schema: Schema, r
         field = schema.properties.get(key) or schema.additional or UNTYPED
         below: _Fields | None
         if key == "metadata":
-            metadata = {name: value for name, value in obj[key].items() if name not in _UNOWNED_METADATA}
+            metadata = {name: value for name, value in obj[key].items() if name not in UNOWNED_METADATA}
             below = _owned_members(metadata, {}, field) or None
         elif key in empty:
             below = _owned_if_set(obj[key], empty[key], field)

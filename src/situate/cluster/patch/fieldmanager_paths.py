@@ -24,11 +24,6 @@ class NotAssociativeError(ValueError):
     """An item of a set or keyed list cannot be distinguished from the others. The text is upstream's."""
 
 
-def field_element(name: str) -> str:
-    """Return the element of a field."""
-    return f"f:{name}"
-
-
 def item_element(item: Any, schema: Schema) -> str:
     """Return the element of an item in a list with list-type set or map."""
     if schema.list_type == "set":

@@ -14,11 +14,11 @@ from typing import Any, Final
 import msgspec
 
 from situate.cluster.errors.field_errors import Refused, bad_request
+from situate.cluster.errors.go_text import json_type
 
 MAX_OPERATIONS: Final = 10_000
 MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
 """Total bytes of JSON that the copies of one patch may add. Without a limit each copy could double the previous one."""
-_GO_NAMES: Final = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
 
 
 class _DoesNotApplyError(Exception):
@@ -59,7 +59,7 @@ def json_patch(document: Any, operations: Any) -> Any | Refused:
 
 
 def _decoding_refusal(value: Any, go_type: str, where: str = "value") -> Refused:
-    found = "null" if value is None else _GO_NAMES[type(value)]
+    found = "null" if value is None else json_type(value)
     return bad_request(f"error decoding patch: json: cannot unmarshal {found} into Go {where} of type {go_type}")
 
 

@@ -11,7 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from situate.cluster.errors.field_errors import Refused, bad_request
+from situate.cluster.errors.go_text import format_go_value
 from situate.cluster.kinds.schemas.nodes import UNTYPED, Schema
+from situate.cluster.patch.fieldmanager_values import child_schema
 from situate.cluster.patch.patches import copy_json
 
 DIRECTIVE: Final = "$patch"
@@ -63,7 +65,7 @@ def _apply_object_directive(patch: _Object) -> _Object:
         return patch
     if directive == "delete":
         return {}
-    raise _BadPatchError(f"unknown patch type: {directive} in map: {_go_map({DIRECTIVE: directive, **patch})}")
+    raise _BadPatchError(f"unknown patch type: {directive} in map: {format_go_value({DIRECTIVE: directive, **patch})}")
 
 
 def _retain_keys(original: _Object, patch: _Object) -> None:
@@ -88,22 +90,16 @@ def _delete_from_list(original: _Object, name: str, values: Any) -> None:
 def _merge_field(original: _Object, key: str, value: Any, schema: Schema) -> None:
     present = original.get(key)
     if isinstance(present, dict) and isinstance(value, dict):
-        field = _field_schema(schema, key)
+        field = child_schema(schema, key)
         if "replace" in field.patch_strategies:
             original[key] = value
         else:
             original[key] = _merge_objects(present, value, field)
     elif isinstance(present, list) and isinstance(value, list):
-        field = _field_schema(schema, key)
+        field = child_schema(schema, key)
         original[key] = _merge_lists(present, value, field) if "merge" in field.patch_strategies else value
     else:
         _set_without_directives(original, key, value)
-
-
-def _field_schema(schema: Schema, key: str) -> Schema:
-    if key in schema.properties:
-        return schema.properties[key]
-    return schema.additional or UNTYPED
 
 
 def _set_without_directives(original: _Object, key: str, value: Any) -> None:
@@ -170,13 +166,13 @@ def _apply_list_directives(original: list[Any], patch: list[Any], key: str) -> t
         elif directive == "merge":
             raise _BadPatchError("merging lists cannot yet be specified in the patch")
         else:
-            raise _BadPatchError(f"unknown patch type: {directive} in map: {_go_map(item)}")
+            raise _BadPatchError(f"unknown patch type: {directive} in map: {format_go_value(item)}")
     return ([], additions) if replace else (original, additions)
 
 
 def _merge_key(item: _Object, key: str) -> Any:
     if key not in item:
-        raise _BadPatchError(f"map: {_go_map(item)} does not contain declared merge key: {key}")
+        raise _BadPatchError(f"map: {format_go_value(item)} does not contain declared merge key: {key}")
     return item[key]
 
 
@@ -186,7 +182,7 @@ def _merge_ordered_list(original: _Object, patch: _Object, directive: str, schem
     name = directive.removeprefix(ORDER_PREFIX)
     if not isinstance(order, list):
         raise _BadPatchError(f"expected a []interface {{}}, but received a {type(order).__name__}")
-    field = _field_schema(schema, name)
+    field = child_schema(schema, name)
     key = field.patch_merge_key
     server = original.get(name)
     changes = patch.pop(name, None)
@@ -215,8 +211,8 @@ def _require_order(changes: list[Any], order: list[Any], key: str) -> None:
             position += 1
         if position == len(wanted):
             raise _BadPatchError(
-                f"The order in patch list:\n{_go_list(changes)}\n"
-                f" doesn't match $setElementOrder list:\n{_go_list(order)}\n"
+                f"The order in patch list:\n{format_go_value(changes)}\n"
+                f" doesn't match $setElementOrder list:\n{format_go_value(order)}\n"
             )
         position += 1
 
@@ -250,15 +246,3 @@ def _sort_by_order(merged: list[Any], order: list[Any], server: list[Any], key: 
             result.append(ordered[right])
             right += 1
     return result + others[left:] + ordered[right:]
-
-
-def _go_map(value: Any) -> str:
-    if isinstance(value, dict):
-        return "map[" + " ".join(f"{key}:{_go_map(value[key])}" for key in sorted(value)) + "]"
-    if isinstance(value, list):
-        return _go_list(value)
-    return "<nil>" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _go_list(values: list[Any]) -> str:
-    return "[" + " ".join(map(_go_map, values)) + "]"

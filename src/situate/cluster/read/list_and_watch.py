@@ -75,21 +75,22 @@ class ObjectReader:
 
     def list_or_watch(self, resource: Resource, target: Target, request: Request, now: float) -> Response | Watch:
         """Return a page of the collection, or the stream of its changes."""
-        options = list_options(request)
-        view = self.build_view(resource, target, request)
-        view.labels = parse_label_selector(options.label_selector) if options.label_selector else None
-        view.fields = parse_field_selector(options.field_selector, resource)
+        options, view = self._selection(resource, target, request)
         if options.watch:
             return self._watch(resource, view, options, now)
         return self._list(resource, view, options)
 
     def select_objects(self, resource: Resource, target: Target, request: Request) -> list[StoredObject]:
         """Return the objects of a collection that match the request's selectors, in order to delete them."""
+        _, view = self._selection(resource, target, request)
+        return [obj for obj in self.store.table(resource.table).sorted_objects(target.namespace) if view.shows(obj)]
+
+    def _selection(self, resource: Resource, target: Target, request: Request) -> tuple[ListOptions, ListView]:
         options = list_options(request)
         view = self.build_view(resource, target, request)
         view.labels = parse_label_selector(options.label_selector) if options.label_selector else None
         view.fields = parse_field_selector(options.field_selector, resource)
-        return [obj for obj in self.store.table(resource.table).sorted_objects(target.namespace) if view.shows(obj)]
+        return options, view
 
     def _list(self, resource: Resource, view: ListView, options: ListOptions) -> Response:
         table = self.store.table(resource.table)
@@ -114,10 +115,9 @@ class ObjectReader:
 
     def _objects_at(self, table: Table, revision: int, namespace: str) -> list[StoredObject]:
         try:
-            past = table.objects_at(revision)
+            return table.sorted_objects_at(revision, namespace)
         except Expired:
             raise RequestRefused(expired("The resourceVersion for the provided list is too old.")) from None
-        return [past[key] for key in sorted(past) if not namespace or past[key].namespace == namespace]
 
     def _objects_after(self, table: Table, revision: int, after: str, namespace: str) -> tuple[list[StoredObject], int]:
         """Return the objects after key `after` (exclusive) at `revision`.
@@ -129,10 +129,9 @@ class ObjectReader:
             revision = self.store.revision
         else:
             try:
-                past = table.objects_at(revision)
+                objects = table.sorted_objects_at(revision, namespace)
             except Expired:
                 raise RequestRefused(expired(_TOO_OLD_PAGE), {"continue": _continue_token(-1, after)}) from None
-            objects = [past[key] for key in sorted(past) if not namespace or past[key].namespace == namespace]
         return objects[bisect_left(objects, after + "\0", key=lambda obj: obj.key) :], revision
 
     def _watch(self, resource: Resource, view: ListView, options: ListOptions, now: float) -> Watch:
@@ -246,22 +245,18 @@ def _syntax_error(text: str) -> str:
 
 
 def _get_revision(text: str) -> int:
-    return (_parse_number(text) or 0) if text else 0
+    return _parse_number(text) or 0
 
 
 def _list_revision(text: str) -> int:
-    if not text:
-        return 0
-    number = _parse_number(text)
+    number = _parse_number(text or "0")
     if number is None:
         raise RequestRefused(bad_request(f"invalid resource version: resourceVersion: {_syntax_error(text)}"))
     return number
 
 
 def _watch_revision(text: str) -> int:
-    if not text:
-        return 0
-    number = _parse_number(text)
+    number = _parse_number(text or "0")
     if number is None:
         raise RequestRefused(Refused(500, "", f"resourceVersion: {_syntax_error(text)}"))
     return number

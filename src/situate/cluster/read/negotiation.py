@@ -10,7 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from situate.cluster.errors.refusals import RequestRefused, not_acceptable
-from situate.cluster.read.tables import Columns, columns_of
+from situate.cluster.read.table_cells import Columns
+from situate.cluster.read.tables import columns_of
 from situate.cluster.storage.resources import Origin, Resource
 from situate.cluster.storage.store import Event
 from situate.cluster.storage.stored_object import StoredObject

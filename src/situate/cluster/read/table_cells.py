@@ -1,8 +1,9 @@
-"""Build the cells of each built-in kind's row (Kubernetes' pkg/printers/internalversion/printers.go)."""
+"""Build the columns of each built-in kind's row (Kubernetes' pkg/printers/internalversion/printers.go)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from situate.cluster.errors.times import parse_seconds
@@ -10,11 +11,75 @@ from situate.cluster.read.table_pods import pod_cells
 from situate.objects.values.durations import human_duration
 
 Obj: TypeAlias = Mapping[str, Any]
+Cell: TypeAlias = Callable[[Obj, float], Any]
+"""Returns one cell of an object's row. The second argument is the time in Unix seconds."""
 Cells: TypeAlias = Callable[[Obj, float], list[Any]]
+Column: TypeAlias = tuple[str, Cell]
+"""A header in the syntax of `definition`, and the cell."""
 
-_NONE: Final = "<none>"
+NONE: Final = "<none>"
+UNSET: Final = "<unset>"
 _UNKNOWN: Final = "<unknown>"
 _ROLE: Final = "node-role.kubernetes.io/"
+_DESCRIPTIONS: Final = {
+    "Name": "Name must be unique within a namespace.",
+    "Age": "Time since the object was created.",
+    "Created At": "When the object was created.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of one kind."""
+
+    definitions: list[dict[str, Any]]
+    cells: Cells
+
+
+def columns(*given: Column) -> Columns:
+    """Return columns whose cells are computed one by one."""
+    readers = [cell for _, cell in given]
+    return Columns([definition(header) for header, _ in given], lambda obj, now: [read(obj, now) for read in readers])
+
+
+def definition(header: str) -> dict[str, Any]:
+    """Return the definition of a column.
+
+    A column is given by its name. A `*` before the name marks a column of `-o wide`; `:type` after it gives a type
+    other than string.
+    """
+    wide = header.startswith("*")
+    name, _, kind = header.removeprefix("*").partition(":")
+    return {
+        "name": name,
+        "type": kind or "string",
+        "format": "name" if name == "Name" else "",
+        "description": _DESCRIPTIONS.get(name, name),
+        "priority": 1 if wide else 0,
+    }
+
+
+def field(path: str, default: Any = "") -> Cell:
+    """Show the field at a dotted path, or `default` if it is absent."""
+    *steps, last = path.split(".")
+
+    def cell(obj: Obj, _now: float) -> Any:
+        for step in steps:
+            obj = obj.get(step) or {}
+        return obj.get(last, default)
+
+    return cell
+
+
+def converted(path: str, convert: Callable[[Any], Any]) -> Cell:
+    """Show the result of `convert` for the field at a dotted path, which is None if it is absent."""
+    read = field(path, None)
+    return lambda obj, now: convert(read(obj, now))
+
+
+def size(path: str) -> Cell:
+    """Show the number of items in the field at a dotted path."""
+    return converted(path, lambda items: len(items or ()))
 
 
 def age_text(time: str | None, now: float) -> str:
@@ -24,39 +89,14 @@ def age_text(time: str | None, now: float) -> str:
     return human_duration(int(now - parse_seconds(time)))
 
 
-def name_of(obj: Obj) -> str:
-    """Return the first cell of nearly every row."""
-    name: str = obj["metadata"]["name"]
-    return name
-
-
-def age_of(obj: Obj, now: float) -> str:
-    """Return the time since the object was created."""
-    return age_text(obj["metadata"].get("creationTimestamp"), now)
-
-
-def creation_cells(obj: Obj, _now: float) -> list[Any]:
-    """Return the default row."""
-    return [name_of(obj), obj["metadata"].get("creationTimestamp")]
-
-
-def container_cells(template: Obj) -> list[str]:
-    """Return the names and images of a template's containers."""
-    containers = template.get("spec", {}).get("containers") or ()
-    return [
-        ",".join(container.get("name", "") for container in containers),
-        ",".join(container.get("image", "") for container in containers),
-    ]
-
-
 def label_text(labels: Mapping[str, str] | None) -> str:
     """Return the labels as `a=b,c=d`."""
-    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or _NONE
+    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
 
 
 def selector_cell(selector: Obj | None) -> str:
     """Return the cell for a LabelSelector."""
-    return selector_text(selector) or _NONE
+    return selector_text(selector) or NONE
 
 
 def selector_text(selector: Obj | None) -> str:
@@ -76,42 +116,77 @@ def selector_text(selector: Obj | None) -> str:
     return ",".join(parts[key] for key in sorted(parts))
 
 
-def _node(node: Obj, now: float) -> list[Any]:
-    status = node.get("status", {})
-    ready = [c for c in status.get("conditions") or () if c["type"] == "Ready"]
+NAME: Final[Column] = ("Name", lambda obj, _: obj["metadata"]["name"])
+AGE: Final[Column] = ("Age", lambda obj, now: age_text(obj["metadata"].get("creationTimestamp"), now))
+SELECTOR: Final[Column] = ("*Selector", converted("spec.selector", selector_cell))
+VOLUME_CLASSES: Final[tuple[Column, ...]] = (
+    ("StorageClass", field("spec.storageClassName")),
+    ("VolumeAttributesClass", field("spec.volumeAttributesClassName", UNSET)),
+)
+VOLUME_MODE: Final[Column] = ("*VolumeMode", field("spec.volumeMode", UNSET))
+
+
+def container_columns(template: str, marker: str = "*") -> tuple[Column, Column]:
+    """Return the columns with the names and images of the containers in the pod template at a dotted path."""
+
+    def joined(key: str) -> Cell:
+        path = f"{template}.spec.containers"
+        return converted(path, lambda containers: ",".join(each.get(key, "") for each in containers or ()))
+
+    return (f"{marker}Containers", joined("name")), (f"{marker}Images", joined("image"))
+
+
+def access_modes(modes: Sequence[str] | None) -> str:
+    """Return the short names of a volume's access modes."""
+    return ",".join(_MODES.get(mode, mode) for mode in modes or ())
+
+
+_MODES: Final = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+
+
+def volume_phase(obj: Obj, _now: float) -> str:
+    """Return the phase of a volume or claim."""
+    terminating = "deletionTimestamp" in obj["metadata"]
+    return "Terminating" if terminating else obj.get("status", {}).get("phase", "")
+
+
+def _node_status(node: Obj, _now: float) -> str:
+    ready = [c for c in node.get("status", {}).get("conditions") or () if c["type"] == "Ready"]
     shown = ["Unknown"]
     if ready:
         shown = ["Ready" if ready[-1]["status"] == "True" else "NotReady"]
     if node.get("spec", {}).get("unschedulable"):
         shown.append("SchedulingDisabled")
+    return ",".join(shown)
+
+
+def _node_roles(node: Obj, _now: float) -> str:
     labels = node["metadata"].get("labels") or {}
     roles = {key.removeprefix(_ROLE) for key in labels if key.startswith(_ROLE) and key != _ROLE}
     if labels.get("kubernetes.io/role"):
         roles.add(labels["kubernetes.io/role"])
-    info = status.get("nodeInfo", {})
-    kernel = info.get("kernelVersion") or _UNKNOWN
-    if info.get("architecture"):
-        kernel += f" ({info['architecture']})"
-    return [
-        name_of(node),
-        ",".join(shown),
-        ",".join(sorted(roles)) or _NONE,
-        age_of(node, now),
-        info.get("kubeletVersion", ""),
-        _address(status, "InternalIP"),
-        _address(status, "ExternalIP"),
-        info.get("osImage") or _UNKNOWN,
-        kernel,
-        info.get("containerRuntimeVersion") or _UNKNOWN,
-    ]
+    return ",".join(sorted(roles)) or NONE
 
 
-def _address(status: Obj, kind: str) -> str:
-    for address in status.get("addresses") or ():
-        if address["type"] == kind:
-            found: str = address["address"]
-            return found
-    return _NONE
+def _kernel(info: Obj | None) -> str:
+    kernel = (info or {}).get("kernelVersion") or _UNKNOWN
+    return f"{kernel} ({info['architecture']})" if info and info.get("architecture") else kernel
+
+
+def _node_address(kind: str) -> Cell:
+    def first(addresses: Sequence[Obj] | None) -> str:
+        return next((each["address"] for each in addresses or () if each["type"] == kind), NONE)
+
+    return converted("status.addresses", first)
+
+
+def _known(path: str) -> Cell:
+    return converted(path, lambda text: text or _UNKNOWN)
 
 
 def _event(event: Obj, now: float) -> list[Any]:
@@ -139,69 +214,15 @@ def _event(event: Obj, now: float) -> list[Any]:
         event.get("message", "").strip(),
         first,
         count,
-        name_of(event),
+        event["metadata"]["name"],
     ]
 
 
-def _replicas(obj: Obj, now: float) -> list[Any]:
-    spec, status = obj.get("spec", {}), obj.get("status", {})
-    selector = spec.get("selector")
-    plain = obj["kind"] == "ReplicationController"
-    return [
-        name_of(obj),
-        spec.get("replicas", 0),
-        status.get("replicas", 0),
-        status.get("readyReplicas", 0),
-        age_of(obj, now),
-        *container_cells(spec.get("template", {})),
-        label_text(selector) if plain else selector_cell(selector),
-    ]
+def _ready_replicas(obj: Obj, _now: float) -> str:
+    return f"{obj.get('status', {}).get('readyReplicas', 0)}/{obj.get('spec', {}).get('replicas', 0)}"
 
 
-def _stateful_set(obj: Obj, now: float) -> list[Any]:
-    spec, status = obj.get("spec", {}), obj.get("status", {})
-    ready = f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
-    return [name_of(obj), ready, age_of(obj, now), *container_cells(spec.get("template", {}))]
-
-
-def _deployment(obj: Obj, now: float) -> list[Any]:
-    spec, status = obj.get("spec", {}), obj.get("status", {})
-    return [
-        name_of(obj),
-        f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}",
-        status.get("updatedReplicas", 0),
-        status.get("availableReplicas", 0),
-        age_of(obj, now),
-        *container_cells(spec.get("template", {})),
-        selector_cell(spec.get("selector")),
-    ]
-
-
-def _budget(obj: Obj, now: float) -> list[Any]:
-    spec = obj.get("spec", {})
-    return [
-        name_of(obj),
-        str(spec.get("minAvailable", "N/A")),
-        str(spec.get("maxUnavailable", "N/A")),
-        obj.get("status", {}).get("disruptionsAllowed", 0),
-        age_of(obj, now),
-    ]
-
-
-def _service(obj: Obj, now: float) -> list[Any]:
-    spec = obj.get("spec", {})
-    return [
-        name_of(obj),
-        spec.get("type", ""),
-        (spec.get("clusterIPs") or [_NONE])[0],
-        _external_addresses(obj),
-        ",".join(_port(port) for port in spec.get("ports") or ()) or _NONE,
-        age_of(obj, now),
-        label_text(spec.get("selector")),
-    ]
-
-
-def _external_addresses(service: Obj) -> str:
+def _external_addresses(service: Obj, _now: float) -> str:
     spec = service.get("spec", {})
     kind = spec.get("type")
     if kind == "ExternalName":
@@ -211,89 +232,126 @@ def _external_addresses(service: Obj) -> str:
         ingress = service.get("status", {}).get("loadBalancer", {}).get("ingress") or ()
         addresses = [entry.get("ip") or entry.get("hostname", "") for entry in ingress] + addresses
         return ",".join(addresses) or "<pending>"
-    return ",".join(addresses) or _NONE
+    return ",".join(addresses) or NONE
 
 
-def _port(port: Obj) -> str:
+def _service_port(port: Obj) -> str:
     node = f":{port['nodePort']}" if port.get("nodePort") else ""
     return f"{port['port']}{node}/{port.get('protocol', 'TCP')}"
 
 
-def _revision(obj: Obj, now: float) -> list[Any]:
-    owner: Sequence[Obj] = [o for o in obj["metadata"].get("ownerReferences") or () if o.get("controller")]
-    controller = _NONE
-    if owner:
-        group = owner[0]["apiVersion"].rpartition("/")[0]
-        kind = owner[0]["kind"].lower()
-        controller = f"{kind}.{group}/{owner[0]['name']}" if group else f"{kind}/{owner[0]['name']}"
-    return [name_of(obj), controller, obj.get("revision", 0), age_of(obj, now)]
+def _controller(obj: Obj, _now: float) -> str:
+    for owner in obj["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            group = owner["apiVersion"].rpartition("/")[0]
+            return f"{owner['kind'].lower()}{f'.{group}' if group else ''}/{owner['name']}"
+    return NONE
 
 
-def _priority_class(obj: Obj, now: float) -> list[Any]:
-    policy = obj.get("preemptionPolicy", "")
-    return [name_of(obj), obj.get("value", 0), obj.get("globalDefault", False), age_of(obj, now), policy]
+def _if_bound(cell: Cell) -> Cell:
+    return lambda claim, now: cell(claim, now) if claim.get("spec", {}).get("volumeName") else ""
 
 
-MODES: Final = {
-    "ReadWriteOnce": "RWO",
-    "ReadOnlyMany": "ROX",
-    "ReadWriteMany": "RWX",
-    "ReadWriteOncePod": "RWOP",
+def _replica_counts(selector: Callable[[Any], str]) -> Columns:
+    return columns(
+        NAME,
+        ("Desired:integer", field("spec.replicas", 0)),
+        ("Current:integer", field("status.replicas", 0)),
+        ("Ready:integer", field("status.readyReplicas", 0)),
+        AGE,
+        *container_columns("spec.template"),
+        ("*Selector", converted("spec.selector", selector)),
+    )
+
+
+_POD_HEADERS: Final = (
+    "Name",
+    "Ready",
+    "Status",
+    "Restarts",
+    "Age",
+    "*IP",
+    "*Node",
+    "*Nominated Node",
+    "*Readiness Gates",
+)
+_EVENT_HEADERS: Final = (
+    *("Last Seen", "Type", "Reason", "Object", "*Subobject", "*Source", "Message", "*First Seen", "*Count", "*Name"),
+)
+_WEBHOOKS: Final = columns(NAME, ("Webhooks:integer", size("webhooks")), AGE)
+
+COLUMNS: Final[Mapping[str, Columns]] = {
+    "pods": Columns(
+        [definition(header) for header in _POD_HEADERS],
+        lambda obj, now: pod_cells(obj, lambda time: age_text(time, now)),
+    ),
+    "nodes": columns(
+        NAME,
+        ("Status", _node_status),
+        ("Roles", _node_roles),
+        AGE,
+        ("Version", field("status.nodeInfo.kubeletVersion")),
+        ("*Internal-IP", _node_address("InternalIP")),
+        ("*External-IP", _node_address("ExternalIP")),
+        ("*OS-Image", _known("status.nodeInfo.osImage")),
+        ("*Kernel-Version", converted("status.nodeInfo", _kernel)),
+        ("*Container-Runtime", _known("status.nodeInfo.containerRuntimeVersion")),
+    ),
+    "namespaces": columns(NAME, ("Status", field("status.phase")), AGE),
+    "configmaps": columns(
+        NAME, ("Data", lambda obj, _: len(obj.get("data") or ()) + len(obj.get("binaryData") or ())), AGE
+    ),
+    "secrets": columns(NAME, ("Type", field("type")), ("Data", size("data")), AGE),
+    "serviceaccounts": columns(NAME, AGE),
+    "services": columns(
+        NAME,
+        ("Type", field("spec.type")),
+        ("Cluster-IP", converted("spec.clusterIPs", lambda addresses: (addresses or [NONE])[0])),
+        ("External-IP", _external_addresses),
+        ("Port(s)", converted("spec.ports", lambda ports: ",".join(map(_service_port, ports or ())) or NONE)),
+        AGE,
+        ("*Selector", converted("spec.selector", label_text)),
+    ),
+    "events": Columns([definition(header) for header in _EVENT_HEADERS], _event),
+    "replicationcontrollers": _replica_counts(label_text),
+    "replicasets.apps": _replica_counts(selector_cell),
+    "statefulsets.apps": columns(NAME, ("Ready", _ready_replicas), AGE, *container_columns("spec.template")),
+    "deployments.apps": columns(
+        NAME,
+        ("Ready", _ready_replicas),
+        ("Up-to-date", field("status.updatedReplicas", 0)),
+        ("Available", field("status.availableReplicas", 0)),
+        AGE,
+        *container_columns("spec.template"),
+        SELECTOR,
+    ),
+    "controllerrevisions.apps": columns(NAME, ("Controller", _controller), ("Revision", field("revision", 0)), AGE),
+    "leases.coordination.k8s.io": columns(NAME, ("Holder", field("spec.holderIdentity")), AGE),
+    "poddisruptionbudgets.policy": columns(
+        NAME,
+        ("Min Available", converted("spec.minAvailable", lambda least: "N/A" if least is None else str(least))),
+        ("Max Unavailable", converted("spec.maxUnavailable", lambda most: "N/A" if most is None else str(most))),
+        ("Allowed Disruptions:integer", field("status.disruptionsAllowed", 0)),
+        AGE,
+    ),
+    "priorityclasses.scheduling.k8s.io": columns(
+        NAME,
+        ("Value:integer", field("value", 0)),
+        ("Global-Default:boolean", field("globalDefault", False)),
+        AGE,
+        ("PreemptionPolicy", field("preemptionPolicy")),
+    ),
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
+    "persistentvolumeclaims": columns(
+        NAME,
+        ("Status", volume_phase),
+        ("Volume", field("spec.volumeName")),
+        ("Capacity", _if_bound(field("status.capacity.storage"))),
+        ("Access Modes", _if_bound(converted("status.accessModes", access_modes))),
+        *VOLUME_CLASSES,
+        AGE,
+        VOLUME_MODE,
+    ),
 }
-"""Short names of the access modes of volumes."""
-
-
-def _claim(obj: Obj, now: float) -> list[Any]:
-    spec, status = obj.get("spec", {}), obj.get("status", {})
-    phase = status.get("phase", "")
-    bound = bool(spec.get("volumeName"))
-    return [
-        name_of(obj),
-        "Terminating" if "deletionTimestamp" in obj["metadata"] else phase,
-        spec.get("volumeName", ""),
-        status.get("capacity", {}).get("storage", "") if bound else "",
-        ",".join(MODES.get(mode, mode) for mode in status.get("accessModes") or ()) if bound else "",
-        spec.get("storageClassName", ""),
-        spec.get("volumeAttributesClassName", "<unset>"),
-        age_of(obj, now),
-        spec.get("volumeMode", "<unset>"),
-    ]
-
-
-CELLS: Final[Mapping[str, Cells]] = {
-    "pods": lambda obj, now: pod_cells(obj, lambda time: age_text(time, now)),
-    "nodes": _node,
-    "namespaces": lambda obj, now: [name_of(obj), obj.get("status", {}).get("phase", ""), age_of(obj, now)],
-    "configmaps": lambda obj, now: [
-        name_of(obj),
-        len(obj.get("data") or ()) + len(obj.get("binaryData") or ()),
-        age_of(obj, now),
-    ],
-    "secrets": lambda obj, now: [name_of(obj), obj.get("type", ""), len(obj.get("data") or ()), age_of(obj, now)],
-    "serviceaccounts": lambda obj, now: [name_of(obj), age_of(obj, now)],
-    "services": _service,
-    "events": _event,
-    "replicationcontrollers": _replicas,
-    "replicasets.apps": _replicas,
-    "statefulsets.apps": _stateful_set,
-    "deployments.apps": _deployment,
-    "controllerrevisions.apps": _revision,
-    "leases.coordination.k8s.io": lambda obj, now: [
-        name_of(obj),
-        obj.get("spec", {}).get("holderIdentity", ""),
-        age_of(obj, now),
-    ],
-    "poddisruptionbudgets.policy": _budget,
-    "priorityclasses.scheduling.k8s.io": _priority_class,
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io": lambda obj, now: [
-        name_of(obj),
-        len(obj.get("webhooks") or ()),
-        age_of(obj, now),
-    ],
-    "validatingwebhookconfigurations.admissionregistration.k8s.io": lambda obj, now: [
-        name_of(obj),
-        len(obj.get("webhooks") or ()),
-        age_of(obj, now),
-    ],
-    "persistentvolumeclaims": _claim,
-}
+"""Columns by table, of kinds that a controller or the server itself acts upon."""

@@ -1,4 +1,4 @@
-"""Rows of `kubectl get`: the columns of each kind, and the functions that build its cells.
+"""Find the columns of a kind's rows in `kubectl get`.
 
 After Kubernetes' pkg/printers/internalversion/printers.go. Custom resources define their own columns. Other kinds show
 name and creation time, as upstream's default table does.
@@ -7,128 +7,17 @@ name and creation time, as upstream's default table does.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
 from situate.cluster.errors.json_paths import values_at
-from situate.cluster.read.table_cells import (
-    CELLS,
-    Cells,
-    age_text,
-    creation_cells,
-)
+from situate.cluster.read.table_cells import COLUMNS, NAME, Columns, Obj, age_text, columns, definition, field
 from situate.cluster.read.table_other_kinds import OTHER_KINDS
 from situate.cluster.storage.resources import Origin, Resource
 
-Obj: TypeAlias = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """The columns of one kind."""
-
-    definitions: list[dict[str, Any]]
-    cells: Cells
-
-
-def _definitions(columns: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return the definitions of the columns.
-
-    A column is given by its name. A `*` before the name marks a column of `-o wide`; `:type` after it gives a type
-    other than string.
-    """
-    return [_definition(column) for column in columns]
-
-
-def _definition(column: str) -> dict[str, Any]:
-    wide = column.startswith("*")
-    name, _, kind = column.removeprefix("*").partition(":")
-    return {
-        "name": name,
-        "type": kind or "string",
-        "format": "name" if name == "Name" else "",
-        "description": _DESCRIPTIONS.get(name, name),
-        "priority": 1 if wide else 0,
-    }
-
-
-_DESCRIPTIONS: Final = {
-    "Name": "Name must be unique within a namespace.",
-    "Age": "Time since the object was created.",
-    "Created At": "When the object was created.",
-}
-
-_WORKLOAD: Final = ("Age", "*Containers", "*Images")
-_COUNTS: Final = ("Name", "Desired:integer", "Current:integer", "Ready:integer", *_WORKLOAD, "*Selector")
-
-_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "pods": ("Name", "Ready", "Status", "Restarts", "Age", "*IP", "*Node", "*Nominated Node", "*Readiness Gates"),
-    "nodes": (
-        "Name",
-        "Status",
-        "Roles",
-        "Age",
-        "Version",
-        "*Internal-IP",
-        "*External-IP",
-        "*OS-Image",
-        "*Kernel-Version",
-        "*Container-Runtime",
-    ),
-    "namespaces": ("Name", "Status", "Age"),
-    "configmaps": ("Name", "Data", "Age"),
-    "secrets": ("Name", "Type", "Data", "Age"),
-    "serviceaccounts": ("Name", "Age"),
-    "services": ("Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "*Selector"),
-    "events": (
-        "Last Seen",
-        "Type",
-        "Reason",
-        "Object",
-        "*Subobject",
-        "*Source",
-        "Message",
-        "*First Seen",
-        "*Count",
-        "*Name",
-    ),
-    "replicationcontrollers": _COUNTS,
-    "replicasets.apps": _COUNTS,
-    "statefulsets.apps": ("Name", "Ready", *_WORKLOAD),
-    "deployments.apps": ("Name", "Ready", "Up-to-date", "Available", *_WORKLOAD, "*Selector"),
-    "controllerrevisions.apps": ("Name", "Controller", "Revision", "Age"),
-    "leases.coordination.k8s.io": ("Name", "Holder", "Age"),
-    "poddisruptionbudgets.policy": ("Name", "Min Available", "Max Unavailable", "Allowed Disruptions:integer", "Age"),
-    "priorityclasses.scheduling.k8s.io": (
-        "Name",
-        "Value:integer",
-        "Global-Default:boolean",
-        "Age",
-        "PreemptionPolicy",
-    ),
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io": ("Name", "Webhooks:integer", "Age"),
-    "validatingwebhookconfigurations.admissionregistration.k8s.io": ("Name", "Webhooks:integer", "Age"),
-    "persistentvolumeclaims": (
-        "Name",
-        "Status",
-        "Volume",
-        "Capacity",
-        "Access Modes",
-        "StorageClass",
-        "VolumeAttributesClass",
-        "Age",
-        "*VolumeMode",
-    ),
-}
-
-_DEFAULT_COLUMNS: Final = Columns(_definitions(("Name", "Created At:date")), creation_cells)
-
-_BUILT_IN_COLUMNS: Final[Mapping[str, Columns]] = {
-    **{table: Columns(_definitions(columns), CELLS[table]) for table, columns in _COLUMNS.items()},
-    **{table: Columns(_definitions(columns), cells) for table, (columns, cells) in OTHER_KINDS.items()},
-}
+_BUILT_IN_COLUMNS: Final[Mapping[str, Columns]] = {**COLUMNS, **OTHER_KINDS}
+_DEFAULT_COLUMNS: Final = columns(NAME, ("Created At:date", field("metadata.creationTimestamp", None)))
 
 
 def columns_of(resource: Resource) -> Columns:
@@ -146,7 +35,7 @@ def _custom_columns(resource: Resource) -> Columns:
     given = version.get("additionalPrinterColumns") or [
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
     ]
-    definitions = [_definition("Name")]
+    definitions = [definition("Name")]
     definitions.extend(
         {
             "name": column["name"],

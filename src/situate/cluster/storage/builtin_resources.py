@@ -84,10 +84,11 @@ def _resource_with_status(
     return _resource(api_version, kind, plural, scope, short, categories, (_status_subresource(kind),))
 
 
-def _workload_resource(kind: str, plural: str, short: str, selectable: tuple[str, ...] = ()) -> Resource:
-    return _resource(
-        "apps/v1", kind, plural, "Namespaced", short, "all", (_SCALE, _status_subresource(kind)), selectable
-    )
+def _workload_resource(
+    kind: str, plural: str, short: str, selectable: tuple[str, ...] = (), api_version: str = "apps/v1"
+) -> Resource:
+    subresources = (_SCALE, _status_subresource(kind))
+    return _resource(api_version, kind, plural, "Namespaced", short, "all", subresources, selectable)
 
 
 def _review_resource(api_version: str, kind: str, plural: str, scope: str) -> Resource:
@@ -108,7 +109,7 @@ _NAMESPACE_VERBS: Final = tuple(verb for verb in ALL_VERBS if verb != "deletecol
 _N, _C = "Namespaced", "Cluster"
 _STORAGE, _RBAC, _NETWORK = "storage.k8s.io/v1", "rbac.authorization.k8s.io/v1", "networking.k8s.io/v1"
 _ADMISSION, _EXTENSIONS = "admissionregistration.k8s.io/v1", "api-extensions"
-_AUTHORIZATION = "authorization.k8s.io/v1"
+_AUTHORIZATION, _CRDS = "authorization.k8s.io/v1", "apiextensions.k8s.io/v1"
 
 _EVENTS: Final = _resource("v1", "Event", "events", _N, "ev", selectable=_EVENT_FIELDS)
 
@@ -117,11 +118,7 @@ BUILT_IN: Final[tuple[Resource, ...]] = (
     _resource("v1", "Endpoints", "endpoints", _N, "ep"),
     _EVENTS,
     _resource(
-        "v1",
-        "Namespace",
-        "namespaces",
-        _C,
-        "ns",
+        *("v1", "Namespace", "namespaces", _C, "ns"),
         subresources=(Subresource("finalize", "Namespace", ("update",)), _status_subresource("Namespace")),
         selectable=("status.phase",),
         verbs=_NAMESPACE_VERBS,
@@ -131,27 +128,13 @@ BUILT_IN: Final[tuple[Resource, ...]] = (
     _resource_with_status("v1", "PersistentVolume", "persistentvolumes", _C, "pv"),
     _resource("v1", "Pod", "pods", _N, "po", "all", _POD_SUBRESOURCES, _PODS_FIELDS),
     _resource("v1", "PodTemplate", "podtemplates", _N),
-    _resource(
-        "v1",
-        "ReplicationController",
-        "replicationcontrollers",
-        _N,
-        "rc",
-        "all",
-        (_SCALE, _status_subresource("ReplicationController")),
-        ("status.replicas",),
-    ),
+    _workload_resource("ReplicationController", "replicationcontrollers", "rc", ("status.replicas",), "v1"),
     _resource("v1", "Secret", "secrets", _N, selectable=("type",)),
     _resource("v1", "ServiceAccount", "serviceaccounts", _N, "sa", "", (_TOKEN,)),
     _resource(
-        "v1",
-        "Service",
-        "services",
-        _N,
-        "svc",
-        "all",
-        (_status_subresource("Service"),),
-        ("spec.clusterIP", "spec.type"),
+        *("v1", "Service", "services", _N, "svc", "all"),
+        subresources=(_status_subresource("Service"),),
+        selectable=("spec.clusterIP", "spec.type"),
     ),
     _resource("apps/v1", "ControllerRevision", "controllerrevisions", _N),
     _resource_with_status("apps/v1", "DaemonSet", "daemonsets", _N, "ds", "all"),
@@ -198,20 +181,14 @@ BUILT_IN: Final[tuple[Resource, ...]] = (
     _resource(_ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", _C, "", _EXTENSIONS),
     _resource_with_status(_ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", _C, "", _EXTENSIONS),
     _resource(_ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", _C, "", _EXTENSIONS),
-    _resource_with_status(
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        "customresourcedefinitions",
-        _C,
-        "crd,crds",
-        _EXTENSIONS,
-    ),
+    _resource_with_status(_CRDS, "CustomResourceDefinition", "customresourcedefinitions", _C, "crd,crds", _EXTENSIONS),
     _resource("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", _C, "pc"),
     _resource("coordination.k8s.io/v1", "Lease", "leases", _N),
     _resource("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", _C),
     _resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices", _N),
 )
 
+_FLOW_CONTROL: Final = "flowcontrol.apiserver.k8s.io"
 _NO_MUTATING_POLICIES: Final = "their expressions make typed objects, which are not evaluated here; use a webhook"
 
 NOT_SERVED: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
@@ -225,11 +202,8 @@ NOT_SERVED: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
         ("apiregistration.k8s.io", "apiservices"): "other API servers are not aggregated",
         ("autoscaling", "horizontalpodautoscalers"): "nothing scales by itself here",
         ("certificates.k8s.io", "certificatesigningrequests"): "nobody signs certificates",
-        ("flowcontrol.apiserver.k8s.io", "flowschemas"): "requests are answered in the order of arrival",
-        (
-            "flowcontrol.apiserver.k8s.io",
-            "prioritylevelconfigurations",
-        ): "requests are answered in the order of arrival",
+        (_FLOW_CONTROL, "flowschemas"): "requests are answered in the order of arrival",
+        (_FLOW_CONTROL, "prioritylevelconfigurations"): "requests are answered in the order of arrival",
         ("networking.k8s.io", "ipaddresses"): "cluster addresses are not allocated as objects",
         ("networking.k8s.io", "servicecidrs"): "cluster addresses are not allocated as objects",
         ("resource.k8s.io", "deviceclasses"): "devices are not allocated dynamically",

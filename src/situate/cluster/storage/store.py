@@ -121,6 +121,11 @@ class Table:
                 objects[event.old.key] = event.old
         return objects
 
+    def sorted_objects_at(self, revision: int, namespace: str = "") -> list[StoredObject]:
+        """Return the objects of `objects_at` in the order of their keys, with a namespace only those in it."""
+        past = self.objects_at(revision)
+        return [past[key] for key in sorted(past) if not namespace or past[key].namespace == namespace]
+
     def events_since(self, revision: int) -> list[Event]:
         """Return the changes after `revision`, oldest first.
 

@@ -14,7 +14,7 @@ import msgspec
 
 from situate.cluster.admission.attributes import Steps
 from situate.cluster.admission.chain import Admission
-from situate.cluster.errors.field_errors import Refused, bad_request, invalid, invalid_object, required
+from situate.cluster.errors.field_errors import Refused, invalid, invalid_object, required
 from situate.cluster.errors.go_text import quote
 from situate.cluster.errors.refusals import (
     MODIFIED,
@@ -24,6 +24,7 @@ from situate.cluster.errors.refusals import (
     invalid_resource,
     not_found,
     raise_if_refused,
+    storage_conflict,
 )
 from situate.cluster.errors.times import timestamp
 from situate.cluster.kinds.rules import Obj, ResourceRules, rules_of
@@ -35,7 +36,7 @@ from situate.cluster.storage.resources import Resource
 from situate.cluster.storage.store import Store
 from situate.cluster.storage.stored_object import StoredObject
 from situate.cluster.write.admission_step import AdmissionStep
-from situate.cluster.write.bodies import decode_body, decode_patched
+from situate.cluster.write.bodies import check_name, decode_body, decode_patched
 from situate.cluster.write.calls import Call, Change, Prepare, Shape, Validate, Written
 from situate.cluster.write.cluster_addresses import ClusterAddresses
 from situate.cluster.write.managers import FieldManagers, decode_configuration
@@ -45,6 +46,12 @@ from situate.cluster.write.storage_step import StorageStep
 
 _MAX_ATTEMPTS: Final = 5
 """Attempts for a write without a resourceVersion if other writes interfere (handlers/patch.go)."""
+
+
+_SYSTEM_FIELDS: Final = (
+    *("resourceVersion", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"),
+)
+"""Fields of the metadata that the client of a creation cannot set."""
 
 
 class ObjectWriter:
@@ -96,14 +103,8 @@ class ObjectWriter:
             raise RequestRefused(Refused(500, "", "resourceVersion should not be set on objects to be created"))
         name = metadata.get("name", "")
         if not name and not metadata.get("generateName"):
-            raise RequestRefused(
-                invalid_object(
-                    resource.group,
-                    resource.kind,
-                    "",
-                    [required("metadata.name", "name or generateName is required")],
-                )
-            )
+            error = required("metadata.name", "name or generateName is required")
+            raise RequestRefused(invalid_object(resource.group, resource.kind, "", [error]))
         semantics.default(obj)
         self.managers.track(call, None, obj, semantics, "")
         written = yield from self._insert(call, obj, semantics)
@@ -117,11 +118,7 @@ class ObjectWriter:
         """Handle a PUT of an object or of a subresource; `prepare` and `validate` are as in `replace`."""
         semantics = self.semantics_of(call.resource)
         body = decode_body(call, semantics)
-        if body["metadata"].get("name", "") != call.name:
-            named = body["metadata"].get("name", "")
-            raise RequestRefused(
-                bad_request(f"the name of the object ({named}) does not match the name on the URL ({call.name})")
-            )
+        check_name(call, body["metadata"].get("name", ""))
         semantics.default(body)
 
         def change(present: Obj | None) -> Obj:
@@ -209,13 +206,8 @@ class ObjectWriter:
         if self._current_object(call) is None and not subresource:
             uid = (body.get("metadata") or {}).get("uid")
             if uid:
-                raise RequestRefused(
-                    conflict(
-                        call.resource,
-                        call.name,
-                        f"uid mismatch: the provided object specified uid {uid}, and no existing object was found",
-                    )
-                )
+                why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                raise RequestRefused(conflict(call.resource, call.name, why))
             return (yield from self._insert(call, change(None), semantics))
         return (yield from self.replace(call, subresource, semantics, change, prepare, validate))
 
@@ -223,8 +215,7 @@ class ObjectWriter:
         resource = call.resource
         metadata = obj["metadata"]
         self.admission.check_namespace(call, metadata.get("name", ""))
-        metadata.pop("resourceVersion", None)
-        for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
+        for name in _SYSTEM_FIELDS:
             metadata.pop(name, None)
         obj = yield from self.admission.mutate(call, "CREATE", "", obj, None)
         metadata = obj["metadata"]
@@ -253,15 +244,8 @@ class ObjectWriter:
         uid = metadata.get("uid")
         # In a patch, the uid is a change like any other, which validation refuses.
         if uid and uid != present.uid and call.request.method == "PUT":
-            place = f"{present.namespace}/" if present.namespace else ""
             raise RequestRefused(
-                conflict(
-                    call.resource,
-                    call.name,
-                    "StorageError: invalid object, Code: 4, Key: /registry/"
-                    f"{call.resource.plural}/{place}{present.name}, ResourceVersion: 0, AdditionalErrorMsg: "
-                    f"Precondition failed: UID in precondition: {uid}, UID in object meta: {present.uid}",
-                )
+                storage_conflict(call.resource, present.namespace, present.name, "UID", uid, present.uid)
             )
         asked = metadata.get("resourceVersion", "")
         metadata["resourceVersion"] = str(present.revision)

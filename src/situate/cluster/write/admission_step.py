@@ -35,11 +35,8 @@ class AdmissionStep:
             details = {"name": namespace, "kind": "namespaces"}
             raise RequestRefused(Refused(404, "NotFound", f"namespaces {quote(namespace)} not found", details))
         if found.deleting:
-            refused = forbidden(
-                call.resource,
-                name,
-                f"unable to create new content in namespace {namespace} because it is being terminated",
-            )
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            refused = forbidden(call.resource, name, why)
             cause = {
                 "reason": "NamespaceTerminating",
                 "message": f"namespace {namespace} is being terminated",
@@ -56,7 +53,7 @@ class AdmissionStep:
         """
         if not self._admission.applies_to(call.resource, subresource):
             return obj
-        attributes = _attributes(call, operation, subresource, obj, old, shape)
+        attributes = _shaped_attributes(call, operation, subresource, obj, old, shape)
         yield from self._admission.mutate(attributes)
         changed = attributes.object
         assert changed is not None
@@ -70,7 +67,7 @@ class AdmissionStep:
     ) -> Steps[None]:
         """Run validating admission. Raises `RequestRefused` if a plugin, a policy or a webhook refuses the object."""
         if self._admission.applies_to(call.resource, subresource):
-            yield from self._admission.validate(_attributes(call, operation, subresource, obj, old, shape))
+            yield from self._admission.validate(_shaped_attributes(call, operation, subresource, obj, old, shape))
 
     def zone_labels(self, node_name: str) -> dict[str, str]:
         """Return the labels that a pod gets when it is bound to the node."""
@@ -78,38 +75,37 @@ class AdmissionStep:
 
     def admit_posted(self, call: Call, body: Obj, subresource: str, kind: tuple[str, str, str]) -> Steps[None]:
         """Run admission on an object that is posted to a subresource and not stored: a Binding or an Eviction."""
-        attributes = Attributes(
-            operation="CREATE",
-            resource=call.resource,
-            subresource=subresource,
-            kind=kind,
-            namespace=call.target.namespace,
-            name=call.name,
-            object=body,
-            old=None,
-            options=operation_options(call, "CREATE"),
-            dry_run=call.options.dry_run,
-            identity=call.identity,
-            now=call.now,
-            warnings=call.warnings,
-        )
+        attributes = _attributes(call, "CREATE", subresource, body, None, kind, call.name)
         yield from self._admission.mutate(attributes)
         yield from self._admission.validate(attributes)
 
 
-def _attributes(
+def _shaped_attributes(
     call: Call, operation: Operation, subresource: str, obj: Obj, old: Obj | None, shape: Shape | None
 ) -> Attributes:
     resource = call.resource
+    kind = resource.group, resource.version, resource.kind
     if shape is not None:
-        obj, old = shape.show(obj), old and shape.show(old)
+        obj, old, kind = shape.show(obj), old and shape.show(old), shape.kind
+    return _attributes(call, operation, subresource, obj, old, kind, obj["metadata"].get("name", ""))
+
+
+def _attributes(
+    call: Call,
+    operation: Operation,
+    subresource: str,
+    obj: Obj,
+    old: Obj | None,
+    kind: tuple[str, str, str],
+    name: str,
+) -> Attributes:
     return Attributes(
         operation=operation,
-        resource=resource,
+        resource=call.resource,
         subresource=subresource,
-        kind=shape.kind if shape is not None else (resource.group, resource.version, resource.kind),
+        kind=kind,
         namespace=call.target.namespace,
-        name=obj["metadata"].get("name", ""),
+        name=name,
         object=obj,
         old=old,
         options=operation_options(call, operation),

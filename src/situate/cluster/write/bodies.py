@@ -70,12 +70,16 @@ def decode_patched(
     if not named:
         why = "undeterminable: name must be provided"
         raise RequestRefused(bad_request(f"the name of the object ({call.name} based on URL) was {why}"))
-    if named != call.name:
-        raise RequestRefused(
-            bad_request(f"the name of the object ({named}) does not match the name on the URL ({call.name})")
-        )
+    check_name(call, named)
     semantics.default(new)
     return new
+
+
+def check_name(call: Call, named: str) -> None:
+    """Raise `RequestRefused` if the object has another name than the path."""
+    if named != call.name:
+        text = f"the name of the object ({named}) does not match the name on the URL ({call.name})"
+        raise RequestRefused(bad_request(text))
 
 
 def check_type(resource: Resource, obj: Obj) -> None:
@@ -86,19 +90,12 @@ def check_type(resource: Resource, obj: Obj) -> None:
     if kind and kind != resource.kind:
         version = api_version.rpartition("/")[2]
         internal = resource.group.partition(".")[0] or "core"
-        raise RequestRefused(
-            bad_request(
-                f"{kind} in version {quote(version)} cannot be handled as a {resource.kind}: converting "
-                f"({version}.{kind}) to ({internal}.{resource.kind}): unknown conversion"
-            )
-        )
+        text = f"{kind} in version {quote(version)} cannot be handled as a {resource.kind}: converting "
+        text += f"({version}.{kind}) to ({internal}.{resource.kind}): unknown conversion"
+        raise RequestRefused(bad_request(text))
     if api_version and api_version != resource.api_version:
-        raise RequestRefused(
-            bad_request(
-                f"the API version in the data ({api_version}) does not match the expected API version "
-                f"({resource.api_version})"
-            )
-        )
+        text = f"the API version in the data ({api_version}) does not match the expected API version "
+        raise RequestRefused(bad_request(f"{text}({resource.api_version})"))
     obj["kind"], obj["apiVersion"] = resource.kind, resource.api_version
 
 

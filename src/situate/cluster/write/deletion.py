@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from situate.cluster.admission.attributes import Attributes, Steps
 from situate.cluster.admission.chain import Admission
-from situate.cluster.errors.refusals import RequestRefused, conflict, forbidden, not_found
+from situate.cluster.errors.refusals import RequestRefused, conflict, forbidden, not_found, status_details
 from situate.cluster.errors.times import parse_seconds, timestamp
 from situate.cluster.kinds.rules import Obj
 from situate.cluster.read.negotiation import decode_whole
@@ -91,23 +91,13 @@ class ObjectDeleter:
         """Raise `RequestRefused` if a precondition names another object or another version of it."""
         options, resource = deletion.options, deletion.resource
         if options.uid is not None and options.uid != present.uid:
-            raise RequestRefused(
-                _precondition_conflict(
-                    resource,
-                    deletion.name,
-                    f"the UID in the precondition ({options.uid}) does not match the UID in record ({present.uid}). "
-                    "The object might have been deleted and then recreated",
-                )
-            )
+            why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({present.uid}). "
+            why += "The object might have been deleted and then recreated"
+            raise _precondition_refusal(resource, deletion.name, why)
         if options.revision is not None and options.revision != str(present.revision):
-            raise RequestRefused(
-                _precondition_conflict(
-                    resource,
-                    deletion.name,
-                    f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion "
-                    f"in record ({present.revision}). The object might have been modified",
-                )
-            )
+            why = f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion "
+            why += f"in record ({present.revision}). The object might have been modified"
+            raise _precondition_refusal(resource, deletion.name, why)
 
     def _mark_terminating(self, deletion: Deletion, obj: Obj) -> bool:
         """Start the deletion of the object in place. Return whether a finalizer or the kubelet must finish it."""
@@ -181,21 +171,14 @@ class ObjectDeleter:
         )
 
 
-def _precondition_conflict(resource: Resource, name: str, why: str) -> Any:
-    """Return the conflict for a failed precondition.
-
-    Upstream names the kind here, and the resource in other conflicts.
-    """
-    return conflict(resource, name, why, kind=resource.kind)
+def _precondition_refusal(resource: Resource, name: str, why: str) -> RequestRefused:
+    """Build the conflict for a failed precondition. Upstream names the kind here, and the resource elsewhere."""
+    return RequestRefused(conflict(resource, name, why, kind=resource.kind))
 
 
 def deleted_status(resource: Resource, gone: StoredObject) -> Obj:
     """Return the Status for a deleted object."""
-    details: Obj = {"name": gone.name}
-    if resource.group:
-        details["group"] = resource.group
-    details["kind"] = resource.plural
-    details["uid"] = gone.uid
+    details = status_details(resource, gone.name, uid=gone.uid)
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 

@@ -8,6 +8,7 @@ from situate.cluster.admission.attributes import Steps
 from situate.cluster.errors.field_errors import Refused, bad_request
 from situate.cluster.errors.refusals import RequestRefused, forbidden, not_found, raise_if_refused
 from situate.cluster.errors.times import timestamp
+from situate.cluster.kinds.conditions import set_condition, set_pod_condition
 from situate.cluster.kinds.rules import Obj
 from situate.cluster.kinds.schemas.bodies import decode
 from situate.cluster.read.negotiation import decode_whole
@@ -19,7 +20,7 @@ from situate.cluster.storage.stored_object import StoredObject
 from situate.cluster.write import ObjectWriter
 from situate.cluster.write.calls import Call, Written
 from situate.cluster.write.deletion import Deletion, ObjectDeleter
-from situate.cluster.write.subresources import SUCCESS, set_condition
+from situate.cluster.write.subresources import SUCCESS
 
 _BUDGETS: Final = "poddisruptionbudgets.policy"
 _MAX_DISRUPTED: Final = 2000
@@ -64,13 +65,8 @@ class Evictions:
     def _check_budget(self, call: Call, present: StoredObject, pod: Obj, *, dry_run: bool) -> None:
         budgets = self._budgets_of(present)
         if len(budgets) > 1:
-            raise RequestRefused(
-                Refused(
-                    500,
-                    "",
-                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-                )
-            )
+            text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+            raise RequestRefused(Refused(500, "", text))
         if not budgets:
             return
         budget = budgets[0].object_with_managers()
@@ -93,20 +89,14 @@ class Evictions:
         resource = self._catalog.find_kind("policy/v1", "PodDisruptionBudget")
         assert resource is not None
         if status.get("observedGeneration", 0) < metadata.get("generation", 0):
-            raise RequestRefused(
-                _too_many_requests(f"The disruption budget {name} is still being processed by the server.", _RETRY_S)
-            )
+            cause = f"The disruption budget {name} is still being processed by the server."
+            raise RequestRefused(_too_many_requests(cause, _RETRY_S))
         allowed = status.get("disruptionsAllowed", 0)
         if allowed < 0:
             raise RequestRefused(forbidden(resource, name, "pdb disruptions allowed is negative"))
         if len(status.get("disruptedPods") or ()) > _MAX_DISRUPTED:
-            raise RequestRefused(
-                forbidden(
-                    resource,
-                    name,
-                    "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
-                )
-            )
+            why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+            raise RequestRefused(forbidden(resource, name, why))
         if allowed == 0:
             raise RequestRefused(_too_many_requests(_refusal_cause(name, status), None))
         status["disruptionsAllowed"] = allowed - 1
@@ -124,7 +114,7 @@ class Evictions:
             "reason": "EvictionByEvictionAPI",
             "message": "Eviction API: evicting",
         }
-        set_condition(pod.setdefault("status", {}), condition, call.now)
+        set_pod_condition(pod.setdefault("status", {}), condition, call.now)
         if pod != decode_whole(call.resource, present):
             self._writing.storage.put(call.resource, pod)
 
@@ -183,15 +173,8 @@ def _set_exhausted(metadata: Obj, status: Obj, now: float) -> None:
         "type": "DisruptionAllowed",
         "status": "False",
         "observedGeneration": metadata.get("generation", 0),
-        "lastTransitionTime": timestamp(now),
+        "lastTransitionTime": "",
         "reason": "InsufficientPods",
         "message": "",
     }
-    conditions = status.setdefault("conditions", [])
-    for index, present in enumerate(conditions):
-        if present["type"] == "DisruptionAllowed":
-            if present["status"] == "False":
-                condition["lastTransitionTime"] = present.get("lastTransitionTime")
-            conditions[index] = condition
-            return
-    conditions.append(condition)
+    set_condition(status, condition, now)

@@ -14,7 +14,7 @@ from situate.cluster.patch import fieldmanager
 from situate.cluster.patch.fieldmanager import ManagerIdentity, reset_fields
 from situate.cluster.patch.fieldmanager_paths import Paths
 from situate.cluster.storage.resources import Resource
-from situate.cluster.write.bodies import check_type, type_of
+from situate.cluster.write.bodies import check_name, check_type, type_of
 from situate.cluster.write.calls import Call
 from situate.cluster.write.patch_step import APPLY_PATCH
 
@@ -61,12 +61,7 @@ def decode_configuration(call: Call) -> Obj:
     if not isinstance(body, dict):
         raise RequestRefused(bad_request("error decoding YAML: the body is not an object"))
     metadata = body.get("metadata") or {}
-    if metadata.get("name", call.name) != call.name:
-        raise RequestRefused(
-            bad_request(
-                f"the name of the object ({metadata.get('name')}) does not match the name on the URL ({call.name})"
-            )
-        )
+    check_name(call, metadata.get("name", call.name))
     if not body.get("apiVersion") or not body.get("kind"):
         raise RequestRefused(bad_request(f"invalid object type: {type_of(body)}"))
     check_type(call.resource, body)

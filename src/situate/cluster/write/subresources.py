@@ -22,10 +22,11 @@ from situate.cluster.errors.refusals import (
     internal_error,
     not_found,
     raise_if_refused,
+    storage_conflict,
 )
-from situate.cluster.errors.times import timestamp
 from situate.cluster.kinds import validation
-from situate.cluster.kinds.rules import Obj
+from situate.cluster.kinds.conditions import set_pod_condition
+from situate.cluster.kinds.rules import Obj, restore_field, restore_metadata
 from situate.cluster.kinds.schemas.bodies import decode
 from situate.cluster.kinds.structural.schema import ScalePaths, get_path, set_path
 from situate.cluster.patch.patches import copy_json, json_patch, merge_patch
@@ -92,16 +93,10 @@ class Subresources:
             assert present is not None
             scale = self._apply_scale_change(call, self.scale_of(resource, present), body)
             metadata = scale.get("metadata") or {}
-            if metadata.get("uid", present["metadata"]["uid"]) != present["metadata"]["uid"]:
-                raise RequestRefused(
-                    conflict(
-                        resource,
-                        call.name,
-                        f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: "
-                        f"{present['metadata']['uid']}",
-                        kind=f"{resource.id}/scale",
-                    )
-                )
+            uid = present["metadata"]["uid"]
+            if metadata.get("uid", uid) != uid:
+                why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {uid}"
+                raise RequestRefused(conflict(resource, call.name, why, kind=f"{resource.id}/scale"))
             new: Obj = copy_json(present)
             revision = metadata.get("resourceVersion")
             if revision:
@@ -127,14 +122,8 @@ class Subresources:
         node = target.get("name", "")
         if target.get("kind", "") not in ("", "Node") or not node:
             # Upstream returns the bare list of field errors here, which becomes an internal server error.
-            error = required("target.name") if not node else None
-            raise RequestRefused(
-                Refused(
-                    500,
-                    "",
-                    str(error) if error else 'target.kind: Unsupported value: supported values: "Node", "<empty>"',
-                )
-            )
+            wrong_kind = 'target.kind: Unsupported value: supported values: "Node", "<empty>"'
+            raise RequestRefused(Refused(500, "", wrong_kind if node else str(required("target.name"))))
         yield from self._writing.admission.admit_posted(call, body, "binding", ("", "v1", "Binding"))
         present = self._store.get("pods", call.target.namespace, call.name)
         if present is None:
@@ -152,7 +141,7 @@ class Subresources:
         labels = {**(metadata.get("labels") or {}), **self._writing.admission.zone_labels(node)}
         if labels:
             pod["metadata"].setdefault("labels", {}).update(labels)
-        set_condition(pod["status"], {"type": "PodScheduled", "status": "True"}, call.now)
+        set_pod_condition(pod["status"], {"type": "PodScheduled", "status": "True"}, call.now)
         if not call.options.dry_run:
             self._writing.storage.put(call.resource, pod)
         return Written(201, dict(SUCCESS))
@@ -209,17 +198,11 @@ class Subresources:
         return body
 
     def _check_binding(self, call: Call, metadata: Obj, uid: str, revision: int) -> None:
-        place = f"/registry/pods/{call.target.namespace}/{call.name}"
         asked = {"UID": (metadata.get("uid"), uid), "ResourceVersion": (metadata.get("resourceVersion"), str(revision))}
         for what, (given, found) in asked.items():
             if given and given != found:
                 raise RequestRefused(
-                    conflict(
-                        call.resource,
-                        call.name,
-                        f"StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0, AdditionalErrorMsg: "
-                        f"Precondition failed: {what} in precondition: {given}, {what} in object meta: {found}",
-                    )
+                    storage_conflict(call.resource, call.target.namespace, call.name, what, given, found)
                 )
 
     def _apply_scale_change(self, call: Call, scale: Obj, body: Any) -> Obj:
@@ -274,24 +257,11 @@ def _binding_problem(pod: Obj) -> str:
     return ""
 
 
-def set_condition(status: Obj, condition: Obj, now: float) -> None:
-    """Set a pod's condition. The transition time changes only with the status (podutil.UpdatePodCondition)."""
-    conditions = status.setdefault("conditions", [])
-    for index, present in enumerate(conditions):
-        if present["type"] == condition["type"]:
-            moved = present["status"] != condition["status"]
-            time = timestamp(now) if moved else present.get("lastTransitionTime")
-            conditions[index] = {"lastProbeTime": None, **condition, "lastTransitionTime": time}
-            return
-    conditions.append({"lastProbeTime": None, **condition, "lastTransitionTime": timestamp(now)})
-
-
 def _prepare_resize(new: Obj, old: Obj) -> None:
     """Drop the changes that a resize may not make (pod/strategy.go, dropNonResizeUpdates).
 
     Renamed or reordered containers stay, so that validation refuses them.
     """
-    managed = new["metadata"].get("managedFields")
     same = all(
         [container.get("name") for container in new["spec"].get(kind) or ()]
         == [container.get("name") for container in old["spec"].get(kind) or ()]
@@ -304,15 +274,9 @@ def _prepare_resize(new: Obj, old: Obj) -> None:
                 spec[kind] = [
                     _with_resources(was, now) for was, now in zip(old["spec"][kind], new["spec"][kind], strict=True)
                 ]
-        for name in ("resources",):
-            if name in new["spec"]:
-                spec[name] = new["spec"][name]
-            else:
-                spec.pop(name, None)
+        restore_field(spec, new["spec"], "resources")
         new["spec"] = spec
-    new["metadata"] = {**old["metadata"]}
-    if managed is not None:
-        new["metadata"]["managedFields"] = managed
+    restore_metadata(new, old)
     new["status"] = old.get("status", {})
     if new["spec"] != old["spec"]:
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
@@ -321,19 +285,12 @@ def _prepare_resize(new: Obj, old: Obj) -> None:
 def _with_resources(was: Obj, now: Obj) -> Obj:
     container = dict(was)
     for name in ("resources", "resizePolicy"):
-        if name in now:
-            container[name] = now[name]
-        else:
-            container.pop(name, None)
+        restore_field(container, now, name)
     return container
 
 
 def _prepare_finalize(new: Obj, old: Obj) -> None:
     finalizers = new.get("spec", {}).get("finalizers")
-    managed = new["metadata"].get("managedFields")
-    for name in ("metadata", "status"):
-        new[name] = old.get(name, {})
-    new["metadata"] = {**old["metadata"]}
-    if managed is not None:
-        new["metadata"]["managedFields"] = managed
+    restore_metadata(new, old)
+    new["status"] = old.get("status", {})
     new["spec"] = {"finalizers": finalizers} if finalizers else {}

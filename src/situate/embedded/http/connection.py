@@ -212,17 +212,12 @@ class Connection(asyncio.Protocol):
         self._answer_all()
 
     def _encode_answer(self, answer: Response, incoming: IncomingRequest | None) -> bytes:
-        length = b"content-length: %d\r\n" % len(answer.body)
+        more = [b"content-length: %d\r\n" % len(answer.body)]
         if incoming is None or not incoming.keep_alive or self._last:
-            head = head_bytes(
-                answer.status, answer.headers, self._acceptor.date_header(), length, b"connection: close\r\n"
-            )
-        elif incoming.chunks_understood:
-            head = head_bytes(answer.status, answer.headers, self._acceptor.date_header(), length)
-        else:
-            head = head_bytes(
-                answer.status, answer.headers, self._acceptor.date_header(), length, b"connection: keep-alive\r\n"
-            )
+            more.append(b"connection: close\r\n")
+        elif not incoming.chunks_understood:
+            more.append(b"connection: keep-alive\r\n")
+        head = head_bytes(answer.status, answer.headers, self._acceptor.date_header(), *more)
         return head if incoming is not None and incoming.method == "HEAD" else head + answer.body
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, TypeAlias
@@ -82,11 +82,7 @@ def _messages() -> Mapping[str, Fields]:
 def _read_message(data: memoryview, name: str) -> dict[str, Any]:
     fields = _messages()[name]
     out: dict[str, Any] = {}
-    at = 0
-    while at < len(data):
-        key, at = _read_varint(data, at)
-        number, wire = key >> 3, key & 7
-        value, at = _read_wire_value(data, at, wire)
+    for number, wire, value in _wire_fields(data):
         field = fields.get(number)
         if field is None:
             continue
@@ -107,13 +103,19 @@ def _read_message(data: memoryview, name: str) -> dict[str, Any]:
     return out
 
 
-def _read_map_entry(value: Any, kind: str) -> tuple[str, Any]:
-    data = _require_bytes(value)
-    key, shown, at = "", _to_json_value(memoryview(b""), kind) if kind not in _PACKABLE_TYPES else 0, 0
+def _wire_fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
+    """Yield number, wire type and value of each field of a message."""
+    at = 0
     while at < len(data):
-        tag, at = _read_varint(data, at)
-        part, at = _read_wire_value(data, at, tag & 7)
-        if tag >> 3 == 1:
+        key, at = _read_varint(data, at)
+        value, at = _read_wire_value(data, at, key & 7)
+        yield key >> 3, key & 7, value
+
+
+def _read_map_entry(value: Any, kind: str) -> tuple[str, Any]:
+    key, shown = "", _to_json_value(memoryview(b""), kind) if kind not in _PACKABLE_TYPES else 0
+    for number, _, part in _wire_fields(_require_bytes(value)):
+        if number == 1:
             key = str(_require_bytes(part), "utf-8")
         else:
             shown = _to_json_value(part, kind)
@@ -188,11 +190,7 @@ def _time(micro: bool) -> Callable[[Any], str | None]:
 
 
 def _read_fields(value: Any) -> dict[int, Any]:
-    data, at, out = _require_bytes(value), 0, {}
-    while at < len(data):
-        tag, at = _read_varint(data, at)
-        out[tag >> 3], at = _read_wire_value(data, at, tag & 7)
-    return out
+    return {number: part for number, _, part in _wire_fields(_require_bytes(value))}
 
 
 def _quantity(value: Any) -> str:
@@ -212,12 +210,7 @@ def _raw(value: Any) -> Any:
 
 
 def _items(value: Any) -> list[str]:
-    data, at, out = _require_bytes(value), 0, []
-    while at < len(data):
-        tag, at = _read_varint(data, at)
-        part, at = _read_wire_value(data, at, tag & 7)
-        out.append(str(_require_bytes(part), "utf-8"))
-    return out
+    return [str(_require_bytes(part), "utf-8") for _, _, part in _wire_fields(_require_bytes(value))]
 
 
 _CONVERTERS: Final[Mapping[str, Callable[[Any], Any]]] = {

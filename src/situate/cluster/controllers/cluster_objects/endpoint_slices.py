@@ -16,14 +16,14 @@ from situate.cluster.controllers.machinery.actions import (
     Action,
     Create,
     Delete,
-    Patch,
     ReconcileResult,
-    Refusal,
     merge_patch,
     sequential_writes,
+    uid_patch,
 )
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import ControllerContext
+from situate.cluster.controllers.machinery.controllers import Controller, ControllerContext
+from situate.cluster.controllers.machinery.owners import controller_reference
 from situate.cluster.controllers.machinery.tables import ENDPOINT_SLICES, NODES, PODS, SERVICES, Key, Obj
 from situate.cluster.controllers.node.nodes import ZONE
 from situate.cluster.controllers.node.pods import PodFacts
@@ -56,7 +56,7 @@ class _Service:
         return all(pod.labels.get(key) == value for key, value in self.selector.items())
 
 
-class EndpointSliceController:
+class EndpointSliceController(Controller):
     """Controller of EndpointSlices. Keys are Services."""
 
     name = "endpoint-slices"
@@ -92,9 +92,6 @@ class EndpointSliceController:
         if service is None or known is None or "deletionTimestamp" in service["metadata"]:
             return NO_WRITES
         return sequential_writes(self._actions(key, service, known))
-
-    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
-        """Do nothing: the next reconcile repeats the action."""
 
     def _update_service(self, change: Change) -> None:
         namespace, name = change.key
@@ -137,7 +134,7 @@ class EndpointSliceController:
             found = self._cluster.get(ENDPOINT_SLICES, namespace, name)
             patch = {} if found is None else merge_patch({each: found.get(each) or [] for each in wanted}, wanted)
             if found is not None and patch:
-                yield Patch(ENDPOINT_SLICES, namespace, name, {"metadata": {"uid": found["metadata"]["uid"]}, **patch})
+                yield uid_patch(ENDPOINT_SLICES, found, patch)
         for name in present:
             found = self._cluster.get(ENDPOINT_SLICES, namespace, name)
             if found is not None:
@@ -188,14 +185,6 @@ def _new_slice(service: Obj, wanted: Mapping[str, Any]) -> dict[str, Any]:
     labels = {**(metadata.get("labels") or {}), _MANAGED_BY: _MANAGER, _SERVICE: metadata["name"]}
     if service["spec"].get("clusterIP") == "None":
         labels[_HEADLESS] = ""
-    owner = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
@@ -203,7 +192,7 @@ def _new_slice(service: Obj, wanted: Mapping[str, Any]) -> dict[str, Any]:
             "generateName": f"{metadata['name']}-",
             "namespace": metadata["namespace"],
             "labels": labels,
-            "ownerReferences": [owner],
+            "ownerReferences": [controller_reference(service)],
         },
         "addressType": "IPv4",
         **wanted,

@@ -16,11 +16,12 @@ from situate.cluster.controllers.machinery.actions import (
     Delete,
     Patch,
     ReconcileResult,
-    Refusal,
     sequential_writes,
+    uid_patch,
 )
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import ControllerContext
+from situate.cluster.controllers.machinery.controllers import Controller, ControllerContext
+from situate.cluster.controllers.machinery.owners import release
 from situate.cluster.controllers.machinery.tables import Key, Obj
 from situate.cluster.storage.stored_object import StoredObject
 
@@ -34,7 +35,7 @@ class _OwnerState(Enum):
     WAITING = "waiting for its dependents"
 
 
-class GarbageCollector:
+class GarbageCollector(Controller):
     """Controller of owner references. A key is a namespace, and resource and name joined by a slash."""
 
     name = "garbage-collector"
@@ -80,9 +81,6 @@ class GarbageCollector:
         action = self._attempt_to_delete(resource, obj)
         return sequential_writes([action]) if action else NO_WRITES
 
-    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
-        """Do nothing: the next reconcile repeats the action."""
-
     def _update_owners(
         self, key: Key, change: Change, before: tuple[str, ...], after: tuple[str, ...]
     ) -> Iterator[Key]:
@@ -112,8 +110,7 @@ class GarbageCollector:
             kept = [entry for entry, state in zip(references, states, strict=True) if state is _OwnerState.LIVING]
             if len(kept) == len(references):
                 return None
-            body = {"metadata": {"uid": metadata["uid"], "ownerReferences": kept}}
-            return Patch(resource, metadata.get("namespace", ""), metadata["name"], body)
+            return uid_patch(resource, obj, {"metadata": {"ownerReferences": kept}})
         finalizers = metadata.get("finalizers") or []
         waited_for = _OwnerState.WAITING in states and bool(self._dependents.get(metadata["uid"]))
         if waited_for or FOREGROUND in finalizers:
@@ -134,17 +131,14 @@ class GarbageCollector:
                 if action is not None:
                     yield action
         if not blocked:
-            yield _without_finalizer(resource, metadata, FOREGROUND)
+            yield _without_finalizer(resource, obj, FOREGROUND)
 
     def _orphan_dependents(self, resource: str, obj: Obj) -> Iterator[Action]:
         """Remove the owner from all dependents, then release it."""
         metadata = obj["metadata"]
         for dependent_resource, dependent in self._dependents_of(metadata["uid"]):
-            own = dependent["metadata"]
-            kept = [entry for entry in own.get("ownerReferences") or () if entry.get("uid") != metadata["uid"]]
-            body = {"metadata": {"uid": own["uid"], "ownerReferences": kept or None}}
-            yield Patch(dependent_resource, own.get("namespace", ""), own["name"], body)
-        yield _without_finalizer(resource, metadata, ORPHAN)
+            yield release(dependent_resource, dependent, metadata["uid"])
+        yield _without_finalizer(resource, obj, ORPHAN)
 
     def _dependents_of(self, uid: str) -> Iterator[tuple[str, Obj]]:
         for namespace, path in tuple(self._dependents.get(uid, ())):
@@ -173,7 +167,6 @@ def _delete(resource: str, metadata: Obj, propagation: Any) -> Delete:
     return Delete(resource, namespace, metadata["name"], metadata["uid"], propagation=propagation)
 
 
-def _without_finalizer(resource: str, metadata: Obj, finalizer: str) -> Patch:
-    kept = [entry for entry in metadata.get("finalizers") or () if entry != finalizer]
-    body = {"metadata": {"uid": metadata["uid"], "finalizers": kept or None}}
-    return Patch(resource, metadata.get("namespace", ""), metadata["name"], body)
+def _without_finalizer(resource: str, obj: Obj, finalizer: str) -> Patch:
+    kept = [entry for entry in obj["metadata"].get("finalizers") or () if entry != finalizer]
+    return uid_patch(resource, obj, {"metadata": {"finalizers": kept or None}})

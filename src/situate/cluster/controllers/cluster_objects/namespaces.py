@@ -14,12 +14,11 @@ from situate.cluster.controllers.machinery.actions import (
     Delete,
     Finalize,
     ReconcileResult,
-    Refusal,
     concurrent_writes,
     sequential_writes,
 )
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import ControllerContext
+from situate.cluster.controllers.machinery.controllers import Controller, ControllerContext
 from situate.cluster.controllers.machinery.tables import NAMESPACES, SERVICE_ACCOUNTS, Key
 
 _BATCH_SIZE = 500
@@ -28,7 +27,7 @@ _RETRY_S = 5.0
 """Seconds until the next check of contents that are being deleted, if no change comes before."""
 
 
-class NamespaceController:
+class NamespaceController(Controller):
     """Controller of terminating namespaces, which are its keys."""
 
     name = "namespace"
@@ -70,11 +69,8 @@ class NamespaceController:
         kept = [entry for entry in spec.get("finalizers") or () if entry != "kubernetes"]
         return sequential_writes([Finalize({**namespace, "spec": {**spec, "finalizers": kept}})])
 
-    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
-        """Do nothing: the next reconcile repeats the action."""
 
-
-class ServiceAccountController:
+class ServiceAccountController(Controller):
     """Controller of the service account `default`. Keys are namespaces."""
 
     name = "serviceaccount"
@@ -101,6 +97,3 @@ class ServiceAccountController:
         return sequential_writes(
             [Create(SERVICE_ACCOUNTS, key[1], {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})]
         )
-
-    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
-        """Do nothing: the next reconcile repeats the action."""

@@ -181,6 +181,13 @@ class Refusal:
     answer: WriteAnswer
 
 
+def uid_patch(resource: str, obj: Obj, change: Obj, subresource: str = "", done: EventTemplate | None = None) -> Patch:
+    """Return a patch of this very object. The API refuses the patch if the object was replaced meanwhile."""
+    metadata = obj["metadata"]
+    body = {**change, "metadata": {"uid": metadata["uid"], **change.get("metadata", {})}}
+    return Patch(resource, metadata.get("namespace", ""), metadata["name"], body, subresource, done=done)
+
+
 def merge_patch(before: Any, after: Any) -> Any:
     """Return the JSON merge patch from one JSON value to another (RFC 7386); `{}` if they are equal."""
     if not isinstance(before, dict) or not isinstance(after, dict):

@@ -59,6 +59,6 @@ class Controller(Protocol):
         """Return the writes for this key; none if the desired state is reached."""
         ...
 
-    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
-        """Take note of a refused action for this key. The key will be reconciled again."""
-        ...
+    def handle_refusal(self, key: Key, refusal: Refusal) -> None:  # noqa: ARG002  # the default
+        """Take note of a refused action for this key. By default nothing is noted: the next reconcile repeats it."""
+        return

@@ -5,15 +5,15 @@ Upstream: pkg/controller/controller_ref_manager.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from situate.cluster.controllers.machinery.actions import Patch
+from situate.cluster.controllers.machinery.actions import Patch, uid_patch
 from situate.cluster.controllers.machinery.changes import Change
 from situate.cluster.controllers.machinery.controllers import ControllerContext
 from situate.cluster.controllers.machinery.selectors import Selectors
 from situate.cluster.controllers.machinery.tables import PODS, Key, Obj
-from situate.cluster.controllers.node.pods import PodFacts
+from situate.cluster.controllers.node.pods import PodFacts, controller_of
 from situate.cluster.storage.selection import LabelTest
 
 
@@ -31,18 +31,48 @@ def controller_reference(owner: Obj) -> dict[str, Any]:
 
 def adopt(resource: str, obj: Obj, owner: Obj) -> Patch:
     """Make `owner` the controller of an object. The API refuses if the object was replaced meanwhile."""
-    metadata = obj["metadata"]
-    references = [*(metadata.get("ownerReferences") or ()), controller_reference(owner)]
-    body = {"metadata": {"uid": metadata["uid"], "ownerReferences": references}}
-    return Patch(resource, metadata.get("namespace", ""), metadata["name"], body)
+    references = [*(obj["metadata"].get("ownerReferences") or ()), controller_reference(owner)]
+    return uid_patch(resource, obj, {"metadata": {"ownerReferences": references}})
 
 
 def release(resource: str, obj: Obj, owner_uid: str) -> Patch:
     """Remove the reference to an owner from an object."""
-    metadata = obj["metadata"]
-    kept = [reference for reference in metadata.get("ownerReferences") or () if reference.get("uid") != owner_uid]
-    body = {"metadata": {"uid": metadata["uid"], "ownerReferences": kept or None}}
-    return Patch(resource, metadata.get("namespace", ""), metadata["name"], body)
+    references = obj["metadata"].get("ownerReferences") or ()
+    kept = [reference for reference in references if reference.get("uid") != owner_uid]
+    return uid_patch(resource, obj, {"metadata": {"ownerReferences": kept or None}})
+
+
+class OwnedObjects:
+    """The objects of one resource: by controlling owner, and by namespace those without one."""
+
+    def __init__(self) -> None:
+        self._owned: dict[str, dict[str, Obj]] = {}
+        self._without_owner: dict[str, dict[str, Obj]] = {}
+        self._owner: dict[Key, str] = {}
+
+    def apply(self, change: Change) -> Obj | None:
+        """Take in a change. Return the object's reference to its controlling owner, or None."""
+        namespace, name = change.key
+        before = self._owner.pop(change.key, None)
+        if before:
+            self._owned[before].pop(name, None)
+        self._without_owner.get(namespace, {}).pop(name, None)
+        owner = controller_of(change.object)
+        if change.new is not None:
+            if owner is None:
+                self._without_owner.setdefault(namespace, {})[name] = change.object
+            else:
+                self._owner[change.key] = owner["uid"]
+                self._owned.setdefault(owner["uid"], {})[name] = change.object
+        return owner
+
+    def owned_by(self, uid: str) -> Mapping[str, Obj]:
+        """Return the objects of an owner by name."""
+        return self._owned.get(uid, {})
+
+    def without_owner(self, namespace: str) -> Mapping[str, Obj]:
+        """Return the objects in a namespace that have no controlling owner, by name."""
+        return self._without_owner.get(namespace, {})
 
 
 class PodOwnership:

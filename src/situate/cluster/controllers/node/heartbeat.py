@@ -13,9 +13,10 @@ from situate.cluster.controllers.machinery.actions import (
     ReconcileResult,
     Refusal,
     sequential_writes,
+    uid_patch,
 )
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import ControllerContext
+from situate.cluster.controllers.machinery.controllers import Controller, ControllerContext
 from situate.cluster.controllers.machinery.tables import LEASES, NODES, Key, Obj
 from situate.cluster.controllers.node.kubelets import KubeletStates
 from situate.cluster.controllers.node.nodes import ready_status
@@ -26,7 +27,7 @@ LEASE_NAMESPACE = "kube-node-lease"
 _STATUS_PERIOD = 300.0
 
 
-class HeartbeatController:
+class HeartbeatController(Controller):
     """Controller of heartbeats. Keys are nodes."""
 
     name = "heartbeat"
@@ -83,8 +84,7 @@ class HeartbeatController:
         if fine and fresh:
             return None
         self._reported[name] = now
-        body = {"metadata": {"uid": node["metadata"]["uid"]}, "status": ready_status(node, self._address(name), now)}
-        return Patch(NODES, "", name, body, "status")
+        return uid_patch(NODES, node, {"status": ready_status(node, self._address(name), now)}, "status")
 
     def _renew_lease(self, node: Obj, now: float) -> Action:
         name = node["metadata"]["name"]

@@ -19,14 +19,13 @@ from dataclasses import dataclass
 from situate.cluster.controllers.machinery.actions import (
     NO_WRITES,
     Delete,
-    Patch,
     ReconcileResult,
-    Refusal,
     merge_patch,
     sequential_writes,
+    uid_patch,
 )
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import ControllerContext
+from situate.cluster.controllers.machinery.controllers import Controller, ControllerContext
 from situate.cluster.controllers.machinery.tables import NODES, PODS, Key, Obj
 from situate.cluster.controllers.node import allocations
 from situate.cluster.controllers.node.kubelets import KubeletStates
@@ -51,7 +50,7 @@ class _PodTimes:
     chance: float = 0.0
 
 
-class KubeletController:
+class KubeletController(Controller):
     name = "kubelet"
     user = "system:node"
     manager = "kubelet"
@@ -106,9 +105,6 @@ class KubeletController:
                 return ReconcileResult(requeue_at=due)
         return self._report_status(pod, facts, seen, now)
 
-    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
-        """Do nothing: the next reconcile repeats the action."""
-
     def _remove_ended_pod(self, pod: Obj, facts: PodFacts, seen: _PodTimes, now: float) -> ReconcileResult:
         """Remove the pod when its containers have ended, at the latest after its grace period."""
         grace = pod["metadata"].get("deletionGracePeriodSeconds", 0)
@@ -146,8 +142,7 @@ class KubeletController:
         patch = merge_patch(dict(status), {**status, **wanted})
         if not patch:
             return ReconcileResult(requeue_at=again)
-        body = {"metadata": {"uid": facts.uid}, "status": patch}
-        return sequential_writes([Patch(PODS, facts.namespace, facts.name, body, "status")], again)
+        return sequential_writes([uid_patch(PODS, pod, {"status": patch}, "status")], again)
 
     def _decide_resize(self, pod: Obj, facts: PodFacts) -> allocations.PendingResize | None:
         """Decide on the resize. A deferred pod waits for capacity, behind the pods that wait already."""

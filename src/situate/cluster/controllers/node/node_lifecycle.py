@@ -14,19 +14,18 @@ from typing import Any
 from situate.cluster.controllers.machinery.actions import (
     Action,
     EventTemplate,
-    Patch,
     ReconcileResult,
     RecordEvent,
-    Refusal,
     sequential_writes,
+    uid_patch,
 )
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import ControllerContext
+from situate.cluster.controllers.machinery.controllers import Controller, ControllerContext
 from situate.cluster.controllers.machinery.tables import LEASES, NODES, PODS, Key, Obj
 from situate.cluster.controllers.node.heartbeat import LEASE_NAMESPACE
 from situate.cluster.controllers.node.kubelets import KubeletStates
 from situate.cluster.controllers.node.nodes import NOT_READY, REGION, UNREACHABLE, UNSCHEDULABLE, ZONE
-from situate.cluster.controllers.node.pods import condition, with_condition
+from situate.cluster.controllers.node.pods import condition, conditions_with
 from situate.cluster.errors.times import timestamp
 
 _MONITOR: Key = ("", "")
@@ -70,7 +69,7 @@ class _Zone:
     names: set[str] = field(default_factory=set)
 
 
-class NodeLifecycleController:
+class NodeLifecycleController(Controller):
     name = "node-lifecycle"
     user = "system:serviceaccount:kube-system:node-controller"
     manager = "node-controller"
@@ -101,9 +100,6 @@ class NodeLifecycleController:
 
     def reconcile(self, key: Key, now: float) -> ReconcileResult:
         return self._monitor(now) if key == _MONITOR else self._update_taints(key[1], now)
-
-    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
-        """Do nothing: the next reconcile repeats the action."""
 
     def _monitor(self, now: float) -> ReconcileResult:
         """Check the health of all nodes (upstream: monitorNodeHealth)."""
@@ -140,9 +136,8 @@ class NodeLifecycleController:
         node = self._cluster.get(NODES, "", name)
         if node is None:
             return
-        body = {"metadata": {"uid": node["metadata"]["uid"]}, "status": {"conditions": _unknown_conditions(node, now)}}
         note = EventTemplate(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
-        yield Patch(NODES, "", name, body, "status", done=note)
+        yield uid_patch(NODES, node, {"status": {"conditions": _unknown_conditions(node, now)}}, "status", note)
         for facts in list(self._cluster.pods.pods_on_node(name)):
             if not facts.ready:
                 continue
@@ -150,10 +145,8 @@ class NodeLifecycleController:
             if pod is None:
                 continue
             new = {"type": "Ready", "status": "False", "lastTransitionTime": timestamp(now)}
-            conditions = with_condition([dict(entry) for entry in pod["status"].get("conditions") or ()], new)
-            change = {"metadata": {"uid": facts.uid}, "status": {"conditions": conditions}}
             told = EventTemplate(pod, "NodeNotReady", "Node is not ready", "Warning")
-            yield Patch(PODS, facts.namespace, facts.name, change, "status", done=told)
+            yield uid_patch(PODS, pod, {"status": {"conditions": conditions_with(pod, new)}}, "status", told)
 
     def _update_taints(self, name: str, now: float) -> ReconcileResult:
         """Update the taints of a node to match its conditions."""
@@ -178,8 +171,7 @@ class NodeLifecycleController:
             text = f"Node {name} event: Registered Node {name} in Controller"
             actions.append(RecordEvent(EventTemplate(node, "RegisteredNode", text)))
         if after != taints:
-            body = {"metadata": {"uid": node["metadata"]["uid"]}, "spec": {"taints": after or None}}
-            actions.append(Patch(NODES, "", name, body))
+            actions.append(uid_patch(NODES, node, {"spec": {"taints": after or None}}))
         return sequential_writes(actions, again)
 
     def _with_no_execute_taint(
@@ -230,14 +222,11 @@ class NodeLifecycleController:
         found = condition(node, "Ready")
         labels = node["metadata"].get("labels") or {}
         at = (labels.get(REGION, ""), labels.get(ZONE, ""))
-        health = self._nodes.get(name)
-        if health is None:
-            health = self._nodes[name] = _NodeHealth(now, at)
-            self._zones.setdefault(at, _Zone(rate=self._settings.eviction_rate)).names.add(name)
-        elif health.zone != at:
+        health = self._nodes.setdefault(name, _NodeHealth(now, at))
+        if health.zone != at:
             self._leave_zone(name, health.zone)
             health.zone = at
-            self._zones.setdefault(at, _Zone(rate=self._settings.eviction_rate)).names.add(name)
+        self._zones.setdefault(at, _Zone(rate=self._settings.eviction_rate)).names.add(name)
         status = found.get("status", "") if found else ""
         if status in ("True", "False") and status != health.ready:
             health.probed = now

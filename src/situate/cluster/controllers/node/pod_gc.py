@@ -12,20 +12,18 @@ from situate.cluster.controllers.machinery.actions import (
     NO_WRITES,
     Action,
     Delete,
-    Patch,
     ReconcileResult,
-    Refusal,
     sequential_writes,
+    uid_patch,
 )
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import ControllerContext
+from situate.cluster.controllers.machinery.controllers import Controller, ControllerContext
 from situate.cluster.controllers.machinery.tables import NODES, PODS, Key
 from situate.cluster.controllers.node.nodes import OUT_OF_SERVICE
-from situate.cluster.controllers.node.pods import PodFacts, condition, with_condition
-from situate.cluster.errors.times import timestamp
+from situate.cluster.controllers.node.pods import PodFacts, condition, conditions_with, disruption_target
 
 
-class PodGCController:
+class PodGCController(Controller):
     name = "pod-gc"
     user = "system:serviceaccount:kube-system:pod-garbage-collector"
     manager = "pod-garbage-collector"
@@ -67,9 +65,6 @@ class PodGCController:
             return sequential_writes(self._fail_and_delete(pod, "PodGC: node is out of service", now))
         return NO_WRITES
 
-    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
-        """Do nothing: the next reconcile repeats the action."""
-
     def _record_missing_node(self, node: str, now: float) -> None:
         if self._cluster.store.get(NODES, "", node) is None:
             self._missing.setdefault(node, now)
@@ -86,16 +81,8 @@ class PodGCController:
         """Mark the pod as failed, so that its owner sees the reason, and remove it without grace period."""
         obj = self._cluster.get(PODS, pod.namespace, pod.name)
         if obj is not None and not pod.finished:
-            new = {
-                "type": "DisruptionTarget",
-                "status": "True",
-                "reason": "DeletionByPodGC",
-                "message": message,
-                "lastTransitionTime": timestamp(now),
-            }
-            conditions = [dict(entry) for entry in (obj.get("status") or {}).get("conditions") or ()]
-            status = {"phase": "Failed", "conditions": with_condition(conditions, new)}
-            yield Patch(PODS, pod.namespace, pod.name, {"metadata": {"uid": pod.uid}, "status": status}, "status")
+            conditions = conditions_with(obj, disruption_target("DeletionByPodGC", message, now))
+            yield uid_patch(PODS, obj, {"status": {"phase": "Failed", "conditions": conditions}}, "status")
         yield _force_delete(pod)
 
 

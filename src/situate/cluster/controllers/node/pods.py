@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from sys import intern
 from typing import Any
 
@@ -10,6 +10,7 @@ import msgspec
 
 from situate.cluster.controllers.machinery.tables import Key, Obj
 from situate.cluster.errors.times import parse_seconds as parse_time
+from situate.cluster.errors.times import timestamp
 from situate.cluster.storage.stored_object import StoredObject
 
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
@@ -141,6 +142,30 @@ def with_condition(conditions: list[dict[str, Any]], new: dict[str, Any]) -> lis
             new = {**new, "lastTransitionTime": entry["lastTransitionTime"]}
         kept.append(new)
     return kept if found else [*kept, new]
+
+
+def conditions_with(obj: Obj, new: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the conditions in the status of an object, with one condition set."""
+    return with_condition(list((obj.get("status") or {}).get("conditions") or ()), new)
+
+
+def disruption_target(reason: str, message: str, now: float) -> dict[str, Any]:
+    """Return the condition that gives controllers the reason of a pod's deletion."""
+    return {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": timestamp(now),
+    }
+
+
+def next_availability(pods: Iterable[PodFacts], min_ready_seconds: int, now: float) -> float | None:
+    """Return when the next ready pod becomes available; None if none is waited for."""
+    if not min_ready_seconds:
+        return None
+    due = (pod.ready_since + min_ready_seconds for pod in pods if pod.ready)
+    return min((when for when in due if when > now), default=None)
 
 
 def _deletion_cost(annotations: Mapping[str, str] | None) -> int:

@@ -14,18 +14,17 @@ from situate.cluster.controllers.machinery.actions import (
     EventTemplate,
     Patch,
     ReconcileResult,
-    Refusal,
     sequential_writes,
+    uid_patch,
 )
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import ControllerContext
+from situate.cluster.controllers.machinery.controllers import Controller, ControllerContext
 from situate.cluster.controllers.machinery.tables import NODES, PODS, Key, Obj
-from situate.cluster.controllers.node.pods import with_condition
+from situate.cluster.controllers.node.pods import conditions_with, disruption_target
 from situate.cluster.controllers.node.taints import tolerates
-from situate.cluster.errors.times import timestamp
 
 
-class TaintEvictionController:
+class TaintEvictionController(Controller):
     name = "taint-eviction"
     user = "system:serviceaccount:kube-system:node-controller"
     manager = "taint-eviction-controller"
@@ -66,9 +65,6 @@ class TaintEvictionController:
             return ReconcileResult(requeue_at=due)
         return sequential_writes(_evict(pod, now))
 
-    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
-        """Do nothing: the next reconcile repeats the action."""
-
     def _deletion_time(self, key: Key, pod: Obj, taints: tuple[Obj, ...], now: float) -> float | None:
         """Return when the pod must be deleted; None if it may stay.
 
@@ -95,17 +91,9 @@ def _toleration_seconds(tolerations: Iterable[Mapping[str, Any]], taints: Iterab
 
 def _evict(pod: Obj, now: float) -> Iterator[Patch | Delete]:
     metadata = pod["metadata"]
-    condition = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": "DeletionByTaintManager",
-        "message": "Taint manager: deleting due to NoExecute taint",
-        "lastTransitionTime": timestamp(now),
-        "observedGeneration": metadata.get("generation", 0),
-    }
-    conditions = with_condition([dict(entry) for entry in (pod.get("status") or {}).get("conditions") or ()], condition)
-    body = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": conditions}}
-    yield Patch(PODS, metadata["namespace"], metadata["name"], body, "status")
+    new = disruption_target("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", now)
+    new["observedGeneration"] = metadata.get("generation", 0)
+    yield uid_patch(PODS, pod, {"status": {"conditions": conditions_with(pod, new)}}, "status")
     told = EventTemplate(
         pod, "TaintManagerEviction", f"Marking for deletion Pod {metadata['namespace']}/{metadata['name']}"
     )

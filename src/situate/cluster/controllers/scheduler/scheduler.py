@@ -14,7 +14,7 @@ import msgspec
 
 from situate.cluster.controllers.machinery.actions import Action, Bind, ReconcileResult, Refusal
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import ControllerContext
+from situate.cluster.controllers.machinery.controllers import Controller, ControllerContext
 from situate.cluster.controllers.machinery.tables import NODES, PODS, REPLICA_SETS, STATEFUL_SETS, Key
 from situate.cluster.controllers.node.pods import PodFacts
 from situate.cluster.controllers.scheduler.writes import (
@@ -82,7 +82,7 @@ def default_profile() -> Profile:
     return made
 
 
-class SchedulerController:
+class SchedulerController(Controller):
     """Controller for unscheduled pods. One key represents all of them."""
 
     name = "scheduler"

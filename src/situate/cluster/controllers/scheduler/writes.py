@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from situate.cluster.controllers.machinery.actions import Action, Bind, Delete, EventTemplate, Patch
+from situate.cluster.controllers.machinery.actions import Action, Bind, Delete, EventTemplate, uid_patch
 from situate.cluster.controllers.machinery.controllers import ControllerContext
 from situate.cluster.controllers.machinery.tables import PODS, Obj
-from situate.cluster.controllers.node.pods import condition, with_condition
+from situate.cluster.controllers.node.pods import condition, conditions_with, disruption_target
 from situate.cluster.errors.times import timestamp
 from situate.framework.engine.decisions import Refused
 from situate.framework.plugin_api.actions import Evict, Nominate
@@ -29,7 +29,6 @@ def unschedulable_patches(pod: Obj, reason: str, sentence: str, promised: str | 
 
     `promised` is the nominated node: empty removes it, None keeps it.
     """
-    conditions = (pod.get("status") or {}).get("conditions") or ()
     before = condition(pod, "PodScheduled")
     said = before is not None and (before.get("reason"), before.get("message")) == (reason, sentence)
     status: dict[str, Any] = {}
@@ -41,12 +40,12 @@ def unschedulable_patches(pod: Obj, reason: str, sentence: str, promised: str | 
             "message": sentence,
             "lastTransitionTime": timestamp(now),
         }
-        status["conditions"] = with_condition([dict(entry) for entry in conditions], new)
+        status["conditions"] = conditions_with(pod, new)
     if promised is not None and promised != (pod.get("status") or {}).get("nominatedNodeName", ""):
         status["nominatedNodeName"] = promised or None
     if status:
         told = None if said else EventTemplate(pod, "FailedScheduling", sentence, "Warning")
-        yield _status_patch(pod, status, told)
+        yield uid_patch(PODS, pod, {"status": status}, "status", told)
 
 
 def preemption_patches(cluster: ControllerContext, refused: Refused, now: float) -> Iterator[Action]:
@@ -56,20 +55,13 @@ def preemption_patches(cluster: ControllerContext, refused: Refused, now: float)
             case Evict(key, uid, reason, message):
                 pod = _current_pod(cluster, key, uid)
                 if pod is not None:
-                    new = {
-                        "type": "DisruptionTarget",
-                        "status": "True",
-                        "reason": reason,
-                        "message": message,
-                        "lastTransitionTime": timestamp(now),
-                        "observedGeneration": pod["metadata"].get("generation", 0),
-                    }
-                    conditions = (pod.get("status") or {}).get("conditions") or ()
-                    yield _status_patch(pod, {"conditions": with_condition([dict(entry) for entry in conditions], new)})
+                    new = disruption_target(reason, message, now)
+                    new["observedGeneration"] = pod["metadata"].get("generation", 0)
+                    yield uid_patch(PODS, pod, {"status": {"conditions": conditions_with(pod, new)}}, "status")
             case Nominate(key, uid):
                 pod = _current_pod(cluster, key, uid)
                 if pod is not None:
-                    yield _status_patch(pod, {"nominatedNodeName": action.node or None})
+                    yield uid_patch(PODS, pod, {"status": {"nominatedNodeName": action.node or None}}, "status")
             case _:
                 raise AssertionError(f"no plugin of the default profile asks for {action}")
 
@@ -91,12 +83,6 @@ def _current_pod(cluster: ControllerContext, key: PodKey, uid: str) -> Obj | Non
     """Return the pod, or None if it was deleted or replaced under the same name."""
     pod = cluster.get(PODS, *key)
     return pod if pod is not None and pod["metadata"].get("uid") == uid else None
-
-
-def _status_patch(pod: Obj, status: dict[str, Any], told: EventTemplate | None = None) -> Patch:
-    metadata = pod["metadata"]
-    body = {"metadata": {"uid": metadata["uid"]}, "status": status}
-    return Patch(PODS, metadata["namespace"], metadata["name"], body, "status", done=told)
 
 
 def _reference(key: PodKey, uid: str, version: str = "") -> Obj:

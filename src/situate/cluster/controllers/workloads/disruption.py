@@ -14,14 +14,13 @@ from situate.cluster.controllers.machinery.actions import (
     NO_WRITES,
     Action,
     EventTemplate,
-    Patch,
     ReconcileResult,
     RecordEvent,
-    Refusal,
     sequential_writes,
+    uid_patch,
 )
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import ControllerContext
+from situate.cluster.controllers.machinery.controllers import Controller, ControllerContext
 from situate.cluster.controllers.machinery.selectors import Selectors
 from situate.cluster.controllers.machinery.tables import (
     DEPLOYMENTS,
@@ -32,7 +31,7 @@ from situate.cluster.controllers.machinery.tables import (
     Key,
     Obj,
 )
-from situate.cluster.controllers.node.pods import PodFacts, condition, controller_of, with_condition
+from situate.cluster.controllers.node.pods import PodFacts, condition, conditions_with, controller_of
 from situate.cluster.controllers.workloads.deployment.rollout import scaled_value
 from situate.cluster.errors.times import parse_seconds as parse_time
 from situate.cluster.errors.times import timestamp
@@ -61,7 +60,7 @@ class _SelectedPods:
             self.pods[name] = pod
 
 
-class DisruptionController:
+class DisruptionController(Controller):
     name = "disruption"
     user = "system:serviceaccount:kube-system:disruption-controller"
     manager = "disruption-controller"
@@ -114,14 +113,9 @@ class DisruptionController:
         if not same or (before.get("disruptedPods") or {}) != disrupted or not _condition_is_current(budget, allowed):
             gone = dict.fromkeys((before.get("disruptedPods") or {}).keys() - disrupted.keys())
             after["disruptedPods"] = {**disrupted, **gone}
-            conditions = [dict(entry) for entry in before.get("conditions") or ()]
-            after["conditions"] = with_condition(conditions, _condition(budget, allowed, now))
-            body = {"metadata": {"uid": budget["metadata"]["uid"]}, "status": after}
-            actions.append(Patch(DISRUPTION_BUDGETS, key[0], key[1], body, "status"))
+            after["conditions"] = conditions_with(budget, _condition(budget, allowed, now))
+            actions.append(uid_patch(DISRUPTION_BUDGETS, budget, {"status": after}, "status"))
         return sequential_writes(actions, again)
-
-    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
-        """Do nothing: the next reconcile repeats the action."""
 
     def _observe_pod(self, change: Change) -> Iterator[Key]:
         key = change.key

@@ -16,14 +16,15 @@ from situate.cluster.controllers.machinery.actions import (
     Refusal,
     sequential_writes,
     slow_start_batches,
+    uid_patch,
 )
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import ControllerContext
+from situate.cluster.controllers.machinery.controllers import Controller, ControllerContext
 from situate.cluster.controllers.machinery.owners import PodOwnership
 from situate.cluster.controllers.machinery.pod_index import PodGroup
 from situate.cluster.controllers.machinery.selectors import selector_test
 from situate.cluster.controllers.machinery.tables import PODS, REPLICA_SETS, Key, Obj
-from situate.cluster.controllers.node.pods import PodFacts, condition, controller_of
+from situate.cluster.controllers.node.pods import PodFacts, condition, controller_of, next_availability
 from situate.cluster.controllers.workloads.templates import pod_from_template
 from situate.cluster.controllers.workloads.victims import pods_to_delete
 from situate.cluster.errors.times import timestamp
@@ -32,7 +33,7 @@ BURST = 500
 """Largest number of pods created or deleted in one reconcile."""
 
 
-class ReplicaSetController:
+class ReplicaSetController(Controller):
     name = "replicaset"
     user = "system:serviceaccount:kube-system:replicaset-controller"
     manager = "replicaset-controller"
@@ -64,7 +65,9 @@ class ReplicaSetController:
         if "deletionTimestamp" not in replica_set["metadata"]:
             work = self._scale_batches(replica_set, group, now)
         status = _status(replica_set, group, refusal, now)
-        return ReconcileResult(work, _next_availability(replica_set, group, now), (status,) if status else ())
+        active = (pod for pod in group.pods.values() if pod.active)
+        again = next_availability(active, replica_set["spec"].get("minReadySeconds", 0), now)
+        return ReconcileResult(work, again, (status,) if status else ())
 
     def handle_refusal(self, key: Key, refusal: Refusal) -> None:
         if isinstance(refusal.action, Create | Delete):
@@ -139,9 +142,7 @@ def _status(replica_set: Obj, group: PodGroup, refusal: str | None, now: float) 
         return None
     after["observedGeneration"] = generation
     after["conditions"] = conditions or None
-    metadata = replica_set["metadata"]
-    body = {"metadata": {"uid": metadata["uid"]}, "status": after}
-    return Patch(REPLICA_SETS, metadata["namespace"], metadata["name"], body, "status")
+    return uid_patch(REPLICA_SETS, replica_set, {"status": after}, "status")
 
 
 def _conditions(replica_set: Obj, group: PodGroup, refusal: str | None, now: float) -> list[Obj]:
@@ -160,12 +161,3 @@ def _available_count(group: PodGroup, min_ready_seconds: int, now: float) -> int
     if not min_ready_seconds:
         return group.active_ready
     return sum(pod.active and pod.is_available(min_ready_seconds, now) for pod in group.pods.values())
-
-
-def _next_availability(replica_set: Obj, group: PodGroup, now: float) -> float | None:
-    """Return when the next ready pod becomes available."""
-    wait = replica_set["spec"].get("minReadySeconds", 0)
-    if not wait:
-        return None
-    due = (pod.ready_since + wait for pod in group.pods.values() if pod.active and pod.ready)
-    return min((when for when in due if when > now), default=None)

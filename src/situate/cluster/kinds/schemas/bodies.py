@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from situate.cluster.errors.field_errors import Refused, bad_request
-from situate.cluster.errors.go_text import quote
+from situate.cluster.errors.go_text import json_type, quote
 from situate.objects.settings.yaml_text import UNFIT, count_unfolded
 
 MAX_DEPTH = 200
@@ -38,6 +38,16 @@ def decode(raw: bytes, content_type: str = "application/json") -> Any | Refused:
     except UNFIT:
         return bad_request("error decoding YAML: cannot decode a value as its tag says")
     return _nesting_refusal() if _is_deep(raw) and _depth(value) > MAX_DEPTH else value
+
+
+def decode_posted(raw: bytes, kind: str) -> dict[str, Any] | Refused:
+    """Return the object in a JSON body, or the 400 if it is of another kind. The body may omit its kind."""
+    value = decode(raw)
+    if isinstance(value, Refused):
+        return value
+    if not isinstance(value, dict) or value.get("kind", kind) != kind:
+        return bad_request(f"the body is not a {kind}")
+    return value
 
 
 def _load_yaml(raw: bytes) -> Any:
@@ -174,22 +184,14 @@ def check_type_fields(value: Any, expected_kind: str, raw: bytes) -> Refused | N
             if value.get(key) is not None and not isinstance(value[key], str):
                 return bad_request(
                     f"the object provided is unrecognized (must be of type {expected_kind}): couldn't get "
-                    f"version/kind; json parse error: json: cannot unmarshal {_go_type_name(value[key])} into Go "
+                    f"version/kind; json parse error: json: cannot unmarshal {json_type(value[key])} into Go "
                     "struct "
                     f"field .{key} of type string ({shown})"
                 )
         return None
     return bad_request(
         f"the object provided is unrecognized (must be of type {expected_kind}): couldn't get version/kind; "
-        f"json parse error: json: cannot unmarshal {_go_type_name(value)} into Go value of type struct "
+        f"json parse error: json: cannot unmarshal {json_type(value)} into Go value of type struct "
         r'{ APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
         f" ({raw[:64].hex()})"
     )
-
-
-def _go_type_name(value: Any) -> str:
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, bool):
-        return "bool"
-    return "number" if isinstance(value, (int, float)) else "array" if isinstance(value, list) else "object"

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from situate.cluster.errors.field_errors import Refused, bad_request
-from situate.cluster.errors.go_text import quote
+from situate.cluster.errors.go_text import json_type, quote
 from situate.cluster.kinds.schemas import leaves
 from situate.cluster.kinds.schemas.catalog import JSON_SCHEMA, component_schema
 from situate.cluster.kinds.schemas.nodes import Schema
@@ -57,6 +57,13 @@ def decode_object(
         decoded = struct_decoder(schema)(obj, (), problems)
     except (WrongTypeError, leaves.LeafError) as error:
         return cannot_handle(obj, str(error))
+    return with_problems(obj, decoded, problems, strictness)
+
+
+def with_problems(
+    obj: dict[str, Any], decoded: dict[str, Any], problems: list[str], strictness: Strictness
+) -> DecodedObject | Refused:
+    """Return the decoded object. Unknown and repeated fields are warnings, or the 400 if the request is strict."""
     if not problems or strictness is Strictness.IGNORE:
         return DecodedObject(decoded)
     if strictness is Strictness.STRICT:
@@ -89,21 +96,11 @@ def _go_path(path: Path) -> str:
 
 
 def _mismatch(value: Any, go_type: str, owner: str, path: Path) -> WrongTypeError:
-    found = _json_type(value)
+    found = json_type(value)
     if go_type.startswith(("int", "uint")) and found == "number":
         found = f"number {value}"
     where = f"struct field {owner}.{_go_path(path)}" if path else "value"
     return WrongTypeError(f"json: cannot unmarshal {found} into Go {where} of type {go_type}")
-
-
-def _json_type(value: Any) -> str:
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, (int, float)):
-        return "number"
-    return "array" if isinstance(value, list) else "object"
 
 
 @cache
@@ -136,7 +133,7 @@ class _Struct:
 
     def check(self, value: Any, path: Path, problems: list[str]) -> Any:
         if type(value) is not dict:
-            raise WrongTypeError(f"json: cannot unmarshal {_json_type(value)} into Go value of type v1.{self._name}")
+            raise WrongTypeError(f"json: cannot unmarshal {json_type(value)} into Go value of type v1.{self._name}")
         if not self._compiled:
             self._compile()
         fields = self._fields

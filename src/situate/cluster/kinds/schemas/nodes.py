@@ -72,11 +72,6 @@ class Schema:
         return replace(self, **changes)
 
     @property
-    def is_struct(self) -> bool:
-        """Return whether the keys of the object are fixed."""
-        return bool(self.properties) and self.additional is None
-
-    @property
     def untyped(self) -> bool:
         """Return whether the type is unknown, so that the shape must be deduced from the value."""
         return not (self.type or self.properties or self.items or self.additional or self.int_or_string)

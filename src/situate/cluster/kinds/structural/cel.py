@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from situate.cluster.cel.syntax import RESERVED_WORDS
 from situate.cluster.cel.types import (
     BOOL,
     BYTES,
@@ -28,12 +29,6 @@ from situate.cluster.cel.types import (
 )
 
 _Map = Mapping[str, Any]
-_RESERVED: Final = frozenset(
-    {
-        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
-        *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
-    }
-)
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _SPECIAL: Final = re.compile(r"__|[./-]")
 _ACCESSIBLE: Final = re.compile(r"[A-Za-z_./-][\w./-]*", re.ASCII)
@@ -51,7 +46,7 @@ _DURATION_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 
 def cel_identifier(name: str) -> str:
     """Return the CEL identifier for a property; empty if none exists."""
-    if name in _RESERVED:
+    if name in RESERVED_WORDS:
         return f"__{name}__"
     return _SPECIAL.sub(lambda match: _ESCAPES[match[0]], name) if _ACCESSIBLE.fullmatch(name) else ""
 

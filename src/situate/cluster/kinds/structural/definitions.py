@@ -15,6 +15,7 @@ import msgspec
 from situate.cluster.errors.field_errors import FieldError, duplicate, invalid, not_supported, required, too_many
 from situate.cluster.kinds.structural.schema_validation import refers_to_scalar, validate_schema
 from situate.cluster.kinds.validation.metadata import (
+    validate_choice,
     validate_immutable,
     validate_metadata,
     validate_metadata_update,
@@ -52,22 +53,6 @@ def default_crd(definition: dict[str, Any]) -> None:
         status["storedVersions"] = [each["name"] for each in spec.get("versions") or () if each.get("storage")]
 
 
-def established_status(definition: _Map, time: str) -> dict[str, Any]:
-    """Return the status of a definition whose names are accepted and whose resource is served."""
-
-    def condition(kind: str, reason: str, message: str) -> dict[str, str]:
-        return {"type": kind, "status": "True", "lastTransitionTime": time, "reason": reason, "message": message}
-
-    return {
-        **definition.get("status", {}),
-        "conditions": [
-            condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-            condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-        ],
-        "acceptedNames": dict(definition["spec"]["names"]),
-    }
-
-
 def validate_crd(definition: _Map) -> list[FieldError]:
     """Validate a new definition, after defaults."""
     errors = validate_metadata(definition["metadata"], namespaced=False, custom=True)
@@ -82,17 +67,16 @@ def validate_crd_update(new: _Map, old: _Map) -> list[FieldError]:
     errors = validate_metadata_update(new["metadata"], old["metadata"], custom=True)
     errors += _validate_spec(new.get("spec", {}))
     spec, before = new.get("spec", {}), old.get("spec", {})
+    names, previous = spec.get("names", {}), before.get("names", {})
     established = any(
         each.get("type") == "Established" and each.get("status") == "True"
         for each in old.get("status", {}).get("conditions") or ()
     )
     if established:
         errors += validate_immutable(spec.get("scope"), before.get("scope"), "spec.scope")
-        kind, previous = spec.get("names", {}).get("kind"), before.get("names", {}).get("kind")
-        errors += validate_immutable(kind, previous, "spec.names.kind")
+        errors += validate_immutable(names.get("kind"), previous.get("kind"), "spec.names.kind")
     errors += validate_immutable(spec.get("group"), before.get("group"), "spec.group")
-    plural, previous = spec.get("names", {}).get("plural"), before.get("names", {}).get("plural")
-    errors += validate_immutable(plural, previous, "spec.names.plural")
+    errors += validate_immutable(names.get("plural"), previous.get("plural"), "spec.names.plural")
     return errors + _stored_versions(new)
 
 
@@ -134,10 +118,7 @@ def _spec_errors(spec: _Map) -> list[FieldError]:
         errors.append(invalid("spec.group", group, ",".join(problems)))
     elif "." not in group:
         errors.append(invalid("spec.group", group, "should be a domain with at least one dot"))
-    scope = spec.get("scope", "")
-    if scope not in ("Cluster", "Namespaced"):
-        choices = ("Cluster", "Namespaced")
-        errors.append(not_supported("spec.scope", scope, choices) if scope else required("spec.scope"))
+    errors += validate_choice(spec.get("scope", ""), ("Cluster", "Namespaced"), "spec.scope")
     if spec.get("preserveUnknownFields"):
         detail = (
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
@@ -234,27 +215,28 @@ def _validate_parts(versions: Sequence[_Map]) -> list[FieldError]:
     return errors
 
 
+_SCALE_PATHS: Final = (
+    ("specReplicasPath", (".spec.",), "under .spec"),
+    ("statusReplicasPath", (".status.",), "under .status"),
+    ("labelSelectorPath", (".spec.", ".status."), "under either .spec or .status"),
+)
+"""Fields of the scale subresource, and the parts of an object to which their paths may lead."""
+
+
 def _subresources(subresources: _Map, path: str) -> list[FieldError]:
     scale = subresources.get("scale")
     if scale is None:
         return []
     errors: list[FieldError] = []
-    for key, part in (("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")):
+    for key, parts, place in _SCALE_PATHS:
         here, text = f"{path}.scale.{key}", scale.get(key, "")
-        if not text:
-            errors.append(required(here))
-        else:
+        if text:
             problems = _simple_path(text, here)
-            if not problems and not text.startswith(f"{part}."):
-                problems.append(invalid(here, text, f"should be a json path under {part}"))
+            if not problems and not text.startswith(parts):
+                problems.append(invalid(here, text, f"should be a json path {place}"))
             errors += problems
-    text = scale.get("labelSelectorPath", "")
-    if text:
-        here = f"{path}.scale.labelSelectorPath"
-        problems = _simple_path(text, here)
-        if not problems and not text.startswith((".spec.", ".status.")):
-            problems.append(invalid(here, text, "should be a json path under either .spec or .status"))
-        errors += problems
+        elif key != "labelSelectorPath":
+            errors.append(required(here))
     return errors
 
 

@@ -87,5 +87,3 @@ FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "k8s-short-name": _pattern_test(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"),
     "k8s-long-name": _pattern_test(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"),
 }
-NUMERIC: Final = frozenset({"int32", "int64", "float", "double", "password"})
-"""Known formats that do not restrict a text."""

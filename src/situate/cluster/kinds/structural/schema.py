@@ -23,6 +23,7 @@ from situate.cluster.kinds.schemas.decoding import (
     WrongTypeError,
     cannot_handle,
     struct_decoder,
+    with_problems,
 )
 from situate.cluster.kinds.schemas.nodes import Schema
 from situate.cluster.kinds.structural.definitions import (
@@ -61,12 +62,7 @@ class CompiledVersion:
     raw: Mapping[str, Any]
     """The version's openAPIV3Schema."""
     namespaced: bool
-    has_status: bool
     scale: ScalePaths | None
-    columns: tuple[Mapping[str, Any], ...]
-    """additionalPrinterColumns as written in the definition."""
-    selectable_fields: tuple[str, ...]
-    """JSON paths that field selectors can use, such as `.spec.color`."""
     content: Mapping[str, Any]
     """`raw` without the fields that every object has: apiVersion, kind and metadata."""
     extended: bool
@@ -86,11 +82,7 @@ class CompiledVersion:
             return cannot_handle(obj, str(error))
         problems = [f"duplicate field {quote(path)}" for path in duplicates]
         problems += [f"unknown field {quote(path)}" for path in sorted(unknown)]
-        if not problems or strictness is Strictness.IGNORE:
-            return DecodedObject(pruned)
-        if strictness is Strictness.STRICT:
-            return cannot_handle(obj, "strict decoding error: " + ", ".join(problems))
-        return DecodedObject(pruned, tuple(problems))
+        return with_problems(obj, pruned, problems, strictness)
 
     def default(self, obj: _Object) -> None:
         """Set defaults in place. A null in a field that is not nullable counts as absent."""
@@ -158,16 +150,12 @@ def compile_version(definition: Mapping[str, Any], version: str) -> CompiledVers
     if found is None:
         raise KeyError(f"{definition['metadata']['name']} has no version {version}")
     raw = found.get("schema", {}).get("openAPIV3Schema") or _ANY_OBJECT_SCHEMA
-    subresources = found.get("subresources") or {}
-    scale = subresources.get("scale")
+    scale = (found.get("subresources") or {}).get("scale")
     return CompiledVersion(
         schema=custom_schema(raw),
         raw=raw,
         namespaced=spec.get("scope") == "Namespaced",
-        has_status="status" in subresources,
         scale=None if scale is None else ScalePaths.from_subresource(scale),
-        columns=tuple(found.get("additionalPrinterColumns", ())),
-        selectable_fields=tuple(each["jsonPath"] for each in found.get("selectableFields", ())),
         content=_content_schema(raw),
         extended=is_extended(raw),
         defaults=_defaults_of(raw),

@@ -92,24 +92,26 @@ def _map_extensions(schema: _Map, path: str) -> list[FieldError]:
     kind = schema.get("x-kubernetes-map-type")
     if kind is None:
         return []
-    errors: list[FieldError] = []
-    if schema.get("type") != "object":
-        detail = "must be object if x-kubernetes-map-type is specified"
-        type_ = schema.get("type", "")
-        errors.append(invalid(f"{path}.type", type_, detail) if type_ else required(f"{path}.type", detail))
+    errors = _wrong_type(schema, path, "object", "x-kubernetes-map-type is specified")
     if kind not in ("atomic", "granular"):
         errors.append(not_supported(f"{path}.x-kubernetes-map-type", kind, ("atomic", "granular")))
     return errors
+
+
+def _wrong_type(schema: _Map, path: str, wanted: str, reason: str) -> list[FieldError]:
+    """Check that the schema has the type that another keyword needs."""
+    kind, detail = schema.get("type", ""), f"must be {wanted} if {reason}"
+    if kind == wanted:
+        return []
+    return [invalid(f"{path}.type", kind, detail) if kind else required(f"{path}.type", detail)]
 
 
 def _list_extensions(schema: _Map, path: str) -> list[FieldError]:
     kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or []
     errors: list[FieldError] = []
     where = f"{path}.x-kubernetes-list-map-keys"
-    if kind is not None and schema.get("type") != "array":
-        detail = "must be array if x-kubernetes-list-type is specified"
-        type_ = schema.get("type", "")
-        errors.append(invalid(f"{path}.type", type_, detail) if type_ else required(f"{path}.type", detail))
+    if kind is not None:
+        errors += _wrong_type(schema, path, "array", "x-kubernetes-list-type is specified")
     if kind is not None and kind not in ("atomic", "set", "map"):
         errors.append(not_supported(f"{path}.x-kubernetes-list-type", kind, ("atomic", "set", "map")))
     if keys and kind != "map":
@@ -199,13 +201,7 @@ def _allows_unknown(schema: _Map, level: str) -> bool:
 
 
 def _embedded_errors(schema: _Map, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    kind = schema.get("type", "")
-    detail = "must be object if x-kubernetes-embedded-resource is true"
-    if not kind:
-        errors.append(required(f"{path}.type", detail))
-    elif kind != "object":
-        errors.append(invalid(f"{path}.type", kind, detail))
+    errors = _wrong_type(schema, path, "object", "x-kubernetes-embedded-resource is true")
     if schema.get("additionalProperties") not in (None, False):
         detail = "must not be used if x-kubernetes-embedded-resource is set"
         errors.append(forbidden(f"{path}.additionalProperties", detail))

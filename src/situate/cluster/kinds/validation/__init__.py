@@ -19,7 +19,6 @@ from situate.cluster.kinds.validation.metadata import (
     validate_non_negative,
     with_general_update,
 )
-from situate.cluster.kinds.validation.names import path_segment
 from situate.cluster.kinds.validation.pod_updates import validate_pod_resize, validate_pod_status, validate_pod_update
 from situate.cluster.kinds.validation.pods import validate_pod_create
 
@@ -80,12 +79,21 @@ def _is_namespaced(obj: _Map) -> bool:
     return bool(obj["metadata"].get("namespace"))
 
 
-def _validate_path_name(obj: _Map) -> list[FieldError]:
-    return validate_metadata(obj["metadata"], namespaced=_is_namespaced(obj), name_form=path_segment)
-
-
 def _validate_metadata_update(new: _Map, old: _Map) -> list[FieldError]:
     return validate_metadata_update(new["metadata"], old["metadata"])
+
+
+def _pair(content: _Create, *, namespaced: bool = True, changes: _Update | None = None) -> tuple[_Create, _Update]:
+    """Return the validators of a kind: metadata, then `content`, and for an update `changes`."""
+
+    def create(obj: _Map) -> list[FieldError]:
+        return validate_metadata(obj["metadata"], namespaced=namespaced) + content(obj)
+
+    def update(new: _Map, old: _Map) -> list[FieldError]:
+        errors = _validate_metadata_update(new, old) + content(new)
+        return errors if changes is None else errors + changes(new, old)
+
+    return create, update
 
 
 _RBAC: Final = "rbac.authorization.k8s.io/v1"
@@ -99,21 +107,21 @@ _KINDS: Final[Mapping[tuple[str, str], tuple[_Create, _Update]]] = {
     ("v1", "Event"): (kinds.event, kinds.event_update),
     ("v1", "Namespace"): (kinds.namespace, _validate_metadata_update),
     ("apps/v1", "StatefulSet"): (workloads.stateful_set, workloads.stateful_set_update),
-    ("apps/v1", "Deployment"): (workloads.deployment, workloads.deployment_update),
-    ("apps/v1", "ReplicaSet"): (workloads.replica_set, workloads.replica_set_update),
+    ("apps/v1", "Deployment"): _pair(workloads.deployment_spec, changes=workloads.same_selector),
+    ("apps/v1", "ReplicaSet"): _pair(workloads.replica_set_spec, changes=workloads.same_selector),
     ("apps/v1", "DaemonSet"): (workloads.daemon_set, workloads.daemon_set_update),
     ("batch/v1", "Job"): (workloads.job, workloads.job_update),
-    ("policy/v1", "PodDisruptionBudget"): (kinds.disruption_budget, kinds.disruption_budget_update),
-    ("coordination.k8s.io/v1", "Lease"): (kinds.lease, kinds.lease_update),
+    ("policy/v1", "PodDisruptionBudget"): _pair(kinds.disruption_budget_spec),
+    ("coordination.k8s.io/v1", "Lease"): _pair(kinds.lease_spec),
     ("scheduling.k8s.io/v1", "PriorityClass"): (kinds.priority_class, kinds.priority_class_update),
     (_RBAC, "Role"): (kinds.role, kinds.role_update),
     (_RBAC, "ClusterRole"): (kinds.role, kinds.role_update),
     (_RBAC, "RoleBinding"): (kinds.role_binding, kinds.role_binding_update),
     (_RBAC, "ClusterRoleBinding"): (kinds.role_binding, kinds.role_binding_update),
-    (_ADMISSION, "MutatingWebhookConfiguration"): (admission.webhooks, admission.webhooks_update),
-    (_ADMISSION, "ValidatingWebhookConfiguration"): (admission.webhooks, admission.webhooks_update),
-    (_ADMISSION, "ValidatingAdmissionPolicy"): (policies.policy, policies.policy_update),
-    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): (policies.binding, policies.binding_update),
+    (_ADMISSION, "MutatingWebhookConfiguration"): _pair(admission.webhooks, namespaced=False),
+    (_ADMISSION, "ValidatingWebhookConfiguration"): _pair(admission.webhooks, namespaced=False),
+    (_ADMISSION, "ValidatingAdmissionPolicy"): _pair(policies.policy_spec, namespaced=False),
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): _pair(policies.binding_spec, namespaced=False),
 }
 _STATUS: Final[Mapping[tuple[str, str], _Update]] = {
     ("v1", "Pod"): validate_pod_status,

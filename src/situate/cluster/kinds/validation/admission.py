@@ -19,7 +19,7 @@ from situate.cluster.errors.field_errors import (
     required,
     too_many,
 )
-from situate.cluster.kinds.validation.metadata import validate_label_name, validate_metadata, validate_metadata_update
+from situate.cluster.kinds.validation.metadata import validate_label_name, validate_optional_choice
 from situate.cluster.kinds.validation.names import dns_1035_label, dns_label, dns_subdomain, port_number
 from situate.cluster.kinds.validation.selectors import validate_label_selector
 
@@ -35,16 +35,7 @@ _MAX_CONDITIONS: Final = 64
 
 
 def webhooks(obj: _Map) -> list[FieldError]:
-    """Validate a MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
-    return validate_metadata(obj["metadata"], namespaced=False) + _webhooks(obj)
-
-
-def webhooks_update(new: _Map, old: _Map) -> list[FieldError]:
-    """Validate an update. Every field may change."""
-    return validate_metadata_update(new["metadata"], old["metadata"]) + _webhooks(new)
-
-
-def _webhooks(obj: _Map) -> list[FieldError]:
+    """Validate the webhooks of a MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
     errors: list[FieldError] = []
     names: set[str] = set()
     for index, webhook in enumerate(obj.get("webhooks", ())):
@@ -63,8 +54,7 @@ def _webhook(webhook: _Map, path: str) -> list[FieldError]:
     for index, rule in enumerate(webhook.get("rules", ())):
         errors += validate_rule(rule, f"{path}.rules[{index}]")
     for key in ("failurePolicy", "matchPolicy"):
-        if webhook.get(key) not in (None, *_CHOICES[key]):
-            errors.append(not_supported(f"{path}.{key}", webhook[key], _CHOICES[key]))
+        errors += validate_optional_choice(webhook.get(key), _CHOICES[key], f"{path}.{key}")
     effects = webhook.get("sideEffects")
     if effects is None:
         errors.append(required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun"))
@@ -76,9 +66,8 @@ def _webhook(webhook: _Map, path: str) -> list[FieldError]:
         errors.append(invalid(f"{path}.timeoutSeconds", seconds, detail))
     errors += validate_label_selector(webhook.get("namespaceSelector"), f"{path}.namespaceSelector")
     errors += validate_label_selector(webhook.get("objectSelector"), f"{path}.objectSelector")
-    if webhook.get("reinvocationPolicy") not in (None, *_CHOICES["reinvocationPolicy"]):
-        where = f"{path}.reinvocationPolicy"
-        errors.append(not_supported(where, webhook["reinvocationPolicy"], _CHOICES["reinvocationPolicy"]))
+    key = "reinvocationPolicy"
+    errors += validate_optional_choice(webhook.get(key), _CHOICES[key], f"{path}.{key}")
     errors += _client_config(webhook.get("clientConfig", {}), f"{path}.clientConfig")
     return errors + validate_match_conditions(webhook.get("matchConditions", ()), f"{path}.matchConditions")
 
@@ -117,9 +106,7 @@ def validate_rule(rule: _Map, path: str) -> list[FieldError]:
     versions = rule.get("apiVersions") or ()
     errors += [required(f"{path}.apiVersions[{index}]") for index, version in enumerate(versions) if not version]
     errors += _resources(rule.get("resources") or (), f"{path}.resources")
-    if rule.get("scope") not in (None, "*", "Cluster", "Namespaced"):
-        errors.append(not_supported(f"{path}.scope", rule["scope"], ("*", "Cluster", "Namespaced")))
-    return errors
+    return errors + validate_optional_choice(rule.get("scope"), ("*", "Cluster", "Namespaced"), f"{path}.scope")
 
 
 def _resources(resources: Sequence[str], path: str) -> list[FieldError]:

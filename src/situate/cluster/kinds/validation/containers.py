@@ -18,7 +18,11 @@ from situate.cluster.errors.field_errors import (
     not_supported,
     required,
 )
-from situate.cluster.kinds.validation.metadata import validate_non_negative
+from situate.cluster.kinds.validation.metadata import (
+    validate_choice,
+    validate_non_negative,
+    validate_optional_choice,
+)
 from situate.cluster.kinds.validation.names import (
     config_key,
     dns_label,
@@ -32,6 +36,7 @@ from situate.cluster.kinds.validation.resources import validate_requirements
 _Map = Mapping[str, Any]
 _POLICIES: Final = ("File", "FallbackToLogsOnError")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
+_RESTART_POLICIES: Final = ("Always", "Never", "OnFailure")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _PROBE_NUMBERS: Final = (
     "initialDelaySeconds",
@@ -75,8 +80,7 @@ def validate_init_containers(
         here = f"{path}[{index}]"
         errors += _common_fields(container, volumes, here)
         policy = container.get("restartPolicy")
-        if policy not in (None, "Always", "Never", "OnFailure"):
-            errors.append(not_supported(f"{here}.restartPolicy", policy, ("Always", "Never", "OnFailure")))
+        errors += validate_optional_choice(policy, _RESTART_POLICIES, f"{here}.restartPolicy")
         name = container.get("name", "")
         if name in names:
             errors.append(duplicate(f"{here}.name", name))
@@ -101,9 +105,7 @@ def _common_fields(container: _Map, volumes: Collection[str], path: str) -> list
     if not container.get("image"):
         errors.append(required(f"{path}.image"))
     policy = container.get("terminationMessagePolicy", "")
-    if policy not in _POLICIES:
-        where = f"{path}.terminationMessagePolicy"
-        errors.append(not_supported(where, policy, _POLICIES) if policy else required(where))
+    errors += validate_choice(policy, _POLICIES, f"{path}.terminationMessagePolicy")
     if container.get("ports"):
         errors += _ports(container["ports"], f"{path}.ports")
     if container.get("env"):
@@ -112,10 +114,7 @@ def _common_fields(container: _Map, volumes: Collection[str], path: str) -> list
         errors += _variable_sources(container["envFrom"], f"{path}.envFrom")
     if container.get("volumeMounts"):
         errors += _mounts(container["volumeMounts"], volumes, f"{path}.volumeMounts")
-    pull = container.get("imagePullPolicy", "")
-    if pull not in _PULL_POLICIES:
-        where = f"{path}.imagePullPolicy"
-        errors.append(not_supported(where, pull, _PULL_POLICIES) if pull else required(where))
+    errors += validate_choice(container.get("imagePullPolicy", ""), _PULL_POLICIES, f"{path}.imagePullPolicy")
     if container.get("resources"):
         errors += validate_requirements(container["resources"], f"{path}.resources")
     if container.get("resizePolicy"):
@@ -185,9 +184,7 @@ def _restart_policy(container: _Map, path: str) -> list[FieldError]:
     policy = container.get("restartPolicy")
     if policy is None:
         return [required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")]
-    if policy not in ("Always", "Never", "OnFailure"):
-        return [not_supported(f"{path}.restartPolicy", policy, ("Always", "Never", "OnFailure"))]
-    return []
+    return validate_optional_choice(policy, _RESTART_POLICIES, f"{path}.restartPolicy")
 
 
 def _ports(ports: Sequence[_Map], path: str) -> list[FieldError]:
@@ -210,10 +207,7 @@ def _ports(ports: Sequence[_Map], path: str) -> list[FieldError]:
         host = port.get("hostPort", 0)
         if host:
             errors += [invalid(f"{here}.hostPort", host, problem) for problem in port_number(host)]
-        protocol = port.get("protocol", "")
-        if protocol not in _PROTOCOLS:
-            where = f"{here}.protocol"
-            errors.append(not_supported(where, protocol, _PROTOCOLS) if protocol else required(where))
+        errors += validate_choice(port.get("protocol", ""), _PROTOCOLS, f"{here}.protocol")
     return errors
 
 
@@ -330,13 +324,10 @@ def _resize_policies(policies: Sequence[_Map], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, policy in enumerate(policies):
-        resource, restart = policy.get("resourceName", ""), policy.get("restartPolicy", "")
+        resource = policy.get("resourceName", "")
         if resource in seen:
             errors.append(duplicate(f"{path}[{index}]", resource))
         seen.add(resource)
-        if resource not in ("cpu", "memory"):
-            errors.append(not_supported(path, resource, ("cpu", "memory")) if resource else required(path))
-        if restart not in ("NotRequired", "RestartContainer"):
-            choices = ("NotRequired", "RestartContainer")
-            errors.append(not_supported(path, restart, choices) if restart else required(path))
+        errors += validate_choice(resource, ("cpu", "memory"), path)
+        errors += validate_choice(policy.get("restartPolicy", ""), ("NotRequired", "RestartContainer"), path)
     return errors

@@ -24,6 +24,7 @@ from situate.cluster.kinds.validation.metadata import (
     validate_metadata,
     validate_metadata_update,
     validate_non_negative,
+    validate_optional_choice,
 )
 from situate.cluster.kinds.validation.names import (
     config_key,
@@ -33,6 +34,7 @@ from situate.cluster.kinds.validation.names import (
     port_name,
     port_number,
 )
+from situate.cluster.kinds.validation.pods import validate_preemption_policy
 from situate.cluster.kinds.validation.resources import validate_amounts
 from situate.cluster.kinds.validation.selectors import validate_label_selector, validate_taints
 from situate.cluster.kinds.validation.workloads import at_most_100_percent, positive_int_or_percent
@@ -187,18 +189,9 @@ def node_update(new: _Map, old: _Map) -> list[FieldError]:
     return errors + validate_taints(spec.get("taints", ()), "metadata.taints")
 
 
-def disruption_budget(obj: _Map) -> list[FieldError]:
-    errors = validate_metadata(obj["metadata"], namespaced=True)
-    return errors + _disruption_budget_spec(obj.get("spec", {}))
-
-
-def disruption_budget_update(new: _Map, old: _Map) -> list[FieldError]:
-    errors = validate_metadata_update(new["metadata"], old["metadata"])
-    return errors + _disruption_budget_spec(new.get("spec", {}))
-
-
-def _disruption_budget_spec(spec: _Map) -> list[FieldError]:
+def disruption_budget_spec(obj: _Map) -> list[FieldError]:
     errors: list[FieldError] = []
+    spec = obj.get("spec", {})
     if "minAvailable" in spec and "maxUnavailable" in spec:
         shown = {
             "MinAvailable": spec["minAvailable"],
@@ -213,9 +206,8 @@ def _disruption_budget_spec(spec: _Map) -> list[FieldError]:
             errors += at_most_100_percent(spec[key], f"spec.{key}")
     errors += validate_label_selector(spec.get("selector"), "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
-    if policy not in (None, "AlwaysAllow", "IfHealthyBudget"):
-        errors.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget")))
-    return errors
+    choices = ("AlwaysAllow", "IfHealthyBudget")
+    return errors + validate_optional_choice(policy, choices, "spec.unhealthyPodEvictionPolicy")
 
 
 def disruption_budget_status(new: _Map, old: _Map) -> list[FieldError]:
@@ -225,16 +217,9 @@ def disruption_budget_status(new: _Map, old: _Map) -> list[FieldError]:
     return errors
 
 
-def lease(obj: _Map) -> list[FieldError]:
-    return validate_metadata(obj["metadata"], namespaced=True) + _lease_spec(obj.get("spec", {}))
-
-
-def lease_update(new: _Map, old: _Map) -> list[FieldError]:
-    return validate_metadata_update(new["metadata"], old["metadata"]) + _lease_spec(new.get("spec", {}))
-
-
-def _lease_spec(spec: _Map) -> list[FieldError]:
+def lease_spec(obj: _Map) -> list[FieldError]:
     errors: list[FieldError] = []
+    spec = obj.get("spec", {})
     seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
     if seconds is not None and seconds <= 0:
         errors.append(invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
@@ -291,10 +276,7 @@ def priority_class(obj: _Map) -> list[FieldError]:
     elif value > _HIGHEST_PRIORITY:
         detail = f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}"
         errors.append(forbidden("value", detail))
-    if obj.get("preemptionPolicy") not in (None, "PreemptLowerPriority", "Never"):
-        choices = ("PreemptLowerPriority", "Never")
-        errors.append(not_supported("preemptionPolicy", obj["preemptionPolicy"], choices))
-    return errors
+    return errors + validate_preemption_policy(obj, "preemptionPolicy")
 
 
 def priority_class_update(new: _Map, old: _Map) -> list[FieldError]:

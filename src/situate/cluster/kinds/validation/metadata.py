@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from situate.cluster.errors.field_errors import FieldError, forbidden, invalid, required, too_long
+from situate.cluster.errors.field_errors import (
+    FieldError,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
 from situate.cluster.errors.go_text import quote
 from situate.cluster.kinds.validation.names import (
     Problems,
@@ -219,3 +226,15 @@ def validate_immutable(new: Any, old: Any, path: str) -> list[FieldError]:
 def validate_non_negative(value: Any, path: str) -> list[FieldError]:
     """Check that the value is absent, zero or positive."""
     return [invalid(path, value, NEGATIVE)] if value is not None and value < 0 else []
+
+
+def validate_choice(value: str, choices: Sequence[str], path: str) -> list[FieldError]:
+    """Check that the value is one of the choices. An empty value counts as absent."""
+    if value in choices:
+        return []
+    return [not_supported(path, value, choices) if value else required(path)]
+
+
+def validate_optional_choice(value: str | None, choices: Sequence[str], path: str) -> list[FieldError]:
+    """Check that the value is absent or one of the choices."""
+    return [] if value is None or value in choices else [not_supported(path, value, choices)]

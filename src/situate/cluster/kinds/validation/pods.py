@@ -14,9 +14,11 @@ from situate.cluster.errors.field_errors import FieldError, duplicate, forbidden
 from situate.cluster.kinds.validation.containers import validate_containers, validate_init_containers
 from situate.cluster.kinds.validation.metadata import (
     validate_annotations,
+    validate_choice,
     validate_label_name,
     validate_labels,
     validate_metadata,
+    validate_optional_choice,
 )
 from situate.cluster.kinds.validation.names import dns_label, dns_subdomain, label_key
 from situate.cluster.kinds.validation.resources import validate_requirements
@@ -100,8 +102,8 @@ def validate_pod_spec(spec: _Map, path: str) -> list[FieldError]:
         errors += validate_requirements(spec["resources"], f"{path}.resources")
     if spec.get("hostNetwork"):
         errors += _host_network(containers, f"{path}.containers")
-    errors += _choice(spec, "restartPolicy", _RESTARTS, path)
-    errors += _choice(spec, "dnsPolicy", _DNS, path)
+    errors += validate_choice(spec.get("restartPolicy", ""), _RESTARTS, f"{path}.restartPolicy")
+    errors += validate_choice(spec.get("dnsPolicy", ""), _DNS, f"{path}.dnsPolicy")
     if spec.get("nodeSelector"):
         errors += validate_labels(spec["nodeSelector"], f"{path}.nodeSelector")
     if spec.get("affinity"):
@@ -128,24 +130,17 @@ def validate_pod_spec(spec: _Map, path: str) -> list[FieldError]:
     for key in _SUBDOMAIN_NAMES:
         if spec.get(key):
             errors += [invalid(f"{path}.{key}", spec[key], problem) for problem in dns_subdomain(spec[key])]
-    policy = spec.get("preemptionPolicy")
-    if policy not in (None, "PreemptLowerPriority", "Never"):
-        errors.append(not_supported(f"{path}.preemptionPolicy", policy, ("PreemptLowerPriority", "Never")))
+    errors += validate_preemption_policy(spec, f"{path}.preemptionPolicy")
     if spec.get("overhead"):
         errors += validate_requirements({"limits": spec["overhead"]}, f"{path}.overhead")
-    system = spec.get("os")
-    if system is not None and system.get("name") not in ("linux", "windows"):
-        where = f"{path}.os"
-        name = system.get("name", "")
-        errors.append(not_supported(where, name, ("linux", "windows")) if name else required(where))
+    if spec.get("os") is not None:
+        errors += validate_choice(spec["os"].get("name", ""), ("linux", "windows"), f"{path}.os")
     return errors
 
 
-def _choice(spec: _Map, key: str, choices: Sequence[str], path: str) -> list[FieldError]:
-    value = spec.get(key, "")
-    if value in choices:
-        return []
-    return [not_supported(f"{path}.{key}", value, choices) if value else required(f"{path}.{key}")]
+def validate_preemption_policy(obj: _Map, path: str) -> list[FieldError]:
+    """Validate the preemptionPolicy of a pod's spec or of a PriorityClass."""
+    return validate_optional_choice(obj.get("preemptionPolicy"), ("PreemptLowerPriority", "Never"), path)
 
 
 def _host_network(containers: Sequence[_Map], path: str) -> list[FieldError]:
@@ -238,12 +233,8 @@ def _spread_constraint(constraint: _Map, others: Sequence[_Map], path: str) -> l
         if action != "DoNotSchedule":
             detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
             errors.append(invalid(f"{path}.minDomains", domains, detail))
-    wrong = [
-        name
-        for name in ("nodeAffinityPolicy", "nodeTaintsPolicy")
-        if constraint.get(name) not in (None, "Honor", "Ignore")
-    ]
-    errors += [not_supported(f"{path}.{name}", constraint[name], ("Honor", "Ignore")) for name in wrong]
+    for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+        errors += validate_optional_choice(constraint.get(name), ("Honor", "Ignore"), f"{path}.{name}")
     selector = constraint.get("labelSelector")
     if constraint.get("matchLabelKeys") and selector is None:
         errors.append(forbidden(f"{path}.matchLabelKeys", "must not be specified when labelSelector is not set"))

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from situate.cluster.cel.environments import CONDITION_VARIABLES, PARAMETER_VARIABLES, with_variables
 from situate.cluster.cel.programs import TypedProgram, compile_expression, type_problem
+from situate.cluster.cel.syntax import RESERVED_WORDS
 from situate.cluster.cel.types import DYN, Type
 from situate.cluster.errors.field_errors import (
     FieldError,
@@ -22,7 +23,7 @@ from situate.cluster.errors.field_errors import (
     too_many,
 )
 from situate.cluster.kinds.validation.admission import validate_match_conditions, validate_rule
-from situate.cluster.kinds.validation.metadata import validate_metadata, validate_metadata_update
+from situate.cluster.kinds.validation.metadata import validate_choice, validate_optional_choice
 from situate.cluster.kinds.validation.names import dns_1035_label, dns_subdomain, label_key, path_segment
 from situate.cluster.kinds.validation.selectors import validate_label_selector
 
@@ -32,35 +33,10 @@ _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
 _MAX_ANNOTATIONS: Final = 20
 _IDENTIFIER: Final = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
-_RESERVED: Final = frozenset(
-    {
-        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
-        *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
-    }
-)
 
 
-def policy(obj: _Map) -> list[FieldError]:
-    """Validate a new ValidatingAdmissionPolicy."""
-    return validate_metadata(obj["metadata"], namespaced=False) + _spec(obj)
-
-
-def policy_update(new: _Map, old: _Map) -> list[FieldError]:
-    """Validate an update. Every field may change."""
-    return validate_metadata_update(new["metadata"], old["metadata"]) + _spec(new)
-
-
-def binding(obj: _Map) -> list[FieldError]:
-    """Validate a new ValidatingAdmissionPolicyBinding. The named policy need not exist."""
-    return validate_metadata(obj["metadata"], namespaced=False) + _binding(obj.get("spec", {}))
-
-
-def binding_update(new: _Map, old: _Map) -> list[FieldError]:
-    """Validate an update. Every field may change."""
-    return validate_metadata_update(new["metadata"], old["metadata"]) + _binding(new.get("spec", {}))
-
-
-def _spec(obj: _Map) -> list[FieldError]:
+def policy_spec(obj: _Map) -> list[FieldError]:
+    """Validate the spec of a ValidatingAdmissionPolicy."""
     spec = obj.get("spec", {})
     errors: list[FieldError] = []
     if spec.get("failurePolicy") not in ("Fail", "Ignore"):
@@ -97,7 +73,7 @@ def _variables(variables: Sequence[_Map], declared: _Types) -> tuple[list[FieldE
         here, name = f"spec.variables[{index}]", variable.get("name", "")
         if not name:
             errors.append(required(f"{here}.name", "name is not specified"))
-        elif not _IDENTIFIER.fullmatch(name) or name in _RESERVED:
+        elif not _IDENTIFIER.fullmatch(name) or name in RESERVED_WORDS:
             errors.append(invalid(f"{here}.name", name, "must be a valid CEL identifier"))
         compiled = _compile_expression(
             variable.get("expression", ""), f"{here}.expression", with_variables(declared, known)
@@ -129,9 +105,7 @@ def _param_kind(kind: _Map) -> list[FieldError]:
 
 
 def _match_resources(match: _Map, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if match.get("matchPolicy") not in (None, "Equivalent", "Exact"):
-        errors.append(not_supported(f"{path}.matchPolicy", match["matchPolicy"], ("Equivalent", "Exact")))
+    errors = validate_optional_choice(match.get("matchPolicy"), ("Equivalent", "Exact"), f"{path}.matchPolicy")
     errors += validate_label_selector(match.get("namespaceSelector"), f"{path}.namespaceSelector")
     errors += validate_label_selector(match.get("objectSelector"), f"{path}.objectSelector")
     for key in ("resourceRules", "excludeResourceRules"):
@@ -163,10 +137,7 @@ def _validation(validation: _Map, path: str, declared: _Types) -> list[FieldErro
         errors.append(invalid(f"{path}.messageExpression", described, "must be non-empty if specified"))
     elif described:
         errors += _expression(described, f"{path}.messageExpression", declared, "string")
-    reason = validation.get("reason")
-    if reason is not None and reason not in _REASONS:
-        errors.append(not_supported(f"{path}.reason", reason, _REASONS))
-    return errors
+    return errors + validate_optional_choice(validation.get("reason"), _REASONS, f"{path}.reason")
 
 
 def _annotations(annotations: Sequence[_Map], policy_name: str, declared: _Types) -> list[FieldError]:
@@ -206,8 +177,10 @@ def _compile_expression(expression: str, path: str, declared: _Types) -> TypedPr
     return invalid(path, text, compiled) if isinstance(compiled, str) else compiled
 
 
-def _binding(spec: _Map) -> list[FieldError]:
+def binding_spec(obj: _Map) -> list[FieldError]:
+    """Validate the spec of a ValidatingAdmissionPolicyBinding. The named policy need not exist."""
     errors: list[FieldError] = []
+    spec = obj.get("spec", {})
     name = spec.get("policyName", "")
     if not name:
         errors.append(required("spec.policyName"))
@@ -231,12 +204,8 @@ def _param_ref(reference: _Map) -> list[FieldError]:
     elif selector is None:
         errors.append(required(path, "one of name or selector must be specified"))
     errors += validate_label_selector(selector, f"{path}.selector")
-    action = reference.get("parameterNotFoundAction")
-    if not action:
-        errors.append(required(f"{path}.parameterNotFoundAction"))
-    elif action not in ("Allow", "Deny"):
-        errors.append(not_supported(f"{path}.parameterNotFoundAction", action, ("Deny", "Allow")))
-    return errors
+    action = reference.get("parameterNotFoundAction", "")
+    return errors + validate_choice(action, ("Deny", "Allow"), f"{path}.parameterNotFoundAction")
 
 
 def _actions(actions: Sequence[str]) -> list[FieldError]:

@@ -15,37 +15,18 @@ from situate.cluster.kinds.validation.metadata import NEGATIVE
 from situate.cluster.kinds.validation.names import label_key
 
 _CONTAINER: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
-_STANDARD: Final = _CONTAINER | {
-    "storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.ephemeral-storage",
-    "requests.storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "services.nodeports",
-    "services.loadbalancers",
-}
-_INTEGER_RESOURCES: Final = frozenset(
+_COUNTED: Final = frozenset(
     {
-        "pods",
-        "resourcequotas",
-        "services",
-        "replicationcontrollers",
-        "secrets",
-        "configmaps",
-        "persistentvolumeclaims",
-        "services.nodeports",
-        "services.loadbalancers",
+        *("pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps"),
+        *("persistentvolumeclaims", "services.nodeports", "services.loadbalancers"),
     }
+)
+"""Resources with a whole number of pieces."""
+_STANDARD: Final = (
+    _COUNTED
+    | _CONTAINER
+    | {"storage", "requests.storage"}
+    | {f"{kind}.{name}" for kind in ("requests", "limits") for name in _CONTAINER}
 )
 
 
@@ -119,7 +100,7 @@ def _quantity_problems(name: str, text: str) -> list[tuple[str, str]]:
     value = parse_amount(text)
     if value < 0:
         found.append((text, NEGATIVE))
-    if (name in _INTEGER_RESOURCES or (_is_extended(name))) and value.denominator != 1:
+    if (name in _COUNTED or _is_extended(name)) and value.denominator != 1:
         found.append((text, "must be an integer"))
     if name.startswith("hugepages-"):
         size = parse_amount(name.removeprefix("hugepages-"))

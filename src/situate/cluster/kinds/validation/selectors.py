@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from situate.cluster.errors.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
-from situate.cluster.kinds.validation.metadata import validate_label_name, validate_labels
+from situate.cluster.kinds.validation.metadata import validate_choice, validate_label_name, validate_labels
 from situate.cluster.kinds.validation.names import dns_subdomain, label_value
 
 _Map = Mapping[str, Any]
@@ -27,18 +27,20 @@ def validate_label_selector(selector: _Map | None, path: str) -> list[FieldError
     errors = validate_labels(selector.get("matchLabels", {}), f"{path}.matchLabels")
     for index, requirement in enumerate(selector.get("matchExpressions", ())):
         here = f"{path}.matchExpressions[{index}]"
-        operator, values = requirement.get("operator", ""), requirement.get("values") or ()
-        if operator in ("In", "NotIn"):
-            if not values:
-                errors.append(required(f"{here}.values", _NEEDS_VALUES))
-        elif operator in ("Exists", "DoesNotExist"):
-            if values:
-                errors.append(forbidden(f"{here}.values", _NO_VALUES))
-        else:
-            errors.append(invalid(f"{here}.operator", operator, _NO_OPERATOR))
+        errors += _operator(requirement, here)
         errors += validate_label_name(requirement.get("key", ""), f"{here}.key")
-        errors += _values(values, here)
+        errors += _values(requirement.get("values") or (), here)
     return errors
+
+
+def _operator(requirement: _Map, path: str) -> list[FieldError]:
+    """Check that the operator is known, and that it has values only if it needs them."""
+    operator, values = requirement.get("operator", ""), requirement.get("values") or ()
+    if operator in ("In", "NotIn"):
+        return [] if values else [required(f"{path}.values", _NEEDS_VALUES)]
+    if operator in ("Exists", "DoesNotExist"):
+        return [forbidden(f"{path}.values", _NO_VALUES)] if values else []
+    return [invalid(f"{path}.operator", operator, _NO_OPERATOR)]
 
 
 def _values(values: Sequence[str], path: str) -> list[FieldError]:
@@ -47,26 +49,6 @@ def _values(values: Sequence[str], path: str) -> list[FieldError]:
         for index, value in enumerate(values)
         for problem in label_value(value)
     ]
-
-
-def selector_matches(selector: _Map, labels: Mapping[str, str]) -> bool:
-    """Return whether a valid selector matches an object with these labels."""
-    if any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
-        return False
-    return all(_requirement_holds(each, labels) for each in selector.get("matchExpressions", ()))
-
-
-def _requirement_holds(requirement: _Map, labels: Mapping[str, str]) -> bool:
-    key, values = requirement.get("key", ""), requirement.get("values") or ()
-    match requirement.get("operator"):
-        case "In":
-            return key in labels and labels[key] in values
-        case "NotIn":
-            return key not in labels or labels[key] not in values
-        case "Exists":
-            return key in labels
-        case _:
-            return key not in labels
 
 
 def validate_node_selector(selector: _Map, path: str) -> list[FieldError]:
@@ -93,20 +75,12 @@ def validate_node_selector_term(term: _Map, path: str, *, any_value: bool) -> li
 
 
 def _node_requirement(requirement: _Map, path: str, any_value: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
-    operator, values = requirement.get("operator", ""), requirement.get("values") or ()
-    if operator in ("In", "NotIn"):
-        if not values:
-            errors.append(required(f"{path}.values", _NEEDS_VALUES))
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            errors.append(forbidden(f"{path}.values", _NO_VALUES))
-    elif operator in ("Gt", "Lt"):
-        if len(values) != 1:
-            detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            errors.append(required(f"{path}.values", detail))
+    values = requirement.get("values") or ()
+    if requirement.get("operator") in ("Gt", "Lt"):
+        detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+        errors = [] if len(values) == 1 else [required(f"{path}.values", detail)]
     else:
-        errors.append(invalid(f"{path}.operator", operator, _NO_OPERATOR))
+        errors = _operator(requirement, path)
     errors += validate_label_name(requirement.get("key", ""), f"{path}.key")
     return errors if any_value else errors + _values(values, path)
 
@@ -176,10 +150,7 @@ def validate_taints(taints: Sequence[_Map], path: str) -> list[FieldError]:
         problems = label_value(taint.get("value", ""))
         if problems:
             errors.append(invalid(f"{here}.value", taint["value"], ";".join(problems)))
-        if not effect:
-            errors.append(required(f"{here}.effect"))
-        elif effect not in EFFECTS:
-            errors.append(not_supported(f"{here}.effect", effect, EFFECTS))
+        errors += validate_choice(effect, EFFECTS, f"{here}.effect")
         if (key, effect) in seen:
             shown = {"Key": key, "Value": taint.get("value", ""), "Effect": effect, "TimeAdded": taint.get("timeAdded")}
             error = duplicate(here, shown)

@@ -17,10 +17,12 @@ from situate.cluster.kinds.validation.metadata import (
     validate_metadata,
     validate_metadata_update,
     validate_non_negative,
+    validate_optional_choice,
 )
 from situate.cluster.kinds.validation.names import dns_label, percent
 from situate.cluster.kinds.validation.pods import validate_pod_template
-from situate.cluster.kinds.validation.selectors import selector_matches, validate_label_selector
+from situate.cluster.kinds.validation.selectors import validate_label_selector
+from situate.cluster.storage.selection import object_selector
 
 _Map = Mapping[str, Any]
 _MISMATCH: Final = "`selector` does not match template `labels`"
@@ -74,7 +76,7 @@ def _template_labels(spec: _Map, path: str) -> list[FieldError]:
     selector = spec.get("selector")
     if selector == {} or validate_label_selector(selector, ""):
         return []
-    if selector is None or not selector_matches(selector, labels or {}):
+    if selector is None or not object_selector(selector)(labels or {}):
         return [invalid(path, labels, _MISMATCH)]
     return []
 
@@ -118,9 +120,8 @@ def _stateful_set_spec(spec: _Map) -> list[FieldError]:
     errors += _stateful_strategy(spec.get("updateStrategy", {}))
     retention = spec.get("persistentVolumeClaimRetentionPolicy", {})
     for key in ("whenDeleted", "whenScaled"):
-        if retention.get(key) not in (None, "Retain", "Delete"):
-            where = f"spec.persistentVolumeClaimRetentionPolicy.{key}"
-            errors.append(not_supported(where, retention[key], ("Retain", "Delete")))
+        where = f"spec.persistentVolumeClaimRetentionPolicy.{key}"
+        errors += validate_optional_choice(retention.get(key), ("Retain", "Delete"), where)
     for key in ("replicas", "minReadySeconds"):
         errors += validate_non_negative(spec.get(key), f"spec.{key}")
     errors += validate_non_negative(spec.get("ordinals", {}).get("start"), "spec.ordinals.start")
@@ -190,24 +191,15 @@ def stateful_set_update(new: _Map, old: _Map) -> list[FieldError]:
     return errors
 
 
-def deployment(obj: _Map) -> list[FieldError]:
-    """Validate a new Deployment."""
-    return validate_metadata(obj["metadata"], namespaced=True) + _deployment_spec(obj.get("spec", {}))
-
-
-def deployment_update(new: _Map, old: _Map) -> list[FieldError]:
-    """Validate an update. The selector is immutable."""
-    errors = validate_metadata_update(new["metadata"], old["metadata"])
-    errors += _deployment_spec(new.get("spec", {}))
-    return errors + _same_selector(new, old)
-
-
-def _same_selector(new: _Map, old: _Map) -> list[FieldError]:
+def same_selector(new: _Map, old: _Map) -> list[FieldError]:
+    """Check that an update does not change the selector."""
     before, after = old.get("spec", {}).get("selector"), new.get("spec", {}).get("selector")
     return validate_immutable(after, before, "spec.selector")
 
 
-def _deployment_spec(spec: _Map) -> list[FieldError]:
+def deployment_spec(obj: _Map) -> list[FieldError]:
+    """Validate the spec of a Deployment."""
+    spec = obj.get("spec", {})
     errors = validate_non_negative(spec.get("replicas"), "spec.replicas")
     errors += _selector(spec, "deployment")
     errors += _replicated_template(spec)
@@ -240,18 +232,9 @@ def _rolling_deployment(rolling: _Map) -> list[FieldError]:
     return errors + at_most_100_percent(unavailable, f"{path}.maxUnavailable")
 
 
-def replica_set(obj: _Map) -> list[FieldError]:
-    """Validate a new ReplicaSet."""
-    return validate_metadata(obj["metadata"], namespaced=True) + _replica_set_spec(obj.get("spec", {}))
-
-
-def replica_set_update(new: _Map, old: _Map) -> list[FieldError]:
-    """Validate an update. The selector is immutable."""
-    errors = validate_metadata_update(new["metadata"], old["metadata"])
-    return errors + _replica_set_spec(new.get("spec", {})) + _same_selector(new, old)
-
-
-def _replica_set_spec(spec: _Map) -> list[FieldError]:
+def replica_set_spec(obj: _Map) -> list[FieldError]:
+    """Validate the spec of a ReplicaSet."""
+    spec = obj.get("spec", {})
     errors = validate_non_negative(spec.get("replicas"), "spec.replicas")
     errors += validate_non_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
     # Upstream names the wrong kind here.
@@ -266,7 +249,7 @@ def daemon_set(obj: _Map) -> list[FieldError]:
 def daemon_set_update(new: _Map, old: _Map) -> list[FieldError]:
     """Validate an update. The selector is immutable."""
     errors = validate_metadata_update(new["metadata"], old["metadata"])
-    return errors + _same_selector(new, old) + _daemon_set_spec(new.get("spec", {}))
+    return errors + same_selector(new, old) + _daemon_set_spec(new.get("spec", {}))
 
 
 def _daemon_set_spec(spec: _Map) -> list[FieldError]:

@@ -18,8 +18,8 @@ from situate.cluster.controllers.machinery.actions import (
     sequential_writes,
 )
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import ControllerContext
-from situate.cluster.controllers.machinery.owners import adopt, release
+from situate.cluster.controllers.machinery.controllers import Controller, ControllerContext
+from situate.cluster.controllers.machinery.owners import OwnedObjects, adopt, release
 from situate.cluster.controllers.machinery.selectors import Selectors, selector_test
 from situate.cluster.controllers.machinery.tables import DEPLOYMENTS, PODS, REPLICA_SETS, Key, Obj
 from situate.cluster.controllers.node.pods import controller_of
@@ -39,7 +39,7 @@ from situate.cluster.controllers.workloads.deployment.status import (
 )
 
 
-class DeploymentController:
+class DeploymentController(Controller):
     name = "deployment"
     user = "system:serviceaccount:kube-system:deployment-controller"
     manager = "deployment-controller"
@@ -48,9 +48,7 @@ class DeploymentController:
     def __init__(self, cluster: ControllerContext) -> None:
         self._cluster = cluster
         self._selectors = Selectors(DEPLOYMENTS)
-        self._by_owner: dict[str, set[str]] = {}
-        self._without_owner: dict[str, set[str]] = {}
-        self._owner: dict[Key, str] = {}
+        self._replica_sets = OwnedObjects()
         self._refusals: dict[Key, tuple[str, str]] = {}
 
     def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
@@ -79,7 +77,7 @@ class DeploymentController:
         claims = list(self._ownership_patches(deployment))
         if claims:
             return sequential_writes(claims)
-        plan = build_rollout(deployment, self._replica_sets(deployment))
+        plan = build_rollout(deployment, self._replica_sets.owned_by(deployment["metadata"]["uid"]).values())
         if "deletionTimestamp" in deployment["metadata"]:
             return sequential_writes(_changed_status(plan, counted_status(plan, now)))
         return self._advance(key, plan, now)
@@ -133,41 +131,26 @@ class DeploymentController:
         grown = size_patch(plan, plan.new, plan.replicas) if plan.new.size != plan.replicas else None
         return [grown] if grown else []
 
-    def _replica_sets(self, deployment: Obj) -> Iterable[Obj]:
-        metadata = deployment["metadata"]
-        for name in sorted(self._by_owner.get(metadata["uid"], ())):
-            obj = self._cluster.get(REPLICA_SETS, metadata["namespace"], name)
-            if obj is not None:
-                yield obj
-
     def _ownership_patches(self, deployment: Obj) -> Iterator[Patch]:
         """Adopt ReplicaSets that match the selector, and release those that no longer match."""
         metadata = deployment["metadata"]
         if "deletionTimestamp" in metadata:
             return
         selector = selector_test(deployment["spec"].get("selector"))
-        for obj in self._replica_sets(deployment):
+        for _, obj in sorted(self._replica_sets.owned_by(metadata["uid"]).items()):
             if not selector(obj["metadata"].get("labels") or {}):
                 yield release(REPLICA_SETS, obj, metadata["uid"])
-        for name in sorted(self._without_owner.get(metadata["namespace"], ())):
-            stored = self._cluster.store.get(REPLICA_SETS, metadata["namespace"], name)
-            if stored is not None and not stored.deleting and selector(stored.labels):
-                yield adopt(REPLICA_SETS, stored.object(), deployment)
+        for _, obj in sorted(self._replica_sets.without_owner(metadata["namespace"]).items()):
+            own = obj["metadata"]
+            if "deletionTimestamp" not in own and selector(own.get("labels") or {}):
+                yield adopt(REPLICA_SETS, obj, deployment)
 
     def _observe_replica_set(self, change: Change) -> Iterator[Key]:
-        namespace, name = change.key
-        before = self._owner.pop(change.key, None)
-        if before:
-            self._by_owner[before].discard(name)
-        self._without_owner.get(namespace, set()).discard(name)
-        owner = controller_of(change.object)
+        namespace = change.key[0]
+        owner = self._replica_sets.apply(change)
         if change.new is not None and owner is None:
-            self._without_owner.setdefault(namespace, set()).add(name)
             for selecting in self._selectors.names_selecting(namespace, change.last.labels):
                 yield namespace, selecting
-        elif change.new is not None and owner is not None:
-            self._owner[change.key] = owner["uid"]
-            self._by_owner.setdefault(owner["uid"], set()).add(name)
         if owner is not None and owner["kind"] == "Deployment":
             yield namespace, owner["name"]
 

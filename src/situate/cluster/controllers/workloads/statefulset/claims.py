@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from situate.cluster.controllers.machinery.actions import Action, Create, EventTemplate, Patch
+from situate.cluster.controllers.machinery.actions import Action, Create, EventTemplate, uid_patch
 from situate.cluster.controllers.machinery.controllers import ControllerContext
 from situate.cluster.controllers.machinery.owners import controller_reference
 from situate.cluster.controllers.machinery.tables import CLAIMS, PODS, Obj
@@ -82,5 +82,4 @@ def owner_patches(cluster: ControllerContext, stateful_set: Obj, pod: PodFacts, 
         elif when_deleted == "Delete":
             after.append(controller_reference(stateful_set))
         if {entry["uid"] for entry in before} != {entry["uid"] for entry in after}:
-            body = {"metadata": {"uid": claim["metadata"]["uid"], "ownerReferences": after or None}}
-            yield Patch(CLAIMS, pod.namespace, claim["metadata"]["name"], body)
+            yield uid_patch(CLAIMS, claim, {"metadata": {"ownerReferences": after or None}})

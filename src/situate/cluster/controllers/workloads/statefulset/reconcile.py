@@ -12,17 +12,16 @@ from situate.cluster.controllers.machinery.actions import (
     EventTemplate,
     ReconcileResult,
     RecordEvent,
-    Refusal,
     sequential_writes,
     slow_start_batches,
 )
 from situate.cluster.controllers.machinery.changes import Change
-from situate.cluster.controllers.machinery.controllers import ControllerContext
-from situate.cluster.controllers.machinery.owners import PodOwnership, adopt
+from situate.cluster.controllers.machinery.controllers import Controller, ControllerContext
+from situate.cluster.controllers.machinery.owners import OwnedObjects, PodOwnership, adopt
 from situate.cluster.controllers.machinery.pod_index import REVISION_LABEL, PodGroup
 from situate.cluster.controllers.machinery.selectors import selector_test
 from situate.cluster.controllers.machinery.tables import PODS, REVISIONS, STATEFUL_SETS, Key, Obj
-from situate.cluster.controllers.node.pods import PodFacts, controller_of
+from situate.cluster.controllers.node.pods import PodFacts, next_availability
 from situate.cluster.controllers.workloads.statefulset.claims import (
     blocking_claim,
     missing_claims,
@@ -49,7 +48,7 @@ _CLAIM_RETRY = 1.0
 """Seconds until the next check of a claim that is being deleted."""
 
 
-class StatefulSetController:
+class StatefulSetController(Controller):
     name = "statefulset"
     user = "system:serviceaccount:kube-system:statefulset-controller"
     manager = "statefulset-controller"
@@ -58,14 +57,14 @@ class StatefulSetController:
     def __init__(self, cluster: ControllerContext) -> None:
         self._cluster = cluster
         self._claims = PodOwnership(cluster, STATEFUL_SETS, "StatefulSet")
-        self._revisions: dict[str, dict[str, Obj]] = {}
-        self._loose_revisions: dict[str, dict[str, Obj]] = {}
-        self._revision_owner: dict[Key, str] = {}
+        self._revisions = OwnedObjects()
         self._checked_retention: dict[Key, tuple[str, int]] = {}
 
     def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
         if change.resource == REVISIONS:
-            yield from self._observe_revision(change)
+            owner = self._revisions.apply(change)
+            if owner is not None and owner["kind"] == "StatefulSet":
+                yield change.key[0], owner["name"]
         else:
             yield from self._claims.observe(change)
 
@@ -79,7 +78,7 @@ class StatefulSetController:
         claims = [*self._claims.ownership_patches(stateful_set, selector), *self._adoptions(stateful_set, selector)]
         if claims:
             return sequential_writes(claims)
-        history = sort_revisions(self._revisions.get(uid, {}).values())
+        history = sort_revisions(self._revisions.owned_by(uid).values())
         revisions = resolve_revisions(stateful_set, history)
         if isinstance(revisions, Create):
             revisions = resolve_revisions(self._with_free_name(stateful_set), history)
@@ -87,9 +86,6 @@ class StatefulSetController:
             return sequential_writes([revisions])
         group = self._cluster.pods.pods_of_owner(uid)
         return self._advance(key, stateful_set, revisions, group, now)
-
-    def handle_refusal(self, key: Key, refusal: Refusal) -> None:
-        """Do nothing: the next reconcile repeats the action."""
 
     def _advance(
         self, key: Key, stateful_set: Obj, revisions: Revisions, group: PodGroup, now: float
@@ -101,7 +97,7 @@ class StatefulSetController:
         ordinals = Ordinals(stateful_set, group, now)
         step = next_step(ordinals, revision_name(revisions.update))
         fixes = self._repairs(key, ordinals, step)
-        again = _next_availability(ordinals)
+        again = next_availability(group.pods.values(), ordinals.min_ready_seconds, now)
         creations: list[tuple[Action, ...]] = []
         for ordinal in step.create[:BURST]:
             blocking = blocking_claim(self._cluster, stateful_set, ordinal)
@@ -153,7 +149,7 @@ class StatefulSetController:
     def _with_free_name(self, stateful_set: Obj) -> Obj:
         """Return the set with a collision count for which the name of its next revision is free."""
         metadata = stateful_set["metadata"]
-        namespace, own = metadata["namespace"], self._revisions.get(metadata["uid"], {})
+        namespace, own = metadata["namespace"], self._revisions.owned_by(metadata["uid"])
         table = self._cluster.store.table(REVISIONS)
         taken = {stored.name for stored in table.sorted_objects(namespace) if stored.name not in own}
         count = collision_count(stateful_set, taken)
@@ -164,25 +160,9 @@ class StatefulSetController:
         metadata = stateful_set["metadata"]
         if "deletionTimestamp" in metadata:
             return
-        for revision in sort_revisions(self._loose_revisions.get(metadata["namespace"], {}).values()):
+        for revision in sort_revisions(self._revisions.without_owner(metadata["namespace"]).values()):
             if selector(revision["metadata"].get("labels") or {}):
                 yield adopt(REVISIONS, revision, stateful_set)
-
-    def _observe_revision(self, change: Change) -> Iterator[Key]:
-        namespace, name = change.key
-        before = self._revision_owner.pop(change.key, None)
-        if before:
-            self._revisions[before].pop(name, None)
-        self._loose_revisions.get(namespace, {}).pop(name, None)
-        owner = controller_of(change.object)
-        if change.new is not None:
-            if owner is None:
-                self._loose_revisions.setdefault(namespace, {})[name] = change.object
-            else:
-                self._revision_owner[change.key] = owner["uid"]
-                self._revisions.setdefault(owner["uid"], {})[name] = change.object
-        if owner is not None and owner["kind"] == "StatefulSet":
-            yield namespace, owner["name"]
 
 
 def _revision_for(stateful_set: Obj, revisions: Revisions, ordinal: int) -> Obj:
@@ -220,14 +200,6 @@ def _live_revisions(group: PodGroup) -> set[str]:
     """Return the revisions of all pods."""
     terminating = (pod.labels.get(REVISION_LABEL, "") for pod in group.unsettled.values())
     return {*group.by_revision, *terminating}
-
-
-def _next_availability(ordinals: Ordinals) -> float | None:
-    wait = ordinals.min_ready_seconds
-    if not wait:
-        return None
-    due = (pod.ready_since + wait for pod in ordinals.group.pods.values() if pod.ready)
-    return min((when for when in due if when > ordinals.now), default=None)
 
 
 def _delete(stateful_set: Obj, pod: PodFacts) -> Delete:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from situate.cluster.controllers.machinery.actions import Action, Create, Delete, Patch
+from situate.cluster.controllers.machinery.actions import Action, Create, Delete, uid_patch
 from situate.cluster.controllers.machinery.owners import controller_reference
 from situate.cluster.controllers.machinery.tables import REVISIONS, Obj
 from situate.cluster.controllers.workloads.templates import safe_hash
@@ -65,9 +65,7 @@ def resolve_revisions(stateful_set: Obj, history: Sequence[Obj]) -> Revisions | 
     if update is None:
         return _create(stateful_set, data, newest + 1)
     if update["revision"] != newest:
-        metadata = update["metadata"]
-        body = {"metadata": {"uid": metadata["uid"]}, "revision": newest + 1}
-        return Patch(REVISIONS, metadata["namespace"], metadata["name"], body)
+        return uid_patch(REVISIONS, update, {"revision": newest + 1})
     named = (stateful_set.get("status") or {}).get("currentRevision")
     current = next((entry for entry in history if revision_name(entry) == named), update)
     return Revisions(current, update, history)

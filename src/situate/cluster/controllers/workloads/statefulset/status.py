@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from situate.cluster.controllers.machinery.actions import Patch
+from situate.cluster.controllers.machinery.actions import Patch, uid_patch
 from situate.cluster.controllers.machinery.pod_index import PodGroup
 from situate.cluster.controllers.machinery.tables import STATEFUL_SETS, Obj
 from situate.cluster.controllers.workloads.statefulset.revisions import Revisions, revision_name
@@ -19,9 +19,7 @@ def status_patch(
     after["currentReplicas"] -= replaced
     if all(before.get(field, 0) == value for field, value in after.items()):
         return None
-    metadata = stateful_set["metadata"]
-    body = {"metadata": {"uid": metadata["uid"]}, "status": after}
-    return Patch(STATEFUL_SETS, metadata["namespace"], metadata["name"], body, "status")
+    return uid_patch(STATEFUL_SETS, stateful_set, {"status": after}, "status")
 
 
 def available_count(group: PodGroup, min_ready_seconds: int, now: float) -> int:
