@@ -7,13 +7,14 @@ import random
 import re
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import typer
 
+from situate.cli.check.finding import Finding
 from situate.cli.check.rights import needed_rights
 from situate.cli.check.sharding import check_supervisors
 from situate.cli.check.vm import check_installation
@@ -29,7 +30,7 @@ from situate.cli.input.configuration import (
 )
 from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.output import Column, print_answer, print_data, print_items
 from situate.cli.terminal.progress import progress
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
@@ -55,17 +56,11 @@ from situate.vpod.policy.configmap import parse_policy
 
 _OLDEST_VERSION = (1, 32)
 """Oldest Kubernetes version that is tested. Older versions may work."""
-_COLUMNS = (Column("check"), Column("result"), Column("next-step"))
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Result of one check."""
-
-    check: str
-    ok: bool
-    next_step: str = ""
-    """Empty if the check passed."""
+_COLUMNS = (
+    Column("check", lambda finding: finding.check),
+    Column("result", lambda finding: "ok" if finding.ok else "FAILED"),
+    Column("next-step", lambda finding: finding.next_step),
+)
 
 
 def run(
@@ -97,11 +92,7 @@ def run(
         if not offline:
             with progress("reading the cluster"):
                 findings += asyncio.run(_check_cluster(configuration, file, kubeconfig, context))
-    if output in (Format.JSON, Format.YAML):
-        print_data([msgspec.to_builtins(finding) for finding in findings], output)
-    else:
-        rows = [(finding.check, "ok" if finding.ok else "FAILED", finding.next_step) for finding in findings]
-        print_table(_COLUMNS, rows, output)
+    print_answer(output, lambda: msgspec.to_builtins(findings), lambda: print_items(_COLUMNS, findings, output))
     failed = sum(not finding.ok for finding in findings)
     if failed:
         sys.stderr.write(f"{failed} of {format_count(len(findings), 'check')} failed\n")
@@ -154,13 +145,11 @@ async def _check_cluster(
         vm = vm_settings(configuration)
         if vm is not None:
             findings += [finding async for finding in _check_machine_kinds(client, vm)]
-            findings += [
-                Finding(each.check, each.ok, each.next_step) async for each in check_installation(client, vm, home)
-            ]
+            findings += [finding async for finding in check_installation(client, vm, home)]
         for shard in sharding_entries(configuration):
             findings += [finding async for finding in _check_shard_entry(client, shard)]
-        async for each in check_supervisors(client, connection, sharding_entries(configuration), home):
-            findings.append(Finding(each.check, each.ok, each.next_step))
+        shards = sharding_entries(configuration)
+        findings += [finding async for finding in check_supervisors(client, connection, shards, home)]
         wanted = needed_rights(configuration, file, connection.namespace)
         findings += [finding async for finding in _check_rights(client, wanted)]
     finally:

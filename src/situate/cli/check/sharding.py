@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace as replace_entry
 
+from situate.cli.check.finding import Finding
 from situate.cli.manifests.sharding import NAME, executor_name
 from situate.cli.sharding.read_cluster import read_table, require_table
 from situate.cli.terminal.failures import WrongInput
@@ -37,15 +38,6 @@ _RESOURCE = "SITUATE_RESOURCE"
 
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
-    """One line of the output of `situate check`."""
-
-    check: str
-    ok: bool
-    next_step: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class _Supervisor:
     """Entry of the configuration with its Lease."""
 
@@ -59,7 +51,7 @@ class _Supervisor:
 
 async def check_supervisors(
     client: Client, connection: Connection, entries: Sequence[ShardSettings], installation: str
-) -> AsyncIterator[CheckResult]:
+) -> AsyncIterator[Finding]:
     """Check the supervisors of all entries. `installation` is the namespace of Leases that do not exist yet."""
     wall = datetime.now(UTC)
     groups: dict[tuple[str, str], list[ShardSettings]] = {}
@@ -100,27 +92,27 @@ async def _read_supervisor(client: Client, entry: ShardSettings, installation: s
     return _Supervisor(entry, namespace, lease, supervisor_problem(f"{namespace}/{name}", lease, wall))
 
 
-def _check_running(found: Sequence[_Supervisor]) -> Iterable[CheckResult]:
+def _check_running(found: Sequence[_Supervisor]) -> Iterable[Finding]:
     """Check that each entry has a supervisor. A fresh installation, where no supervisor has run yet, passes."""
     begun = any(each.lease is not None and each.lease.spec.holder_identity for each in found)
     for each in found:
         what = f"supervisor of {each.entry.name}"
         if not each.problem:
-            yield CheckResult(what, ok=True)
+            yield Finding(what, ok=True)
         elif not begun:
-            yield CheckResult(f"{what}: not running yet", ok=True)
+            yield Finding(f"{what}: not running yet", ok=True)
         else:
             step = (
                 f"{each.problem}, so its objects wait; start it with situate run, or apply the output of situate "
                 "manifests sharding"
             )
-            yield CheckResult(what, ok=False, next_step=step)
+            yield Finding(what, ok=False, next_step=step)
         report = None if each.lease is None else supervisor_report(each.lease)
         if report is not None and report.write_refused:
-            yield CheckResult(f"writes of the {what}", ok=False, next_step=report.write_refused)
+            yield Finding(f"writes of the {what}", ok=False, next_step=report.write_refused)
 
 
-async def _check_tables(client: Client, found: Sequence[_Supervisor], wall: datetime) -> AsyncIterator[CheckResult]:
+async def _check_tables(client: Client, found: Sequence[_Supervisor], wall: datetime) -> AsyncIterator[Finding]:
     """Check that each partition table exists, and that each partition has an entry or a supervisor elsewhere."""
     by_table: dict[str, list[_Supervisor]] = {}
     for each in found:
@@ -132,9 +124,9 @@ async def _check_tables(client: Client, found: Sequence[_Supervisor], wall: date
         try:
             table = require_table(await read_table(first.entry, client, first.namespace), name)
         except (WrongInput, KubeError) as problem:
-            yield CheckResult(what, ok=False, next_step=str(problem))
+            yield Finding(what, ok=False, next_step=str(problem))
             continue
-        yield CheckResult(what, ok=True)
+        yield Finding(what, ok=True)
         known = {each.entry.partition for each in own}
         for partition in table.partitions:
             if str(partition) not in known:
@@ -143,14 +135,14 @@ async def _check_tables(client: Client, found: Sequence[_Supervisor], wall: date
 
 async def _check_foreign_partition(
     client: Client, first: _Supervisor, table: SlotTable, partition: int, wall: datetime
-) -> CheckResult:
+) -> Finding:
     entry = replace_entry(first.entry, partition=str(partition))
     try:
         lease: Lease | None = await client.get(LEASES, entry.lease_name, first.namespace)
     except NotFound:
         lease = None
     except Forbidden as refused:
-        return CheckResult(f"supervisor of {entry.name}: not checked ({refused})", ok=True)
+        return Finding(f"supervisor of {entry.name}: not checked ({refused})", ok=True)
     problem = supervisor_problem(f"{first.namespace}/{entry.lease_name}", lease, wall)
     slots = sum(len(each) for each in table.ranges if partition in (each.partition, each.to))
     step = (
@@ -158,10 +150,10 @@ async def _check_foreign_partition(
         f"with partition {partition}, or run situate sharding partitions merge {entry.partition_table} {partition} "
         f"--into {first.entry.partition}"
     )
-    return CheckResult(f"supervisor of {entry.name}", ok=not problem, next_step=step if problem else "")
+    return Finding(f"supervisor of {entry.name}", ok=not problem, next_step=step if problem else "")
 
 
-async def _check_writes(client: Client, connection: Connection, supervisor: _Supervisor) -> CheckResult:
+async def _check_writes(client: Client, connection: Connection, supervisor: _Supervisor) -> Finding:
     """Try an assignment in a dry run, as the account under which the leader runs. Nothing is stored."""
     entry, lease = supervisor.entry, supervisor.lease
     assert lease is not None, "held"
@@ -176,7 +168,7 @@ async def _check_writes(client: Client, connection: Connection, supervisor: _Sup
     try:
         served = await discover(client, *entry.group_version_plural)
         if served is None:
-            return CheckResult(f"{what}: not checked (the cluster does not serve the resource)", ok=True)
+            return Finding(f"{what}: not checked (the cluster does not serve the resource)", ok=True)
         owned = static_ownership(entry.keyspace())
         if entry.partition_table is not None:
             table = require_table(await read_table(entry, client, supervisor.namespace), entry.partition_table)
@@ -190,13 +182,13 @@ async def _check_writes(client: Client, connection: Connection, supervisor: _Sup
             entry.namespace,
         )
     except (KubeError, WrongInput) as problem:
-        return CheckResult(f"{what}: not checked ({problem})", ok=True)
+        return Finding(f"{what}: not checked ({problem})", ok=True)
     finally:
         await as_supervisor.close()
     if found.access is WriteAccess.UNKNOWN:
-        return CheckResult(f"{what}: not checked as {account} ({found.message})", ok=True)
+        return Finding(f"{what}: not checked as {account} ({found.message})", ok=True)
     refused = found.access is WriteAccess.REFUSED
-    return CheckResult(what, ok=not refused, next_step=found.message if refused else "")
+    return Finding(what, ok=not refused, next_step=found.message if refused else "")
 
 
 _SERVICE_ACCOUNT_GROUPS = ("system:serviceaccounts", "system:authenticated")
@@ -214,7 +206,7 @@ async def _leader_account(client: Client, lease: Lease, namespace: str) -> str:
 
 async def _check_leftover_executors(
     client: Client, found: Sequence[_Supervisor], wall: datetime
-) -> AsyncIterator[CheckResult]:
+) -> AsyncIterator[Finding]:
     """Find executors of this resource and pool without a supervisor, from an earlier output for other partitions."""
     first = found[0]
     group, _, plural = first.entry.group_version_plural
@@ -223,7 +215,7 @@ async def _check_leftover_executors(
     try:
         listed = await client.list_all(_DEPLOYMENTS, None, label_selector="app.kubernetes.io/managed-by=situate")
     except Forbidden as refused:
-        yield CheckResult(f"{what}: earlier ones not checked ({refused})", ok=True)
+        yield Finding(f"{what}: earlier ones not checked ({refused})", ok=True)
         return
     for each in listed.items:
         labels, resource = _executor_template(each.content)
@@ -241,7 +233,7 @@ async def _check_leftover_executors(
                 f"neither an entry of the configuration nor a supervisor has them ({problem}); run kubectl delete "
                 f"deployment,serviceaccount,role,rolebinding -n {namespace} -l app.kubernetes.io/name={name}"
             )
-            yield CheckResult(f"Deployment {namespace}/{name}", ok=False, next_step=step)
+            yield Finding(f"Deployment {namespace}/{name}", ok=False, next_step=step)
 
 
 def _executor_template(deployment: Mapping[str, Any]) -> tuple[Mapping[str, str], str]:

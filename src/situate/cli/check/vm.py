@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import aiohttp
 
-from situate.cli.check.sharding import CheckResult
+from situate.cli.check.finding import Finding
 from situate.kube.client import Client
 from situate.kube.errors import (
     Forbidden,
@@ -46,20 +46,20 @@ _WITHOUT_TOKEN: Final = "no token"  # noqa: S105 - words of an answer
 _CONNECT_TIMEOUT_S: Final = 3.0
 
 
-async def check_installation(client: Client, settings: VmSettings, namespace: str) -> AsyncIterator[CheckResult]:
+async def check_installation(client: Client, settings: VmSettings, namespace: str) -> AsyncIterator[Finding]:
     """Check an installation of vm. `namespace` is its namespace; without its Lease there, nothing more is checked."""
     name = f"Lease {settings.lease_name} in namespace {namespace}"
     what = f"vm has a leader ({name})"
     try:
         lease = await client.get(LEASES, settings.lease_name, namespace)
     except NotFound:
-        yield CheckResult(f"{what}: not checked (vm is not installed there)", ok=True)
+        yield Finding(f"{what}: not checked (vm is not installed there)", ok=True)
         return
     except KubeError as problem:
-        yield CheckResult(f"{what}: not checked ({problem})", ok=True)
+        yield Finding(f"{what}: not checked ({problem})", ok=True)
         return
     leader = lease.spec.holder_identity
-    yield CheckResult(
+    yield Finding(
         what, bool(leader), "" if leader else "no process holds the Lease; see the logs of the scheduler's Pods"
     )
     yield await _check_permit_port(client, settings, namespace)
@@ -67,30 +67,30 @@ async def check_installation(client: Client, settings: VmSettings, namespace: st
         yield await _check_eviction_webhook(client, settings, namespace)
 
 
-async def _check_permit_port(client: Client, settings: VmSettings, namespace: str) -> CheckResult:
+async def _check_permit_port(client: Client, settings: VmSettings, namespace: str) -> Finding:
     selector = f"{SCHEDULER_LABEL}={settings.scheduler_name}"
     what = f"agents reach the permit port of the Pod labelled {selector}"
     try:
         pods = await client.list_all(PODS, namespace, label_selector=selector)
     except KubeError as problem:
-        return CheckResult(f"{what}: not checked ({problem})", ok=True)
+        return Finding(f"{what}: not checked ({problem})", ok=True)
     pod = newest_ready_pod(pods.items)
     if pod is None:
         step = (
             f"no Ready Pod in namespace {namespace} has this label, which the leader sets on its own Pod; see the "
             "logs of the scheduler's Pods"
         )
-        return CheckResult(what, ok=False, next_step=step)
+        return Finding(what, ok=False, next_step=step)
     answer = await _probe_through_api_server(client, settings, pod)
     if answer is None:
         answer = await _probe_directly(settings, pod)
     if answer is None:
-        return CheckResult(f"{what}: not checked (Pod {pod.metadata.name} is not reachable from here)", ok=True)
+        return Finding(f"{what}: not checked (Pod {pod.metadata.name} is not reachable from here)", ok=True)
     if _WITHOUT_TOKEN in answer:
-        return CheckResult(what, ok=True)
+        return Finding(what, ok=True)
     policies = f"NetworkPolicies for port {_port_number(settings)}"
     step = f"Pod {pod.metadata.name} answered: {answer}; see its log, and {policies}"
-    return CheckResult(what, ok=False, next_step=step)
+    return Finding(what, ok=False, next_step=step)
 
 
 async def _probe_through_api_server(client: Client, settings: VmSettings, pod: Pod) -> str | None:
@@ -133,7 +133,7 @@ async def _probe_directly(settings: VmSettings, pod: Pod) -> str | None:
         return None
 
 
-async def _check_eviction_webhook(client: Client, settings: VmSettings, namespace: str) -> CheckResult:
+async def _check_eviction_webhook(client: Client, settings: VmSettings, namespace: str) -> Finding:
     """Check the eviction webhook: evict a VM's Pod in a dry run. Only the webhook refuses that with its name."""
     name = configuration_name(namespace)
     what = f"webhook {WEBHOOK} answers"
@@ -144,24 +144,24 @@ async def _check_eviction_webhook(client: Client, settings: VmSettings, namespac
             f"ValidatingWebhookConfiguration {name} does not exist, so an eviction ends a VM; apply the output of "
             "`situate manifests`, or set vm.evictions to null"
         )
-        return CheckResult(what, ok=False, next_step=step)
+        return Finding(what, ok=False, next_step=step)
     except KubeError as problem:
-        return CheckResult(f"{what}: not checked ({problem})", ok=True)
+        return Finding(f"{what}: not checked ({problem})", ok=True)
     try:
         pod = await _migratable_pod(client, settings)
         if pod is None:
-            return CheckResult(f"{what}: not checked (no VM that may migrate is running)", ok=True)
+            return Finding(f"{what}: not checked (no VM that may migrate is running)", ok=True)
         await client.evict(pod, dry_run=True)
     except TooManyRequests as refusal:
         if WEBHOOK in refusal.message:
-            return CheckResult(what, ok=True)
+            return Finding(what, ok=True)
         said = f"the webhook did not answer, and a PodDisruptionBudget refused the eviction: {refusal.message}"
     except KubeError as problem:
-        return CheckResult(f"{what}: not checked ({problem})", ok=True)
+        return Finding(f"{what}: not checked ({problem})", ok=True)
     else:
         said = f"the webhook did not answer, so Pod {pod.metadata.namespace}/{pod.metadata.name} would be evicted"
     step = f"{said}; check the EndpointSlices of Service situate-permits, the caBundle of {name}, and NetworkPolicies"
-    return CheckResult(what, ok=False, next_step=step)
+    return Finding(what, ok=False, next_step=step)
 
 
 async def _migratable_pod(client: Client, settings: VmSettings) -> Pod | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from stat import S_ISDIR
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from situate.cli.input.file_kinds import AUTOSCALE_SCHEDULER, CONFIGURATION, wrong_kind_of_text
 from situate.cli.terminal.failures import WrongInput
@@ -35,6 +35,7 @@ from situate.vpod.config.settings import ENVIRONMENT, StatefulSetSettings
 if TYPE_CHECKING:
     from situate.scheduler.config.setup import Setup
 
+S = TypeVar("S")
 ReadText = Callable[[Path], str]
 """Function that reads a file. Raises `OSError` or `UnicodeDecodeError`."""
 
@@ -173,6 +174,21 @@ def _apply_neon_settings(
         found = mistakes if of_another_kind is None else (of_another_kind,)
         return configuration, tuple(replace(each, path=within + each.path) for each in found)
     return replace(configuration, sections={**configuration.sections, "vm": read}), ()
+
+
+def product_settings(file: Path | None, assignments: Iterable[str] | None, name: str, kind: type[S]) -> S:
+    """Return the section of one product: of the file, or without a file of `--set` alone, else the defaults.
+
+    Raises the errors of `load_configuration`, and `WrongInput` for a file without the section.
+    """
+    given = assignments or ()
+    configuration = configuration_without_file(given) if file is None else load_configuration(file, given)
+    settings = configuration.section(name, kind)
+    if settings is None and file is not None:
+        raise WrongInput(
+            f"{file}: no {name} section; add `{name}: {{}}` with the settings that differ from the defaults"
+        )
+    return settings or kind()
 
 
 def load_configuration(file: Path, assignments: Iterable[str] = ()) -> Configuration:

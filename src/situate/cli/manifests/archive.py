@@ -7,9 +7,9 @@ and `situate-archive-url` with the archive's URL under the key `url`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from typing import Any, Final
 
+from situate.cli.manifests.pods import copy_deployment
 from situate.cli.terminal.failures import WrongInput
 from situate.objects.reviews.authorization import Permission
 from situate.sharding.permissions import archive_server_permissions
@@ -54,21 +54,14 @@ def server_rights(resources: Sequence[str]) -> tuple[Permission, ...]:
 
 def server_deployment(deployment: Mapping[str, Any]) -> dict[str, Any]:
     """Return a Deployment of situate, adapted to this server."""
-    changed: dict[str, Any] = deepcopy(dict(deployment))
-    pod = changed["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
+    copy = copy_deployment(deployment)
+    container = copy.container
     container["ports"] = [{"name": "https", "containerPort": _PORT}]
     for probe in ("livenessProbe", "readinessProbe"):
         container[probe] = {"httpGet": {**container[probe]["httpGet"], "port": "https", "scheme": "HTTPS"}}
-    container["volumeMounts"] = [
-        {"name": "tls", "mountPath": _TLS, "readOnly": True},
-        {"name": "archive", "mountPath": _URL, "readOnly": True},
-    ]
-    pod["volumes"] = [
-        {"name": "tls", "secret": {"secretName": TLS_SECRET}},
-        {"name": "archive", "secret": {"secretName": URL_SECRET}},
-    ]
-    return changed
+    copy.mount("tls", _TLS, {"secret": {"secretName": TLS_SECRET}})
+    copy.mount("archive", _URL, {"secret": {"secretName": URL_SECRET}})
+    return copy.deployment
 
 
 def server_service_spec(labels: Mapping[str, str]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from situate.cli.input.configuration import (
 from situate.cli.input.products import Product
 from situate.cli.manifests.archive import NAME as ARCHIVE
 from situate.cli.manifests.archive import server_arguments, server_deployment, server_rights, server_service_spec
+from situate.cli.manifests.pods import field_variable, set_arguments
 from situate.cli.manifests.sharding import NAME as SHARD
 from situate.cli.manifests.sharding import (
     executor_deployment,
@@ -177,19 +178,14 @@ def _single_product_objects(product: Product, file: Path | None, where: Installa
             f"spot.prices.file {settings.prices.file}: arguments cannot carry a file; put it into a ConfigMap under "
             "the key prices.yaml and set spot.prices.configMap, or print all products with situate manifests -f"
         )
-    arguments = ["run"]
-    for each in given:
-        arguments += ["--set", each]
-    where = replace(where, name=SPOT, arguments=tuple(arguments))
+    where = replace(where, name=SPOT, arguments=("run", *set_arguments(given)))
     return list(installation_objects(where, configuration, {}, needed_rights(configuration, Path(), where.namespace)))
 
 
 def _archive_objects(where: Installation, resources: Sequence[str]) -> Iterator[Object]:
     """Return the server of live and archived objects."""
     where = replace(where, name=ARCHIVE, arguments=server_arguments(resources))
-    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _NAMESPACE_LABELS}}
-    yield _object("v1", "ServiceAccount", where, where.namespace)
-    yield from access_objects(where, server_rights(resources))
+    yield from _base_objects(where, server_rights(resources))
     yield server_deployment(_deployment(where, mounted=False))
     yield _object("v1", "Service", where, where.namespace, spec=server_service_spec(where.labels))
 
@@ -198,10 +194,7 @@ def _sharding_objects(where: Installation, file: Path | None, resources: Sequenc
     """Return supervisors, and the executors of each."""
     given = shard_assignments(file, resources, where.namespace)
     configuration = configuration_without_file(given)
-    arguments = ["run"]
-    for each in given:
-        arguments += ["--set", each]
-    where = replace(where, name=SHARD, arguments=tuple(arguments))
+    where = replace(where, name=SHARD, arguments=("run", *set_arguments(given)))
     yield from installation_objects(where, configuration, {}, needed_rights(configuration, Path(), where.namespace))
     ports = [{"name": "http", "port": _PORT, "targetPort": "http"}]
     yield _object("v1", "Service", where, where.namespace, spec={"selector": where.labels, "ports": ports})
@@ -217,9 +210,7 @@ def _vm_agent_objects(where: Installation, file: Path | None) -> Iterator[Object
     """Return the agents of VMs, one on each node. `file` is their configuration."""
     where = replace(where, name=VM_AGENT, arguments=agent_arguments(file, _PORT, where.namespace))
     rights = agent_rights(file, where.namespace)
-    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _NAMESPACE_LABELS}}
-    yield _object("v1", "ServiceAccount", where, where.namespace)
-    yield from access_objects(where, rights)
+    yield from _base_objects(where, rights)
     if file is not None:
         text = file.read_text(encoding="utf-8")
         yield _object("v1", "ConfigMap", where, where.namespace, data={AGENT_FILE: text})
@@ -229,9 +220,7 @@ def _vm_agent_objects(where: Installation, file: Path | None) -> Iterator[Object
 def _vm_emulator_objects(where: Installation) -> Iterator[Object]:
     """Return the emulator that runs VMs without a hypervisor."""
     where = replace(where, name=VM_MACHINES, arguments=machines_arguments(where.namespace, _PORT))
-    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _NAMESPACE_LABELS}}
-    yield _object("v1", "ServiceAccount", where, where.namespace)
-    yield from access_objects(where, machines_rights(where.namespace))
+    yield from _base_objects(where, machines_rights(where.namespace))
     yield _deployment(where, mounted=False)
 
 
@@ -243,10 +232,7 @@ def installation_objects(
     `files` is the content of the ConfigMap; without files there is none.
     """
     spot = spot_settings(configuration)
-    metadata = {"name": where.namespace, "labels": _NAMESPACE_LABELS}
-    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-    yield _object("v1", "ServiceAccount", where, where.namespace)
-    yield from access_objects(where, rights)
+    yield from _base_objects(where, rights)
     if files:
         yield _object("v1", "ConfigMap", where, where.namespace, data=dict(files))
     deployment = _deployment(where, mounted=bool(files))
@@ -270,6 +256,13 @@ def installation_objects(
     if files:
         ports = [{"name": "http", "port": _PORT, "targetPort": "http"}]
         yield _object("v1", "Service", where, where.namespace, spec={"selector": where.labels, "ports": ports})
+
+
+def _base_objects(where: Installation, rights: Iterable[Permission]) -> Iterator[Object]:
+    """Return the objects that every installation begins with: namespace, account and roles."""
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _NAMESPACE_LABELS}}
+    yield _object("v1", "ServiceAccount", where, where.namespace)
+    yield from access_objects(where, rights)
 
 
 def access_objects(where: Installation, rights: Iterable[Permission]) -> Iterator[Object]:
@@ -318,7 +311,7 @@ def _deployment(where: Installation, *, mounted: bool) -> Object:
         "name": where.name,
         "image": where.image,
         "args": list(where.arguments),
-        "env": [{"name": "SITUATE_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
+        "env": [field_variable("SITUATE_NAMESPACE", "metadata.namespace")],
         "ports": [{"name": "http", "containerPort": _PORT}],
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "http"}},
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": "http"}},

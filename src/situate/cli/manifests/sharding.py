@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from situate.cli.input.configuration import assignments_of
+from situate.cli.manifests.pods import copy_deployment, empty_lease, field_variable
 from situate.cli.terminal.failures import WrongInput
 from situate.objects.resources import unstructured
 from situate.objects.reviews.authorization import Permission
@@ -77,12 +77,7 @@ def leftover_notes(entries: Sequence[ShardSettings]) -> Iterator[str]:
 def lease_objects(entries: Sequence[ShardSettings], leases: str, labels: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """Return empty Leases. A second apply leaves the content of existing Leases unchanged."""
     for entry in entries:
-        metadata = {
-            "name": entry.lease_name,
-            "namespace": entry.leader_elect_namespace or leases,
-            "labels": dict(labels),
-        }
-        yield {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}
+        yield empty_lease(entry.lease_name, entry.leader_elect_namespace or leases, labels)
 
 
 def fencing_objects(
@@ -133,13 +128,12 @@ def executor_deployment(deployment: Mapping[str, Any], entry: ShardSettings) -> 
 
     A Pod is drained before it ends, as for a node drain: its preStop hook requests the drain and waits.
     """
-    changed: dict[str, Any] = deepcopy(dict(deployment))
-    spec = changed["spec"]
+    copy = copy_deployment(deployment)
+    container = copy.container
+    spec = copy.deployment["spec"]
     spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     labels = {POOL: entry.pool, **({PARTITION: entry.partition_name} if entry.partition_name else {})}
     spec["template"]["metadata"]["labels"] |= labels
-    pod = spec["template"]["spec"]
-    (container,) = pod["containers"]
     for name in ("args", "ports", "livenessProbe", "readinessProbe"):
         container.pop(name, None)
     usual = FieldPaths()
@@ -158,26 +152,20 @@ def executor_deployment(deployment: Mapping[str, Any], entry: ShardSettings) -> 
     }
     identity = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_UID": "metadata.uid"}
     container["env"] = [
-        *({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in identity.items()),
+        *(field_variable(name, path) for name, path in identity.items()),
         *({"name": name, "value": value} for name, value in settings.items()),
     ]
     wait_s = math.ceil(entry.drain_timeout)
     command = ["situate", "sharding", "drain", "--self", "--wait", "--timeout", f"{wait_s}s"]
     container["lifecycle"] = {"preStop": {"exec": {"command": command}}}
-    pod["terminationGracePeriodSeconds"] = math.ceil(wait_s + entry.lease_duration + _AFTER_DRAIN_S)
-    return changed
+    copy.pod["terminationGracePeriodSeconds"] = math.ceil(wait_s + entry.lease_duration + _AFTER_DRAIN_S)
+    return copy.deployment
 
 
 def with_archive_url(deployment: Mapping[str, Any], entries: Sequence[ShardSettings]) -> dict[str, Any]:
     """Mount the Secret with the archive's URL into the supervisors' Deployment, if an entry names a file there."""
     files = [PurePosixPath(each.archive.archive_url_file) for each in entries if each.archive.archive_url_file]
-    changed: dict[str, Any] = deepcopy(dict(deployment))
-    if not any(each.parent == URL_FOLDER for each in files):
-        return changed
-    pod = changed["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    container.setdefault("volumeMounts", []).append(
-        {"name": "archive-url", "mountPath": str(URL_FOLDER), "readOnly": True}
-    )
-    pod.setdefault("volumes", []).append({"name": "archive-url", "secret": {"secretName": URL_SECRET}})
-    return changed
+    copy = copy_deployment(deployment)
+    if any(each.parent == URL_FOLDER for each in files):
+        copy.mount("archive-url", str(URL_FOLDER), {"secret": {"secretName": URL_SECRET}})
+    return copy.deployment

@@ -7,11 +7,11 @@ most failures. A rollout replaces two Pods at once, so that a full node does not
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
 from typing import Any, Final
 
 import msgspec
 
+from situate.cli.manifests.pods import TEMPORARY_FILES, copy_deployment, empty_lease, field_variable
 from situate.cli.terminal.failures import WrongInput
 from situate.objects.kinds.pods import NodeSelectorRequirement
 from situate.spot.admission.policy_admission import on_demand_policy
@@ -40,12 +40,7 @@ def admission_objects(
 
     yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata(CERTIFICATES, namespace), "type": "Opaque"}
     yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(POLICIES, namespace)}
-    yield {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": metadata(NAME, lease_namespace),
-        "spec": {},
-    }
+    yield empty_lease(NAME, lease_namespace, labels)
     yield {
         "apiVersion": "v1",
         "kind": "Service",
@@ -63,22 +58,18 @@ def admission_objects(
 
 def deployment_with_webhook(deployment: Mapping[str, Any], settings: SpotSettings) -> dict[str, Any]:
     """Return the Deployment, adapted to serve the webhook. Raises `WrongInput` (P9)."""
-    changed: dict[str, Any] = deepcopy(dict(deployment))
-    spec = changed["spec"]
+    copy = copy_deployment(deployment)
+    container, spec = copy.container, copy.deployment["spec"]
     if settings.strict is not None and spec["replicas"] < 2:
         raise WrongInput("spot.strict with --replicas 1: without a leader no Pod starts; run at least 2 replicas")
     spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
-    pod = spec["template"]["spec"]
-    (container,) = pod["containers"]
     port = int(settings.webhook.address.rpartition(":")[2])
     container["ports"].append({"name": _PORT_NAME, "containerPort": port})
-    container["env"].append({"name": POD_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})
-    # certificates are loaded from a temporary file
-    container.setdefault("volumeMounts", []).append({"name": "tmp", "mountPath": "/tmp"})  # noqa: S108 - of the container
-    pod.setdefault("volumes", []).append({"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
-    pod["priorityClassName"] = "system-cluster-critical"
-    pod["affinity"] = _affinity(on_demand_requirement(settings.table), spec["selector"]["matchLabels"])
-    return changed
+    container["env"].append(field_variable(POD_VARIABLE, "metadata.name"))
+    copy.mount("tmp", "/tmp", TEMPORARY_FILES, read_only=False)  # noqa: S108 - of the container
+    copy.pod["priorityClassName"] = "system-cluster-critical"
+    copy.pod["affinity"] = _affinity(on_demand_requirement(settings.table), spec["selector"]["matchLabels"])
+    return copy.deployment
 
 
 def _affinity(on_demand: NodeSelectorRequirement, labels: Mapping[str, str]) -> dict[str, Any]:

@@ -6,10 +6,10 @@ A rollout replaces two Pods at once, so that a Pod that has caught up exists whe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from situate.cli.manifests.pods import TEMPORARY_FILES, copy_deployment, empty_lease, field_variable
 from situate.cli.manifests.spot import POD_VARIABLE
 from situate.cli.terminal.failures import WrongInput
 from situate.vm.api.well_known import SCHEDULER_LABEL
@@ -53,8 +53,7 @@ def leader_objects(
 
     Secret and Lease are empty: the leader fills them, and a second apply leaves their content unchanged.
     """
-    lease = {"name": settings.lease_name, "namespace": lease_namespace, "labels": dict(labels)}
-    yield {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": lease, "spec": {}}
+    yield empty_lease(settings.lease_name, lease_namespace, labels)
     if settings.keeps_certificates:
         metadata = {"name": CERTIFICATES, "namespace": namespace, "labels": dict(labels)}
         yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
@@ -64,27 +63,22 @@ def leader_objects(
 
 def deployment_with_permits(deployment: Mapping[str, Any], settings: VmSettings) -> dict[str, Any]:
     """Return the Deployment, adapted to serve agents."""
-    changed: dict[str, Any] = deepcopy(dict(deployment))
-    spec = changed["spec"]
-    spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
-    pod = spec["template"]["spec"]
-    (container,) = pod["containers"]
+    copy = copy_deployment(deployment)
+    container = copy.container
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
+    copy.deployment["spec"]["strategy"] = strategy
     container["ports"].append({"name": _PORT_NAME, "containerPort": _port(settings.permits.address)})
     if settings.eviction_settings is not None:
         port = {"name": _EVICTIONS_PORT_NAME, "containerPort": _port(settings.eviction_settings.address)}
         container["ports"].append(port)
-    if settings.keeps_certificates and all(each["name"] != _TMP for each in pod.get("volumes", ())):
-        # certificates are loaded from a temporary file
-        container.setdefault("volumeMounts", []).append({"name": _TMP, "mountPath": "/tmp"})  # noqa: S108 - of the container
-        pod.setdefault("volumes", []).append({"name": _TMP, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
+    if settings.keeps_certificates and all(each["name"] != _TMP for each in copy.pod.get("volumes", ())):
+        copy.mount(_TMP, "/tmp", TEMPORARY_FILES, read_only=False)  # noqa: S108 - of the container
     if all(each["name"] != POD_VARIABLE for each in container["env"]):
-        container["env"].append({"name": POD_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})
+        container["env"].append(field_variable(POD_VARIABLE, "metadata.name"))
     certificate = PurePosixPath(settings.permits.certificate or "")
     if certificate.is_absolute():
-        mount = {"name": _PORT_NAME, "mountPath": str(certificate.parent), "readOnly": True}
-        container.setdefault("volumeMounts", []).append(mount)
-        pod.setdefault("volumes", []).append({"name": _PORT_NAME, "secret": {"secretName": SECRET}})
-    return changed
+        copy.mount(_PORT_NAME, str(certificate.parent), {"secret": {"secretName": SECRET}})
+    return copy.deployment
 
 
 def _port(address: str) -> int:

@@ -7,11 +7,11 @@ authorities in the Secrets from which its certificate may come.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from situate.cli.input.agent_file import agent_settings
+from situate.cli.manifests.pods import copy_deployment, field_variable, set_arguments
 from situate.cli.manifests.vm import SECRET
 from situate.cli.terminal.failures import WrongInput
 from situate.cli.vm.variables import NODE_VARIABLE
@@ -59,8 +59,7 @@ def check_agent_files(file: Path | None) -> None:
 def agent_arguments(file: Path | None, port: int, namespace: str) -> tuple[str, ...]:
     """Return the arguments of the process. The file is mounted under `/etc/situate`."""
     given = () if file is None else ("-f", f"/etc/situate/{FILE}")
-    told = tuple(part for each in agent_assignments(file, namespace) for part in ("--set", each))
-    return ("vm", "agent", *given, *told, "--health-address", f":{port}")
+    return ("vm", "agent", *given, *set_arguments(agent_assignments(file, namespace)), "--health-address", f":{port}")
 
 
 def agent_rights(file: Path | None, namespace: str) -> tuple[Permission, ...]:
@@ -70,19 +69,15 @@ def agent_rights(file: Path | None, namespace: str) -> tuple[Permission, ...]:
 
 def agent_daemon_set(deployment: Mapping[str, Any]) -> dict[str, Any]:
     """Return a DaemonSet, made from a Deployment of situate. It tolerates taints that reserve nodes for VMs (B8)."""
-    changed: dict[str, Any] = deepcopy(dict(deployment))
-    changed["kind"] = "DaemonSet"
-    changed["spec"].pop("replicas")
-    pod = changed["spec"]["template"]["spec"]
-    pod.pop("topologySpreadConstraints")
-    pod["tolerations"] = [{"operator": "Exists"}]
-    (container,) = pod["containers"]
-    container["env"].append({"name": NODE_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}})
-    if f"scheduler.caFile={AUTHORITIES}" in container["args"]:
-        mount = {"name": _VOLUME, "mountPath": AUTHORITIES, "readOnly": True}
-        container.setdefault("volumeMounts", []).append(mount)
-        pod.setdefault("volumes", []).append({"name": _VOLUME, "projected": {"sources": [*_volume_sources()]}})
-    return changed
+    copy = copy_deployment(deployment)
+    copy.deployment["kind"] = "DaemonSet"
+    copy.deployment["spec"].pop("replicas")
+    copy.pod.pop("topologySpreadConstraints")
+    copy.pod["tolerations"] = [{"operator": "Exists"}]
+    copy.container["env"].append(field_variable(NODE_VARIABLE, "spec.nodeName"))
+    if f"scheduler.caFile={AUTHORITIES}" in copy.container["args"]:
+        copy.mount(_VOLUME, AUTHORITIES, {"projected": {"sources": [*_volume_sources()]}})
+    return copy.deployment
 
 
 def _volume_sources() -> Iterator[dict[str, Any]]:

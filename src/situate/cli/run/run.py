@@ -51,7 +51,7 @@ from situate.runtime.configuration.reload import ConfigurationFile, follow
 from situate.runtime.metrics import Metrics
 from situate.runtime.process.health import Health, HealthServer
 from situate.runtime.process.logs import configure_logging
-from situate.runtime.process.manager import Manager, ServiceFailed, stop_on_signals
+from situate.runtime.process.manager import Manager, Service, ServiceFailed, stop_on_signals
 from situate.runtime.process.startup import pause_collector, run_process
 from situate.runtime.serving.listener import CannotServe
 from situate.scheduler.config.settings import ClientRate
@@ -161,6 +161,12 @@ class Closable(Protocol):
     async def close(self) -> None: ...
 
 
+class _Controller(Service, Protocol):
+    """Service that reports whether it is ready."""
+
+    def not_ready(self) -> str | None: ...
+
+
 class _Composition:
     """All services of the process, in the order in which they start."""
 
@@ -240,11 +246,8 @@ class _Composition:
                 observe_election=metrics.observe_election,
                 served=served if entry is teller else None,
             )
-            self._health.add_readiness(controller.name, controller.not_ready)
             metrics.add_queue(controller.name, controller.queue)
-            for reflector in controller.informers.reflectors():
-                metrics.add_reflector(reflector)
-            self._manager.add(controller)
+            self._add_controller(controller, controller.informers.reflectors())
             yield controller
 
     def _add_spot(self, recorder: EventRecorder) -> SpotController | None:
@@ -315,10 +318,7 @@ class _Composition:
             election_client=self._elections,
             observe_election=self._metrics.observe_election,
         )
-        self._health.add_readiness(controller.name, controller.not_ready)
-        for reflector in controller.informers.reflectors():
-            self._metrics.add_reflector(reflector)
-        self._manager.add(controller)
+        self._add_controller(controller, controller.informers.reflectors())
         return controller
 
     def _add_vm(self, settings: VmSettings, recorder: EventRecorder) -> VmController:
@@ -347,10 +347,7 @@ class _Composition:
             election_client=self._elections,
             observe_election=self._metrics.observe_election,
         )
-        self._health.add_readiness(controller.name, controller.not_ready)
-        for reflector in controller.reflectors():
-            self._metrics.add_reflector(reflector)
-        self._manager.add(controller)
+        self._add_controller(controller, controller.reflectors())
         self._manager.add(
             PermitServer(
                 controller,
@@ -366,6 +363,13 @@ class _Composition:
             )
         )
         return controller
+
+    def _add_controller(self, controller: _Controller, reflectors: Iterable[Reflector[Any]]) -> None:
+        """Add a controller with its readiness and the metrics of its watches."""
+        self._health.add_readiness(controller.name, controller.not_ready)
+        for reflector in reflectors:
+            self._metrics.add_reflector(reflector)
+        self._manager.add(controller)
 
     def _scheduler_metrics(self) -> SchedulerMetrics:
         """Return the metrics that all schedulers of the process share."""
@@ -386,10 +390,7 @@ class _Composition:
             rng=random.Random(),
             ask=self._add_extender_client(extenders, work).ask if extenders else None,
         )
-        self._health.add_readiness(shadow.name, shadow.not_ready)
-        for reflector in shadow.informers.reflectors():
-            self._metrics.add_reflector(reflector)
-        self._manager.add(shadow)
+        self._add_controller(shadow, shadow.informers.reflectors())
         return shadow
 
     def _add_extender_client(self, extenders: Sequence[Extender], client: Client) -> Extenders:

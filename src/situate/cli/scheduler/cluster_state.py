@@ -5,8 +5,7 @@ Objects pass through the same intake as in the live scheduler, so that they have
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,9 +14,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from situate.cli.input.dumps import read_objects
-from situate.cli.read_cluster.cluster_source import ClusterSource
+from situate.cli.read_cluster.cluster_source import open_client, run_read
 from situate.cli.scheduler.profiles import Profiles
 from situate.cli.terminal.failures import WrongInput
+from situate.cli.terminal.options import SourceOptions
 from situate.cli.terminal.progress import progress
 from situate.framework.engine.engine import Engine
 from situate.kube.client import Client
@@ -120,7 +120,7 @@ class SchedulerClusterState:
         return engine
 
 
-def observe(where: ClusterSource, *, whole: bool = False) -> SchedulerClusterState:
+def observe(where: SourceOptions, *, whole: bool = False) -> SchedulerClusterState:
     """Read a cluster or a dump; with `complete_json` also the complete JSON of Pods and nodes.
 
     Raises `KubeError` or `WrongInput`.
@@ -128,11 +128,10 @@ def observe(where: ClusterSource, *, whole: bool = False) -> SchedulerClusterSta
     if where.objects:
         with progress(f"reading {', '.join(map(str, where.objects))}"):
             return _read_files(where.objects, whole=whole)
-    with progress("reading the cluster"):
-        return asyncio.run(_read_cluster(where, whole=whole))
+    return run_read(where, _read_cluster(where, whole=whole))
 
 
-def _read_files(paths: tuple[Path, ...], *, whole: bool) -> SchedulerClusterState:
+def _read_files(paths: Sequence[Path], *, whole: bool) -> SchedulerClusterState:
     stores, remarks = Stores.create_empty(), Remarks()
     classes: list[PriorityClass] = []
     read: tuple[ResourceType[Any], ...] = (NODES, PODS, PRIORITYCLASSES, *stores.others)
@@ -183,12 +182,11 @@ def _with_namespace(content: Mapping[str, Any], resource: ResourceType[Any]) -> 
     return {**content, "metadata": {**metadata, "namespace": "default"}}
 
 
-async def _read_cluster(where: ClusterSource, *, whole: bool) -> SchedulerClusterState:
+async def _read_cluster(where: SourceOptions, *, whole: bool) -> SchedulerClusterState:
     stores, remarks = Stores.create_empty(), Remarks()
     classes: list[PriorityClass] = []
     unread: list[UnreadablePod] = []
-    client = where.client()
-    try:
+    async with open_client(where) as client:
         read: tuple[ResourceType[Any], ...] = (NODES, PODS, *stores.others, PRIORITYCLASSES)
         for resource in read:
             fields = NOT_ENDED if resource is PODS else ""
@@ -210,8 +208,6 @@ async def _read_cluster(where: ClusterSource, *, whole: bool) -> SchedulerCluste
                 for found in page.items:
                     _add_object(stores, resource, found)
         documents = await _read_complete_json(client) if whole else {}
-    finally:
-        await client.close()
     return SchedulerClusterState(stores, tuple(classes), remarks, tuple(unread), complete_json=documents)
 
 

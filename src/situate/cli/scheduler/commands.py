@@ -7,21 +7,19 @@ from typing import Annotated, Final
 
 import typer
 
-from situate.cli.terminal.completion import complete_nodes
+from situate.cli.scheduler.options import AssumedChanges
 from situate.cli.terminal.formats import Format
+from situate.cli.terminal.option_sets import with_option_sets
 from situate.cli.terminal.options import (
-    AllNamespacesOption,
-    ContextOption,
-    KubeconfigOption,
-    ListedNamespaceOption,
+    ClusterOptions,
+    ListedNamespaces,
     NamespaceOption,
-    ObjectsOption,
     OutputOption,
+    SourceOptions,
     WatchOption,
 )
 
 _MOST_FIT: Final = 10_000
-_MOST_NODES: Final = 10_000
 
 ProfileOption = Annotated[
     Path | None,
@@ -75,27 +73,25 @@ def _complete_pods(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 @app.command(short_help="Show the load of nodes, and pending Pods.")
+@with_option_sets
 def status(
-    namespace: ListedNamespaceOption = None,
-    all_namespaces: AllNamespacesOption = False,
+    *,
+    listed: ListedNamespaces,
     file: ProfileOption = None,
-    objects: ObjectsOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: SourceOptions,
     watch: WatchOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show the requests on each node, and for each pending Pod the node that it would get, or why it gets none."""
-    from situate.cli.read_cluster.cluster_source import ClusterSource
     from situate.cli.scheduler.status import show
 
-    show(
-        file, ClusterSource.create(kubeconfig, context, objects), namespace, output, of_all=all_namespaces, watch=watch
-    )
+    show(file, where, listed, output, watch=watch)
 
 
 @app.command(short_help="Explain why a Pod gets its node, or none.")
+@with_option_sets
 def explain(
+    *,
     pod: Annotated[
         str,
         typer.Argument(
@@ -107,9 +103,7 @@ def explain(
     ],
     namespace: NamespaceOption = None,
     file: ProfileOption = None,
-    objects: ObjectsOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: SourceOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Say why a Pod gets its node, or why it gets none: plugin by plugin, node by node, with all scores.
@@ -118,14 +112,15 @@ def explain(
     plugins with the change. A Pod that has a node is explained as if it were scheduled now. Exits with 1 if no node
     fits.
     """
-    from situate.cli.read_cluster.cluster_source import ClusterSource
     from situate.cli.scheduler.explain import show
 
-    show(pod, file, ClusterSource.create(kubeconfig, context, objects), namespace, output)
+    show(pod, file, where, namespace, output)
 
 
 @app.command("what-if", short_help="Predict nodes for Pods, and how many more fit.")
+@with_option_sets
 def what_if(
+    *,
     pods: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -136,43 +131,13 @@ def what_if(
     ] = None,
     namespace: NamespaceOption = None,
     pending: Annotated[bool, typer.Option("--pending", help="Also place the Pods that are pending now.")] = False,
-    add_nodes: Annotated[
-        int,
-        typer.Option(
-            "--add-nodes", metavar="N", min=0, max=_MOST_NODES, help="Number of nodes to add, as copies of --like."
-        ),
-    ] = 0,
-    like: Annotated[
-        str | None,
-        typer.Option(metavar="NODE", help="Node to copy for --add-nodes.", autocompletion=complete_nodes),
-    ] = None,
-    remove_node: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NODE", help="Node to remove, with its Pods; repeatable.", autocompletion=complete_nodes),
-    ] = None,
-    cordon: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NODE", help="Node to cordon; repeatable.", autocompletion=complete_nodes),
-    ] = None,
-    drain: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NODE",
-            help="Node to cordon, with its Pods placed again; repeatable.",
-            autocompletion=complete_nodes,
-        ),
-    ] = None,
-    remove_pod: Annotated[
-        list[str] | None, typer.Option(metavar="NAMESPACE/NAME", help="Pod to remove; repeatable.")
-    ] = None,
+    changes: AssumedChanges,
     most: Annotated[
         int,
         typer.Option(metavar="N", min=0, max=1_000_000, help="Most Pods to count that would fit, too; 0: no count."),
     ] = _MOST_FIT,
     file: ProfileOption = None,
-    objects: ObjectsOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: SourceOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show the node that each Pod would get, the Pods that it would preempt, and how many more would fit.
@@ -186,16 +151,15 @@ def what_if(
     evictions succeeded at once. MORE-FIT counts Pods of the same kind after all of these, without preemption. -n is the
     namespace of Pods whose file names none. Exits with 1 if a Pod would find no node.
     """
-    from situate.cli.read_cluster.cluster_source import ClusterSource
-    from situate.cli.scheduler.what_if import Changes, show
+    from situate.cli.scheduler.what_if import show
 
-    changes = Changes(add_nodes, like, *(tuple(each or ()) for each in (remove_node, cordon, drain, remove_pod)))
-    where = ClusterSource.create(kubeconfig, context, objects)
     show(pods or [], changes, file, where, namespace, output, pending=pending, most=most)
 
 
 @app.command(short_help="Record a cluster for replay.")
+@with_option_sets
 def record(
+    *,
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="File for the recording, compressed if its name ends in .gz.")
     ],
@@ -209,8 +173,7 @@ def record(
     parts: Annotated[
         int, typer.Option("--keep", metavar="N", min=0, max=1000, help="Number of earlier parts that record keeps.")
     ] = 1,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: ClusterOptions,
 ) -> None:
     """Record a cluster's nodes and Pods, every change, and where the scheduler there places Pods.
 
@@ -223,7 +186,7 @@ def record(
     """
     from situate.cli.scheduler.record import run
 
-    run(file, length, most, parts, kubeconfig, context)
+    run(file, length, most, parts, where)
 
 
 @app.command(short_help="Replay a recording under another profile, and compare.")
@@ -246,7 +209,9 @@ def replay(
 
 
 @app.command(short_help="Compare a running scheduler's decisions with a profile's.")
+@with_option_sets
 def shadow(
+    *,
     of: Annotated[str, typer.Option(metavar="NAME", help="schedulerName of the Pods.")] = "default-scheduler",
     length: LengthOption = None,
     pods: Annotated[
@@ -256,8 +221,7 @@ def shadow(
         ),
     ] = None,
     file: ProfileOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: ClusterOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Watch another scheduler's decisions, decide about the same Pods, and report the differences.
@@ -268,4 +232,4 @@ def shadow(
     """
     from situate.cli.scheduler.shadow import run
 
-    run(of, length, pods, file, kubeconfig, context, output)
+    run(of, length, pods, file, where, output)

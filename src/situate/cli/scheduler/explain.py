@@ -10,15 +10,16 @@ import typer
 
 from situate.cli.input.cluster_names import complete_objects
 from situate.cli.input.object_names import POD, possible_names, require_explained_type
-from situate.cli.read_cluster.cluster_source import ClusterSource
+from situate.cli.read_cluster.cluster_source import default_namespace
 from situate.cli.scheduler.cluster_state import SchedulerClusterState, observe
 from situate.cli.scheduler.extender_calls import ExtenderCalls
 from situate.cli.scheduler.profiles import read_profiles
 from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.options import SourceOptions
+from situate.cli.terminal.output import Column, print_answer, print_items, print_table
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import print_error, print_line
+from situate.cli.terminal.streams import print_line
 from situate.framework.cycle.cycle import PluginFailed
 from situate.framework.explain.explain import Explanation, NodeGroup, NodeScore, Question, explain_steps
 from situate.framework.explain.least_change import LeastChange, SuggestedChange, least_change
@@ -28,10 +29,10 @@ from situate.objects.settings.section import spelling_hint
 from situate.objects.values.counts import format_count
 
 _FILTERS: Final = (
-    Column("plugin"),
-    Column("refuses", right=True),
-    Column("also", right=True, wide=True),
-    Column("reasons"),
+    Column("plugin", lambda line: line.plugin),
+    Column("refuses", lambda line: line.refused, right=True),
+    Column("also", lambda line: line.also, right=True, wide=True),
+    Column("reasons", lambda line: ", ".join(f"{number} {text}" for text, number in line.reasons.items()) or "-"),
 )
 _GROUPS: Final = (
     Column("nodes", right=True),
@@ -53,12 +54,12 @@ def complete_pods(ctx: typer.Context, incomplete: str) -> list[str]:
     return complete_objects(ctx, incomplete, lambda: [(POD, "v1")])
 
 
-def show(pod: str, profile: Path | None, where: ClusterSource, namespace: str | None, output: Format) -> None:
+def show(pod: str, profile: Path | None, where: SourceOptions, namespace: str | None, output: Format) -> None:
     """Print the explanation; exit with 1 if no node fits."""
     with report_failures():
         profiles = read_profiles(profile)
         world = observe(where, whole=bool(profiles.extenders))
-        found = _find_pod(world, pod, namespace, where.namespace(namespace))
+        found = _find_pod(world, pod, namespace, default_namespace(where, namespace))
         engine = world.engine(profiles, [found])
         try:
             with progress("running the plugins"):
@@ -69,12 +70,13 @@ def show(pod: str, profile: Path | None, where: ClusterSource, namespace: str | 
                 world.remarks.add(CHANGES_WITHOUT_EXTENDERS)
         except (BadPod, PluginFailed) as problem:
             raise WrongInput(str(problem)) from None
-    if output in (Format.JSON, Format.YAML):
-        print_data(as_data(found, told, change, world.remarks.sentences), output)
-    else:
-        for remark in world.remarks.sentences:
-            print_error(remark)
-        _print(found, told, change, output)
+    remarks = world.remarks.sentences
+    print_answer(
+        output,
+        lambda: as_data(found, told, change, remarks),
+        lambda: _print(found, told, change, output),
+        remarks,
+    )
     if not told.node:
         raise typer.Exit(ExitCode.NO)
 
@@ -113,14 +115,10 @@ def _print(pod: Pod, told: Explanation, change: LeastChange, form: Format) -> No
             print_line(
                 f"PreFilter {line.plugin}: admits {line.nodes} of {format_count(told.question.snapshot.count, 'node')}"
             )
-    lines = [
-        (line.plugin, line.refused, line.also, _reasons_text(line.reasons.items()))
-        for line in told.filters
-        if line.refused or line.also or (form is Format.WIDE and line.concerned)
-    ]
+    lines = [line for line in told.filters if line.refused or line.also or (form is Format.WIDE and line.concerned)]
     if lines:
         print_line()
-        print_table(_FILTERS, lines, form)
+        print_items(_FILTERS, lines, form)
     if told.groups and lines:
         print_line()
         print_table(_GROUPS, [_group_row(group, form) for group in told.groups], form)
@@ -163,10 +161,6 @@ def _group_row(group: NodeGroup, form: Format) -> tuple[object, ...]:
     shown = group.nodes if form is Format.WIDE else group.nodes[:_SHOWN_NAMES]
     names = ", ".join(shown) + (", ..." if len(group.nodes) > len(shown) else "")
     return len(group.nodes), group.code.title, own[0] or "-", reasons or "-", names
-
-
-def _reasons_text(counted: Any) -> str:
-    return ", ".join(f"{number} {text}" for text, number in counted) or "-"
 
 
 def _shares_text(score: NodeScore, form: Format) -> str:

@@ -13,11 +13,12 @@ from typing import Final
 
 import typer
 
+from situate.cli.read_cluster.cluster_source import open_client
 from situate.cli.scheduler.durations import seconds_of
 from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
+from situate.cli.terminal.options import ClusterOptions
 from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import print_error, print_line
-from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden
 from situate.kube.queries.server_version import server_version
 from situate.objects.values.counts import format_count
@@ -31,11 +32,11 @@ _REPORT_AFTER_S: Final = 5.0
 """Time after which a resource that cannot be watched is reported."""
 
 
-def run(file: Path, length: str | None, most: str, parts: int, kubeconfig: Path | None, context: str | None) -> None:
+def run(file: Path, length: str | None, most: str, parts: int, where: ClusterOptions) -> None:
     """Record until `length` is over or the user stops the command."""
     with report_failures():
         seconds = None if length is None else seconds_of(length, "--for")
-        code = run_process(_record(file, seconds, _parse_size(most), parts, kubeconfig, context))
+        code = run_process(_record(file, seconds, _parse_size(most), parts, where))
     raise typer.Exit(code)
 
 
@@ -49,26 +50,20 @@ def _parse_size(text: str) -> int:
     return amount
 
 
-async def _record(
-    path: Path, seconds: float | None, most: int, parts: int, kubeconfig: Path | None, context: str | None
-) -> ExitCode:
-    rng = random.Random()
-    client = connect(find_connection(kubeconfig, context), rng)
-    try:
+async def _record(path: Path, seconds: float | None, most: int, parts: int, where: ClusterOptions) -> ExitCode:
+    async with open_client(where) as client:
         with contextlib.suppress(Forbidden):  # some clusters hide their version
             await server_version(client)
         try:
             file = RecordingFile(path, most, parts)
         except OSError as problem:
             raise WrongInput(f"{path}: cannot be written: {problem.strerror}") from None
-        recorder = Recorder(client, file, wall=lambda: datetime.now(UTC), rng=rng)
+        recorder = Recorder(client, file, wall=lambda: datetime.now(UTC), rng=random.Random())
         try:
             return await _record_until_stopped(recorder, seconds, path)
         finally:
             with contextlib.suppress(OSError):  # the same error has been reported already
                 file.close()
-    finally:
-        await client.close()
 
 
 async def _record_until_stopped(recorder: Recorder, seconds: float | None, path: Path) -> ExitCode:

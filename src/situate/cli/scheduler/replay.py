@@ -9,9 +9,9 @@ from situate.cli.scheduler.cluster_state import Remarks
 from situate.cli.scheduler.profiles import Profiles, read_profiles
 from situate.cli.terminal.failures import WrongInput, report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.output import Column, print_answer, print_items, print_table
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import print_error, print_line
+from situate.cli.terminal.streams import print_line
 from situate.framework.explain.compare import Agreement, Comparison
 from situate.objects.kinds.pods import Pod
 from situate.objects.resources import PODS
@@ -24,12 +24,17 @@ from situate.scheduler.recordings.replay import replay as replayed
 _COUNTS: Final = (Column("result"), Column("pods", right=True), Column("meaning", wide=True))
 _SIDES: Final = (Column(""), Column("there", right=True), Column("here", right=True))
 _DIFFERENCES: Final = (
-    Column("pod"),
-    Column("at", right=True, wide=True),
-    Column("there"),
-    Column("here"),
-    Column("result"),
-    Column("why"),
+    Column("pod", lambda story: story.pod),
+    Column(
+        "at",
+        lambda story: _time_text(story.here_at if story.here_at is not None else story.there_at),
+        right=True,
+        wide=True,
+    ),
+    Column("there", lambda story: story.there or "-"),
+    Column("here", lambda story: (story.here or "-") + (" (preempted)" if story.preempted else "")),
+    Column("result", lambda story: story.agreement.value),
+    Column("why", lambda story: story.difference or "-"),
 )
 _MAX_ROWS: Final = 20
 _MEANING: Final = {
@@ -53,12 +58,12 @@ def show(recording: Path, profile: Path | None, output: Format) -> None:
             remarks.add(remark)
         with progress("replaying", max(read.seconds, 1.0)) as bar:
             result = replayed(read.entries, chosen.engine, remarks, lambda at: bar.update("replaying", at))
-    if output in (Format.JSON, Format.YAML):
-        print_data(as_data(result, profiles, remarks.sentences), output)
-        return
-    for remark in remarks.sentences:
-        print_error(remark)
-    _print(result, recording, profiles, output)
+    print_answer(
+        output,
+        lambda: as_data(result, profiles, remarks.sentences),
+        lambda: _print(result, recording, profiles, output),
+        remarks.sentences,
+    )
 
 
 def _read_file(path: Path) -> Recording:
@@ -99,7 +104,7 @@ def _print(result: Replay, path: Path, profiles: Profiles, form: Format) -> None
         return
     print_line()
     shown = different if form is Format.WIDE else different[:_MAX_ROWS]
-    print_table(_DIFFERENCES, [_difference_row(each) for each in shown], form)
+    print_items(_DIFFERENCES, shown, form)
     if len(shown) < len(different):
         print_line(f"and {len(different) - len(shown)} more; -o wide shows them")
 
@@ -123,18 +128,8 @@ def _side_rows(result: Replay) -> list[tuple[object, ...]]:
     return rows
 
 
-def _difference_row(story: PodStory) -> tuple[object, ...]:
-    at = story.here_at if story.here_at is not None else story.there_at
-    agreement = story.agreement
-    assert agreement is not None
-    return (
-        story.pod,
-        "" if at is None else f"{at:.1f}s",
-        story.there or "-",
-        (story.here or "-") + (" (preempted)" if story.preempted else ""),
-        agreement.value,
-        story.difference or "-",
-    )
+def _time_text(at: float | None) -> str:
+    return "" if at is None else f"{at:.1f}s"
 
 
 def _duration_text(seconds: float) -> str:

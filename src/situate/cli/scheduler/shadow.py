@@ -13,17 +13,18 @@ from typing import Any, Final
 
 import typer
 
+from situate.cli.read_cluster.cluster_source import open_client
 from situate.cli.scheduler.cluster_state import Remarks
 from situate.cli.scheduler.durations import seconds_of
 from situate.cli.scheduler.profiles import Profiles, read_profiles
 from situate.cli.terminal.failures import ExitCode, report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.options import ClusterOptions
+from situate.cli.terminal.output import Column, print_answer, print_items
 from situate.cli.terminal.streams import print_error, print_line
 from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.configuration import Extender
 from situate.kube.client import Client
-from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden
 from situate.kube.queries.server_version import server_version
 from situate.kube.watch.reflector import Reflector
@@ -37,7 +38,13 @@ from situate.scheduler.shadow.service import ShadowScheduler
 
 _REPORT_AFTER_S: Final = 5.0
 """Time after which a resource that cannot be watched is reported."""
-_COLUMNS: Final = (Column("pod"), Column("theirs"), Column("ours"), Column("result"), Column("why"))
+_COLUMNS: Final = (
+    Column("pod", lambda decided: decided.name),
+    Column("theirs", lambda decided: (decided.comparison and decided.comparison.theirs) or "-"),
+    Column("ours", lambda decided: (decided.comparison and decided.comparison.ours) or "-"),
+    Column("result", lambda decided: decided.result),
+    Column("why", lambda decided: decided.difference or "-"),
+)
 
 
 def run(
@@ -45,8 +52,7 @@ def run(
     length: str | None,
     pods: int | None,
     profile: Path | None,
-    kubeconfig: Path | None,
-    context: str | None,
+    where: ClusterOptions,
     output: Format,
 ) -> None:
     """Print the differences until `length` is over; exit with 1 if there was one."""
@@ -55,7 +61,7 @@ def run(
         seconds = None if length is None else seconds_of(length, "--for")
         profiles = read_profiles(profile).for_names([of])
         watching = _ShadowWatch(profiles, of, pods, output)
-        code = run_process(_watch(watching, seconds, kubeconfig, context))
+        code = run_process(_watch(watching, seconds, where))
     raise typer.Exit(code)
 
 
@@ -84,10 +90,15 @@ class _ShadowWatch:
             self.stopped.set()
 
 
-async def _watch(
-    watching: _ShadowWatch, seconds: float | None, kubeconfig: Path | None, context: str | None
-) -> ExitCode:
-    client = connect(find_connection(kubeconfig, context), random.Random())
+async def _watch(watching: _ShadowWatch, seconds: float | None, where: ClusterOptions) -> ExitCode:
+    async with open_client(where) as client:
+        counts = await _compare_until_stopped(watching, seconds, client)
+    _print(watching, counts)
+    return ExitCode.DONE if all(each.agrees for each in watching.decisions) else ExitCode.NO
+
+
+async def _compare_until_stopped(watching: _ShadowWatch, seconds: float | None, client: Client) -> dict[str, int]:
+    """Compare decisions, and return the number of each result."""
     loop = asyncio.get_running_loop()
     for which in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(which, watching.stopped.set)
@@ -120,9 +131,7 @@ async def _watch(
     finally:
         whole.cancel()
         await extending.close()
-        await client.close()
-    _print(watching, service.shadow.counts)
-    return ExitCode.DONE if all(each.agrees for each in watching.decisions) else ExitCode.NO
+    return service.shadow.counts
 
 
 async def _watch_whole_nodes(extenders: Sequence[Extender], client: Client, nodes: Store[Unstructured]) -> None:
@@ -139,27 +148,20 @@ async def _report_problem(service: ShadowScheduler) -> None:
 
 
 def _print(watching: _ShadowWatch, counts: dict[str, int]) -> None:
-    if watching.form in (Format.JSON, Format.YAML):
-        data = {
-            "decisions": len(watching.decisions),
-            "counts": counts,
-            "pods": [_as_data(each) for each in watching.decisions],
-            "remarks": watching.remarks.sentences,
-        }
-        print_data(data, watching.form)
-        return
-    for remark in watching.remarks.sentences:
-        print_error(remark)
+    data = {
+        "decisions": len(watching.decisions),
+        "counts": counts,
+        "pods": [_as_data(each) for each in watching.decisions],
+        "remarks": watching.remarks.sentences,
+    }
+    print_answer(watching.form, lambda: data, lambda: _print_text(watching, counts), watching.remarks.sentences)
+
+
+def _print_text(watching: _ShadowWatch, counts: dict[str, int]) -> None:
     print_line(summary(counts))
     shown = [each for each in watching.decisions if watching.form is Format.WIDE or not each.agrees]
     if shown:
-        print_table(_COLUMNS, [_row(each) for each in shown], watching.form)
-
-
-def _row(decided: ComparedDecision) -> tuple[object, ...]:
-    found = decided.comparison
-    theirs, ours = ("", "") if found is None else (found.theirs, found.ours)
-    return decided.name, theirs or "-", ours or "-", decided.result, decided.difference or "-"
+        print_items(_COLUMNS, shown, watching.form)
 
 
 def _as_data(decided: ComparedDecision) -> dict[str, Any]:

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from situate.cli.read_cluster.cluster_source import ClusterSource
+from situate.cli.read_cluster.cluster_source import listed_namespace
 from situate.cli.read_cluster.other_namespaces import report_other_namespaces
 from situate.cli.scheduler.cluster_state import SchedulerClusterState, UnreadablePod, observe
 from situate.cli.scheduler.profiles import read_profiles
 from situate.cli.terminal.failures import report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.options import ListedNamespaces, SourceOptions
+from situate.cli.terminal.output import Column, print_answer, print_items
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import print_error, print_line
+from situate.cli.terminal.streams import print_line
 from situate.cli.terminal.watch import show_status
 from situate.framework.cycle.cycle import PluginFailed
 from situate.framework.engine.engine import Engine
@@ -28,27 +29,32 @@ from situate.objects.values.counts import format_count
 
 _NODES: Final = (
     Column("node"),
-    Column("state"),
-    Column("pods", right=True),
-    Column("cpu", right=True),
-    Column("memory", right=True),
-    Column("others", wide=True),
-    Column("taints", wide=True),
+    Column("state", lambda node: "cordoned" if node["cordoned"] else "tainted" if node["taints"] else "open"),
+    Column("pods", lambda node: f"{node['pods']}/{node['podsAllowed']}", right=True),
+    Column("cpu", lambda node: _share_text(node["requested"], CPU), right=True),
+    Column("memory", lambda node: _share_text(node["requested"], MEMORY), right=True),
+    Column("others", lambda node: _other_shares_text(node["requested"]), wide=True),
+    Column("taints", lambda node: ", ".join(node["taints"]) or "-", wide=True),
 )
-_PODS: Final = (Column("pod"), Column("priority", right=True), Column("scheduler", wide=True), Column("answer"))
+_PODS: Final = (
+    Column("pod"),
+    Column("priority", right=True),
+    Column("scheduler", "schedulerName", wide=True),
+    Column("answer", lambda pod: f"gated by {pod['gate']}" if pod["gate"] else _answer_text(pod)),
+)
 _MAX_ROWS: Final = 40
 """Number of nodes, and of Pods, that a table shows; `-o wide` shows all. The fullest nodes come first."""
 
 
 def show(
-    profile: Path | None, where: ClusterSource, namespace: str | None, output: Format, *, of_all: bool, watch: bool
+    profile: Path | None, where: SourceOptions, namespaces: ListedNamespaces, output: Format, *, watch: bool
 ) -> None:
     """Print the status, with `watch` again at each change."""
 
     def once() -> None:
         with report_failures():
             profiles = read_profiles(profile).without_extenders()
-            listed = where.listed_namespace(namespace, of_all=of_all)
+            listed = listed_namespace(where, namespaces)
             world = observe(where)
             pending = [each for each in world.pending_pods if listed in (None, each.metadata.namespace)]
             unread = [each for each in world.unreadable_pending_pods if listed in (None, each.namespace)]
@@ -59,13 +65,8 @@ def show(
             with progress("running the plugins"):
                 nodes = _nodes_data(world, engine.snapshot)
                 pods = [*_placement_answers(engine, pending), *map(_answer_for_unreadable, unread)]
-        if output in (Format.JSON, Format.YAML):
-            print_data({"nodes": nodes, "pending": pods, "remarks": world.remarks.sentences}, output)
-            return
-        for remark in world.remarks.sentences:
-            print_error(remark)
-        _print(nodes, pods, output)
-        report_other_namespaces(others, "pending Pod", listed)
+        data = {"nodes": nodes, "pending": pods, "remarks": world.remarks.sentences}
+        print_answer(output, lambda: data, lambda: _print(nodes, pods, others, listed, output), world.remarks.sentences)
 
     show_status(once, output, watch=watch)
 
@@ -153,40 +154,36 @@ def _answer_for(engine: Engine, pod: Pod) -> dict[str, str]:
     return {"node": found.ours, "gate": gated, "message": found.message}
 
 
-def _print(nodes: list[dict[str, Any]], pods: list[dict[str, Any]], form: Format) -> None:
+def _print(
+    nodes: list[dict[str, Any]], pods: list[dict[str, Any]], others: int, listed: str | None, form: Format
+) -> None:
     cordoned = sum(each["cordoned"] for each in nodes)
     print_line(f"{format_count(len(nodes), 'node')}, {cordoned} cordoned; {format_count(len(pods), 'pod')} pending")
     shown = nodes if form is Format.WIDE else nodes[:_MAX_ROWS]
     if shown:
-        print_table(_NODES, [_node_row(each) for each in shown], form)
+        print_items(_NODES, shown, form)
     if len(shown) < len(nodes):
         print_line(f"and {format_count(len(nodes) - len(shown), 'node')} with less requested; -o wide shows all")
     waiting = pods if form is Format.WIDE else pods[:_MAX_ROWS]
     if waiting:
         print_line()
-        rows = [(each["pod"], each["priority"], each["schedulerName"], _answer_text(each)) for each in waiting]
-        print_table(_PODS, rows, form)
+        print_items(_PODS, waiting, form)
     if len(waiting) < len(pods):
         print_line(f"and {format_count(len(pods) - len(waiting), 'pod')} more; -o wide shows all")
+    report_other_namespaces(others, "pending Pod", listed)
 
 
-def _node_row(node: dict[str, Any]) -> tuple[object, ...]:
-    parts = node["requested"]
-    others = ", ".join(f"{name} {part:.0%}" for name, part in parts.items() if name not in (CPU, MEMORY, EPHEMERAL))
+def _share_text(parts: dict[str, float], resource: str) -> str:
+    return f"{parts[resource]:.0%}" if resource in parts else "-"
+
+
+def _other_shares_text(parts: dict[str, float]) -> str:
     return (
-        node["node"],
-        "cordoned" if node["cordoned"] else "tainted" if node["taints"] else "open",
-        f"{node['pods']}/{node['podsAllowed']}",
-        f"{parts[CPU]:.0%}" if CPU in parts else "-",
-        f"{parts[MEMORY]:.0%}" if MEMORY in parts else "-",
-        others or "-",
-        ", ".join(node["taints"]) or "-",
+        ", ".join(f"{name} {part:.0%}" for name, part in parts.items() if name not in (CPU, MEMORY, EPHEMERAL)) or "-"
     )
 
 
 def _answer_text(pod: dict[str, Any]) -> str:
-    if pod["gate"]:
-        return f"gated by {pod['gate']}"
     if pod["message"]:
         return f"waits for {pod['nominatedNode']}" if pod["nominatedNode"] else str(pod["message"])
     return f"would go to {pod['node']}"

@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import typer
 
-from situate.cli.read_cluster.cluster_source import ClusterSource
+from situate.cli.read_cluster.cluster_source import default_namespace
 from situate.cli.scheduler.cluster_state import SchedulerClusterState, observe
 from situate.cli.scheduler.explain import CHANGES_WITHOUT_EXTENDERS, change_data, change_lines
 from situate.cli.scheduler.extender_calls import ExtenderCalls
 from situate.cli.scheduler.manifest_pods import ManifestPods, read_pods
+from situate.cli.scheduler.options import AssumedChanges
 from situate.cli.scheduler.profiles import read_profiles
 from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.options import SourceOptions
+from situate.cli.terminal.output import Column, print_answer, print_table
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import print_error, print_line
+from situate.cli.terminal.streams import print_line
 from situate.framework.cycle.cycle import PluginFailed
 from situate.framework.engine.engine import Engine
 from situate.framework.explain.explain import Question, explain_steps
@@ -50,27 +51,13 @@ _MAX_EXPLAINED: Final = 5
 """Number of kinds of Pods for which changes that would help are shown."""
 Unplaceable = tuple[str, str]
 """`shop/web`, and a sentence with the reason why the Pod cannot be read."""
-_MOST: Final = 10_000
-_MOST_NODES: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """Changes of the cluster to assume."""
-
-    add_nodes: int
-    like: str | None
-    remove_nodes: tuple[str, ...]
-    cordon: tuple[str, ...]
-    drain: tuple[str, ...]
-    remove_pods: tuple[str, ...]
 
 
 def show(
     files: Sequence[Path],
-    changes: Changes,
+    changes: AssumedChanges,
     profile: Path | None,
-    where: ClusterSource,
+    where: SourceOptions,
     namespace: str | None,
     output: Format,
     *,
@@ -85,7 +72,9 @@ def show(
         world = observe(where, whole=bool(profiles.extenders))
         asked = ManifestPods()
         if files:
-            asked = read_pods(files, where.namespace(namespace), world.priority_classes, (NODES, *world.stores.others))
+            asked = read_pods(
+                files, default_namespace(where, namespace), world.priority_classes, (NODES, *world.stores.others)
+            )
             world.add_objects(asked.other_objects)
         pods = [*(world.pending_pods if pending else ()), *asked.pods]
         moved = _drained_pods(world, changes.drain)
@@ -105,27 +94,18 @@ def show(
         if profiles.extenders and changes_for:
             world.remarks.add(CHANGES_WITHOUT_EXTENDERS)
     refused = len(unplaceable) + sum(not each.node for each in outcomes)
-    if output in (Format.JSON, Format.YAML):
-        remarks = [*world.remarks.sentences, *_ignored_remarks(asked)]
-        print_data(_as_data(outcomes, unplaceable, rooms, changes_for, most, remarks), output)
-    else:
-        for remark in (*world.remarks.sentences, *_ignored_remarks(asked)):
-            print_error(remark)
-        _print(outcomes, unplaceable, rooms, output)
-        for pod, change in changes_for.items():
-            print_line()
-            print_line(f"{pod} finds no node")
-            for sentence in change_lines(change):
-                print_line(sentence)
+    remarks = [*world.remarks.sentences, *(f"ignored: {each}" for each in asked.ignored)]
+    print_answer(
+        output,
+        lambda: _as_data(outcomes, unplaceable, rooms, changes_for, most, remarks),
+        lambda: _print(outcomes, unplaceable, rooms, changes_for, output),
+        remarks,
+    )
     if refused:
         raise typer.Exit(ExitCode.NO)
 
 
-def _ignored_remarks(asked: ManifestPods) -> list[str]:
-    return [f"ignored: {each}" for each in asked.ignored]
-
-
-def _apply_changes(world: SchedulerClusterState, engine: Engine, changes: Changes) -> Engine:
+def _apply_changes(world: SchedulerClusterState, engine: Engine, changes: AssumedChanges) -> Engine:
     """Return a branch of the engine with all changes."""
     trial = engine.branch(extenders=engine.extenders)
     if changes.add_nodes:
@@ -136,15 +116,15 @@ def _apply_changes(world: SchedulerClusterState, engine: Engine, changes: Change
             trial.set_node(_copy_node(pattern, f"{pattern.metadata.name}-copy-{number}"), 0.0)
     elif changes.like is not None:
         raise WrongInput("--like: give the number of copies with --add-nodes N")
-    for name in changes.remove_nodes:
+    for name in changes.remove_node or ():
         _find_node(world, name, "--remove-node")
         trial.remove_node(name, 0.0)
-    for option, names in (("--cordon", changes.cordon), ("--drain", changes.drain)):
+    for option, names in (("--cordon", changes.cordon or ()), ("--drain", changes.drain or ())):
         for name in names:
             node = _find_node(world, name, option)
             spec = msgspec.structs.replace(node.spec, unschedulable=True)
             trial.set_node(msgspec.structs.replace(node, spec=spec), 0.0)
-    for text in changes.remove_pods:
+    for text in changes.remove_pod or ():
         namespace, slash, name = text.partition("/")
         pod = world.pod(namespace, name) if slash else None
         if pod is None:
@@ -172,9 +152,9 @@ def _copy_node(node: Node, name: str) -> Node:
     return msgspec.structs.replace(node, metadata=metadata)
 
 
-def _drained_pods(world: SchedulerClusterState, drained: Iterable[str]) -> list[Pod]:
+def _drained_pods(world: SchedulerClusterState, drained: Iterable[str] | None) -> list[Pod]:
     """Return the Pods that a drain would evict: all except Pods of DaemonSets and mirror Pods."""
-    names = frozenset(drained)
+    names = frozenset(drained or ())
     if not names:
         return []
     found = []
@@ -225,6 +205,7 @@ def _print(
     outcomes: Sequence[PlacementOutcome],
     unplaceable: Sequence[Unplaceable],
     rooms: dict[str, FittingPods],
+    changes: dict[str, LeastChange],
     form: Format,
 ) -> None:
     placed = sum(bool(each.node) for each in outcomes)
@@ -241,6 +222,11 @@ def _print(
     if not listed:
         for text, number in Counter(_short_reason(each) for each in outcomes if not each.node).most_common():
             print_line(f"{format_count(number, 'pod')}: {text}")
+    for pod, change in changes.items():
+        print_line()
+        print_line(f"{pod} finds no node")
+        for sentence in change_lines(change):
+            print_line(sentence)
 
 
 def _print_kinds(outcomes: Sequence[PlacementOutcome], rooms: dict[str, FittingPods], form: Format) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,27 +11,20 @@ import typer
 from situate.cli.sharding.archive.commands import app as archive
 from situate.cli.sharding.options import (
     ConfigurationOption,
-    ExecutorNamespaceOption,
+    DrainOptions,
+    ExecutorOptions,
     Goal,
-    PartitionOption,
-    PoolOption,
     ResourceOption,
+    SupervisorOptions,
 )
 from situate.cli.sharding.partition_commands import app as partitions
 from situate.cli.terminal.formats import Format
+from situate.cli.terminal.option_sets import with_option_sets
 from situate.cli.terminal.options import (
-    AllNamespacesOption,
-    ContextOption,
     DryRunOption,
-    InstallationNamespaceOption,
-    KubeconfigOption,
-    ListedNamespaceOption,
+    ListedNamespaces,
     NamespaceOption,
-    ObjectsOption,
     OutputOption,
-    SetOption,
-    TimeoutOption,
-    WaitOption,
     WatchOption,
 )
 
@@ -99,17 +93,12 @@ def init(
 
 
 @app.command(short_help="Show executors, and the states of objects.")
+@with_option_sets
 def status(
+    *,
     file: ConfigurationOption = None,
     resource: ResourceOption = None,
-    pool: PoolOption = None,
-    partition: PartitionOption = None,
-    executor_namespace: ExecutorNamespaceOption = None,
-    installation_namespace: InstallationNamespaceOption = "situate",
-    assignments: SetOption = None,
-    objects: ObjectsOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: SupervisorOptions,
     watch: WatchOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -117,25 +106,15 @@ def status(
 
     Objects of all namespaces count. NotReady: the executor's Lease has expired, so its objects go to others.
     """
-    from situate.cli.read_cluster.cluster_source import ClusterSource
-    from situate.cli.sharding.find_supervisor import SupervisorOptions
     from situate.cli.sharding.status import show
 
-    asked = SupervisorOptions.create(
-        file,
-        assignments,
-        resource,
-        ClusterSource.create(kubeconfig, context, objects),
-        pool=pool,
-        partition=partition,
-        executor_namespace=executor_namespace,
-        installation=installation_namespace,
-    )
-    show(asked, output, watch=watch)
+    show(replace(where, file=file, resource=resource), output, watch=watch)
 
 
 @app.command(short_help="Say why an object is where it is, or why it waits.")
+@with_option_sets
 def explain(
+    *,
     name: Annotated[
         str,
         typer.Argument(
@@ -148,14 +127,7 @@ def explain(
     file: ConfigurationOption = None,
     resource: ResourceOption = None,
     namespace: NamespaceOption = None,
-    pool: PoolOption = None,
-    partition: PartitionOption = None,
-    executor_namespace: ExecutorNamespaceOption = None,
-    installation_namespace: InstallationNamespaceOption = "situate",
-    assignments: SetOption = None,
-    objects: ObjectsOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: SupervisorOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show which executor has an object and why, or why it waits, and each executor's rank in the choice.
@@ -163,29 +135,18 @@ def explain(
     The executor with PLACE 1 would be chosen now. With several partitions, the object's own is used. Exits with 1 if
     the object waits.
     """
-    from situate.cli.read_cluster.cluster_source import ClusterSource
     from situate.cli.sharding.explain import show
-    from situate.cli.sharding.find_supervisor import SupervisorOptions
 
-    asked = SupervisorOptions.create(
-        file,
-        assignments,
-        resource,
-        ClusterSource.create(kubeconfig, context, objects),
-        pool=pool,
-        partition=partition,
-        executor_namespace=executor_namespace,
-        installation=installation_namespace,
-    )
-    show(name, asked, namespace, output)
+    show(name, replace(where, file=file, resource=resource), namespace, output)
 
 
 @app.command(short_help="Show the fewest moves to a goal.")
+@with_option_sets
 def plan(
+    *,
     file: ConfigurationOption = None,
     resource: ResourceOption = None,
-    namespace: ListedNamespaceOption = None,
-    all_namespaces: AllNamespacesOption = False,
+    listed: ListedNamespaces,
     goal: Annotated[
         Goal | None, typer.Option(help="Goal for the load of executors; default: rebalance of the file, or bounded.")
     ] = None,
@@ -198,14 +159,7 @@ def plan(
             autocompletion=_complete_executors,
         ),
     ] = None,
-    pool: PoolOption = None,
-    partition: PartitionOption = None,
-    executor_namespace: ExecutorNamespaceOption = None,
-    installation_namespace: InstallationNamespaceOption = "situate",
-    assignments: SetOption = None,
-    objects: ObjectsOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: SupervisorOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show the fewest moves after which executors are as equal as the goal requires. Nothing is moved.
@@ -213,25 +167,15 @@ def plan(
     Targets are examples: the strategy chooses the executor when the object moves. All objects are planned; -n and -A
     select the listed ones. Exits with 1 if the goal cannot be reached, or no executor may have an object.
     """
-    from situate.cli.read_cluster.cluster_source import ClusterSource
-    from situate.cli.sharding.find_supervisor import SupervisorOptions
     from situate.cli.sharding.plan import show
 
-    asked = SupervisorOptions.create(
-        file,
-        assignments,
-        resource,
-        ClusterSource.create(kubeconfig, context, objects),
-        pool=pool,
-        partition=partition,
-        executor_namespace=executor_namespace,
-        installation=installation_namespace,
-    )
-    show(asked, namespace, output, of_all=all_namespaces, goal=goal, without=without or ())
+    show(replace(where, file=file, resource=resource), listed, output, goal=goal, without=without or ())
 
 
 @app.command(short_help="Cordon an executor; its objects move to others.")
+@with_option_sets
 def drain(
+    *,
     executor: Annotated[
         str | None,
         typer.Argument(
@@ -245,50 +189,29 @@ def drain(
         bool,
         typer.Option("--self", help="Drain the executor of this Pod, given by POD_NAME, POD_NAMESPACE and POD_UID."),
     ] = False,
-    wait: WaitOption = False,
-    timeout: TimeoutOption = "60s",
-    dry_run: DryRunOption = False,
-    file: ConfigurationOption = None,
-    resource: ResourceOption = None,
-    pool: PoolOption = None,
-    partition: PartitionOption = None,
-    executor_namespace: ExecutorNamespaceOption = None,
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    how: DrainOptions,
+    where: ExecutorOptions,
 ) -> None:
     """Assign an executor no new objects, and let it release the objects that it has; other executors take them over.
 
     Exits with 1 if it still holds objects when --wait ends. In a PreStop hook: situate sharding drain --self --wait
     """
-    from situate.cli.read_cluster.cluster_source import ClusterSource
-    from situate.cli.sharding.find_supervisor import SupervisorOptions
 
     if own == (executor is not None):
         raise typer.BadParameter("name one executor, or give --self", param_hint="EXECUTOR")
-    where = ClusterSource(kubeconfig, context)
+    from situate.cli.sharding.drain import drain, drain_own
+
     if executor is None:
-        from situate.cli.sharding.drain import drain_own
-
-        drain_own(pool or "default", where, wait=wait, timeout=timeout, dry_run=dry_run)
+        drain_own(where, how)
     else:
-        from situate.cli.sharding.drain import drain
-
-        asked = SupervisorOptions.create(
-            file,
-            assignments,
-            resource,
-            where,
-            pool=pool,
-            partition=partition,
-            executor_namespace=executor_namespace,
-        )
-        drain(executor, asked, wait=wait, timeout=timeout, dry_run=dry_run)
+        drain(executor, where, how)
 
 
 @app.command("undrain", hidden=True)
 @app.command(short_help="Allow new assignments to an executor again.")
+@with_option_sets
 def uncordon(
+    *,
     executor: Annotated[
         str,
         typer.Argument(
@@ -299,30 +222,12 @@ def uncordon(
         ),
     ],
     dry_run: DryRunOption = False,
-    file: ConfigurationOption = None,
-    resource: ResourceOption = None,
-    pool: PoolOption = None,
-    partition: PartitionOption = None,
-    executor_namespace: ExecutorNamespaceOption = None,
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: ExecutorOptions,
 ) -> None:
     """Allow new assignments to a drained executor."""
-    from situate.cli.read_cluster.cluster_source import ClusterSource
     from situate.cli.sharding.drain import uncordon
-    from situate.cli.sharding.find_supervisor import SupervisorOptions
 
-    asked = SupervisorOptions.create(
-        file,
-        assignments,
-        resource,
-        ClusterSource(kubeconfig, context),
-        pool=pool,
-        partition=partition,
-        executor_namespace=executor_namespace,
-    )
-    uncordon(executor, asked, dry_run=dry_run)
+    uncordon(executor, where, dry_run=dry_run)
 
 
 app.add_typer(partitions, name="partitions", short_help="Show or change the partition table.")

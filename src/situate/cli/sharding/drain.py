@@ -6,14 +6,14 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import typer
 
 from situate.cli.input.cluster_names import matching_names
-from situate.cli.read_cluster.cluster_source import ClusterSource
-from situate.cli.sharding.find_supervisor import SupervisorOptions, select_entry
+from situate.cli.read_cluster.cluster_source import open_client
+from situate.cli.sharding.find_supervisor import select_entry
+from situate.cli.sharding.options import DrainOptions, ExecutorOptions
 from situate.cli.sharding.read_cluster import executor_leases, require_resource
 from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.terminal.streams import print_error, print_line
@@ -38,52 +38,48 @@ def complete_executors(ctx: typer.Context, incomplete: str) -> list[str]:
 
     async def names(client: Client) -> list[str]:
         given = ctx.params
-        about = (given.get("resource"), given.get("pool"), given.get("partition"), given.get("executor_namespace"))
-        settings = select_entry(given.get("file"), given.get("assignments"), *about)
+        names = ("file", "assignments", "resource", "pool", "partition", "executor_namespace")
+        known: dict[str, Any] = {name: given.get(name) for name in names}
+        settings = select_entry(ExecutorOptions(**known))
         leases = await _leases_by_id(client, settings)
         return [each for each, own in leases.items() if any(lease.spec.holder_identity for lease in own)]
 
     return matching_names(ctx, incomplete, names)
 
 
-def drain(executor: str, asked: SupervisorOptions, *, wait: bool, timeout: str, dry_run: bool) -> None:
-    """Cordon an executor; exit with 1 if it still holds objects after `timeout`."""
+def drain(executor: str, where: ExecutorOptions, how: DrainOptions) -> None:
+    """Cordon an executor; exit with 1 if it still holds objects after the time-out."""
     with report_failures():
-        seconds = parse_timeout(timeout)
-        how = _DrainOptions(seconds if wait and not dry_run else None, dry_run=dry_run)
-        done = asyncio.run(_drain(asked.source, asked.entry(), executor, how))
+        wait_s = _wait_s(how)
+        done = asyncio.run(_drain(where, select_entry(where), executor, wait_s, dry_run=how.dry_run))
     if not done:
         raise typer.Exit(ExitCode.NO)
 
 
-def drain_own(pool: str, where: ClusterSource, *, wait: bool, timeout: str, dry_run: bool) -> None:
+def drain_own(where: ExecutorOptions, how: DrainOptions) -> None:
     """Drain the executor in this Pod."""
     with report_failures():
-        seconds = parse_timeout(timeout)
-        how = _DrainOptions(seconds if wait and not dry_run else None, dry_run=dry_run)
-        done = asyncio.run(_drain_own(pool, where, how))
+        done = asyncio.run(_drain_own(where, _wait_s(how), dry_run=how.dry_run))
     if not done:
         raise typer.Exit(ExitCode.NO)
 
 
-def uncordon(executor: str, asked: SupervisorOptions, *, dry_run: bool) -> None:
+def uncordon(executor: str, where: ExecutorOptions, *, dry_run: bool) -> None:
     """Allow new assignments to an executor."""
     with report_failures():
-        asyncio.run(_uncordon(asked.source, asked.entry(), executor, dry_run=dry_run))
+        asyncio.run(_uncordon(where, select_entry(where), executor, dry_run=dry_run))
 
 
-@dataclass(frozen=True, slots=True)
-class _DrainOptions:
-    """Options of a drain."""
-
-    wait_s: float | None
-    """How long to wait until no object is held; None: not at all, infinite: without a limit."""
-    dry_run: bool = field(kw_only=True)
+def _wait_s(how: DrainOptions) -> float | None:
+    """Return how long to wait until no object is held; None: not at all, infinite: without a limit."""
+    seconds = parse_timeout(how.timeout)
+    return seconds if how.wait and not how.dry_run else None
 
 
-async def _drain(where: ClusterSource, settings: ShardSettings, executor: str, how: _DrainOptions) -> bool:
-    client = where.client()
-    try:
+async def _drain(
+    where: ExecutorOptions, settings: ShardSettings, executor: str, wait_s: float | None, *, dry_run: bool
+) -> bool:
+    async with open_client(where) as client:
         lease = await _lease_of(client, settings, executor)
         resource = (await require_resource(settings, client)).resource
         selector = f"{EXECUTOR}={executor_label(executor)}"
@@ -95,51 +91,49 @@ async def _drain(where: ClusterSource, settings: ShardSettings, executor: str, h
             views = (view_of(each.content, settings.paths()) for each in page.items)
             return sum(not view.completed and view.executor_uid == uid for view in views)
 
-        return await _cordon_and_wait(client, lease, executor, how, held)
-    finally:
-        await client.close()
+        return await _cordon_and_wait(client, lease, executor, held, wait_s, dry_run=dry_run)
 
 
-async def _uncordon(where: ClusterSource, settings: ShardSettings, executor: str, *, dry_run: bool) -> None:
-    client = where.client()
-    try:
+async def _uncordon(where: ExecutorOptions, settings: ShardSettings, executor: str, *, dry_run: bool) -> None:
+    async with open_client(where) as client:
         lease = await _lease_of(client, settings, executor)
         if lease.metadata.annotations.get(CORDON) != "true":
             print_line(f"executor {executor} was not cordoned by its Lease")
             return
         await _set_cordon(client, lease, None, dry_run=dry_run)
         print_line(f"executor {executor} {'would be' if dry_run else 'is'} uncordoned")
-    finally:
-        await client.close()
 
 
-async def _drain_own(pool: str, where: ClusterSource, how: _DrainOptions) -> bool:
+async def _drain_own(where: ExecutorOptions, wait_s: float | None, *, dry_run: bool) -> bool:
     """Drain with the executor's own permissions only."""
     pod, namespace, uid = (os.environ.get(name, "") for name in ("POD_NAME", "POD_NAMESPACE", "POD_UID"))
     if not (pod and namespace and uid):
         raise WrongInput("--self needs POD_NAME, POD_NAMESPACE and POD_UID; set them through the downward API")
-    pool = os.environ.get("SITUATE_POOL") or pool
-    client = where.client()
-    try:
+    pool = os.environ.get("SITUATE_POOL") or where.pool or "default"
+    async with open_client(where) as client:
         name = lease_name(pool, pod, uid)
         try:
             lease = await client.get(LEASES, name, namespace)
         except NotFound:
             print_line(f"Lease {namespace}/{name} does not exist: this executor holds no objects")
             return True
-        return await _cordon_and_wait(client, lease, pod, how, _reported_open_count)
-    finally:
-        await client.close()
+        return await _cordon_and_wait(client, lease, pod, _reported_open_count, wait_s, dry_run=dry_run)
 
 
 async def _cordon_and_wait(
-    client: Client, lease: Lease, executor: str, how: _DrainOptions, held: Callable[[Lease], Awaitable[int | None]]
+    client: Client,
+    lease: Lease,
+    executor: str,
+    held: Callable[[Lease], Awaitable[int | None]],
+    wait_s: float | None,
+    *,
+    dry_run: bool,
 ) -> bool:
-    await _set_cordon(client, lease, "true", dry_run=how.dry_run)
+    await _set_cordon(client, lease, "true", dry_run=dry_run)
     left = await held(lease)
-    done, to_do = ("would be", "would be") if how.dry_run else ("is", "will be")
+    done, to_do = ("would be", "would be") if dry_run else ("is", "will be")
     print_line(f"executor {executor} {done} cordoned" + ("" if left is None else f"; {left} objects {to_do} released"))
-    if (wait_s := how.wait_s) is None:
+    if wait_s is None:
         return True
     ends = time.monotonic() + wait_s
     looked = False

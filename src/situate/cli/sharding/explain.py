@@ -13,13 +13,15 @@ import typer
 
 from situate.cli.input.cluster_names import complete_objects
 from situate.cli.input.object_names import ObjectType, possible_names, require_explained_type
+from situate.cli.read_cluster.cluster_source import default_namespace
 from situate.cli.sharding.blocked_writes import blocking_reasons, recent_warnings
-from situate.cli.sharding.find_supervisor import SupervisorOptions, only_partitions_differ, select_entries
+from situate.cli.sharding.find_supervisor import only_partitions_differ, select_entries, select_entry
+from situate.cli.sharding.options import SupervisorOptions
 from situate.cli.sharding.read_cluster import ShardingClusterState, find_entry, observe, read_events
 from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
-from situate.cli.terminal.streams import print_error, print_line
+from situate.cli.terminal.output import Column, print_answer, print_items
+from situate.cli.terminal.streams import print_line
 from situate.objects.kinds.events import CoreEvent
 from situate.objects.settings.section import spelling_hint
 from situate.objects.values.timestamps import rfc3339
@@ -41,11 +43,11 @@ from situate.sharding.strategies import Explanation, facts_of, oddities_of
 from situate.sharding.supervisor.controller.config.section import ShardSettings
 
 _COLUMNS = (
-    Column("executor"),
+    Column("executor", "id"),
     Column("status"),
     Column("open", right=True),
-    Column("capacity", right=True),
-    Column("place", right=True),
+    Column("capacity", lambda each: "-" if each["capacity"] is None else f"{each['capacity']:g}", right=True),
+    Column("place", lambda each: each["place"] or "-", right=True),
     Column("why"),
 )
 
@@ -55,46 +57,48 @@ def complete_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
     def types() -> list[tuple[ObjectType, str]]:
         given = ctx.params
-        entries = select_entries(given.get("file"), given.get("assignments"), given.get("resource"), given.get("pool"))
+        entries = select_entries(
+            SupervisorOptions(
+                file=given.get("file"),
+                assignments=given.get("assignments"),
+                resource=given.get("resource"),
+                pool=given.get("pool"),
+            )
+        )
         resources = {each.group_version_plural: _object_types(each)[0] for each in entries}
         return [(type_, version) for (_, version, _), type_ in resources.items()]
 
     return complete_objects(ctx, incomplete, types)
 
 
-def show(name: str, asked: SupervisorOptions, namespace: str | None, output: Format) -> None:
+def show(name: str, where: SupervisorOptions, namespace: str | None, output: Format) -> None:
     """Print the explanation; exit with 1 if the object waits for an executor."""
     with report_failures():
-        meant = asked.entries()
-        within = asked.source.namespace(namespace)
+        meant = select_entries(where)
+        within = default_namespace(where, namespace)
         if len(meant) > 1 and only_partitions_differ(meant):
-            settings = _find_entry(meant, asked, name, namespace, within)
+            settings = _find_entry(meant, where, name, namespace, within)
         else:
-            settings = asked.entry()
-        observed = observe(settings, asked)
+            settings = select_entry(where)
+        observed = observe(settings, where)
         view = _find_object(observed, name, namespace, within)
-        events = read_events(view, asked.source)
+        events = read_events(view, where)
     placer = observed.placer(without=view.uid)
     standing = placer.explain(facts_of(view))  # before decide(): its choice changes the order of ties
     decision = decide(view, INITIAL_MEMORY, observed.cluster_view(placer))
     told = _as_data(view, decision, standing, observed, events)
-    if output in (Format.JSON, Format.YAML):
-        print_data(told, output)
-    else:
-        for remark in told["remarks"]:
-            print_error(remark)
-        _print(told, output)
+    print_answer(output, lambda: told, lambda: _print(told, output), told["remarks"])
     if told["waits"]:
         raise typer.Exit(ExitCode.NO)
 
 
 def _find_entry(
-    entries: Sequence[ShardSettings], asked: SupervisorOptions, name: str, namespace: str | None, within: str
+    entries: Sequence[ShardSettings], where: SupervisorOptions, name: str, namespace: str | None, within: str
 ) -> ShardSettings:
     """Return the entry whose partition has the object. `within` is the namespace of a name without one."""
     found = entries[0]
     for each in possible_names(name, namespace, _object_types(entries[0])):
-        found, there = find_entry(entries, asked, each.namespace or within, each.name)
+        found, there = find_entry(entries, where, each.namespace or within, each.name)
         if there:
             break
     return found
@@ -266,11 +270,6 @@ def _print(told: dict[str, Any], form: Format) -> None:
     for event in told["events"]:
         print_line(f"Event {event['reason']} (x{event['count']}, {event['secondsAgo']} s ago): {event['message']}")
     if told["executors"]:
-        print_table(_COLUMNS, [_row(each) for each in told["executors"]], form)
+        print_items(_COLUMNS, told["executors"], form)
     else:
         print_line("no executor is known")
-
-
-def _row(each: dict[str, Any]) -> tuple[object, ...]:
-    capacity = "-" if each["capacity"] is None else f"{each['capacity']:g}"
-    return each["id"], each["status"], each["open"], capacity, each["place"] or "-", each["why"]

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 import typer.core
 
-from situate.cli.sharding.options import ConfigurationOption, PartitionByOption, PoolOption, ResourceOption
+from situate.cli.sharding.options import NewTableOptions, ShownTableOptions, TableOptions, ThawOptions
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.options import (
-    ContextOption,
-    DryRunOption,
-    InstallationNamespaceOption,
-    KubeconfigOption,
-    OutputOption,
-    SetOption,
-)
-
-if TYPE_CHECKING:
-    from situate.cli.sharding.find_supervisor import SupervisorOptions
+from situate.cli.terminal.option_sets import with_option_sets
+from situate.cli.terminal.options import OutputOption
 
 _MAX_PARTITIONS: Final = 4096
 """Largest number of slots, and so of partitions, of a table."""
@@ -71,87 +61,44 @@ PartitionArgument = Annotated[
 CountOption = Annotated[
     int, typer.Option("--count", min=1, max=_MAX_PARTITIONS, metavar="N", help="Number of partitions.")
 ]
-ForceOption = Annotated[
-    bool, typer.Option("--force", help="Give slots also to a partition without a running supervisor.")
-]
-
-
-def _supervisor_options(
-    file: Path | None,
-    assignments: list[str] | None,
-    resource: str | None,
-    pool: str | None,
-    installation: str,
-    kubeconfig: Path | None,
-    context: str | None,
-) -> SupervisorOptions:
-    from situate.cli.read_cluster.cluster_source import ClusterSource
-    from situate.cli.sharding.find_supervisor import SupervisorOptions
-
-    return SupervisorOptions.create(
-        file, assignments, resource, ClusterSource(kubeconfig, context), pool=pool, installation=installation
-    )
 
 
 @app.command(short_help="Show the partitions of a table.")
+@with_option_sets
 def show(
+    *,
     table: TableArgument,
-    file: ConfigurationOption = None,
-    resource: ResourceOption = None,
-    pool: PoolOption = None,
-    by: PartitionByOption = None,
-    installation_namespace: InstallationNamespaceOption = "situate",
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: ShownTableOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show the slots, open objects and supervisor of each partition, and the conditions that a hand-over waits for."""
     from situate.cli.sharding.partitions import show
 
-    show(
-        table,
-        _supervisor_options(file, assignments, resource, pool, installation_namespace, kubeconfig, context),
-        by,
-        output,
-    )
+    show(table, where, output)
 
 
 @app.command(short_help="Create a table of equal partitions.")
+@with_option_sets
 def create(
+    *,
     table: TableArgument,
     count: CountOption,
-    file: ConfigurationOption = None,
-    resource: ResourceOption = None,
-    pool: PoolOption = None,
-    dry_run: DryRunOption = False,
-    installation_namespace: InstallationNamespaceOption = "situate",
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: NewTableOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Create the ConfigMap with a number of equal partitions."""
     from situate.cli.sharding.partitions import creation_change, write_change
 
-    asked = _supervisor_options(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
-    write_change(table, asked, None, creation_change(count), output, dry_run=dry_run)
+    write_change(table, where, creation_change(count), output)
 
 
 @app.command(short_help="Freeze slots for another number of partitions.")
+@with_option_sets
 def resize(
+    *,
     table: TableArgument,
     count: CountOption,
-    file: ConfigurationOption = None,
-    resource: ResourceOption = None,
-    pool: PoolOption = None,
-    by: PartitionByOption = None,
-    force: ForceOption = False,
-    dry_run: DryRunOption = False,
-    installation_namespace: InstallationNamespaceOption = "situate",
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: TableOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Freeze the fewest slots that must move for another number of partitions; then hand them over.
@@ -160,12 +107,13 @@ def resize(
     """
     from situate.cli.sharding.partitions import resize_change, write_change
 
-    asked = _supervisor_options(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
-    write_change(table, asked, by, resize_change(count), output, dry_run=dry_run, force=force)
+    write_change(table, where, resize_change(count), output)
 
 
 @app.command(short_help="Freeze half of a partition's slots for another.")
+@with_option_sets
 def split(
+    *,
     table: TableArgument,
     partition: PartitionArgument,
     into: Annotated[
@@ -174,16 +122,7 @@ def split(
             min=0, metavar="PARTITION", help="Number of the receiving partition; default: the first free number."
         ),
     ] = None,
-    file: ConfigurationOption = None,
-    resource: ResourceOption = None,
-    pool: PoolOption = None,
-    by: PartitionByOption = None,
-    force: ForceOption = False,
-    dry_run: DryRunOption = False,
-    installation_namespace: InstallationNamespaceOption = "situate",
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: TableOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Freeze half of a partition's slots, so that they can be handed over to another partition.
@@ -192,25 +131,17 @@ def split(
     """
     from situate.cli.sharding.partitions import split_change, write_change
 
-    asked = _supervisor_options(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
-    write_change(table, asked, by, split_change(partition, into), output, dry_run=dry_run, force=force)
+    write_change(table, where, split_change(partition, into), output)
 
 
 @app.command(short_help="Freeze all slots of a partition for another.")
+@with_option_sets
 def merge(
+    *,
     table: TableArgument,
     partition: PartitionArgument,
     into: Annotated[int, typer.Option(min=0, metavar="PARTITION", help="Number of the receiving partition.")],
-    file: ConfigurationOption = None,
-    resource: ResourceOption = None,
-    pool: PoolOption = None,
-    by: PartitionByOption = None,
-    force: ForceOption = False,
-    dry_run: DryRunOption = False,
-    installation_namespace: InstallationNamespaceOption = "situate",
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: TableOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Freeze all slots of a partition, so that they can be handed over to another partition.
@@ -219,23 +150,15 @@ def merge(
     """
     from situate.cli.sharding.partitions import merge_change, write_change
 
-    asked = _supervisor_options(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
-    write_change(table, asked, by, merge_change(partition, into), output, dry_run=dry_run, force=force)
+    write_change(table, where, merge_change(partition, into), output)
 
 
 @app.command("hand-over", short_help="Give frozen slots to their new partitions.")
+@with_option_sets
 def hand_over(
+    *,
     table: TableArgument,
-    file: ConfigurationOption = None,
-    resource: ResourceOption = None,
-    pool: PoolOption = None,
-    by: PartitionByOption = None,
-    force: ForceOption = False,
-    dry_run: DryRunOption = False,
-    installation_namespace: InstallationNamespaceOption = "situate",
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: TableOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Give frozen slots to their new partitions, if no executor holds an object of these slots.
@@ -244,26 +167,18 @@ def hand_over(
     """
     from situate.cli.sharding.partitions import hand_over_change, write_change
 
-    asked = _supervisor_options(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
-    write_change(table, asked, by, hand_over_change(force=force), output, dry_run=dry_run, force=force)
+    write_change(table, where, hand_over_change(force=where.force), output)
 
 
 @app.command(short_help="Leave frozen slots with their partitions.")
+@with_option_sets
 def thaw(
+    *,
     table: TableArgument,
-    file: ConfigurationOption = None,
-    resource: ResourceOption = None,
-    pool: PoolOption = None,
-    by: PartitionByOption = None,
-    dry_run: DryRunOption = False,
-    installation_namespace: InstallationNamespaceOption = "situate",
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: ThawOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Leave frozen slots with their current partitions, which cancels a change."""
     from situate.cli.sharding.partitions import thaw_table, write_change
 
-    asked = _supervisor_options(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
-    write_change(table, asked, by, thaw_table, output, dry_run=dry_run)
+    write_change(table, where, thaw_table, output)

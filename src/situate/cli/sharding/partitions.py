@@ -16,8 +16,9 @@ from typing import Any
 
 import typer
 
-from situate.cli.read_cluster.cluster_source import ClusterSource
-from situate.cli.sharding.find_supervisor import SupervisorOptions
+from situate.cli.read_cluster.cluster_source import open_client
+from situate.cli.sharding.find_supervisor import select_table_entry
+from situate.cli.sharding.options import TableOptions
 from situate.cli.sharding.read_cluster import ENTRY, require_resource, require_table
 from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.terminal.formats import Format
@@ -155,43 +156,33 @@ def thaw_table(read: PartitionTableState, name: str) -> SlotTable:
     return thaw_slots(require_table(read.config_map, name))
 
 
-def show(table: str, asked: SupervisorOptions, by: str | None, output: Format) -> None:
+def show(table: str, where: TableOptions, output: Format) -> None:
     """Print the table, and the reasons why a hand-over would wait."""
     with report_failures():
-        read, _, _ = _read_and_change(table, asked, by, None, dry_run=False, force=False)
-    _print(table, read, None, output, dry_run=False, force=False)
+        read, _, _ = _read_and_change(table, where, None)
+    _print(table, read, None, where, output)
 
 
-def write_change(
-    table: str,
-    asked: SupervisorOptions,
-    by: str | None,
-    change: TableChange,
-    output: Format,
-    *,
-    dry_run: bool,
-    force: bool = False,
-) -> None:
+def write_change(table: str, where: TableOptions, change: TableChange, output: Format) -> None:
     """Apply one change and print the table; exit with 1 if the change is refused or must wait."""
     with report_failures():
-        read, after, refused = _read_and_change(table, asked, by, change, dry_run=dry_run, force=force)
+        read, after, refused = _read_and_change(table, where, change)
     for each in refused:
         print_error(f"{each}; the objects of its slots would wait")
     if refused:
-        print_error(_next_step(asked.table_entry(table), table))
+        print_error(_next_step(select_table_entry(table, where), table))
         raise typer.Exit(ExitCode.NO)
-    _print(table, read, after, output, dry_run=dry_run, force=force)
-    if after is None and read.table is not None and read.hand_over_conditions(read.table, force=force):
+    _print(table, read, after, where, output)
+    if after is None and read.table is not None and read.hand_over_conditions(read.table, force=where.force):
         raise typer.Exit(ExitCode.NO)
 
 
 def _read_and_change(
-    table: str, asked: SupervisorOptions, by: str | None, change: TableChange | None, *, dry_run: bool, force: bool
+    table: str, where: TableOptions, change: TableChange | None
 ) -> tuple[PartitionTableState, SlotTable | None, list[str]]:
-    settings = asked.table_entry(table)
-    place = (settings.leader_elect_namespace or asked.installation, table)
-    hashed = PartitionBy(by or settings.partition_by)
-    return asyncio.run(_apply_change(asked.source, settings, place, hashed, change, dry_run=dry_run, force=force))
+    settings = select_table_entry(table, where)
+    place = (settings.leader_elect_namespace or where.installation, table)
+    return asyncio.run(_apply_change(where, settings, place, change))
 
 
 def _next_step(settings: ShardSettings, table: str) -> str:
@@ -202,36 +193,26 @@ def _next_step(settings: ShardSettings, table: str) -> str:
 
 
 async def _apply_change(
-    cluster: ClusterSource,
-    settings: ShardSettings,
-    where: tuple[str, str],
-    by: PartitionBy,
-    change: TableChange | None,
-    *,
-    dry_run: bool,
-    force: bool,
+    where: TableOptions, settings: ShardSettings, place: tuple[str, str], change: TableChange | None
 ) -> tuple[PartitionTableState, SlotTable | None, list[str]]:
     """Return the table before, the written one (None: no write), and the reasons of a refusal."""
-    client = cluster.client()
-    try:
-        read = await _read_state(client, settings, where, by)
+    async with open_client(where) as client:
+        read = await _read_state(client, settings, place, PartitionBy(where.by or settings.partition_by))
         if change is None:
-            require_table(read.config_map, where[1])
+            require_table(read.config_map, place[1])
             return read, None, []
         try:
-            after = change(read, where[1])
+            after = change(read, place[1])
         except BadTable as bad:
             raise WrongInput(str(bad)) from None
         if after is None or after == read.table:
             return read, None, []
-        read = await _with_supervisors(client, settings, where[0], read, after)
-        if not force and (refused := read.missing_supervisors(after)):
+        read = await _with_supervisors(client, settings, place[0], read, after)
+        if not where.force and (refused := read.missing_supervisors(after)):
             return read, None, refused
-        if not dry_run:
-            await _write_table(client, where, read.config_map, after)
+        if not where.dry_run:
+            await _write_table(client, place, read.config_map, after)
         return read, after, []
-    finally:
-        await client.close()
 
 
 async def _read_state(
@@ -301,23 +282,21 @@ async def _write_table(client: Client, where: tuple[str, str], found: ConfigMap 
         ) from None
 
 
-def _print(
-    name: str, read: PartitionTableState, after: SlotTable | None, output: Format, *, dry_run: bool, force: bool
-) -> None:
+def _print(name: str, read: PartitionTableState, after: SlotTable | None, where: TableOptions, output: Format) -> None:
     table = after or read.table
     assert table is not None, "shown after it was read or made"
-    waits = read.hand_over_conditions(table, force=force)
+    waits = read.hand_over_conditions(table, force=where.force)
     rows = [_row(table, partition, read) for partition in table.partitions]
     if output in (Format.JSON, Format.YAML):
         data: dict[str, Any] = {
             "version": table.version,
-            "written": after is not None and not dry_run,
+            "written": after is not None and not where.dry_run,
             "partitions": [dict(zip((column.title for column in _COLUMNS), row, strict=True)) for row in rows],
             "waits": waits,
         }
         print_data(data, output)
         return
-    done = "" if after is None else " (not written)" if dry_run else " (written now)"
+    done = "" if after is None else " (not written)" if where.dry_run else " (written now)"
     print_line(f"version {table.version}{done}: {len(table.partitions)} partitions")
     print_table(_COLUMNS, [tuple("-" if each is None else each for each in row) for row in rows], output)
     for wait in waits:

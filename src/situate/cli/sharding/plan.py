@@ -8,14 +8,17 @@ from typing import Any
 
 import typer
 
+from situate.cli.read_cluster.cluster_source import listed_namespace
 from situate.cli.read_cluster.other_namespaces import report_other_namespaces
-from situate.cli.sharding.find_supervisor import SupervisorOptions
+from situate.cli.sharding.find_supervisor import select_entry
+from situate.cli.sharding.options import SupervisorOptions
 from situate.cli.sharding.read_cluster import ShardingClusterState, observe
 from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.options import ListedNamespaces
+from situate.cli.terminal.output import Column, print_answer, print_items
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import print_error, print_line
+from situate.cli.terminal.streams import print_line
 from situate.objects.values.counts import format_count
 from situate.sharding.assignment.desired_executors import SizingConfig, SizingState, desired_executors
 from situate.sharding.model.executors import ExecutorStatus
@@ -24,24 +27,23 @@ from situate.sharding.rebalancing import Goal, PlacedObject, Plan
 from situate.sharding.rebalancing import plan as planned
 from situate.sharding.strategies import facts_of
 
-_COLUMNS = (Column("object"), Column("from"), Column("to"), Column("why"))
+_COLUMNS = (Column("object"), Column("from", lambda each: each["from"] or "-"), Column("to"), Column("why"))
 _LIVE = (ExecutorStatus.HEALTHY, ExecutorStatus.FULL)
 
 
 def show(
-    asked: SupervisorOptions,
-    namespace: str | None,
+    where: SupervisorOptions,
+    namespaces: ListedNamespaces,
     output: Format,
     *,
-    of_all: bool,
     goal: str | None,
     without: Sequence[str],
 ) -> None:
     """Print the plan; exit with 1 if the moves do not reach the goal, or no executor may have an object."""
     with report_failures():
-        settings = asked.entry()
-        listed = asked.source.listed_namespace(namespace, of_all=of_all)
-        observed = observe(settings, asked)
+        settings = select_entry(where)
+        listed = listed_namespace(where, namespaces)
+        observed = observe(settings, where)
         leaving = frozenset(without)
         unknown = sorted(leaving - observed.members.current.keys())
         if unknown:
@@ -59,14 +61,7 @@ def show(
     if listed is not None:
         for kind in counts:
             told[kind] = [each for each in told[kind] if each["object"].rpartition("/")[0] in ("", listed)]
-    if output in (Format.JSON, Format.YAML):
-        print_data(told, output)
-    else:
-        for remark in observed.remarks:
-            print_error(remark)
-        _print(told, counts["moves"], output)
-        others = sum(counts.values()) - sum(len(told[kind]) for kind in counts)
-        report_other_namespaces(others, "object", listed)
+    print_answer(output, lambda: told, lambda: _print(told, counts, listed, output), observed.remarks)
     if not done:
         raise typer.Exit(ExitCode.NO)
 
@@ -154,11 +149,11 @@ def _desired_executors(observed: ShardingClusterState) -> int | None:
     return desired_executors(SizingState(), sizing, weight, 0.0).desired
 
 
-def _print(told: dict[str, Any], total: int, form: Format) -> None:
-    """`total` is the number of moves in all namespaces."""
-    moves = told["moves"]
+def _print(told: dict[str, Any], counts: dict[str, int], listed: str | None, form: Format) -> None:
+    """`counts` has the number of moves, and of objects that are left, in all namespaces."""
+    moves, total = told["moves"], counts["moves"]
     if moves:
-        print_table(_COLUMNS, [(each["object"], each["from"] or "-", each["to"], each["why"]) for each in moves], form)
+        print_items(_COLUMNS, moves, form)
     print_line(
         f"{format_count(total, 'move')} to the goal {told['goal']}{'' if told['reached'] else '; ' + told['why']}"
     )
@@ -171,3 +166,4 @@ def _print(told: dict[str, Any], total: int, form: Format) -> None:
         print_line(f"open after: {after}")
     if told["desiredExecutors"] is not None:
         print_line(f"executors needed: {told['desiredExecutors']}")
+    report_other_namespaces(sum(counts.values()) - sum(len(told[kind]) for kind in counts), "object", listed)

@@ -16,10 +16,9 @@ from typing import Final
 
 from msgspec.structs import replace as replace_entry
 
-from situate.cli.read_cluster.cluster_source import ClusterSource
-from situate.cli.sharding.find_supervisor import SupervisorOptions
+from situate.cli.read_cluster.cluster_source import open_client, run_read
+from situate.cli.sharding.options import SupervisorOptions
 from situate.cli.terminal.failures import WrongInput
-from situate.cli.terminal.progress import progress
 from situate.kube.client import Client
 from situate.kube.election.lease_record import LeaseName
 from situate.kube.errors import Forbidden, NotFound
@@ -114,25 +113,20 @@ class ShardingClusterState:
         return [view for view in self.views if not view.completed and view.executor_uid == executor.uid]
 
 
-def observe(settings: ShardSettings, asked: SupervisorOptions) -> ShardingClusterState:
+def observe(settings: ShardSettings, where: SupervisorOptions) -> ShardingClusterState:
     """Return the current state of a cluster, or of a copy of its objects. Raises `KubeError`, `WrongInput`."""
     configure_logging("warning")
-    files = asked.source.objects
-    with progress(f"reading {', '.join(map(str, files))}" if files else "reading the cluster"):
-        return asyncio.run(_observe(settings, asked))
+    return run_read(where, _observe(settings, where))
 
 
-async def _observe(settings: ShardSettings, asked: SupervisorOptions) -> ShardingClusterState:
-    client = asked.source.client()
-    try:
-        await _require_in_files(settings, client, asked.source)
-        wall = await _latest_renewal(client) if asked.source.objects else None
-        return await observe_with_client(settings, client, asked.installation, wall)
-    finally:
-        await client.close()
+async def _observe(settings: ShardSettings, where: SupervisorOptions) -> ShardingClusterState:
+    async with open_client(where) as client:
+        await _require_in_files(settings, client, where)
+        wall = await _latest_renewal(client) if where.objects else None
+        return await observe_with_client(settings, client, where.installation, wall)
 
 
-async def _require_in_files(settings: ShardSettings, client: Client, where: ClusterSource) -> None:
+async def _require_in_files(settings: ShardSettings, client: Client, where: SupervisorOptions) -> None:
     """Raise `WrongInput` for files without the resource."""
     if where.objects and await discover(client, *settings.group_version_plural) is None:
         files = ", ".join(map(str, where.objects))
@@ -193,7 +187,7 @@ async def observe_with_client(
 
 
 def find_entry(
-    entries: Sequence[ShardSettings], asked: SupervisorOptions, namespace: str, name: str
+    entries: Sequence[ShardSettings], where: SupervisorOptions, namespace: str, name: str
 ) -> tuple[ShardSettings, bool]:
     """Return the entry whose partition has the object, and whether exactly one object has the name.
 
@@ -201,16 +195,15 @@ def find_entry(
     Raises `KubeError`, `WrongInput`.
     """
     configure_logging("warning")
-    return asyncio.run(_find_entry(entries, asked, namespace, name))
+    return asyncio.run(_find_entry(entries, where, namespace, name))
 
 
 async def _find_entry(
-    entries: Sequence[ShardSettings], asked: SupervisorOptions, namespace: str, name: str
+    entries: Sequence[ShardSettings], where: SupervisorOptions, namespace: str, name: str
 ) -> tuple[ShardSettings, bool]:
     first = entries[0]
-    client = asked.source.client()
-    try:
-        await _require_in_files(first, client, asked.source)
+    async with open_client(where) as client:
+        await _require_in_files(first, client, where)
         served = await require_resource(first, client)
         within = namespace if served.resource.namespaced else None
         found = await client.list(served.resource, within, field_selector=f"metadata.name={name}")
@@ -219,9 +212,7 @@ async def _find_entry(
         view = view_of(found.items[0].content, first.paths())
         table = None
         if first.partition_table is not None:
-            table = require_table(await read_table(first, client, asked.installation), first.partition_table)
-    finally:
-        await client.close()
+            table = require_table(await read_table(first, client, where.installation), first.partition_table)
     partition = partition_number(first, table, view)
     own = next((each for each in entries if each.partition == partition), replace_entry(first, partition=partition))
     return own, True
@@ -247,20 +238,17 @@ def partition_text(settings: ShardSettings, table: SlotTable | None, obj: Object
     return f"{number} (slot {slot} of table {settings.partition_table})"
 
 
-async def _list_events(view: ObjectView, where: ClusterSource) -> list[CoreEvent] | str:
-    client = where.client()
-    try:
-        page = await client.list(
-            CORE_EVENTS, view.namespace or "default", field_selector=f"involvedObject.uid={view.uid}"
-        )
-    except Forbidden as problem:
-        return f"no permission to read Events, so refused writes are not shown: {problem}"
-    finally:
-        await client.close()
+async def _list_events(view: ObjectView, where: SupervisorOptions) -> list[CoreEvent] | str:
+    selector = f"involvedObject.uid={view.uid}"
+    async with open_client(where) as client:
+        try:
+            page = await client.list(CORE_EVENTS, view.namespace or "default", field_selector=selector)
+        except Forbidden as problem:
+            return f"no permission to read Events, so refused writes are not shown: {problem}"
     return [each for each in page.items if each.involved_object.uid == view.uid]
 
 
-def read_events(view: ObjectView, where: ClusterSource) -> list[CoreEvent] | str:
+def read_events(view: ObjectView, where: SupervisorOptions) -> list[CoreEvent] | str:
     """Return the Events about one object, or a sentence if they may not be read. Raises `KubeError`."""
     return asyncio.run(_list_events(view, where))
 

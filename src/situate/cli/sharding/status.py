@@ -8,12 +8,13 @@ from datetime import datetime
 from typing import Any, Final
 
 from situate.cli.sharding.blocked_writes import write_refusal
-from situate.cli.sharding.find_supervisor import SupervisorOptions
+from situate.cli.sharding.find_supervisor import select_entry
+from situate.cli.sharding.options import SupervisorOptions
 from situate.cli.sharding.read_cluster import ShardingClusterState, observe
 from situate.cli.terminal.failures import report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
-from situate.cli.terminal.streams import print_error, print_line
+from situate.cli.terminal.output import Column, print_answer, print_items
+from situate.cli.terminal.streams import print_line
 from situate.cli.terminal.watch import show_status
 from situate.objects.kinds.leases import Lease
 from situate.sharding.leases.lease_age import age_s
@@ -23,31 +24,26 @@ from situate.sharding.model.object_view import ObjectView
 NOT_READY: Final = "NotReady"
 """Status of an executor whose Lease has expired; Kubernetes uses the same word for nodes."""
 _COLUMNS = (
-    Column("executor"),
+    Column("executor", "id"),
     Column("status"),
     Column("open", right=True),
-    Column("capacity", right=True),
-    Column("draining", right=True),
-    Column("renewed"),
-    Column("revision", wide=True),
-    Column("metrics", wide=True),
+    Column("capacity", lambda each: "-" if each["capacity"] is None else f"{each['capacity']:g}", right=True),
+    Column("draining", lambda each: each["draining"] or "-", right=True),
+    Column("renewed", lambda each: _renewal_text(each["renewedSecondsAgo"])),
+    Column("revision", lambda each: each["revision"] or "-", wide=True),
+    Column("metrics", lambda each: _metrics_text(each["metrics"]), wide=True),
     Column("uid", wide=True),
 )
 
 
-def show(asked: SupervisorOptions, output: Format, *, watch: bool) -> None:
+def show(where: SupervisorOptions, output: Format, *, watch: bool) -> None:
     """Print the status, with `watch` again at each change."""
 
     def once() -> None:
         with report_failures():
-            observed = observe(asked.entry(), asked)
+            observed = observe(select_entry(where), where)
         told = _as_data(observed)
-        if output in (Format.JSON, Format.YAML):
-            print_data(told, output)
-            return
-        for remark in observed.remarks:
-            print_error(remark)
-        _print(told, output)
+        print_answer(output, lambda: told, lambda: _print(told, output), observed.remarks)
 
     show_status(once, output, watch=watch)
 
@@ -143,7 +139,7 @@ def _print(told: dict[str, Any], form: Format) -> None:
         print_line(f"the API server refuses the supervisor's writes: {told['writeRefused']}")
     print_line(f"{healthy} of {len(told['executors'])} executors can be given work")
     if told["executors"]:
-        print_table(_COLUMNS, [_row(each) for each in told["executors"]], form)
+        print_items(_COLUMNS, told["executors"], form)
     counts = told["objects"]
     order = ("assigned", "unassigned", "orphaned", "unreadable", "succeeded", "failed")
     print_line("objects: " + (", ".join(f"{counts[state]} {state}" for state in order if counts.get(state)) or "none"))
@@ -151,16 +147,9 @@ def _print(told: dict[str, Any], form: Format) -> None:
         print_line(f"executor {each['id']} ({each['uid']}) is gone: {each['ending']}")
 
 
-def _row(each: dict[str, Any]) -> tuple[object, ...]:
-    age = each["renewedSecondsAgo"]
-    return (
-        each["id"],
-        each["status"],
-        each["open"],
-        "-" if each["capacity"] is None else f"{each['capacity']:g}",
-        each["draining"] or "-",
-        "-" if age is None else f"{age:.0f} s ago",
-        each["revision"] or "-",
-        ", ".join(f"{name} {value:g}" for name, value in sorted(each["metrics"].items())) or "-",
-        each["uid"],
-    )
+def _renewal_text(age_s: float | None) -> str:
+    return "-" if age_s is None else f"{age_s:.0f} s ago"
+
+
+def _metrics_text(metrics: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in sorted(metrics.items())) or "-"

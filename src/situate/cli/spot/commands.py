@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from situate.cli.spot.options import PlanOptions
 from situate.cli.terminal.formats import Format
+from situate.cli.terminal.option_sets import with_option_sets
 from situate.cli.terminal.options import (
     AllNamespacesOption,
-    ContextOption,
+    ClusterOptions,
     DryRunOption,
-    InstallationNamespaceOption,
-    KubeconfigOption,
-    ListedNamespaceOption,
+    InstallationOptions,
+    ListedNamespaces,
     NamespaceOption,
-    ObjectsOption,
     OptionalFileOption,
     OutputOption,
-    SetOption,
     WatchOption,
 )
 
@@ -52,15 +52,12 @@ def _complete_workloads(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 @app.command(short_help="Show workloads, nodes and costs.")
+@with_option_sets
 def status(
+    *,
     file: OptionalFileOption = None,
-    namespace: ListedNamespaceOption = None,
-    all_namespaces: AllNamespacesOption = False,
-    installation: InstallationNamespaceOption = "situate",
-    assignments: SetOption = None,
-    objects: ObjectsOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    listed: ListedNamespaces,
+    where: InstallationOptions,
     watch: WatchOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -69,15 +66,15 @@ def status(
     Nodes, cost and capacity are those of the whole cluster. -o wide also shows workloads that spot does not manage, and
     nodes without a problem.
     """
-    from situate.cli.spot.read_cluster import SpotOptions
     from situate.cli.spot.status import show
 
-    asked = SpotOptions.create(file, assignments, installation, kubeconfig, context, objects)
-    show(asked, namespace, output, of_all=all_namespaces, watch=watch)
+    show(replace(where, file=file), listed, output, watch=watch)
 
 
 @app.command(short_help="Explain the nodes of a workload's Pods.")
+@with_option_sets
 def explain(
+    *,
     name: Annotated[
         str,
         typer.Argument(
@@ -89,11 +86,7 @@ def explain(
     ],
     namespace: NamespaceOption = None,
     file: OptionalFileOption = None,
-    installation: InstallationNamespaceOption = "situate",
-    assignments: SetOption = None,
-    objects: ObjectsOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: InstallationOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Say how many on-demand Pods a workload asks for, how each Pod counts, and how many stay if all spot nodes end.
@@ -102,35 +95,18 @@ def explain(
     blocked, or a Pod waits for a node.
     """
     from situate.cli.spot.explain import show
-    from situate.cli.spot.read_cluster import SpotOptions
 
-    show(name, SpotOptions.create(file, assignments, installation, kubeconfig, context, objects), namespace, output)
+    show(name, replace(where, file=file), namespace, output)
 
 
 @app.command(short_help="Show the next moves, with order and reasons.")
+@with_option_sets
 def plan(
+    *,
     file: OptionalFileOption = None,
-    namespace: ListedNamespaceOption = None,
-    all_namespaces: AllNamespacesOption = False,
-    compare: Annotated[
-        bool,
-        typer.Option("--compare", help="Also show the results of topology spread constraints and of WorkloadSpread."),
-    ] = False,
-    balloons: Annotated[
-        bool,
-        typer.Option("--balloons", help="Print Pods for kubectl apply that reserve the missing capacity of a wave."),
-    ] = False,
-    image: Annotated[
-        str | None,
-        typer.Option(
-            metavar="IMAGE", help="Image of the Pods of --balloons, which do nothing; default: situate:VERSION."
-        ),
-    ] = None,
-    installation: InstallationNamespaceOption = "situate",
-    assignments: SetOption = None,
-    objects: ObjectsOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    listed: ListedNamespaces,
+    extras: PlanOptions,
+    where: InstallationOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show every Pod that would be moved, in order and with the reason, and the cost before and after.
@@ -140,21 +116,19 @@ def plan(
 
     Exits with 1 if a listed workload keeps too few on-demand Pods, a move is blocked, or a Pod waits for a node.
     """
-    from situate.cli.spot.plan import PlanOptions, show
-    from situate.cli.spot.read_cluster import SpotOptions
+    from situate.cli.spot.plan import show
 
-    asked = SpotOptions.create(file, assignments, installation, kubeconfig, context, objects)
-    extras = PlanOptions(compare=compare, balloons=balloons, image=image)
-    show(asked, namespace, output, extras, of_all=all_namespaces)
+    show(replace(where, file=file), listed, extras, output)
 
 
 @app.command(short_help="Remove spot's gate from unclassified Pods.")
+@with_option_sets
 def ungate(
+    *,
     namespace: NamespaceOption = None,
     all_namespaces: AllNamespacesOption = False,
     dry_run: DryRunOption = False,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: ClusterOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Remove the scheduling gate of spot from every Pod that waits behind it; schedulers place the Pods on any node.
@@ -162,7 +136,6 @@ def ungate(
     The leader classifies such Pods within a second. Use this command where no leader runs. Exits with 1 if a Pod keeps
     its gate.
     """
-    from situate.cli.read_cluster.cluster_source import ClusterSource
     from situate.cli.spot.ungate import show
 
-    show(ClusterSource.create(kubeconfig, context), namespace, output, of_all=all_namespaces, dry_run=dry_run)
+    show(where, ListedNamespaces(namespace, all_namespaces), output, dry_run=dry_run)

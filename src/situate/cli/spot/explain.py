@@ -16,13 +16,15 @@ from situate.cli.input.object_names import (
     possible_names,
     require_explained_type,
 )
-from situate.cli.spot.read_cluster import SpotClusterState, SpotOptions
+from situate.cli.read_cluster.cluster_source import default_namespace
+from situate.cli.spot.read_cluster import SpotClusterState, observe, read_settings
 from situate.cli.spot.reports import loss_data, moment_text, workload_data
 from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.options import InstallationOptions
+from situate.cli.terminal.output import Column, print_answer, print_items
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import print_error, print_line
+from situate.cli.terminal.streams import print_line
 from situate.objects.settings.section import spelling_hint
 from situate.objects.values.counts import format_count
 from situate.spot.admission.ledger import Ledger
@@ -41,16 +43,6 @@ _TYPES = (
     *(ObjectType(each.kind, each.plural, each.group, _SHORT.get(each.kind, ())) for each in KINDS.values()),
     POD,
 )
-_PODS = (
-    Column("pod"),
-    Column("class"),
-    Column("counts-as"),
-    Column("node"),
-    Column("state"),
-    Column("ready"),
-    Column("turn", right=True),
-    Column("why", wide=True),
-)
 
 
 def complete_workloads(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -60,25 +52,25 @@ def complete_workloads(ctx: typer.Context, incomplete: str) -> list[str]:
     return complete_objects(ctx, incomplete, lambda: [(DEPLOYMENT, "v1"), (STATEFULSET, "v1")])
 
 
-def show(name: str, asked: SpotOptions, namespace: str | None, output: Format) -> None:
+def show(name: str, where: InstallationOptions, namespace: str | None, output: Format) -> None:
     """Print the explanation; exit with 1 if the workload lacks on-demand Pods, a move is blocked, or a Pod waits."""
     with report_failures():
         meant = possible_names(name, namespace, _TYPES)
-        asked.check()
-        default = asked.source.namespace(namespace)
-        observed = asked.observe()
+        settings = read_settings(where)
+        default = default_namespace(where, namespace)
+        observed = observe(settings, where)
         owner, chosen = _find_workload(observed, name, meant, default)
         with progress("counting"):
             story = explain_workload(
                 observed.state, observed.view, observed.scheduler_capacity, Ledger.empty(), owner.uid, observed.now
             )
     assert story is not None
-    if output in (Format.JSON, Format.YAML):
-        print_data(_as_data(story, chosen, observed), output)
-    else:
-        for remark in observed.remarks:
-            print_error(remark)
-        _print(story, chosen, observed, output)
+    print_answer(
+        output,
+        lambda: _as_data(story, chosen, observed),
+        lambda: _print(story, chosen, observed, output),
+        observed.remarks,
+    )
     if _has_shortage(story):
         raise typer.Exit(ExitCode.NO)
 
@@ -162,7 +154,7 @@ def _print(story: WorkloadExplanation, chosen: str, observed: SpotClusterState, 
     print_line(f"live Pods by class: {classes or 'none'}{coming}")
     pods = [each for each in story.pods if chosen in ("", each.pod.uid)]
     if pods:
-        print_table(_PODS, [_row(each, observed) for each in pods], form)
+        print_items(_pod_columns(observed), pods, form)
     for order in story.orders:
         print_line(f"now: {order}")
     ended = story.if_spot_ended
@@ -175,22 +167,23 @@ def _print(story: WorkloadExplanation, chosen: str, observed: SpotClusterState, 
     print_line(_RESERVATIONS)
 
 
-def _row(each: PodExplanation, observed: SpotClusterState) -> tuple[object, ...]:
-    pod = each.pod
+def _pod_columns(observed: SpotClusterState) -> tuple[Column, ...]:
     return (
-        pod.key.name,
-        each.pod_class or "unclassified",
-        each.effective or "nothing",
-        pod.node or "-",
-        f"{each.node_state} ({each.node_why})"
-        if each.node_why
-        else each.node_state
-        if each.node_state is not None
-        else "-",
-        _state_text(each),
-        each.turn or "-",
-        _class_reason(each, observed),
+        Column("pod", lambda each: each.pod.key.name),
+        Column("class", lambda each: each.pod_class or "unclassified"),
+        Column("counts-as", lambda each: each.effective or "nothing"),
+        Column("node", lambda each: each.pod.node or "-"),
+        Column("state", _node_state_text),
+        Column("ready", _state_text),
+        Column("turn", lambda each: each.turn or "-", right=True),
+        Column("why", lambda each: _class_reason(each, observed), wide=True),
     )
+
+
+def _node_state_text(each: PodExplanation) -> object:
+    if each.node_why:
+        return f"{each.node_state} ({each.node_why})"
+    return each.node_state if each.node_state is not None else "-"
 
 
 def _state_text(each: PodExplanation) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import msgspec
 import typer
 
 from situate import __version__
+from situate.cli.read_cluster.cluster_source import listed_namespace
 from situate.cli.read_cluster.other_namespaces import report_other_namespaces
-from situate.cli.spot.read_cluster import SpotClusterState, SpotOptions
+from situate.cli.spot.options import PlanOptions
+from situate.cli.spot.read_cluster import SpotClusterState, observe, read_settings
 from situate.cli.spot.reports import (
     ASSUMED_DISCOUNT,
     capacity_data,
@@ -22,7 +24,8 @@ from situate.cli.spot.reports import (
 )
 from situate.cli.terminal.failures import ExitCode, report_failures
 from situate.cli.terminal.formats import DataFormat, Format
-from situate.cli.terminal.output import Column, print_data, print_objects, print_table
+from situate.cli.terminal.options import InstallationOptions, ListedNamespaces
+from situate.cli.terminal.output import Column, print_answer, print_items, print_objects
 from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import print_error, print_line
 from situate.objects.values.counts import format_count
@@ -33,55 +36,59 @@ from situate.spot.model.pods_nodes_workloads import Capacity
 from situate.spot.nodes.known_signals import on_demand_requirement
 from situate.spot.rebalance.decide import Phase, decide
 from situate.spot.report.alternatives import MixingMethod, compare_methods
-from situate.spot.report.plan import Plan, PlannedMove
+from situate.spot.report.plan import Plan
 from situate.spot.report.plan import plan as planned
 from situate.spot.report.target_advice import Advice, advise_target
 from situate.spot.workloads.cluster_objects import NO_MEMORY, target_of
 from situate.spot.workloads.on_demand_target import IMPORT_KEYS, TargetRules, resolve_target
 
 _MOVES = (
-    Column("#", right=True),
-    Column("workload"),
-    Column("pod"),
-    Column("reason"),
-    Column("how"),
-    Column("class-after"),
-    Column("node-after"),
-    Column("leaves", wide=True),
+    Column("#", lambda move: move.number, right=True),
+    Column("workload", lambda move: move.owner),
+    Column("pod", lambda move: move.pod.name),
+    Column("reason", lambda move: move.reason),
+    Column("how", lambda move: move.how.lower()),
+    Column("class-after", lambda move: move.comes_back),
+    Column("node-after", lambda move: move.to or "no node"),
+    Column("leaves", lambda move: move.leaves or "-", wide=True),
 )
 _MEANS = (
-    Column("workload"),
-    Column("by"),
-    Column("on-demand", right=True),
-    Column("at-twice-the-replicas", right=True),
-    Column("placed-without-spot", right=True),
-    Column("remark", wide=True),
+    Column("workload", lambda each: each.workload.owner),
+    Column("by", lambda each: each.method.name),
+    Column("on-demand", lambda each: each.method.on_demand, right=True),
+    Column("at-twice-the-replicas", lambda each: each.method.on_demand_doubled, right=True),
+    Column(
+        "placed-without-spot",
+        lambda each: f"{each.method.placed_without_spot} of {each.workload.owner.replicas}",
+        right=True,
+    ),
+    Column("remark", lambda each: each.method.remark, wide=True),
 )
 _ADVICE = (
-    Column("workload"),
-    Column("asked", right=True),
-    Column("enough", right=True),
-    Column("waves-too-large", right=True),
-    Column("seconds-short-per-month", right=True),
+    Column("workload", lambda each: each.workload.owner),
+    Column("asked", lambda each: each.advice.asked, right=True),
+    Column("enough", lambda each: each.advice.on_demand, right=True),
+    Column("waves-too-large", lambda each: f"{each.advice.too_few} of {each.advice.waves}", right=True),
+    Column("seconds-short-per-month", lambda each: f"{each.advice.short_s_per_month:.0f}", right=True),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
-    """Options of this command only."""
-
-    compare: bool = False
-    balloons: bool = False
-    image: str | None = None
-    """Image of the Pods of `--balloons`; None: the image of this version."""
+class _Comparison(NamedTuple):
+    workload: Workload
+    method: MixingMethod
 
 
-def show(asked: SpotOptions, namespace: str | None, output: Format, extras: PlanOptions, *, of_all: bool) -> None:
+class _AdvisedTarget(NamedTuple):
+    workload: Workload
+    advice: Advice
+
+
+def show(where: InstallationOptions, namespaces: ListedNamespaces, extras: PlanOptions, output: Format) -> None:
     """Print the plan; exit with 1 if a listed workload lacks on-demand Pods, is blocked, or has a Pod without node."""
     with report_failures():
-        asked.check()
-        listed = asked.source.listed_namespace(namespace, of_all=of_all)
-        observed = asked.observe()
+        settings = read_settings(where)
+        listed = listed_namespace(where, namespaces)
+        observed = observe(settings, where)
         with progress("deciding"):
             everywhere = planned(observed.state, observed.view, observed.scheduler_capacity, observed.now)
             managed = _managed_workloads(observed)
@@ -91,14 +98,16 @@ def show(asked: SpotOptions, namespace: str | None, output: Format, extras: Plan
         print_error(remark)
     if extras.balloons:
         image = extras.image or f"situate:{__version__}"
-        _print_balloons(room, observed, asked.installation, image, output)
+        _print_balloons(room, observed, where.installation, image, output)
         return
     found = everywhere if listed is None else _plan_of_namespace(everywhere, listed)
     waiting = _unplaced_pods(found, _workloads_in(listed, managed))
-    if output in (Format.JSON, Format.YAML):
-        print_data(_as_data(found, managed, waiting, room, observed, listed), output)
-    else:
-        _print(found, managed, waiting, room, observed, listed, output, compare=extras.compare)
+    print_answer(
+        output,
+        lambda: _as_data(found, managed, waiting, room, observed, listed),
+        lambda: _print(found, managed, waiting, room, observed, listed, output, compare=extras.compare),
+    )
+    if output in (Format.TABLE, Format.WIDE):
         report_other_namespaces(len(everywhere.moves) - len(found.moves), "move", listed)
     if found.short or found.blocked or waiting:
         raise typer.Exit(ExitCode.NO)
@@ -151,7 +160,7 @@ def _print(
     more = "" if found.complete else ", and more after them"
     print_line(f"{format_count(len(moves), 'Pod')} of {format_count(touched, 'workload')} would be moved{more}")
     if moves:
-        print_table(_MOVES, [_move_row(move) for move in moves], form)
+        print_items(_MOVES, moves, form)
         restarts = ", ".join(f"{owner} {count}" for owner, count in sorted(found.restarts.items()))
         print_line(f"restarts: {restarts}")
     print_line(f"additional on-demand capacity needed: {format_count(found.extra_on_demand_places, 'Pod')}")
@@ -168,16 +177,13 @@ def _print(
     chosen = _workloads_in(namespace, managed)
     for line in _unread_annotations(chosen, observed):
         print_line(line)
-    advised = [
-        (each, told) for each in chosen if (told := advise_target(each, observed.history, observed.now)) is not None
-    ]
+    advised = _advised_targets(chosen, observed)
     if advised:
         print_line()
-        print_table(_ADVICE, [_advice_row(each, told) for each, told in advised], form)
+        print_items(_ADVICE, advised, form)
     if compare and chosen:
         print_line()
-        rows = [_means_row(each, means) for each in chosen for means in _compare_means(each, observed)]
-        print_table(_MEANS, rows, form)
+        print_items(_MEANS, _compare_methods(chosen, observed), form)
 
 
 def _price_basis(observed: SpotClusterState) -> str:
@@ -187,46 +193,20 @@ def _price_basis(observed: SpotClusterState) -> str:
     )
 
 
-def _move_row(move: PlannedMove) -> tuple[object, ...]:
-    return (
-        move.number,
-        move.owner,
-        move.pod.name,
-        move.reason,
-        move.how.lower(),
-        move.comes_back,
-        move.to or "no node",
-        move.leaves or "-",
-    )
+def _advised_targets(chosen: Iterable[Workload], observed: SpotClusterState) -> list[_AdvisedTarget]:
+    found = ((each, advise_target(each, observed.history, observed.now)) for each in chosen)
+    return [_AdvisedTarget(each, advice) for each, advice in found if advice is not None]
 
 
-def _advice_row(each: Workload, told: Advice) -> tuple[object, ...]:
-    return (
-        str(each.owner),
-        told.asked,
-        told.on_demand,
-        f"{told.too_few} of {told.waves}",
-        f"{told.short_s_per_month:.0f}",
-    )
-
-
-def _means_row(each: Workload, means: MixingMethod) -> tuple[object, ...]:
-    return (
-        str(each.owner),
-        means.name,
-        means.on_demand,
-        means.on_demand_doubled,
-        f"{means.placed_without_spot} of {each.owner.replicas}",
-        means.remark,
-    )
-
-
-def _compare_means(each: Workload, observed: SpotClusterState) -> tuple[MixingMethod, ...]:
-    owner, situation = each.owner, observed.view
-    memory = observed.state.memories.get(owner.uid, NO_MEMORY)
-    policy = target_of(situation.cluster, owner, situation.rules, memory).policy
-    safe = situation.rules.safe_deployments
-    return compare_methods(policy, owner.replicas, stateful=owner.stateful, safe_deployments=safe)
+def _compare_methods(chosen: Iterable[Workload], observed: SpotClusterState) -> Iterator[_Comparison]:
+    situation = observed.view
+    for each in chosen:
+        owner = each.owner
+        memory = observed.state.memories.get(owner.uid, NO_MEMORY)
+        policy = target_of(situation.cluster, owner, situation.rules, memory).policy
+        safe = situation.rules.safe_deployments
+        for method in compare_methods(policy, owner.replicas, stateful=owner.stateful, safe_deployments=safe):
+            yield _Comparison(each, method)
 
 
 def _unread_annotations(chosen: Iterable[Workload], observed: SpotClusterState) -> list[str]:
@@ -286,14 +266,12 @@ def _as_data(
         "headroom": capacity_data(room, observed.history, spot_nodes, observed.now),
         "unreadKeys": _unread_annotations(chosen, observed),
         "advice": [
-            {"workload": str(each.owner), **msgspec.to_builtins(told)}
-            for each in chosen
-            if (told := advise_target(each, observed.history, observed.now)) is not None
+            {"workload": str(each.workload.owner), **msgspec.to_builtins(each.advice)}
+            for each in _advised_targets(chosen, observed)
         ],
         "comparison": [
-            {"workload": str(each.owner), **msgspec.to_builtins(means)}
-            for each in chosen
-            for means in _compare_means(each, observed)
+            {"workload": str(each.workload.owner), **msgspec.to_builtins(each.method)}
+            for each in _compare_methods(chosen, observed)
         ],
         "remarks": list(observed.remarks),
     }

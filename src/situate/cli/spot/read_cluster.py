@@ -6,25 +6,23 @@ here. State that only the leader has (reservations, cool-downs, notices without 
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from situate.cli.input.configuration import configuration_without_file, load_configuration, spot_settings
-from situate.cli.read_cluster.installation_options import InstallationOptions
+from situate.cli.input.configuration import product_settings
+from situate.cli.read_cluster.cluster_source import open_client, run_read
+from situate.cli.read_cluster.stores import ReadRemarks, fill_store, read_lease
 from situate.cli.spot.installation_settings import UnreadableSettings, installed_settings
-from situate.cli.terminal.failures import NotAllowed, WrongInput
-from situate.cli.terminal.progress import progress
+from situate.cli.terminal.options import ClusterOptions
 from situate.kube.client import Client
-from situate.kube.errors import Forbidden, KubeError, NotFound
-from situate.kube.watch.reflector import Reflector
+from situate.kube.errors import KubeError, NotFound
 from situate.objects.kinds.leases import Lease
 from situate.objects.kinds.pods import Pod
-from situate.objects.resources import CONFIGMAPS, LEASES
+from situate.objects.resources import CONFIGMAPS
 from situate.objects.settings.section import Mistake
 from situate.runtime.process.logs import configure_logging
 from situate.spot.capacity.scheduler_capacity import SchedulerCapacity
@@ -45,6 +43,7 @@ from situate.spot.workloads.policy_record import KEY, from_text
 
 _REQUIRED_RESOURCES: Final = frozenset(("pods", "nodes", "deployments.apps", "replicasets.apps", "statefulsets.apps"))
 """Resources without which no workload can be counted."""
+_ABSENT_KIND: Final = ", so they count as none; install their definition, or remove the kind from spot.ownerKinds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,48 +72,32 @@ class SpotClusterState:
         return sorted(self.view.cluster.owners.values(), key=lambda each: (each.namespace, each.name, each.kind))
 
 
-class SpotOptions(InstallationOptions):
-    """Options of a command."""
-
-    __slots__ = ()
-
-    def check(self) -> None:
-        """Check the settings before the cluster is read. Raises `WrongInput` and `BadConfiguration`."""
-        _settings_of_file(self.file, self.assignments)
-
-    def observe(self) -> SpotClusterState:
-        """Return the current state, read with the settings of the file and of `--set`.
-
-        Without a file, use the settings of the installation, or the defaults if there is none. Raises `KubeError`,
-        `WrongInput`, `BadConfiguration` or `NotAllowed`.
-        """
-        settings = _settings_of_file(self.file, self.assignments)
-        configure_logging("warning")  # unreadable objects are reported on standard error
-        with progress(self.progress_text):
-            return asyncio.run(_observe(settings, self))
+def read_settings(where: ClusterOptions) -> SpotSettings:
+    """Return the settings of the file and of `--set`. Raises `WrongInput` and `BadConfiguration`."""
+    return product_settings(where.file, where.assignments, "spot", SpotSettings)
 
 
-def _settings_of_file(file: Path | None, given: tuple[str, ...]) -> SpotSettings:
-    settings = spot_settings(configuration_without_file(given) if file is None else load_configuration(file, given))
-    if settings is None and file is not None:
-        raise WrongInput(f"{file}: no spot section; add `spot: {{}}` with the settings that differ from the defaults")
-    return settings or SpotSettings()
+def observe(settings: SpotSettings, where: ClusterOptions) -> SpotClusterState:
+    """Return the current state, read with these settings.
+
+    Without a file, use the settings of the installation, if there is one. Raises `KubeError`, `WrongInput`,
+    `BadConfiguration` or `NotAllowed`.
+    """
+    configure_logging("warning")  # unreadable objects are reported on standard error
+    return run_read(where, _observe(settings, where))
 
 
-async def _observe(settings: SpotSettings, asked: SpotOptions) -> SpotClusterState:
-    client = asked.source.client()
-    remarks = _Remarks()
+async def _observe(settings: SpotSettings, where: ClusterOptions) -> SpotClusterState:
+    remarks = ReadRemarks()
+    async with open_client(where) as client:
+        if where.file is None:
+            settings = await _settings_of_installation(client, where, remarks) or settings
+        return await _read_state(settings, where, client, remarks)
+
+
+async def _settings_of_installation(client: Client, where: ClusterOptions, remarks: ReadRemarks) -> SpotSettings | None:
     try:
-        if asked.file is None:
-            settings = await _settings_of_installation(client, asked, remarks) or settings
-        return await _read_state(settings, asked, client, remarks)
-    finally:
-        await client.close()
-
-
-async def _settings_of_installation(client: Client, asked: SpotOptions, remarks: _Remarks) -> SpotSettings | None:
-    try:
-        return await installed_settings(client, asked.installation, asked.assignments)
+        return await installed_settings(client, where.installation, where.assignments or ())
     except UnreadableSettings as problem:
         remarks.sentences.append(
             f"the settings of the installation cannot be read, so the defaults are shown: {problem}"
@@ -123,23 +106,26 @@ async def _settings_of_installation(client: Client, asked: SpotOptions, remarks:
 
 
 async def _read_state(
-    settings: SpotSettings, asked: SpotOptions, client: Client, remarks: _Remarks
+    settings: SpotSettings, where: ClusterOptions, client: Client, remarks: ReadRemarks
 ) -> SpotClusterState:
     rng = random.Random()
     watched = Informers.create(client, rng, settings.owner_kinds)
     cache = FactsCache(watched, settings.table, settings.rules(), wall=time.time)
     around = ConstraintInformers(client, cache.cluster, rng, time.monotonic)
     rooms = CapacitySource(watched, client, rng, settings.table)
-    cache.recall_policies(await _read_valid_policies(client, asked.installation, remarks))
+    cache.recall_policies(await _read_valid_policies(client, where.installation, remarks))
     named = {f"{kind.plural}.{kind.group}" for kind in settings.kinds}
     for reflector in (*watched.reflectors(), *around.reflectors(), *rooms.storage):
-        await _fill_store(client, reflector, remarks, named)
+        absent = _ABSENT_KIND if reflector.scope.resource.group_resource in named else ""
+        await fill_store(client, reflector, remarks, _REQUIRED_RESOURCES, absent)
     remarks.raise_if_forbidden()
     await around.read_lease_holders()
-    folder = Path() if asked.file is None else asked.file.parent
+    folder = Path() if where.file is None else where.file.parent
     pricing = PriceReader(client, lambda: settings.prices, folder, lambda _: None)
     await pricing.read_once()
-    lease = await _read_lease(client, asked, remarks)
+    absent = f"spot is not installed in namespace {where.installation}: Lease {NAME} does not exist"
+    unknown = "the leader and its records are not known"
+    lease = await read_lease(client, where, NAME, remarks, absent=absent, unknown=unknown)
     cluster = cache.cluster
     situation = ClusterView(
         cluster,
@@ -165,47 +151,7 @@ async def _read_state(
     )
 
 
-class _Remarks:
-    def __init__(self) -> None:
-        self.sentences: list[str] = []
-        self.missing_permissions: list[str] = []
-
-    def raise_if_forbidden(self) -> None:
-        if self.missing_permissions:
-            raise NotAllowed("\n".join(self.missing_permissions))
-
-
-async def _fill_store(client: Client, reflector: Reflector[Any], remarks: _Remarks, named: Collection[str]) -> None:
-    """Fill the store as a first list would.
-
-    A missing resource counts as empty. It is reported only if it is among the `named` ones, which the setting
-    `ownerKinds` lists.
-    """
-    scope = reflector.scope
-    resource = scope.resource.group_resource
-    try:
-        page = await client.list_all(
-            scope.resource, scope.namespace, label_selector=scope.label_selector, field_selector=scope.field_selector
-        )
-    except Forbidden as problem:
-        needed = resource in _REQUIRED_RESOURCES
-        said = f"no permission to list {resource}{', so nothing can be counted' if needed else ''}: {problem}"
-        (remarks.missing_permissions if needed else remarks.sentences).append(said)
-        return
-    except NotFound:
-        if resource in named:
-            remarks.sentences.append(
-                f"the cluster does not serve {resource}, so they count as none; install their definition, or remove "
-                f"the kind from spot.ownerKinds"
-            )
-        return
-    for malformed in page.malformed:
-        remarks.sentences.append(f"left out: {malformed}")
-    for each in page.items:
-        reflector.store.put(each)
-
-
-async def _read_valid_policies(client: Client, installation: str, remarks: _Remarks) -> dict[str, Policy]:
+async def _read_valid_policies(client: Client, installation: str, remarks: ReadRemarks) -> dict[str, Policy]:
     """Return the last valid policies, which the leader uses for unreadable values."""
     try:
         found = await client.get(CONFIGMAPS, POLICIES, installation)
@@ -218,17 +164,3 @@ async def _read_valid_policies(client: Client, installation: str, remarks: _Rema
         )
         return {}
     return from_text(found.data.get(KEY, ""))
-
-
-async def _read_lease(client: Client, asked: SpotOptions, remarks: _Remarks) -> Lease | None:
-    namespace = asked.installation
-    try:
-        return await client.get(LEASES, NAME, namespace)
-    except NotFound:
-        absent = f"spot is not installed in namespace {namespace}: Lease {NAME} does not exist"
-        if asked.source.objects:
-            absent = f"the files have no Lease {namespace}/{NAME}, so the leader and its records are not known"
-        remarks.sentences.append(f"{absent}; --installation-namespace selects another namespace")
-    except KubeError as problem:
-        remarks.sentences.append(f"the leader is not known: {problem}")
-    return None

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from situate.cli.read_cluster.cluster_source import listed_namespace
 from situate.cli.read_cluster.other_namespaces import report_other_namespaces
-from situate.cli.spot.read_cluster import SpotClusterState, SpotOptions
+from situate.cli.spot.read_cluster import SpotClusterState, observe, read_settings
 from situate.cli.spot.reports import (
     blocked_text,
     capacity_data,
@@ -23,60 +24,46 @@ from situate.cli.spot.reports import (
 )
 from situate.cli.terminal.failures import report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.options import InstallationOptions, ListedNamespaces
+from situate.cli.terminal.output import Column, print_answer, print_items
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import print_error, print_line
+from situate.cli.terminal.streams import print_line
 from situate.cli.terminal.watch import show_status
 from situate.objects.values.counts import format_count
 from situate.spot.capacity.headroom import displaced_pods, wave_capacity
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState
 from situate.spot.rebalance.decide import Phase, decide
 
-_WORKLOADS = (
-    Column("workload"),
-    Column("phase"),
-    Column("replicas", right=True),
-    Column("target", right=True),
-    Column("on-demand", right=True),
-    Column("spot", right=True),
-    Column("elsewhere", right=True),
-    Column("ready", right=True),
-    Column("moves", right=True),
-    Column("cost", right=True),
-    Column("blocked"),
-    Column("policy", wide=True),
-    Column("policy-from", wide=True),
-)
 _NODES = (
     Column("node"),
     Column("capacity"),
     Column("state"),
     Column("pods", right=True),
-    Column("left", right=True),
-    Column("why"),
-    Column("pool", wide=True),
+    Column("left", lambda node: "-" if node["secondsLeft"] is None else f"{node['secondsLeft']} s", right=True),
+    Column("why", lambda node: node["why"] or ("no capacity label" if _has_unknown_capacity(node) else "-")),
+    Column("pool", lambda node: node["pool"] or "-", wide=True),
 )
 
 
-def show(asked: SpotOptions, namespace: str | None, output: Format, *, of_all: bool, watch: bool) -> None:
+def show(where: InstallationOptions, namespaces: ListedNamespaces, output: Format, *, watch: bool) -> None:
     """Print the status, with `watch` again at each change."""
 
     def once() -> None:
         with report_failures():
-            asked.check()
-            listed = asked.source.listed_namespace(namespace, of_all=of_all)
-            observed = asked.observe()
+            settings = read_settings(where)
+            listed = listed_namespace(where, namespaces)
+            observed = observe(settings, where)
             with progress("counting"):
                 told, lines = _as_data(observed)
         every = told["workloads"]
         told["workloads"] = [each for each in every if listed in (None, each["namespace"])]
         told["notices"] = notices_data(told["notices"], observed, listed)
-        if output in (Format.JSON, Format.YAML):
-            print_data(told, output)
-            return
-        for remark in observed.remarks:
-            print_error(remark)
-        _print(told, every, lines, output, observed.now, listed)
+        print_answer(
+            output,
+            lambda: told,
+            lambda: _print(told, every, lines, output, observed.now, listed),
+            observed.remarks,
+        )
 
     show_status(once, output, watch=watch)
 
@@ -135,12 +122,12 @@ def _print(
     shown = [each for each in candidates if listed in (None, each["namespace"])]
     if shown:
         shares = {line["object"]: line["share"] for line in told["cost"]["workloads"]}
-        print_table(_WORKLOADS, [_row(each, shares, now) for each in shown], form)
+        print_items(_workload_columns(shares, now), shown, form)
     report_other_namespaces(len(candidates) - len(shown), "workload", listed)
     nodes = told["nodes"] if form is Format.WIDE else [each for each in told["nodes"] if _is_remarkable(each)]
     if nodes:
         print_line()
-        print_table(_NODES, [_node_row(each) for each in nodes], form)
+        print_items(_NODES, nodes, form)
     counts = Counter(each["capacity"] for each in told["nodes"])
     print_line()
     print_line("nodes: " + ", ".join(f"{counts[str(capacity)]} {capacity}" for capacity in Capacity))
@@ -150,30 +137,39 @@ def _print(
         print_line(f"{notice['object']}: {notice['reason']}: {notice['message']}")
 
 
-def _row(each: dict[str, Any], shares: dict[str, float], now: float) -> tuple[object, ...]:
-    name = f"{each['kind']} {each['namespace']}/{each['name']}"
+def _workload_columns(shares: dict[str, float], now: float) -> tuple[Column, ...]:
+    def cost(each: dict[str, Any]) -> str:
+        name = _workload_name(each)
+        return f"{shares[name]:.0%}" if name in shares else "-"
+
     return (
-        name,
-        each["phase"],
-        each["replicas"],
-        each["target"],
-        each["onDemand"],
-        each["spot"],
-        each["unknown"] + each["ending"],
-        each["ready"],
-        each["moves"],
-        f"{shares[name]:.0%}" if name in shares else "-",
-        blocked_text(each, now),
-        each["policy"],
-        each["policySource"] if each["phase"] != Phase.UNMANAGED else each["partSource"],
+        Column("workload", _workload_name),
+        Column("phase"),
+        Column("replicas", right=True),
+        Column("target", right=True),
+        Column("on-demand", "onDemand", right=True),
+        Column("spot", right=True),
+        Column("elsewhere", lambda each: each["unknown"] + each["ending"], right=True),
+        Column("ready", right=True),
+        Column("moves", right=True),
+        Column("cost", cost, right=True),
+        Column("blocked", lambda each: blocked_text(each, now)),
+        Column("policy", wide=True),
+        Column("policy-from", _policy_source, wide=True),
     )
 
 
+def _workload_name(each: dict[str, Any]) -> str:
+    return f"{each['kind']} {each['namespace']}/{each['name']}"
+
+
+def _policy_source(each: dict[str, Any]) -> object:
+    return each["policySource"] if each["phase"] != Phase.UNMANAGED else each["partSource"]
+
+
 def _is_remarkable(node: dict[str, Any]) -> bool:
-    return bool(node["state"] != str(NodeState.OK) or node["capacity"] == Capacity.UNKNOWN)
+    return bool(node["state"] != str(NodeState.OK) or _has_unknown_capacity(node))
 
 
-def _node_row(node: dict[str, Any]) -> tuple[object, ...]:
-    left = "-" if node["secondsLeft"] is None else f"{node['secondsLeft']} s"
-    why = node["why"] or ("no capacity label" if node["capacity"] == Capacity.UNKNOWN else "-")
-    return node["node"], node["capacity"], node["state"], node["pods"], left, why, node["pool"] or "-"
+def _has_unknown_capacity(node: dict[str, Any]) -> bool:
+    return bool(node["capacity"] == Capacity.UNKNOWN)

@@ -14,10 +14,11 @@ from typing import Any, Final
 
 import typer
 
-from situate.cli.read_cluster.cluster_source import ClusterSource
+from situate.cli.read_cluster.cluster_source import listed_namespace, open_client
 from situate.cli.terminal.failures import ExitCode, report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.options import ClusterOptions, ListedNamespaces
+from situate.cli.terminal.output import Column, print_answer, print_table
 from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import print_error, print_line
 from situate.kube.client import Client
@@ -52,17 +53,15 @@ class UngatedPod:
     reason: str = ""
 
 
-def show(where: ClusterSource, namespace: str | None, output: Format, *, of_all: bool, dry_run: bool) -> None:
+def show(where: ClusterOptions, namespaces: ListedNamespaces, output: Format, *, dry_run: bool) -> None:
     """Remove the gates and print the results; exit with 1 if a Pod keeps its gate."""
     with report_failures(), progress("removing gates"):
-        chosen = where.listed_namespace(namespace, of_all=of_all)
+        chosen = listed_namespace(where, namespaces)
         found = asyncio.run(_ungate(where, chosen, dry_run=dry_run))
     counts = Counter(each.result for each in found)
-    if output in (Format.JSON, Format.YAML):
-        pods = [{"pod": each.pod, "result": str(each.result), "why": each.reason} for each in found]
-        print_data({"dryRun": dry_run, **{_result_key(one): counts[one] for one in UngateResult}, "pods": pods}, output)
-    else:
-        _print(found, counts, chosen, output)
+    pods = [{"pod": each.pod, "result": str(each.result), "why": each.reason} for each in found]
+    data = {"dryRun": dry_run, **{_result_key(one): counts[one] for one in UngateResult}, "pods": pods}
+    print_answer(output, lambda: data, lambda: _print(found, counts, chosen, output))
     if counts[UngateResult.FAILED]:
         raise typer.Exit(ExitCode.NO)
 
@@ -90,9 +89,8 @@ def _print(found: Sequence[UngatedPod], counts: Counter[UngateResult], chosen: s
             print_error(f"Pod {each.pod} keeps its gate: {each.reason}")
 
 
-async def _ungate(where: ClusterSource, namespace: str | None, *, dry_run: bool) -> list[UngatedPod]:
-    client = where.client()
-    try:
+async def _ungate(where: ClusterOptions, namespace: str | None, *, dry_run: bool) -> list[UngatedPod]:
+    async with open_client(where) as client:
         page = await client.list_all(PODS, namespace, field_selector="status.phase=Pending")
         waiting = [pod for pod in page.items if _is_gated(pod)]
         waiting.sort(key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
@@ -100,8 +98,6 @@ async def _ungate(where: ClusterSource, namespace: str | None, *, dry_run: bool)
             return [UngatedPod(_pod_name(pod), UngateResult.WOULD_BE) for pod in waiting]
         lane = asyncio.Semaphore(_CONCURRENT_WRITES)
         return list(await asyncio.gather(*(_remove_gate(client, pod, lane) for pod in waiting)))
-    finally:
-        await client.close()
 
 
 async def _remove_gate(client: Client, pod: Pod, lane: asyncio.Semaphore) -> UngatedPod:

@@ -5,6 +5,7 @@ This module imports only the parser of the command line, because every `--help` 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -34,16 +35,6 @@ NamespaceOption = Annotated[
         "-n",
         metavar="NAME",
         help="Namespace of the object; default: the namespace of the kubeconfig context.",
-        autocompletion=complete_namespaces,
-    ),
-]
-ListedNamespaceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--namespace",
-        "-n",
-        metavar="NAME",
-        help="Only this namespace; default: the namespace of the kubeconfig context, or all with --objects.",
         autocompletion=complete_namespaces,
     ),
 ]
@@ -85,3 +76,54 @@ StatefulSetOption = Annotated[
         "--statefulset", metavar="NAMESPACE/NAME", help="Only the entry of this StatefulSet, if the file has several."
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedNamespaces:
+    """Namespaces whose objects a command lists."""
+
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            metavar="NAME",
+            help="Only this namespace; default: the namespace of the kubeconfig context, or all with --objects.",
+            autocompletion=complete_namespaces,
+        ),
+    ] = None
+    all_namespaces: AllNamespacesOption = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """Cluster of a command, and the configuration that applies there.
+
+    Fields without an option are no flags here. Subclasses make them flags, or the command sets them.
+    """
+
+    kubeconfig: KubeconfigOption = None
+    context: ContextOption = None
+    objects: list[Path] | None = None
+    """Files and folders to read in place of the cluster."""
+    file: Path | None = None
+    """Configuration file."""
+    assignments: list[str] | None = None
+    """Settings that override the file."""
+    installation: str = "situate"
+    """Namespace of the installation whose settings, Lease and records apply."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions(ClusterOptions):
+    """Cluster that a command reads, or the files in its place."""
+
+    objects: ObjectsOption = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstallationOptions(SourceOptions):
+    """Installation that a command reads in a cluster, or in files."""
+
+    installation: InstallationNamespaceOption = "situate"
+    assignments: SetOption = None

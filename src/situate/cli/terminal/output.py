@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import yaml
 from rich.cells import cell_len
 
 from situate.cli.terminal.formats import DataFormat, Format
-from situate.cli.terminal.streams import bold, printable
+from situate.cli.terminal.streams import bold, print_error, printable
 
 _GAP = "   "
 """Space between two columns, as wide as kubectl's."""
@@ -23,10 +23,24 @@ class Column:
     """Column of a table."""
 
     title: str
+    value: str | Callable[[Any], object] = ""
+    """Cell of an item in `print_items`: a key of the item, or a function of it; empty: the title is the key."""
     wide: bool = False
     """Shown with `-o wide` only."""
     right: bool = False
     """Whether the cells are aligned to the right, as numbers are."""
+
+
+def print_answer(
+    form: Format, as_data: Callable[[], Any], print_text: Callable[[], None], remarks: Iterable[str] = ()
+) -> None:
+    """Print the answer of a command: data for programs; for people its text, after remarks on standard error."""
+    if form in (Format.JSON, Format.YAML):
+        print_data(as_data(), form)
+        return
+    for remark in remarks:
+        print_error(remark)
+    print_text()
 
 
 def print_data(data: Any, form: Format | DataFormat) -> None:
@@ -48,6 +62,16 @@ def print_objects(objects: Sequence[Mapping[str, Any]], form: DataFormat) -> Non
 def yaml_text(data: Any) -> str:
     """Return one YAML document."""
     return yaml.dump(data, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def print_items(columns: Sequence[Column], items: Iterable[Any], form: Format = Format.TABLE) -> None:
+    """Print a table with one line for each item."""
+    print_table(columns, [[_cell(column, item) for column in columns] for item in items], form)
+
+
+def _cell(column: Column, item: Any) -> object:
+    value = column.value or column.title
+    return item[value] if isinstance(value, str) else value(item)
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[object]], form: Format = Format.TABLE) -> None:

@@ -7,9 +7,8 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 
 import aiohttp
 import typer
@@ -18,6 +17,7 @@ from situate.cli.input.agent_file import agent_settings
 from situate.cli.run.end import report_end
 from situate.cli.run.reach_cluster import ConnectionCheck
 from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
+from situate.cli.terminal.options import ClusterOptions
 from situate.cli.vm.variables import NODE_VARIABLE
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
@@ -44,22 +44,13 @@ _QPS, _BURST = 50.0, 100
 _EVENTS_QPS = 5.0
 
 
-def run(
-    node: str,
-    file: Path | None,
-    assignments: Iterable[str] | None,
-    health_address: str,
-    kubeconfig: Path | None,
-    context: str | None,
-    *,
-    all_nodes: bool,
-) -> None:
+def run(node: str, where: ClusterOptions, health_address: str, *, all_nodes: bool) -> None:
     """Run the agent until a signal, and end the command."""
     with report_failures():
         if bool(node) == all_nodes:
             raise WrongInput(f"name one node with --node (or ${NODE_VARIABLE}), or give --all-nodes")
-        settings = agent_settings(file, assignments or ())
-        connection = find_connection(kubeconfig, context)
+        settings = agent_settings(where.file, where.assignments or ())
+        connection = find_connection(where.kubeconfig, where.context)
         configure_logging()
         raise typer.Exit(run_process(_run(settings, node or None, health_address, connection)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,22 +10,19 @@ import typer
 
 from situate.cli.terminal.completion import complete_namespaces, complete_nodes
 from situate.cli.terminal.formats import Format
+from situate.cli.terminal.option_sets import with_option_sets
 from situate.cli.terminal.options import (
-    AllNamespacesOption,
-    ContextOption,
+    ClusterOptions,
     DryRunOption,
-    InstallationNamespaceOption,
-    KubeconfigOption,
-    ListedNamespaceOption,
+    InstallationOptions,
+    ListedNamespaces,
     NamespaceOption,
-    ObjectsOption,
     OptionalFileOption,
     OutputOption,
     SetOption,
-    TimeoutOption,
-    WaitOption,
     WatchOption,
 )
+from situate.cli.vm.options import DrainClusterOptions, EmulatorTimes, WaitOptions
 from situate.cli.vm.variables import NODE_VARIABLE
 
 app = typer.Typer(
@@ -64,15 +62,12 @@ def _complete_machines(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 @app.command(short_help="Show nodes, VMs, and the moves with their reason.")
+@with_option_sets
 def status(
+    *,
     file: OptionalFileOption = None,
-    namespace: ListedNamespaceOption = None,
-    all_namespaces: AllNamespacesOption = False,
-    installation: InstallationNamespaceOption = "situate",
-    assignments: SetOption = None,
-    objects: ObjectsOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    listed: ListedNamespaces,
+    where: InstallationOptions,
     watch: WatchOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -80,15 +75,15 @@ def status(
 
     Nodes and totals are those of the whole cluster.
     """
-    from situate.cli.vm.read_cluster import VmOptions
     from situate.cli.vm.status import show
 
-    asked = VmOptions.create(file, assignments, installation, kubeconfig, context, objects)
-    show(asked, namespace, output, of_all=all_namespaces, watch=watch)
+    show(replace(where, file=file), listed, output, watch=watch)
 
 
 @app.command(short_help="Explain a shortage of a VM or Pod, with remedies.")
+@with_option_sets
 def explain(
+    *,
     name: Annotated[
         str,
         typer.Argument(
@@ -100,11 +95,7 @@ def explain(
     ],
     namespace: NamespaceOption = None,
     file: OptionalFileOption = None,
-    installation: InstallationNamespaceOption = "situate",
-    assignments: SetOption = None,
-    objects: ObjectsOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: InstallationOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Say how much a VM or a Pod is short and why, which others wait on its node, and which changes would help.
@@ -113,21 +104,17 @@ def explain(
     Exits with 1 if it has less than it asks for, or no node.
     """
     from situate.cli.vm.explain import show
-    from situate.cli.vm.read_cluster import VmOptions
 
-    show(name, VmOptions.create(file, assignments, installation, kubeconfig, context, objects), namespace, output)
+    show(name, replace(where, file=file), namespace, output)
 
 
 @app.command(short_help="Show the next migrations and their reasons.")
+@with_option_sets
 def plan(
+    *,
     file: OptionalFileOption = None,
-    namespace: ListedNamespaceOption = None,
-    all_namespaces: AllNamespacesOption = False,
-    installation: InstallationNamespaceOption = "situate",
-    assignments: SetOption = None,
-    objects: ObjectsOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    listed: ListedNamespaces,
+    where: InstallationOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show the moves that would begin now: for VMs that are short, and from nodes that drain or exceed their watermark.
@@ -138,22 +125,18 @@ def plan(
     Exits with 1 if a listed VM stays short or has no node, or a VM cannot leave a node that it has to leave.
     """
     from situate.cli.vm.plan import show
-    from situate.cli.vm.read_cluster import VmOptions
 
-    asked = VmOptions.create(file, assignments, installation, kubeconfig, context, objects)
-    show(asked, namespace, output, of_all=all_namespaces)
+    show(replace(where, file=file), listed, output)
 
 
 @app.command(short_help="Move the VMs of a node away.")
+@with_option_sets
 def drain(
+    *,
     node: NodeArgument,
     dry_run: DryRunOption = False,
-    wait: WaitOption = False,
-    timeout: TimeoutOption = "10m",
-    file: OptionalFileOption = None,
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    waiting: WaitOptions,
+    where: DrainClusterOptions,
 ) -> None:
     """Live-migrate every VM that may move away from a node, cheapest first and within the limits; other Pods stay.
 
@@ -162,33 +145,32 @@ def drain(
 
     Exits with 1 if a VM is left on the node at the end of --timeout.
     """
-    from situate.cli.read_cluster.cluster_source import ClusterSource
-    from situate.cli.vm.drain import WaitOptions, start_drain
+    from situate.cli.vm.drain import start_drain
 
-    start_drain(
-        node, ClusterSource.create(kubeconfig, context), file, assignments, WaitOptions(wait, timeout), dry_run=dry_run
-    )
+    start_drain(node, where, waiting, dry_run=dry_run)
 
 
 @app.command(short_help="Let VMs stay on a node again.")
+@with_option_sets
 def uncordon(
+    *,
     node: NodeArgument,
     dry_run: DryRunOption = False,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: ClusterOptions,
 ) -> None:
     """Cancel a drain: VMs may stay on the node and be placed there. Moves in progress continue."""
-    from situate.cli.read_cluster.cluster_source import ClusterSource
     from situate.cli.vm.drain import end_drain
 
-    end_drain(node, ClusterSource.create(kubeconfig, context), dry_run=dry_run)
+    end_drain(node, where, dry_run=dry_run)
 
 
 app.command("undrain", hidden=True)(uncordon)
 
 
 @app.command(short_help="Run the agent that sizes VMs by their load.")
+@with_option_sets
 def agent(
+    *,
     node: Annotated[
         str,
         typer.Option(
@@ -206,8 +188,7 @@ def agent(
     ] = None,
     assignments: SetOption = None,
     health_address: HealthAddressOption = ":8081",
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: ClusterOptions,
 ) -> None:
     """Size VMs by their load, until SIGTERM or Ctrl-C: request each size from the scheduler, and resize the VM.
 
@@ -222,11 +203,13 @@ def agent(
     """
     from situate.cli.vm.agent import run
 
-    run(node, file, assignments, health_address, kubeconfig, context, all_nodes=all_nodes)
+    run(node, replace(where, file=file, assignments=assignments), health_address, all_nodes=all_nodes)
 
 
 @app.command(short_help="Run VMs without a hypervisor.")
+@with_option_sets
 def machines(
+    *,
     namespace: Annotated[
         str | None,
         typer.Option(
@@ -246,22 +229,12 @@ def machines(
             autocompletion=complete_namespaces,
         ),
     ] = None,
-    lease_seconds: Annotated[
-        float, typer.Option(min=1.0, metavar="SECONDS", help="Time after which another process may take over.")
-    ] = 15.0,
-    scale_seconds: Annotated[
-        float, typer.Option(min=0.0, metavar="SECONDS", help="How long a VM takes to change its size.")
-    ] = 0.0,
-    handover_seconds: Annotated[
-        float,
-        typer.Option(min=0.0, metavar="SECONDS", help="How long the source Pod waits for a hand-over to be written."),
-    ] = 10.0,
+    times: EmulatorTimes,
     health_address: HealthAddressOption = "",
     compat: Annotated[
         bool, typer.Option("--compat", help="Let a second migration of a VM wait, as NeonVM does; otherwise it fails.")
     ] = False,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: ClusterOptions,
 ) -> None:
     """Act as VM controller and migrator on a cluster without a hypervisor, until SIGTERM or Ctrl-C.
 
@@ -278,7 +251,6 @@ def machines(
 
     Page: docs/guides/vm/hypervisors.md
     """
-    from situate.cli.vm.machines import EmulatorTimes, run
+    from situate.cli.vm.machines import run
 
-    times = EmulatorTimes(lease_seconds, scale_seconds, handover_seconds)
-    run(namespace, installation, times, health_address, kubeconfig, context, compat=compat)
+    run(namespace, installation, times, health_address, where, compat=compat)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import typer
 
-from situate.cli.read_cluster.cluster_source import ClusterSource
+from situate.cli.read_cluster.cluster_source import open_client
 from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
+from situate.cli.terminal.options import ClusterOptions
 from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import print_error, print_line
 from situate.cli.terminal.timeouts import parse_timeout
+from situate.cli.vm.options import DrainClusterOptions, WaitOptions
 from situate.cli.vm.read_cluster import read_settings
 from situate.kube.client import Client
 from situate.kube.errors import NotFound
@@ -31,27 +30,11 @@ _POLL_S: Final = 1.0
 _MOST_NAMES: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class WaitOptions:
-    """Values of `--wait` and `--timeout`."""
-
-    wait: bool
-    timeout: str
-
-
-def start_drain(
-    node: str,
-    where: ClusterSource,
-    file: Path | None,
-    assignments: Iterable[str] | None,
-    waiting: WaitOptions,
-    *,
-    dry_run: bool,
-) -> None:
+def start_drain(node: str, where: DrainClusterOptions, waiting: WaitOptions, *, dry_run: bool) -> None:
     """Set the annotation; with `--wait`, exit with 1 if a VM is left at the time-out."""
     with report_failures():
         within_s = parse_timeout(waiting.timeout)
-        system = select_system(read_settings(file, assignments or ()))
+        system = select_system(read_settings(where))
         left = asyncio.run(_drain_node(where, node, system, within_s if waiting.wait else None, dry_run=dry_run))
     if left:
         print_error(
@@ -62,18 +45,17 @@ def start_drain(
         raise typer.Exit(ExitCode.NO)
 
 
-def end_drain(node: str, where: ClusterSource, *, dry_run: bool) -> None:
+def end_drain(node: str, where: ClusterOptions, *, dry_run: bool) -> None:
     """Remove the annotation."""
     with report_failures():
         asyncio.run(_cancel_drain(where, node, dry_run=dry_run))
 
 
 async def _drain_node(
-    where: ClusterSource, name: str, system: System[Any], within_s: float | None, *, dry_run: bool
+    where: ClusterOptions, name: str, system: System[Any], within_s: float | None, *, dry_run: bool
 ) -> list[str]:
     """Return the VMs that are left; empty without waiting."""
-    client = where.client()
-    try:
+    async with open_client(where) as client:
         if dry_run:
             node = await _get_node(client, name)
             there = await _machines_on(client, name, system)
@@ -90,16 +72,11 @@ async def _drain_node(
             f"`situate vm plan` the VMs that cannot leave{others}"
         )
         return [] if within_s is None else await _wait_until_empty(client, name, system, within_s)
-    finally:
-        await client.close()
 
 
-async def _cancel_drain(where: ClusterSource, name: str, *, dry_run: bool) -> None:
-    client = where.client()
-    try:
+async def _cancel_drain(where: ClusterOptions, name: str, *, dry_run: bool) -> None:
+    async with open_client(where) as client:
         node = await (_get_node(client, name) if dry_run else _annotate_node(client, name, None))
-    finally:
-        await client.close()
     if any(taint.key == DRAIN for taint in node.spec.taints):
         print_error(f"node {name} has the taint {DRAIN}, which drains it as well: kubectl taint node {name} {DRAIN}-")
     if not dry_run:

@@ -9,11 +9,13 @@ import typer
 
 from situate.cli.input.cluster_names import complete_objects
 from situate.cli.input.object_names import POD, ObjectName, ObjectType, possible_names, require_explained_type
+from situate.cli.read_cluster.cluster_source import default_namespace
 from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.options import InstallationOptions
+from situate.cli.terminal.output import Column, print_answer, print_items
 from situate.cli.terminal.streams import print_error, print_line
-from situate.cli.vm.read_cluster import VmClusterState, VmOptions, as_started
+from situate.cli.vm.read_cluster import VmClusterState, as_started, observe, read_settings
 from situate.vm.backends.kubevirt_names import INSTANCES
 from situate.vm.backends.neonvm import MACHINES
 from situate.vm.explain.pods import explain_pod
@@ -27,11 +29,11 @@ _TYPES = (
 )
 """Types of objects. A VirtualMachine of KubeVirt has the name of its instance."""
 _MOVES = (
-    Column("machine"),
-    Column("to"),
+    Column("machine", "vm"),
+    Column("to", "target"),
     Column("state"),
-    Column("copied", right=True),
-    Column("cost", right=True),
+    Column("copied", lambda each: "-" if each["progress"] is None else f"{each['progress']:.0%}", right=True),
+    Column("cost", lambda each: _cost_text(each["cost"]), right=True),
 )
 _REASONS = {
     PermitReason.NO_ROOM.value: "its node has too little free capacity",
@@ -39,7 +41,11 @@ _REASONS = {
     PermitReason.FROZEN.value: "it is being moved",
     PermitReason.STARTING.value: "the scheduler has just started",
 }
-_ALTERNATIVES = (Column("way"), Column("cost", right=True), Column("why-not"))
+_ALTERNATIVES = (
+    Column("way", "kind"),
+    Column("cost", lambda each: _cost_text(each["cost"]), right=True),
+    Column("why-not", "whyNot"),
+)
 
 
 def complete_machines(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -48,25 +54,20 @@ def complete_machines(ctx: typer.Context, incomplete: str) -> list[str]:
     return complete_objects(ctx, incomplete, lambda: [(each, "v1") for each in types])
 
 
-def show(name: str, asked: VmOptions, namespace: str | None, output: Format) -> None:
+def show(name: str, where: InstallationOptions, namespace: str | None, output: Format) -> None:
     """Print the explanation; exit with 1 if the VM or Pod has less than it requests, or no node."""
     with report_failures():
-        asked.check()
+        settings = read_settings(where)
         meant = possible_names(name, namespace, _TYPES)
-        default = asked.source.namespace(namespace)
-        observed = asked.observe()
+        default = default_namespace(where, namespace)
+        observed = observe(settings, where)
         told = next((found for each in meant if (found := _explain_object(observed, each, default)) is not None), None)
         if told is None:
             for remark in observed.remarks:  # an unreadable object may be the missing one
                 print_error(remark)
             require_explained_type(name, _TYPES)
             raise WrongInput(_absence_message(observed, meant[-1].namespace or default, meant[-1].name))
-    if output in (Format.JSON, Format.YAML):
-        print_data(told, output)
-    else:
-        for remark in observed.remarks:
-            print_error(remark)
-        _print(told, output)
+    print_answer(output, lambda: told, lambda: _print(told, output), observed.remarks)
     if _is_short(told):
         raise typer.Exit(ExitCode.NO)
 
@@ -117,21 +118,10 @@ def _print(told: dict[str, Any], form: Format) -> None:
     plan = told.get("plan", {"moves": (), "alternatives": ()})
     if plan["moves"]:
         print_line()
-        rows = [
-            (
-                each["vm"],
-                each["target"],
-                each["state"],
-                "-" if each["progress"] is None else f"{each['progress']:.0%}",
-                _cost_text(each["cost"]),
-            )
-            for each in plan["moves"]
-        ]
-        print_table(_MOVES, rows, form)
+        print_items(_MOVES, plan["moves"], form)
     if plan["alternatives"]:
         print_line()
-        ways = [(each["kind"], _cost_text(each["cost"]), each["whyNot"]) for each in plan["alternatives"]]
-        print_table(_ALTERNATIVES, ways, form)
+        print_items(_ALTERNATIVES, plan["alternatives"], form)
 
 
 def _sentences(told: dict[str, Any]) -> Iterator[str]:

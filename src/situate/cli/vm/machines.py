@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import random
 import socket
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 import typer
 
 from situate.cli.run.end import report_end
 from situate.cli.run.reach_cluster import ConnectionCheck
 from situate.cli.terminal.failures import ExitCode, report_failures
+from situate.cli.terminal.options import ClusterOptions
+from situate.cli.vm.options import EmulatorTimes
 from situate.kube.connect import connect, find_connection
 from situate.kube.election.election import Candidacy
 from situate.kube.election.lease_record import ElectionTimes
@@ -36,30 +36,20 @@ The first one is the time until a leader that cannot renew gives up, the second 
 """
 
 
-@dataclass(frozen=True, slots=True)
-class EmulatorTimes:
-    """Seconds from the options."""
-
-    lease_s: float
-    scale_s: float
-    handover_s: float
-
-
 def run(
     namespace: str | None,
     installation: str | None,
     seconds: EmulatorTimes,
     health_address: str,
-    kubeconfig: Path | None,
-    context: str | None,
+    where: ClusterOptions,
     *,
     compat: bool,
 ) -> None:
     """Run until a signal, and end the command. `installation` is None for the context's namespace."""
     with report_failures():
-        settings = Settings(scale_s=seconds.scale_s, handover_s=seconds.handover_s, compat=compat)
-        connection = find_connection(kubeconfig, context)
-        lease_s = seconds.lease_s
+        settings = Settings(scale_s=seconds.scale_seconds, handover_s=seconds.handover_seconds, compat=compat)
+        connection = find_connection(where.kubeconfig, where.context)
+        lease_s = seconds.lease_seconds
         times = ElectionTimes(lease_s, lease_s * _GIVES_UP, lease_s * _RETRIES)
         identity = f"{socket.gethostname()}_{os.urandom(4).hex()}"
         candidacy = Candidacy(installation or connection.namespace, identity, times)

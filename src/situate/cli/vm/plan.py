@@ -8,12 +8,14 @@ from typing import Any
 
 import typer
 
+from situate.cli.read_cluster.cluster_source import listed_namespace
 from situate.cli.read_cluster.other_namespaces import report_other_namespaces
 from situate.cli.terminal.failures import ExitCode, report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
-from situate.cli.terminal.streams import print_error, print_line
-from situate.cli.vm.read_cluster import VmClusterState, VmOptions, as_started
+from situate.cli.terminal.options import InstallationOptions, ListedNamespaces
+from situate.cli.terminal.output import Column, print_answer, print_items
+from situate.cli.terminal.streams import print_line
+from situate.cli.vm.read_cluster import VmClusterState, as_started, observe, read_settings
 from situate.cli.vm.status import amounts_text, machine_name, moves_as_data
 from situate.vm.explain.json_values import amounts_json, migration_json
 from situate.vm.ledger.migrations.planner import Planner
@@ -22,40 +24,35 @@ from situate.vm.model.state import LedgerState
 from situate.vm.planning.plan import Plan
 
 _COLUMNS = (
-    Column("machine"),
+    Column("machine", "vm"),
     Column("from"),
     Column("to"),
     Column("why"),
-    Column("for"),
-    Column("room", right=True),
-    Column("cost", right=True),
+    Column("for", lambda each: each["for"] or "-"),
+    Column("room", lambda each: "-" if each["room"] is None else amounts_text(each["room"]), right=True),
+    Column("cost", lambda each: f"{each['cost']:.0f} s", right=True),
     Column("migration", wide=True),
 )
 
 
-def show(asked: VmOptions, namespace: str | None, output: Format, *, of_all: bool) -> None:
+def show(where: InstallationOptions, namespaces: ListedNamespaces, output: Format) -> None:
     """Print the plan; exit with 1 if a listed VM stays short or has no node, or a VM cannot leave its node."""
     with report_failures():
-        asked.check()
-        listed = asked.source.listed_namespace(namespace, of_all=of_all)
-        observed = asked.observe()
+        settings = read_settings(where)
+        listed = listed_namespace(where, namespaces)
+        observed = observe(settings, where)
         everything = [_plan_data(each, observed) for each in _plan_steps(observed)]
     chosen = [_plan_of_namespace(each, listed) for each in everything]
     told = _as_data(chosen, observed, listed)
-    if output in (Format.JSON, Format.YAML):
-        print_data(told, output)
-    else:
-        for remark in observed.remarks:
-            print_error(remark)
-        _print(told, output)
-        report_other_namespaces(sum(len(each["moves"]) for each in everything) - len(told["moves"]), "move", listed)
+    others = sum(len(each["moves"]) for each in everything) - len(told["moves"])
+    print_answer(output, lambda: told, lambda: _print(told, others, listed, output), observed.remarks)
     if told["leftOver"] or told["withoutNode"]:
         raise typer.Exit(ExitCode.NO)
 
 
-def _print(told: dict[str, Any], output: Format) -> None:
+def _print(told: dict[str, Any], others: int, listed: str | None, output: Format) -> None:
     if told["moves"]:
-        print_table(_COLUMNS, [_row(each) for each in told["moves"]], output)
+        print_items(_COLUMNS, told["moves"], output)
     elif told["underWay"]:
         print_line("no further move would begin")
     else:
@@ -68,6 +65,7 @@ def _print(told: dict[str, Any], output: Format) -> None:
         print_line(f"{reason['about']}: {reason['reason']}")
     for each in told["withoutNode"]:
         print_line(f"{each['namespace']}/{each['machine']} has no node: {each['why']}")
+    report_other_namespaces(others, "move", listed)
 
 
 def _plan_data(step: PlanStep, observed: VmClusterState) -> dict[str, Any]:
@@ -176,17 +174,3 @@ def _move_data(move: Move, made: Plan, state: LedgerState, observed: VmClusterSt
         "cost": migration_json(move, state, observed.now, observed.rules)["cost"],
         "migration": f"{move.machine.namespace}/{move.name}",
     }
-
-
-def _row(each: dict[str, Any]) -> tuple[object, ...]:
-    room = "-" if each["room"] is None else amounts_text(each["room"])
-    return (
-        each["vm"],
-        each["from"],
-        each["to"],
-        each["why"],
-        each["for"] or "-",
-        room,
-        f"{each['cost']:.0f} s",
-        each["migration"],
-    )

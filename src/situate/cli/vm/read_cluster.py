@@ -7,26 +7,22 @@ waiting times and back-offs.
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from situate.cli.input.configuration import configuration_without_file, load_configuration, vm_settings
-from situate.cli.read_cluster.installation_options import InstallationOptions
-from situate.cli.terminal.failures import NotAllowed, WrongInput
-from situate.cli.terminal.progress import progress
+from situate.cli.input.configuration import product_settings
+from situate.cli.read_cluster.cluster_source import open_client, run_read
+from situate.cli.read_cluster.stores import ReadRemarks, fill_store, read_lease
+from situate.cli.terminal.options import ClusterOptions
 from situate.kube.client import Client
-from situate.kube.errors import Forbidden, KubeError, NotFound
-from situate.kube.watch.reflector import Reflector
 from situate.objects.kinds.leases import Lease
 from situate.objects.kinds.meta import KubernetesObject
 from situate.objects.kinds.pods import Pod
-from situate.objects.resources import LEASES, ResourceType
+from situate.objects.resources import ResourceType
 from situate.runtime.process.logs import configure_logging
 from situate.vm.api.parse_errors import ParseError
 from situate.vm.backends.systems import System, select_system
@@ -81,39 +77,20 @@ class VmClusterState:
     """Sentences about unreadable input and its consequences."""
 
 
-class VmOptions(InstallationOptions):
-    """Options of a command."""
-
-    __slots__ = ()
-
-    def check(self) -> None:
-        """Check the settings before the cluster is read. Raises `WrongInput` and `BadConfiguration`."""
-        read_settings(self.file, self.assignments)
-
-    def observe(self) -> VmClusterState:
-        """Return the current state, read with the settings of the file and of `--set`, or the defaults.
-
-        Raises `KubeError`, `WrongInput`, `BadConfiguration` or `NotAllowed`.
-        """
-        settings = read_settings(self.file, self.assignments)
-        configure_logging("warning")
-        with progress(self.progress_text):
-            return asyncio.run(_observe(settings, self))
-
-
-def read_settings(file: Path | None, assignments: Iterable[str]) -> VmSettings:
+def read_settings(where: ClusterOptions) -> VmSettings:
     """Return the settings. Raises `WrongInput` and `BadConfiguration`."""
-    given = tuple(assignments)
-    settings = vm_settings(configuration_without_file(given) if file is None else load_configuration(file, given))
-    if settings is None and file is not None:
-        raise WrongInput(f"{file}: no vm section; add `vm: {{}}` with the settings that differ from the defaults")
-    return settings or VmSettings()
+    return product_settings(where.file, where.assignments, "vm", VmSettings)
 
 
-async def _observe(settings: VmSettings, asked: VmOptions) -> VmClusterState:
-    client = asked.source.client()
+def observe(settings: VmSettings, where: ClusterOptions) -> VmClusterState:
+    """Return the current state. Raises `KubeError`, `WrongInput`, `BadConfiguration` or `NotAllowed`."""
+    configure_logging("warning")
+    return run_read(where, _observe(settings, where))
+
+
+async def _observe(settings: VmSettings, where: ClusterOptions) -> VmClusterState:
     remarks = _Remarks()
-    try:
+    async with open_client(where) as client:
         rules = settings.rules()
         system = select_system(settings)
         backend = system.backend(rules)
@@ -121,17 +98,14 @@ async def _observe(settings: VmSettings, asked: VmOptions) -> VmClusterState:
         ledger = Ledger(rules, time.time, lambda: False)
         observing = Observer(watched, system, backend, ledger, remarks)
         for reflector in (watched.all.nodes, watched.all.pods, watched.machines, watched.migrations):
-            await _fill_store(client, reflector, system, remarks)
-        if remarks.missing_permissions:
-            raise NotAllowed("\n".join(remarks.missing_permissions))
+            await fill_store(client, reflector, remarks, _REQUIRED_RESOURCES, f": {system.install_hint}")
+        remarks.raise_if_forbidden()
         observing.load_objects()
         _pair_targets(ledger)
-        lease = await _read_lease(client, settings.lease_name, asked, remarks)
+        lease = await _read_lease(client, settings.lease_name, where, remarks)
         unplaced = sorted(_unplaced_objects(watched, system), key=lambda each: (each.namespace, each.machine, each.pod))
         state = _correct_claims(ledger.state)
         return VmClusterState(rules, state, time.time(), lease, tuple(unplaced), tuple(remarks.sentences))
-    finally:
-        await client.close()
 
 
 def _pair_targets(ledger: Ledger) -> None:
@@ -190,11 +164,7 @@ def as_started(state: LedgerState) -> LedgerState:
     return replace(state, started=True)
 
 
-@dataclass(slots=True)
-class _Remarks:
-    sentences: list[str] = field(default_factory=list)
-    missing_permissions: list[str] = field(default_factory=list)
-
+class _Remarks(ReadRemarks):
     def forget(self, resource: ResourceType[Any], uid: str) -> None:
         """Do nothing: objects are read once."""
 
@@ -204,40 +174,11 @@ class _Remarks:
                 self.sentences.append(str(problem))
 
 
-async def _fill_store(client: Client, reflector: Reflector[Any], system: System[Any], remarks: _Remarks) -> None:
-    """Fill the store as a first list would."""
-    scope = reflector.scope
-    resource = scope.resource.group_resource
-    try:
-        page = await client.list_all(scope.resource, scope.namespace)
-    except Forbidden as problem:
-        needed = resource in _REQUIRED_RESOURCES
-        said = f"no permission to list {resource}{', so nothing can be counted' if needed else ''}: {problem}"
-        (remarks.missing_permissions if needed else remarks.sentences).append(said)
-        return
-    except NotFound:
-        remarks.sentences.append(f"the cluster does not serve {resource}: {system.install_hint}")
-        return
-    for malformed in page.malformed:
-        remarks.sentences.append(f"left out: {malformed}")
-    for each in page.items:
-        reflector.store.put(each)
-
-
-async def _read_lease(client: Client, name: str, asked: VmOptions, remarks: _Remarks) -> Lease | None:
-    namespace = asked.installation
-    try:
-        lease = await client.get(LEASES, name, namespace)
-    except NotFound:
-        absent = f"Lease {name} does not exist in namespace {namespace}, so no leader decides there"
-        if asked.source.objects:
-            absent = f"the files have no Lease {namespace}/{name}, so the leader is not known"
-        remarks.sentences.append(f"{absent}; --installation-namespace selects another namespace")
-    except KubeError as problem:
-        remarks.sentences.append(f"the leader is not known: {problem}")
-    else:
-        if not lease.spec.holder_identity:
-            holder = f"no process holds Lease {name} in namespace {namespace}"
-            remarks.sentences.append(f"{holder}, so nothing is granted or moved until a scheduler runs there")
-        return lease
-    return None
+async def _read_lease(client: Client, name: str, where: ClusterOptions, remarks: ReadRemarks) -> Lease | None:
+    namespace = where.installation
+    absent = f"Lease {name} does not exist in namespace {namespace}, so no leader decides there"
+    lease = await read_lease(client, where, name, remarks, absent=absent, unknown="the leader is not known")
+    if lease is not None and not lease.spec.holder_identity:
+        holder = f"no process holds Lease {name} in namespace {namespace}"
+        remarks.sentences.append(f"{holder}, so nothing is granted or moved until a scheduler runs there")
+    return lease

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from situate.cli.read_cluster.cluster_source import listed_namespace
 from situate.cli.read_cluster.other_namespaces import report_other_namespaces
 from situate.cli.terminal.failures import report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
-from situate.cli.terminal.streams import print_error, print_line
+from situate.cli.terminal.options import InstallationOptions, ListedNamespaces
+from situate.cli.terminal.output import Column, print_answer, print_items, print_table
+from situate.cli.terminal.streams import print_line
 from situate.cli.terminal.watch import show_status
-from situate.cli.vm.read_cluster import VmClusterState, VmOptions
+from situate.cli.vm.read_cluster import VmClusterState, observe, read_settings
 from situate.objects.values.counts import format_count
 from situate.vm.api.quantities import cpu_value, memory_value
 from situate.vm.model.migrations import Claim, Move
@@ -44,41 +46,35 @@ _MACHINES = (
     Column("pod", wide=True),
 )
 _PODS = (
-    Column("pod"),
+    Column("pod", lambda each: f"{each['namespace']}/{each['name']}"),
     Column("node"),
-    Column("uses", right=True),
-    Column("requested", right=True),
-    Column("short", right=True),
+    Column("uses", lambda each: amounts_text(each["uses"]), right=True),
+    Column("requested", lambda each: amounts_text(each["requested"]), right=True),
+    Column("short", lambda each: amounts_text(each["short"]), right=True),
 )
 _MOVES = (
-    Column("machine"),
-    Column("from"),
-    Column("to"),
+    Column("machine", lambda each: f"{each['namespace']}/{each['machine']}"),
+    Column("from", lambda each: each["from"] or "-"),
+    Column("to", lambda each: each["to"] or "-"),
     Column("state"),
-    Column("copied", right=True),
-    Column("for"),
-    Column("room", right=True),
-    Column("claim", wide=True),
+    Column("copied", lambda each: "-" if each["copied"] is None else f"{each['copied']:.0%}", right=True),
+    Column("for", lambda each: _claim_text(each, _beneficiary)),
+    Column("room", lambda each: _claim_text(each, lambda claim: amounts_text(claim["amount"])), right=True),
+    Column("claim", lambda each: _claim_text(each, lambda claim: f"{claim['id']} ({claim['state']})"), wide=True),
 )
 
 
-def show(asked: VmOptions, namespace: str | None, output: Format, *, of_all: bool, watch: bool) -> None:
+def show(where: InstallationOptions, namespaces: ListedNamespaces, output: Format, *, watch: bool) -> None:
     """Print the status, with `watch` again at each change."""
 
     def once() -> None:
         with report_failures():
-            asked.check()
-            listed = asked.source.listed_namespace(namespace, of_all=of_all)
-            observed = asked.observe()
+            settings = read_settings(where)
+            listed = listed_namespace(where, namespaces)
+            observed = observe(settings, where)
         everything = _as_data(observed)
         told = _data_of_namespace(everything, listed)
-        if output in (Format.JSON, Format.YAML):
-            print_data(told, output)
-            return
-        for remark in observed.remarks:
-            print_error(remark)
-        _print(told, everything, output)
-        report_other_namespaces(len(_machine_names(everything)) - len(_machine_names(told)), "VM", listed)
+        print_answer(output, lambda: told, lambda: _print(told, everything, listed, output), observed.remarks)
 
     show_status(once, output, watch=watch)
 
@@ -235,7 +231,7 @@ def _machine_names(told: dict[str, Any]) -> set[tuple[str, str]]:
     return names | {(each["namespace"], each["machine"]) for each in told["withoutNode"]}
 
 
-def _print(told: dict[str, Any], everything: dict[str, Any], form: Format) -> None:
+def _print(told: dict[str, Any], everything: dict[str, Any], listed: str | None, form: Format) -> None:
     """Print the status. The sums are those of all namespaces."""
     led = f"led by {told['leader']}" if told["leader"] else "no leader"
     nowhere = told["withoutNode"]
@@ -255,10 +251,11 @@ def _print(told: dict[str, Any], everything: dict[str, Any], form: Format) -> No
         print_table(_MACHINES, [*rows, *(_unplaced_row(each) for each in nowhere)], form)
     if told["pods"]:
         print_line()
-        print_table(_PODS, [_pod_row(each) for each in told["pods"]], form)
+        print_items(_PODS, told["pods"], form)
     if told["moves"]:
         print_line()
-        print_table(_MOVES, [_move_row(each) for each in told["moves"]], form)
+        print_items(_MOVES, told["moves"], form)
+    report_other_namespaces(len(_machine_names(everything)) - len(_machine_names(told)), "VM", listed)
 
 
 def _node_rows(each: dict[str, Any]) -> Iterator[tuple[object, ...]]:
@@ -293,23 +290,12 @@ def _unplaced_row(each: dict[str, Any]) -> tuple[object, ...]:
     return (f"{each['namespace']}/{each['machine']}", *("-",) * 5, state, each["pod"] or "-")
 
 
-def _pod_row(each: dict[str, Any]) -> tuple[object, ...]:
-    amounts = (amounts_text(each[name]) for name in ("uses", "requested", "short"))
-    return (f"{each['namespace']}/{each['name']}", each["node"], *amounts)
+def _claim_text(move: dict[str, Any], text: Callable[[dict[str, Any]], str]) -> str:
+    return "-" if move["claim"] is None else text(move["claim"])
 
 
-def _move_row(each: dict[str, Any]) -> tuple[object, ...]:
-    claim = each["claim"]
-    return (
-        f"{each['namespace']}/{each['machine']}",
-        each["from"] or "-",
-        each["to"] or "-",
-        each["state"],
-        "-" if each["copied"] is None else f"{each['copied']:.0%}",
-        "-" if claim is None else claim["for"]["machine"] or claim["for"]["name"],
-        "-" if claim is None else amounts_text(claim["amount"]),
-        "-" if claim is None else f"{claim['id']} ({claim['state']})",
-    )
+def _beneficiary(claim: dict[str, Any]) -> str:
+    return str(claim["for"]["machine"] or claim["for"]["name"])
 
 
 def amounts_text(amounts: dict[str, str]) -> str:

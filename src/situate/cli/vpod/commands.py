@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.options import (
-    AllNamespacesOption,
-    ContextOption,
-    FileOption,
-    KubeconfigOption,
-    ListedNamespaceOption,
-    NamespaceOption,
-    ObjectsOption,
-    OutputOption,
-    SetOption,
-    StatefulSetOption,
-    WatchOption,
-)
+from situate.cli.terminal.option_sets import with_option_sets
+from situate.cli.terminal.options import FileOption, ListedNamespaces, NamespaceOption, OutputOption, WatchOption
+from situate.cli.vpod.options import VpodOptions
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -49,15 +40,12 @@ def _complete_sources(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 @app.command(short_help="Show Pods, sources and their placements.")
+@with_option_sets
 def status(
+    *,
     file: FileOption,
-    namespace: ListedNamespaceOption = None,
-    all_namespaces: AllNamespacesOption = False,
-    statefulset: StatefulSetOption = None,
-    assignments: SetOption = None,
-    objects: ObjectsOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    listed: ListedNamespaces,
+    where: VpodOptions,
     watch: WatchOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -65,15 +53,15 @@ def status(
 
     Exits with 1 if a StatefulSet does not exist.
     """
-    from situate.cli.vpod.read_cluster import VpodOptions
     from situate.cli.vpod.status import show
 
-    asked = VpodOptions.create(file, statefulset, assignments, kubeconfig, context, objects)
-    show(asked, namespace, output, of_all=all_namespaces, watch=watch)
+    show(replace(where, file=file), listed, output, watch=watch)
 
 
 @app.command(short_help="Explain the placements of a source.")
+@with_option_sets
 def explain(
+    *,
     source: Annotated[
         str,
         typer.Argument(
@@ -84,11 +72,7 @@ def explain(
     ],
     file: FileOption,
     namespace: NamespaceOption = None,
-    statefulset: StatefulSetOption = None,
-    assignments: SetOption = None,
-    objects: ObjectsOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    where: VpodOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Say where a source's vreplicas are, Pod by Pod, and where they would be after the next decision.
@@ -96,21 +80,17 @@ def explain(
     Exits with 1 if some vreplicas cannot be placed, or the StatefulSet does not exist.
     """
     from situate.cli.vpod.explain import show
-    from situate.cli.vpod.read_cluster import VpodOptions
 
-    show(source, VpodOptions.create(file, statefulset, assignments, kubeconfig, context, objects), namespace, output)
+    show(source, replace(where, file=file), namespace, output)
 
 
 @app.command(short_help="Show the next decisions.")
+@with_option_sets
 def plan(
+    *,
     file: FileOption,
-    namespace: ListedNamespaceOption = None,
-    all_namespaces: AllNamespacesOption = False,
-    statefulset: StatefulSetOption = None,
-    assignments: SetOption = None,
-    objects: ObjectsOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    listed: ListedNamespaces,
+    where: VpodOptions,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show where every source would be placed, and how many Pods the StatefulSet would get.
@@ -119,7 +99,5 @@ def plan(
     be placed, or a StatefulSet does not exist.
     """
     from situate.cli.vpod.plan import show
-    from situate.cli.vpod.read_cluster import VpodOptions
 
-    asked = VpodOptions.create(file, statefulset, assignments, kubeconfig, context, objects)
-    show(asked, namespace, output, of_all=all_namespaces)
+    show(replace(where, file=file), listed, output)

@@ -12,12 +12,13 @@ import typer
 
 from situate.cli.input.cluster_names import complete_objects
 from situate.cli.input.object_names import ObjectName, ObjectType, possible_names, require_explained_type
+from situate.cli.read_cluster.cluster_source import default_namespace
 from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.output import Column, print_answer, print_items
 from situate.cli.terminal.streams import print_line
+from situate.cli.vpod.options import VpodOptions
 from situate.cli.vpod.read_cluster import (
-    VpodOptions,
     observe,
     require_statefulsets,
     select_entries,
@@ -30,13 +31,13 @@ from situate.vpod.model.vpod import Key
 from situate.vpod.scaling.autoscaler import AutoscalerMemory, decide_round
 
 _PODS = (
-    Column("pod"),
+    Column("pod", "name"),
     Column("class"),
     Column("cause"),
-    Column("before", right=True),
-    Column("after", right=True),
-    Column("free-before", right=True),
-    Column("free-after", right=True),
+    Column("before", "own", right=True),
+    Column("after", "then", right=True),
+    Column("free-before", "free", right=True),
+    Column("free-after", "freeThen", right=True),
 )
 
 
@@ -45,21 +46,22 @@ def complete_sources(ctx: typer.Context, incomplete: str) -> list[str]:
 
     def types() -> list[tuple[ObjectType, str]]:
         file = ctx.params.get("file")
-        entries = [] if file is None else select_entries(file, None, ctx.params.get("assignments"))
+        given = None if file is None else VpodOptions(file=file, assignments=ctx.params.get("assignments"))
+        entries = () if given is None else select_entries(given)
         sources = [source for entry in entries for source in entry.completed_sources()]
         return [(_object_type(source), source.version) for source in sources]
 
     return complete_objects(ctx, incomplete, types)
 
 
-def show(vpod: str, asked: VpodOptions, namespace: str | None, output: Format) -> None:
+def show(vpod: str, where: VpodOptions, namespace: str | None, output: Format) -> None:
     """Print the explanation; exit with 1 if some vreplicas cannot be placed, or the StatefulSet does not exist."""
     with report_failures():
-        entries = asked.entries()
+        entries = select_entries(where)
         types = [_object_type(source) for entry in entries for source in entry.completed_sources()]
         meant = _possible_names(vpod, namespace, types)
-        observed = observe(entries, asked.source)
-        default = asked.source.namespace(namespace)
+        observed = observe(entries, where)
+        default = default_namespace(where, namespace)
         keys = [
             (each, key) for name in meant for each in observed for key in _possible_keys(each.settings, name, default)
         ]
@@ -75,10 +77,11 @@ def show(vpod: str, asked: VpodOptions, namespace: str | None, output: Format) -
             if not why:
                 require_explained_type(vpod, types)
             raise WrongInput(f"{vpod}: {why or _unknown_source_message(vpod, default)}")
-    if output in (Format.JSON, Format.YAML):
-        print_data(_as_data(told) | {"remarks": each.remarks}, output)
-    else:
-        _print(told, each.remarks, output)
+    print_answer(
+        output,
+        lambda: _as_data(told) | {"remarks": each.remarks},
+        lambda: _print(told, each.remarks, output),
+    )
     require_statefulsets([each])
     if told.decision is not None and told.decision.left:
         raise typer.Exit(ExitCode.NO)
@@ -122,11 +125,7 @@ def _print(told: Explanation, remarks: Iterable[str], form: Format) -> None:
         print_line(str(told.decision.shortage))
     for notice in told.decision.notices:
         print_line(f"{notice.reason}: {notice.message}")
-    rows = [
-        (line.name, line.pod_class, line.cause, line.own, line.own_after, line.free, line.free_after)
-        for line in told.pods
-    ]
-    print_table(_PODS, rows, form)
+    print_items(_PODS, _pods_data(told), form)
     if told.unevenness:
         print_line(told.unevenness)
     print_line(f"autoscaler: {told.autoscaler}")
@@ -146,16 +145,20 @@ def _as_data(told: Explanation) -> dict[str, Any]:
         "counts": dict(told.counts),
         "autoscaler": told.autoscaler,
         "uneven": told.unevenness,
-        "pods": [
-            {
-                "name": line.name,
-                "class": str(line.pod_class),
-                "cause": line.cause,
-                "own": line.own,
-                "then": line.own_after,
-                "free": line.free,
-                "freeThen": line.free_after,
-            }
-            for line in told.pods
-        ],
+        "pods": _pods_data(told),
     }
+
+
+def _pods_data(told: Explanation) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": line.name,
+            "class": str(line.pod_class),
+            "cause": line.cause,
+            "own": line.own,
+            "then": line.own_after,
+            "free": line.free,
+            "freeThen": line.free_after,
+        }
+        for line in told.pods
+    ]

@@ -8,17 +8,20 @@ from typing import Any
 
 import typer
 
+from situate.cli.read_cluster.cluster_source import listed_namespace
 from situate.cli.read_cluster.other_namespaces import report_other_namespaces
 from situate.cli.terminal.failures import ExitCode, report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.options import ListedNamespaces
+from situate.cli.terminal.output import Column, print_answer, print_items
 from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import print_line
+from situate.cli.vpod.options import VpodOptions
 from situate.cli.vpod.read_cluster import (
     StatefulSetState,
-    VpodOptions,
     observe,
     require_statefulsets,
+    select_entries,
 )
 from situate.objects.values.counts import format_count
 from situate.vpod.model.vpod import Placement, PlainVPod
@@ -28,22 +31,22 @@ from situate.vpod.scaling.autoscaler import AutoscalerMemory, decide_round
 from situate.vpod.state.state import State
 
 _COLUMNS = (
-    Column("source"),
+    Column("source", "key"),
     Column("wanted", right=True),
     Column("now", right=True),
     Column("then", right=True),
     Column("left", right=True),
-    Column("change"),
-    Column("placements", wide=True),
+    Column("change", lambda each: each["change"] or "none"),
+    Column("placements", lambda each: _placements_text(each["placements"]), wide=True),
 )
 
 
-def show(asked: VpodOptions, namespace: str | None, output: Format, *, of_all: bool) -> None:
+def show(where: VpodOptions, namespaces: ListedNamespaces, output: Format) -> None:
     """Print the plan; exit with 1 if some vreplicas cannot be placed, or a StatefulSet does not exist."""
     with report_failures():
-        entries = asked.entries()
-        listed = asked.source.listed_namespace(namespace, of_all=of_all)
-        observed = observe(entries, asked.source)
+        entries = select_entries(where)
+        listed = listed_namespace(where, namespaces)
+        observed = observe(entries, where)
         with progress("deciding"):
             plans = [_plan_data(each) for each in observed]
     others = 0
@@ -51,37 +54,22 @@ def show(asked: VpodOptions, namespace: str | None, output: Format, *, of_all: b
         all_of_it = each["vpods"]
         each["vpods"] = [vpod for vpod in all_of_it if listed in (None, vpod["key"].partition("/")[0])]
         others += len(all_of_it) - len(each["vpods"])
-    if output in (Format.JSON, Format.YAML):
-        print_data(plans, output)
-    else:
-        _print(plans, output)
-        report_other_namespaces(others, "source", listed)
+    print_answer(output, lambda: plans, lambda: _print(plans, others, listed, output))
     require_statefulsets(observed)
     if any(vpod["left"] for each in plans for vpod in each["vpods"]):
         raise typer.Exit(ExitCode.NO)
 
 
-def _print(plans: Iterable[dict[str, Any]], output: Format) -> None:
+def _print(plans: Iterable[dict[str, Any]], others: int, listed: str | None, output: Format) -> None:
     for each in plans:
         for remark in each["remarks"]:
             print_line(remark)
         print_line(f"StatefulSet {each['statefulSet']}: {_scale_text(each)}")
-        rows = [
-            (
-                d["key"],
-                d["wanted"],
-                d["now"],
-                d["then"],
-                d["left"],
-                d["change"] or "none",
-                _placements_text(d["placements"]),
-            )
-            for d in each["vpods"]
-        ]
-        print_table(_COLUMNS, rows, output)
+        print_items(_COLUMNS, each["vpods"], output)
         for decided in each["vpods"]:
             if decided["why"]:
                 print_line(f"{decided['key']}: {decided['why']}")
+    report_other_namespaces(others, "source", listed)
 
 
 def _plan_data(observed: StatefulSetState) -> dict[str, Any]:

@@ -6,7 +6,7 @@ The functions that read and decide are those of the controller, but work on one 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -16,10 +16,11 @@ import typer
 
 from situate.cli.input.configuration import load_configuration, vpod_entries
 from situate.cli.input.dumps import read_objects
-from situate.cli.read_cluster.cluster_source import ClusterSource
+from situate.cli.read_cluster.cluster_source import open_client, run_read
 from situate.cli.terminal.failures import ExitCode, WrongInput
 from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import print_error
+from situate.cli.vpod.options import VpodOptions
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, NotFound
 from situate.objects.decoding.codec import decode
@@ -66,35 +67,13 @@ class StatefulSetState:
         return [each for each in (self.missing_message, str(self.blocked or "")) if each]
 
 
-@dataclass(frozen=True, slots=True)
-class VpodOptions:
-    """Options of a command."""
+def select_entries(where: VpodOptions) -> tuple[StatefulSetSettings, ...]:
+    """Return the entries of the configuration, or the one of the named StatefulSet.
 
-    file: Path
-    statefulset: str | None
-    assignments: Sequence[str]
-    source: ClusterSource
-
-    @classmethod
-    def create(
-        cls,
-        file: Path,
-        statefulset: str | None,
-        assignments: Iterable[str] | None,
-        kubeconfig: Path | None,
-        context: str | None,
-        objects: Iterable[Path] | None,
-    ) -> VpodOptions:
-        return cls(file, statefulset, tuple(assignments or ()), ClusterSource.create(kubeconfig, context, objects))
-
-    def entries(self) -> tuple[StatefulSetSettings, ...]:
-        """Return the selected entries of the configuration. Raises `WrongInput` and `BadConfiguration`."""
-        return select_entries(self.file, self.statefulset, self.assignments)
-
-
-def select_entries(file: Path, name: str | None, assignments: Iterable[str] | None) -> tuple[StatefulSetSettings, ...]:
-    """Return the entries of the configuration, with the assignments of `--set`, or the one with that name."""
-    entries = vpod_entries(load_configuration(file, assignments or ()))
+    Raises `WrongInput` and `BadConfiguration`.
+    """
+    file, name = where.file, where.statefulset
+    entries = vpod_entries(load_configuration(file, where.assignments or ()))
     if not entries:
         raise WrongInput(f"{file}: no vpod section; add an entry for each StatefulSet")
     if name is None:
@@ -112,23 +91,19 @@ def require_statefulsets(observed: Iterable[StatefulSetState]) -> None:
         raise typer.Exit(ExitCode.NO)
 
 
-def observe(entries: Iterable[StatefulSetSettings], where: ClusterSource) -> list[StatefulSetState]:
+def observe(entries: Iterable[StatefulSetSettings], where: VpodOptions) -> list[StatefulSetState]:
     """Return the current state of a cluster or of files. Raises `KubeError` or `WrongInput`."""
     if where.objects:
         with progress(f"reading {', '.join(map(str, where.objects))}"):
             listing = _FileListing(where.objects)
             return [asyncio.run(_read_state(entry, listing)) for entry in entries]
-    with progress("reading the cluster"):
-        return asyncio.run(_observe_cluster(list(entries), where))
+    return run_read(where, _observe_cluster(entries, where))
 
 
-async def _observe_cluster(entries: list[StatefulSetSettings], where: ClusterSource) -> list[StatefulSetState]:
-    client = where.client()
-    try:
+async def _observe_cluster(entries: Iterable[StatefulSetSettings], where: VpodOptions) -> list[StatefulSetState]:
+    async with open_client(where) as client:
         listing = _ClusterListing(client)
         return [await _read_state(entry, listing) for entry in entries]
-    finally:
-        await client.close()
 
 
 class _ClusterListing:

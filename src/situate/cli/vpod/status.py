@@ -2,81 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from situate.cli.read_cluster.cluster_source import listed_namespace
 from situate.cli.read_cluster.other_namespaces import report_other_namespaces
 from situate.cli.terminal.failures import report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.options import ListedNamespaces
+from situate.cli.terminal.output import Column, print_answer, print_items
 from situate.cli.terminal.streams import print_line
 from situate.cli.terminal.watch import show_status
+from situate.cli.vpod.options import VpodOptions
 from situate.cli.vpod.read_cluster import (
     StatefulSetState,
-    VpodOptions,
     observe,
     require_statefulsets,
+    select_entries,
 )
 from situate.objects.values.counts import format_count
 from situate.vpod.explain import ordinals_to_show
 
 _PODS = (
-    Column("pod"),
+    Column("pod", "name"),
     Column("class"),
     Column("cause"),
     Column("used", right=True),
     Column("capacity", right=True),
-    Column("sources", right=True),
+    Column("sources", "vpods", right=True),
     Column("node", wide=True),
     Column("placed", wide=True),
 )
 _VPODS = (
-    Column("source"),
+    Column("source", "key"),
     Column("wanted", right=True),
     Column("placed", right=True),
     Column("pods", right=True),
-    Column("placements", wide=True),
+    Column("placements", "text", wide=True),
 )
 
 
-def show(asked: VpodOptions, namespace: str | None, output: Format, *, of_all: bool, watch: bool) -> None:
+def show(where: VpodOptions, namespaces: ListedNamespaces, output: Format, *, watch: bool) -> None:
     """Print the status, with `watch` again at each change; exit with 1 if a StatefulSet does not exist."""
 
     def once() -> None:
         with report_failures():
-            entries = asked.entries()
-            listed = asked.source.listed_namespace(namespace, of_all=of_all)
-            observed = observe(entries, asked.source)
-        if output in (Format.JSON, Format.YAML):
-            print_data([_as_data(each, listed) for each in observed], output)
-        else:
-            for each in observed:
-                _print(each, listed, output)
+            entries = select_entries(where)
+            listed = listed_namespace(where, namespaces)
+            observed = observe(entries, where)
+        data = [_as_data(each, listed) for each in observed]
+        print_answer(output, lambda: data, lambda: _print(data, observed, listed, output))
         require_statefulsets(observed)
 
     show_status(once, output, watch=watch)
 
 
-def _print(observed: StatefulSetState, listed: str | None, form: Format) -> None:
-    data = _as_data(observed, listed)
-    for remark in observed.remarks:
+def _print(
+    every: Sequence[dict[str, Any]], observed: Sequence[StatefulSetState], listed: str | None, form: Format
+) -> None:
+    for data, state in zip(every, observed, strict=True):
+        _print_statefulset(data, form)
+        report_other_namespaces(len(state.vpods) - len(data["vpods"]), "source", listed)
+
+
+def _print_statefulset(data: dict[str, Any], form: Format) -> None:
+    for remark in data["remarks"]:
         print_line(remark)
     placed = f"{data['placed']} of {format_count(data['wanted'], 'vreplica')} placed"
     print_line(f"StatefulSet {data['statefulSet']}: {format_count(data['replicas'], 'replica')}, {placed}")
-    columns = ("name", "class", "cause", "used", "capacity", "vpods", "node", "placed")
-    print_table(_PODS, [[pod[name] for name in columns] for pod in data["pods"]], form)
+    print_items(_PODS, data["pods"], form)
     unlisted = data["replicas"] - sum(pod["ordinal"] < data["replicas"] for pod in data["pods"])
     if unlisted:
         print_line(
             f"and {format_count(unlisted, 'more pod')}, all missing" if unlisted > 1 else "and 1 more pod, missing"
         )
     print_line()
-    print_table(
-        _VPODS, [[vpod[name] for name in ("key", "wanted", "placed", "pods", "text")] for vpod in data["vpods"]], form
-    )
+    print_items(_VPODS, data["vpods"], form)
     for vpod in data["vpods"]:
         for fault in vpod["faults"]:
             print_line(f"{vpod['key']}: {fault}")
-    report_other_namespaces(len(observed.vpods) - len(data["vpods"]), "source", listed)
 
 
 def _as_data(observed: StatefulSetState, listed: str | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from situate.archive.open_archive import BadArchiveUrl
 from situate.archive.options import ArchiveOptions
 from situate.archive.protocol import Archiver
+from situate.cli.sharding.archive.options import ArchiveLocation
 from situate.cli.terminal.failures import WrongInput
 from situate.objects.settings.options import BadOptions
 from situate.runtime.process.logs import configure_logging
@@ -20,12 +21,13 @@ from situate.runtime.process.logs import configure_logging
 T = TypeVar("T")
 
 
-def archive_options(prefix: str = "", **flags: Any) -> ArchiveOptions:
+def archive_options(location: ArchiveLocation, prefix: str = "", **flags: Any) -> ArchiveOptions:
     """Return options from flags and the environment. Raises `WrongInput`.
 
-    The flags are those of the command, named as the fields of `ArchiveOptions`.
+    Further flags are named as the fields of `ArchiveOptions`.
     """
     before = f"{prefix}_" if prefix else ""
+    flags |= {"archive_url": location.archive_url, "archive_url_file": location.archive_url_file}
     given = {f"{before}{name}": value for name, value in flags.items() if value is not None}
     try:
         return ArchiveOptions.from_namespace(argparse.Namespace(**given), prefix=prefix)

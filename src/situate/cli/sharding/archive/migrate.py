@@ -9,44 +9,36 @@ from situate.archive.operations.migration import migrate as migrated
 from situate.archive.options import ArchiveOptions
 from situate.archive.records.query import Query
 from situate.cli.sharding.archive.archive_access import archive_options, open_archive, run_archive_work
-from situate.cli.sharding.archive.options import Conditions
+from situate.cli.sharding.archive.options import ArchiveLocation, Conditions, CopyOptions
 from situate.cli.sharding.archive.record_output import unreadable_data
 from situate.cli.sharding.archive.record_query import build_query
 from situate.cli.terminal.failures import ExitCode, report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import print_data
+from situate.cli.terminal.output import print_answer
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import print_error, print_line
+from situate.cli.terminal.streams import print_line
 
 _FROM, _TO = "from", "to"
 
 
-def copy_records(
-    conditions: Conditions,
-    *,
-    from_url: str | None,
-    from_file: str | None,
-    to_url: str | None,
-    to_file: str | None,
-    output: Format,
-    dry_run: bool,
-) -> None:
+def copy_records(conditions: Conditions, archives: CopyOptions, output: Format, *, dry_run: bool) -> None:
     """Copy the records and print how many; exit with 1 if one could not be copied."""
     with report_failures(), progress("copying records"):
-        source = archive_options(_FROM, archive_url=from_url, archive_url_file=from_file)
-        target = archive_options(_TO, archive_url=to_url, archive_url_file=to_file)
+        source = archive_options(ArchiveLocation(archives.from_url, archives.from_file), _FROM)
+        target = archive_options(ArchiveLocation(archives.to_url, archives.to_file), _TO)
         done = run_archive_work(_migrate(source, target, build_query(conditions), dry_run=dry_run))
-    if output in (Format.JSON, Format.YAML):
-        failed = [{"record": str(each.subject.key), "problem": each.problem} for each in done.failed]
-        told = {"dryRun": dry_run, "copied": done.copied, "present": done.present, "newer": done.newer}
-        print_data({**told, "failed": failed, "unreadable": unreadable_data(done.corrupt)}, output)
-    else:
-        for problem in (*(f"{each.subject.key}: {each.problem}" for each in done.failed), *map(str, done.corrupt)):
-            print_error(f"not copied: {problem}")
-        copied = "would be copied" if dry_run else "copied"
-        print_line(
-            f"{done.copied} records {copied}, {done.present} already present, {done.newer} present in a newer version"
-        )
+    told = {
+        "dryRun": dry_run,
+        "copied": done.copied,
+        "present": done.present,
+        "newer": done.newer,
+        "failed": [{"record": str(each.subject.key), "problem": each.problem} for each in done.failed],
+        "unreadable": unreadable_data(done.corrupt),
+    }
+    problems = (*(f"{each.subject.key}: {each.problem}" for each in done.failed), *map(str, done.corrupt))
+    copied = "would be copied" if dry_run else "copied"
+    text = f"{done.copied} records {copied}, {done.present} already present, {done.newer} present in a newer version"
+    print_answer(output, lambda: told, lambda: print_line(text), [f"not copied: {each}" for each in problems])
     if not done.complete:
         raise typer.Exit(ExitCode.NO)
 

@@ -2,49 +2,59 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, TypeVar, get_type_hints
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-F = TypeVar("F", bound=Callable[..., Any])
+from situate.cli.terminal.options import DryRunOption
 
-KindArgument = Annotated[
-    str, typer.Argument(metavar="KIND.GROUP", help="Kind and group of the object, such as Report.batch.example.com.")
-]
-NameArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="NAMESPACE/NAME",
-        help="Name of the object; NAME alone if it is cluster-scoped, or with -n. Of several records, the newest.",
-        show_default=False,
-    ),
-]
-RecordNamespaceOption = Annotated[
-    str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the object.")
-]
-UidOption = Annotated[
-    str | None, typer.Option("--uid", metavar="UID", help="UID of the object; its name is then optional.")
-]
-UrlOption = Annotated[
-    str | None,
-    typer.Option(
-        "--archive-url",
-        metavar="URL",
-        help="URL of the archive, such as file:///var/lib/reports. With a password, use SITUATE_ARCHIVE_URL.",
-    ),
-]
-UrlFileOption = Annotated[
-    str | None,
-    typer.Option(
-        "--archive-url-file",
-        metavar="FILE",
-        help="File that holds the URL of the archive. [env SITUATE_ARCHIVE_URL_FILE]",
-    ),
-]
+
+@dataclass(frozen=True, slots=True)
+class ArchiveLocation:
+    """Archive of a command; the environment may name it instead."""
+
+    archive_url: Annotated[
+        str | None,
+        typer.Option(
+            "--archive-url",
+            metavar="URL",
+            help="URL of the archive, such as file:///var/lib/reports. With a password, use SITUATE_ARCHIVE_URL.",
+        ),
+    ] = None
+    archive_url_file: Annotated[
+        str | None,
+        typer.Option(
+            "--archive-url-file",
+            metavar="FILE",
+            help="File that holds the URL of the archive. [env SITUATE_ARCHIVE_URL_FILE]",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordName:
+    """Record that a command names."""
+
+    kind: Annotated[
+        str,
+        typer.Argument(metavar="KIND.GROUP", help="Kind and group of the object, such as Report.batch.example.com."),
+    ]
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAMESPACE/NAME",
+            help="Name of the object; NAME alone if it is cluster-scoped, or with -n. Of several records, the newest.",
+            show_default=False,
+        ),
+    ] = None
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the object.")
+    ] = None
+    uid: Annotated[
+        str | None, typer.Option("--uid", metavar="UID", help="UID of the object; its name is then optional.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,26 +115,127 @@ class Conditions:
     ] = None
 
 
-def with_conditions(function: F) -> F:
-    """Turn the parameter `conditions` of a command into the flags."""
-    hints = get_type_hints(Conditions, include_extras=True)
-    own = [
-        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
-        for each in fields(Conditions)
-    ]
-    signature = inspect.signature(function, eval_str=True)
-    others = [
-        each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for each in signature.parameters.values()
-        if each.name != "conditions"
-    ]
+@dataclass(frozen=True, slots=True)
+class RestoreOptions:
+    """Options of `restore`."""
 
-    @functools.wraps(function)
-    def command(**values: Any) -> Any:
-        conditions = Conditions(**{each.name: values.pop(each.name) for each in own})
-        return function(conditions=conditions, **values)
+    as_: Annotated[
+        str, typer.Option("--as", metavar="NAME", help="Name of the restored object, if its own name is taken.")
+    ] = ""
+    keep_owners: Annotated[
+        bool,
+        typer.Option(
+            "--keep-owners",
+            help="Keep references to owners that are gone. The garbage collector then deletes the object.",
+        ),
+    ] = False
+    convert: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="Function that converts the object to a served version."),
+    ] = None
+    dry_run: DryRunOption = False
+    assigned_to_path: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Field of the object that holds its executor; default: spec.assignedTo."),
+    ] = None
+    finalizer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Finalizer of the supervisors, which restore leaves out. [env SITUATE_FINALIZER]"
+        ),
+    ] = None
 
-    command.__signature__ = signature.replace(parameters=[*own, *others])  # type: ignore[attr-defined]  # typer reads it
-    command.__annotations__ = {each.name: each.annotation for each in (*own, *others)}
-    del command.__wrapped__  # otherwise typer would read the signature of the wrapped function
-    return command  # type: ignore[return-value]  # called by typer, by keywords
+
+@dataclass(frozen=True, slots=True)
+class PruneOptions:
+    """Options of `prune`."""
+
+    archive_retention: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--archive-retention",
+            metavar="DURATION|OUTCOME=DURATION",
+            help="How long records stay, such as 2160h, or successful=2160h,failed=8760h; default: for ever. "
+            "[env SITUATE_ARCHIVE_RETENTION]",
+        ),
+    ] = None
+    dry_run: DryRunOption = False
+    audit_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--audit-file",
+            metavar="FILE",
+            help="File for a line of JSON before each deletion; default: standard error.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class CopyOptions:
+    """Archives of `migrate`."""
+
+    from_url: Annotated[
+        str | None,
+        typer.Option(
+            "--from-archive-url",
+            metavar="URL",
+            help="URL of the archive to copy from. With a password, use SITUATE_FROM_ARCHIVE_URL.",
+        ),
+    ] = None
+    from_file: Annotated[
+        str | None,
+        typer.Option(
+            "--from-archive-url-file",
+            metavar="FILE",
+            help="File that holds the URL of the archive to copy from. [env SITUATE_FROM_ARCHIVE_URL_FILE]",
+        ),
+    ] = None
+    to_url: Annotated[
+        str | None,
+        typer.Option(
+            "--to-archive-url",
+            metavar="URL",
+            help="URL of the archive to copy to. With a password, use SITUATE_TO_ARCHIVE_URL.",
+        ),
+    ] = None
+    to_file: Annotated[
+        str | None,
+        typer.Option(
+            "--to-archive-url-file",
+            metavar="FILE",
+            help="File that holds the URL of the archive to copy to. [env SITUATE_TO_ARCHIVE_URL_FILE]",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """Options of `serve`."""
+
+    resource: Annotated[
+        list[str],
+        typer.Option(
+            "--resource",
+            "-r",
+            metavar="GROUP/VERSION/PLURAL",
+            help="Resource to serve, such as batch.example.com/v1/reports; repeatable.",
+        ),
+    ]
+    address: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Address to listen on; without a host, every address.")
+    ] = ":8443"
+    tls_cert_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="PEM file with the certificate chain; read again after a change."),
+    ] = None
+    tls_private_key_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="PEM file with the key of the certificate.")
+    ] = None
+    audience: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--audience",
+            metavar="NAME",
+            help="Audience of accepted tokens; default: the API server. Repeatable.",
+        ),
+    ] = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,45 +16,36 @@ from situate.archive.operations.retention import prune as pruned
 from situate.archive.options import ArchiveOptions
 from situate.archive.records.query import Query
 from situate.cli.sharding.archive.archive_access import archive_options, open_archive, run_archive_work
-from situate.cli.sharding.archive.options import Conditions
+from situate.cli.sharding.archive.options import ArchiveLocation, Conditions, PruneOptions
 from situate.cli.sharding.archive.record_output import unreadable_data
 from situate.cli.sharding.archive.record_query import build_query
 from situate.cli.terminal.failures import WrongInput, report_failures
 from situate.cli.terminal.formats import Format
-from situate.cli.terminal.output import print_data
+from situate.cli.terminal.output import print_answer
 from situate.cli.terminal.progress import progress
-from situate.cli.terminal.streams import print_error, print_line
+from situate.cli.terminal.streams import print_line
 from situate.objects.values.durations import format_duration
 from situate.objects.values.timestamps import micro_time
 
 
-def prune(
-    conditions: Conditions,
-    *,
-    retention: Sequence[str],
-    audit_file: Path | None,
-    archive_url: str | None,
-    archive_url_file: str | None,
-    output: Format,
-    dry_run: bool,
-) -> None:
-    """Delete the records that are older than `retention`."""
+def prune(conditions: Conditions, how: PruneOptions, archive: ArchiveLocation, output: Format) -> None:
+    """Delete the records that are older than their retention."""
+    retention, dry_run = how.archive_retention or (), how.dry_run
     with report_failures():
         given = retention[0] if retention and "=" not in retention[0] else list(retention)
-        options = archive_options(
-            archive_url=archive_url, archive_url_file=archive_url_file, archive_retention=given or None
-        )
+        options = archive_options(archive, archive_retention=given or None)
         if options.retention.shortest() is None:
             raise WrongInput("no retention is configured: give --archive-retention, such as 2160h")
-        with _open_audit(audit_file, dry_run=dry_run) as audit, progress("deleting records"):
+        with _open_audit(how.audit_file, dry_run=dry_run) as audit, progress("deleting records"):
             done = run_archive_work(_prune(options, build_query(conditions), audit, dry_run=dry_run))
-    if output in (Format.JSON, Format.YAML):
-        told = {"dryRun": dry_run, "deleted": done.deleted, "lookedAt": done.looked_at}
-        print_data({**told, "unreadable": unreadable_data(done.corrupt)}, output)
-        return
-    for bad in done.corrupt:
-        print_error(f"not deleted: {bad}")
-    print_line(f"{done.deleted} records {'would be' if dry_run else 'were'} deleted")
+    told = {
+        "dryRun": dry_run,
+        "deleted": done.deleted,
+        "lookedAt": done.looked_at,
+        "unreadable": unreadable_data(done.corrupt),
+    }
+    text = f"{done.deleted} records {'would be' if dry_run else 'were'} deleted"
+    print_answer(output, lambda: told, lambda: print_line(text), [f"not deleted: {bad}" for bad in done.corrupt])
 
 
 class _Audit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from situate.archive.records.record import ByName, ByUid, GroupKind
+from situate.cli.sharding.archive.options import RecordName
 from situate.cli.terminal.failures import WrongInput
 
 
@@ -15,8 +16,9 @@ def parse_kind(text: str) -> GroupKind:
     return GroupKind(group, kind)
 
 
-def parse_key(kind: str, name: str | None, uid: str | None, within: str | None = None) -> ByName | ByUid:
-    """Return the key. `within` is the value of `-n`. Raises `WrongInput` if neither name nor UID is given."""
+def parse_key(record: RecordName) -> ByName | ByUid:
+    """Return the key. Raises `WrongInput` if neither name nor UID is given."""
+    name, within = record.name, record.namespace
     place = None
     if name is not None:
         namespace, slash, rest = name.rpartition("/")
@@ -25,10 +27,10 @@ def parse_key(kind: str, name: str | None, uid: str | None, within: str | None =
         if slash and within not in (None, namespace):
             raise WrongInput(f"{name}: -n {within} names another namespace; leave one of them out")
         place = namespace or within or "", rest
-    if uid is not None:
-        return ByUid(parse_kind(kind), uid, place)
+    if record.uid is not None:
+        return ByUid(parse_kind(record.kind), record.uid, place)
     if place is None:
         raise WrongInput(
             "no object is named: give NAMESPACE/NAME or --uid; `situate sharding archive search` lists them"
         )
-    return ByName(parse_kind(kind), *place)
+    return ByName(parse_kind(record.kind), *place)

@@ -13,47 +13,29 @@ from situate.cli.terminal.output import Column
 from situate.objects.values.timestamps import rfc3339
 
 COLUMNS: Final = (
-    Column("kind", wide=True),
-    Column("namespace"),
-    Column("name"),
-    Column("outcome"),
-    Column("reason"),
-    Column("completed"),
-    Column("archived"),
-    Column("uid"),
-    Column("version", wide=True, right=True),
-    Column("digest", wide=True),
+    Column("kind", lambda record: record.subject.group_kind, wide=True),
+    Column("namespace", lambda record: record.subject.namespace or "-"),
+    Column("name", lambda record: record.subject.name),
+    Column("outcome", lambda record: _outcome_text(record.successful, record.completed_at)),
+    Column("reason", lambda record: record.reason or "-"),
+    Column("completed", lambda record: _time_text(record.completed_at)),
+    Column("archived", lambda record: _time_text(record.archived_at)),
+    Column("uid", lambda record: record.subject.uid),
+    Column("version", lambda record: record.subject.resource_version, wide=True, right=True),
+    Column("digest", lambda record: record.digest.removeprefix("sha256:")[:12], wide=True),
 )
+"""Columns of records."""
 
 
-def record_rows(records: Iterable[Record]) -> list[tuple[object, ...]]:
-    """Return rows for `COLUMNS`."""
-    return [
-        (
-            record.subject.group_kind,
-            record.subject.namespace or "-",
-            record.subject.name,
-            outcome_text(record),
-            record.reason or "-",
-            _time_text(record.completed_at),
-            _time_text(record.archived_at),
-            record.subject.uid,
-            record.subject.resource_version,
-            record.digest.removeprefix("sha256:")[:12],
-        )
-        for record in records
-    ]
-
-
-def outcome_text(record: Record) -> str:
+def _outcome_text(successful: bool | None, completed_at: datetime | None) -> str:
     """Return the outcome in one word."""
-    match record.successful:
+    match successful:
         case True:
             return "succeeded"
         case False:
             return "failed"
         case None:
-            return "unfinished" if record.completed_at is None else "unknown"
+            return "unfinished" if completed_at is None else "unknown"
 
 
 def record_data(record: Record, *, whole: bool) -> dict[str, Any]:

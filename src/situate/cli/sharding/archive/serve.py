@@ -18,7 +18,9 @@ from situate.archive.protocol import Archiver
 from situate.cli.run.end import report_end
 from situate.cli.run.reach_cluster import ConnectionCheck
 from situate.cli.sharding.archive.archive_access import archive_options, open_archive
+from situate.cli.sharding.archive.options import ArchiveLocation, ServerOptions
 from situate.cli.terminal.failures import ExitCode, WrongInput, report_failures
+from situate.cli.terminal.options import ClusterOptions
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.login.connection import Connection
@@ -33,26 +35,16 @@ from situate.sharding.server.request_handler import RequestHandler
 _RESOURCE: Final = re.compile(r"([a-z0-9.-]+\.[a-z0-9.-]+)/(v[a-z0-9]+)/([a-z0-9-]+)")
 
 
-def serve(
-    resource: Sequence[str],
-    *,
-    address: str,
-    tls_cert_file: Path | None,
-    tls_private_key_file: Path | None,
-    audiences: Sequence[str],
-    archive_url: str | None,
-    archive_url_file: str | None,
-    kubeconfig: Path | None,
-    context: str | None,
-) -> None:
+def serve(server: ServerOptions, archive: ArchiveLocation, where: ClusterOptions) -> None:
     """Serve until a signal; the command ends with an exit code."""
     with report_failures():
-        options = archive_options(archive_url=archive_url, archive_url_file=archive_url_file)
-        resources = [_parse_resource(each) for each in resource]
-        certificate = _load_certificate(address, tls_cert_file, tls_private_key_file)
-        connection = find_connection(kubeconfig, context)
+        options = archive_options(archive)
+        resources = [_parse_resource(each) for each in server.resource]
+        certificate = _load_certificate(server.address, server.tls_cert_file, server.tls_private_key_file)
+        connection = find_connection(where.kubeconfig, where.context)
         configure_logging()
-        raise typer.Exit(run_process(_serve(options, resources, address, certificate, audiences, connection)))
+        audiences = tuple(server.audience or ())
+        raise typer.Exit(run_process(_serve(options, resources, server.address, certificate, audiences, connection)))
 
 
 def _parse_resource(text: str) -> tuple[str, str, str]:
